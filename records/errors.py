@@ -1,0 +1,51 @@
+"""The errors that reading and converting records may raise, and no others.
+
+Each says what was wrong and where. A wrong argument is a ValueError, as everywhere in Python."""
+
+from typing import Final
+
+UNSUPPORTED_COMPRESSION_TYPE: Final = 76  # Kafka's error code, for who answers a fetch
+CORRUPT_MESSAGE: Final = 2
+
+
+class RecordsError(Exception):
+    """What every error of this project derives from."""
+
+
+class CorruptRecordsError(RecordsError):
+    """Bytes that are no records.
+
+    `position` is the byte at which the damaged entry or record begins, in the file (or buffer) that was read;
+    `inside` is set where the damage lies in compressed data: the byte of the decompressed data, whose batch
+    begins at `position`."""
+
+    def __init__(self, reason: str, position: int, *, inside: int | None = None) -> None:
+        self.reason = reason
+        self.position = position
+        self.inside = inside
+        where = f"byte {position}"
+        if inside is not None:
+            where = f"byte {inside} of the decompressed records of the batch at {where}"
+        super().__init__(f"{reason}, at {where}")
+
+
+class UnsupportedCodecError(RecordsError):
+    """A batch whose codec the policy refuses, or the target format does not have (Kafka's error 76)."""
+
+    def __init__(self, codec: str, position: int) -> None:
+        self.codec = codec
+        self.position = position
+        super().__init__(f"{codec} is refused for this client, in the batch at byte {position}")
+
+
+class RecordTooLargeError(RecordsError):
+    """A record beyond `record_size_max`, which the policy refuses to convert."""
+
+    def __init__(self, size: int, limit: int, position: int) -> None:
+        self.size = size
+        self.limit = limit
+        self.position = position
+        super().__init__(
+            f"a record of {size} bytes is larger than record_size_max ({limit}), "
+            f"in the batch at byte {position}"
+        )

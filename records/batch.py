@@ -1,0 +1,201 @@
+"""The head of one entry of a log: all that can be known of a batch without reading its body.
+
+An entry is a v2 batch, or one v0 or v1 message, which Kafka treats as a batch of its own. Sources:
+Kafka's DefaultRecordBatch, LegacyRecord and FileLogInputStream.
+
+Not here: walking from entry to entry (source.py), checksums and records (reader.py)."""
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final, Self
+
+from records.errors import CorruptRecordsError
+from records.formats import (
+    ATTRIBUTES_AT_BATCH,
+    BATCH_HEADER,
+    BATCH_HEADER_SIZE,
+    BATCH_SIZE_MIN,
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    ENTRY_HEAD_SIZE,
+    LOG_APPEND_TIME,
+    MAGIC_AT,
+    MESSAGE_HEAD,
+    MESSAGE_OVERHEAD,
+    MESSAGE_SIZE_MIN,
+    NO_TIMESTAMP,
+    PREFIX,
+    SIZE_FIELD,
+    TRANSACTIONAL,
+    V0,
+    V1,
+    V2,
+    Codec,
+    TimestampType,
+)
+from records.kernel import Buffer
+
+CODECS: Final = tuple(Codec)
+SIZE_AT: Final = PREFIX.size - SIZE_FIELD.size
+OFFSET_DELTA: Final = Struct(">i")
+SEQUENCE_MAX: Final = 2**31 - 1  # sequence numbers wrap to 0 behind it
+NONE: Final = -1  # producer id, producer epoch, sequence and leader epoch where there is none
+
+
+def entry_size(buffer: Buffer, at: int, position: int) -> int:
+    """Bytes of the whole entry at `buffer[at:]`, of which the first 17 must be there.
+
+    Checked are size and magic (rule 2 of a log in kernel.py); `position` is for the error."""
+    size: int = SIZE_FIELD.unpack_from(buffer, at + SIZE_AT)[0]
+    if size < MESSAGE_SIZE_MIN:
+        raise CorruptRecordsError("entry is smaller than a message header", position)
+    if buffer[at + MAGIC_AT] > V2:
+        raise CorruptRecordsError("unknown magic", position)
+    return PREFIX.size + size
+
+
+@dataclass(frozen=True, slots=True)
+class BatchHeader:
+    """The fields of a batch's header; a v0 or v1 message has them as Kafka reports them for one.
+
+    A compressed v0 or v1 message (a wrapper) names only its last offset. Its true base offset lies
+    inside the compressed data, so here base and last offset are both the message's offset."""
+
+    position: int  # of the entry's first byte, in the records that it was read from
+    magic: int
+    size: int  # bytes, the 12 of the prefix included
+    base_offset: int
+    last_offset_delta: int
+    leader_epoch: int
+    crc: int
+    attributes: int
+    base_timestamp: int  # milliseconds; the delete horizon if there is one
+    max_timestamp: int  # milliseconds; of all records under LogAppendTime
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records_count: int | None  # as claimed; None: v0 and v1 do not say
+    codec: Codec
+
+    @classmethod
+    def parse(cls, buffer: Buffer, at: int, position: int, origin: int = 0) -> Self:
+        """Reads the head of the entry at `buffer[at:]`: 18 bytes of v0, 26 of v1, 61 of v2.
+
+        `position` goes into the header; errors name `origin + position`. ValueError: the head is
+        not whole in the buffer. Whether the rest of the entry is there is not asked."""
+        left = len(buffer) - at
+        if at < 0 or left < ENTRY_HEAD_SIZE:
+            raise ValueError("the head of the entry is not whole in the buffer")
+        size = entry_size(buffer, at, origin + position)
+        magic = buffer[at + MAGIC_AT]
+        if magic == V2:
+            if size < BATCH_HEADER_SIZE:
+                raise CorruptRecordsError("batch is smaller than its header", origin + position)
+            if left < BATCH_HEADER_SIZE:
+                raise ValueError("the header of the batch is not whole in the buffer")
+            (
+                base_offset,
+                _,
+                leader_epoch,
+                _,
+                crc,
+                attributes,
+                last_offset_delta,
+                base_timestamp,
+                max_timestamp,
+                producer_id,
+                producer_epoch,
+                base_sequence,
+                records_count,
+            ) = BATCH_HEADER.unpack_from(buffer, at)
+            codec = codec_of(attributes, origin + position)
+            return cls(
+                position,
+                magic,
+                size,
+                base_offset,
+                last_offset_delta,
+                leader_epoch,
+                crc,
+                attributes,
+                base_timestamp,
+                max_timestamp,
+                producer_id,
+                producer_epoch,
+                base_sequence,
+                records_count,
+                codec,
+            )
+        if size < MESSAGE_OVERHEAD[magic]:
+            raise CorruptRecordsError("message is smaller than its header", origin + position)
+        head = MESSAGE_HEAD[magic]
+        if left < head.size:
+            raise ValueError("the head of the message is not whole in the buffer")
+        offset, _, crc, _, attributes, *timestamps = head.unpack_from(buffer, at)
+        timestamp = timestamps[0] if timestamps else NO_TIMESTAMP
+        codec = codec_of(attributes, origin + position)
+        return cls(
+            position,
+            magic,
+            size,
+            offset,
+            0,
+            NONE,
+            crc,
+            attributes,
+            timestamp,
+            timestamp,
+            NONE,
+            NONE,
+            NONE,
+            None,
+            codec,
+        )
+
+    @property
+    def last_offset(self) -> int:
+        return (self.base_offset + self.last_offset_delta + 2**63) % 2**64 - 2**63  # as in Java
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number of the last record ever in the batch, or -1."""
+        return self.sequence(self.last_offset_delta)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        if self.magic == V0:
+            return TimestampType.NONE
+        return TimestampType(self.attributes >> 3 & 1)
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.magic == V2 and bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return self.magic == V2 and bool(self.attributes & CONTROL)
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """Whether the base timestamp is the time from which tombstones may go (KAFKA-8522)."""
+        return self.magic == V2 and bool(self.attributes & DELETE_HORIZON)
+
+    def sequence(self, offset_delta: int) -> int:
+        """The sequence number of the record at base offset + delta; -1 if the batch has none."""
+        if self.base_sequence == NONE:
+            return NONE
+        return (self.base_sequence + offset_delta) & SEQUENCE_MAX
+
+
+def codec_of(attributes: int, position: int) -> Codec:
+    """The codec in a message's or batch's attributes; `position` is for the error."""
+    number = attributes & CODEC_MASK
+    if number >= len(CODECS):
+        raise CorruptRecordsError("unknown codec", position)
+    return CODECS[number]
+
+
+assert LOG_APPEND_TIME >> 3 == TimestampType.LOG_APPEND
+assert ATTRIBUTES_AT_BATCH < BATCH_SIZE_MIN
+assert MESSAGE_HEAD[V1].size <= MESSAGE_OVERHEAD[V0]  # any whole entry holds the head of a message

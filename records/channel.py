@@ -1,0 +1,50 @@
+"""What a send writes to: one way to write to everything that takes bytes.
+
+A *channel* is a socket (blocking or not, TLS or not), a file (raw or buffered), or any object with
+`send` or `write` that takes a buffer and returns how many bytes of it were taken.
+
+Not here: what is written, and when (the sends)."""
+
+import sys
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+Write: TypeAlias = Callable[[memoryview], int]
+
+
+def writer(channel: Any) -> Write:
+    """A function that writes what the channel takes now and returns the bytes taken; 0: not now.
+
+    Made once for a send. Errors of the channel (closed, reset, timed out) are the caller's, as they
+    are. TypeError: nothing to write with, or an asyncio writer, which takes everything and does not
+    say so."""
+    if hasattr(channel, "write_eof"):
+        raise TypeError(
+            "an asyncio writer does not say how much it took: write to a socket, or convert()"
+        )
+    take = getattr(channel, "send", None) or getattr(channel, "write", None)
+    if take is None:
+        raise TypeError(f"{type(channel).__name__} has neither send nor write")
+    not_now = _not_now()
+
+    def write(data: memoryview) -> int:
+        try:
+            taken = take(data)
+        except not_now as error:
+            # A buffered file that cannot pass its buffer on may have taken a part of the data.
+            return getattr(error, "characters_written", 0)
+        if taken is None:  # a raw file that would block
+            return 0
+        if not 0 <= taken <= len(data):
+            raise OSError(f"the channel says that it took {taken} of {len(data)} bytes")
+        return int(taken)
+
+    return write
+
+
+def _not_now() -> tuple[type[OSError], ...]:
+    # TLS must not be loaded for those who do not use it. Who has such a channel has loaded it.
+    ssl = sys.modules.get("ssl")
+    if ssl is None:
+        return (BlockingIOError,)
+    return (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)

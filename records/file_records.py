@@ -1,0 +1,94 @@
+"""Records in a file: a range of it, read by position, so that many may read one descriptor.
+
+Not here: sending it as it is (zero_copy.py), segments and their indexes (storage)."""
+
+import os
+import stat
+from collections.abc import Iterator
+from io import FileIO
+from typing import Final
+
+from records.batch import BatchHeader
+from records.source import check_slice, walk
+from records.zero_copy import ZeroCopySend
+
+# Whoever opens a pipe for reading waits for its writer, and a segment is never a pipe.
+OPEN_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+class FileRecords:
+    """A range of a file. Its size is fixed when it is made: what is appended later is not seen.
+
+    Slices share the descriptor, which lives until `close` of any of them; reading after that is a
+    ValueError. A slice of a slice follows the rules of every slice (Kafka's does not work)."""
+
+    __slots__ = ("_file", "_origin", "_size")
+
+    def __init__(self, file: FileIO, origin: int, size: int) -> None:
+        self._file = file
+        self._origin = origin
+        self._size = size
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> "FileRecords":
+        """The whole file as it is now. OSError where it cannot be opened or is none."""
+        name = os.fspath(path)
+        file = FileIO(name, opener=lambda at, _: os.open(at, OPEN_FLAGS))
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            file.close()
+            raise OSError(f"{name} is not a regular file")
+        return cls(file, 0, status.st_size)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> "FileRecords":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    @property
+    def origin(self) -> int:
+        return self._origin
+
+    @property
+    def name(self) -> str:
+        return str(self._file.name)
+
+    def fileno(self) -> int:
+        """The descriptor. ValueError once it is closed."""
+        return self._file.fileno()
+
+    def read_into(self, target: memoryview, position: int) -> int:
+        if position < 0:
+            raise ValueError(f"a read at {position}: negative position")
+        left = self._size - position
+        if len(target) > left:
+            target = target[: max(left, 0)]
+        read = os.preadv(self._file.fileno(), (target,), self._origin + position)
+        while read < len(target):  # only where the file was truncated, or for more than 2 GiB
+            more = os.preadv(self._file.fileno(), (target[read:],), self._origin + position + read)
+            if not more:
+                break
+            read += more
+        return read
+
+    def batches(self) -> Iterator[BatchHeader]:
+        return walk(self)
+
+    def slice(self, position: int, size: int) -> "FileRecords":
+        check_slice(self, position, size)
+        return FileRecords(self._file, self._origin + position, min(size, self._size - position))
+
+    def to_send(self) -> ZeroCopySend:
+        """A send of these bytes as they are, which go from the page cache to the socket."""
+        return ZeroCopySend(self)
+
+    def __repr__(self) -> str:
+        return f"FileRecords({self.name!r}, {self._size} bytes at {self._origin})"

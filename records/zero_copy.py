@@ -1,0 +1,99 @@
+"""Sends a range of a file as it is: with sendfile from the page cache to a plain socket, through a
+bounded buffer to everything else.
+
+Not here: converting on the way (downconvert)."""
+
+import errno
+import os
+import socket
+from typing import Any, Final, Protocol
+
+from records.channel import Write, writer
+from records.errors import CorruptRecordsError
+from records.source import TRUNCATED, Records
+
+BUFFER_SIZE: Final = 64 * 1024  # bytes; the pipe that sendfile itself goes through is as large
+
+# What sendfile says where this pair of file and socket cannot do it.
+NOT_SUPPORTED: Final = {errno.EINVAL, errno.ENOSYS, errno.ENOTSOCK, errno.EOPNOTSUPP}
+
+
+class FileRange(Records, Protocol):
+    """Records that lie in a file."""
+
+    def fileno(self) -> int: ...
+
+
+class ZeroCopySend:
+    """A range of a file on its way out. It never sends a byte from behind the range."""
+
+    __slots__ = ("_channel", "_copied", "_records", "_sendfile", "_sent", "_spare", "_write")
+
+    def __init__(self, records: FileRange) -> None:
+        self._records = records
+        self._sent = 0
+        self._channel: Any = None
+        self._write: Write | None = None
+        self._sendfile = False
+        self._spare = memoryview(b"")  # the buffer, once one is needed
+        self._copied = self._spare  # what has been read into it and not been taken yet
+
+    @property
+    def size(self) -> int:
+        return self._records.size
+
+    @property
+    def remaining(self) -> int:
+        return self._records.size - self._sent
+
+    @property
+    def completed(self) -> bool:
+        return self._sent == self._records.size
+
+    def write_to(self, channel: Any) -> int:
+        """Writes what the channel takes now, in one write; 0 if it takes nothing.
+
+        CorruptRecordsError: the file has become shorter than the range."""
+        if self.completed:
+            return 0
+        if channel is not self._channel:
+            self._write = writer(channel)
+            self._channel = channel
+            # A subclass may do anything to the bytes (TLS encrypts them): only the class itself.
+            self._sendfile = type(channel) is socket.socket
+        # A socket with a timeout does not block, and only its own send waits for it.
+        if self._sendfile and not channel.gettimeout():
+            written = self._send_file(channel)
+        else:
+            written = self._send_copy()
+        self._sent += written
+        return written
+
+    def _send_file(self, channel: socket.socket) -> int:
+        self._copied = self._copied[:0]
+        at = self._records.origin + self._sent
+        try:
+            written = os.sendfile(channel.fileno(), self._records.fileno(), at, self.remaining)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            if error.errno not in NOT_SUPPORTED:
+                raise
+            self._sendfile = False
+            return self._send_copy()
+        if not written:
+            raise CorruptRecordsError(TRUNCATED, at)
+        return written
+
+    def _send_copy(self) -> int:
+        assert self._write is not None
+        if not self._copied:
+            if not self._spare:
+                self._spare = memoryview(bytearray(min(BUFFER_SIZE, self.remaining)))
+            read = self._records.read_into(self._spare[: self.remaining], self._sent)
+            if not read:
+                raise CorruptRecordsError(TRUNCATED, self._records.origin + self._sent)
+            self._copied = self._spare[:read]
+        written = self._write(self._copied)
+        self._copied = self._copied[written:]
+        return written

@@ -209,6 +209,10 @@ class Transcoder(Protocol):
         """Whether it stands inside of a v2 batch (of a log, or entered): a record is next."""
 
     @property
+    def append_time(self) -> int | None:
+        """Inside of a batch or entries under LogAppendTime, the timestamp that all its records have; else None."""
+
+    @property
     def totals(self) -> tuple[int, int, int, int, int]:
         """Since the beginning: records converted, batches converted (with a record kept; an uncompressed
         message or a compressed one is one), their bytes in the source (entered batches: not counted, the

@@ -46,7 +46,7 @@ class Records(Protocol):
         """The headers of the whole entries, in their order. Bodies are not read."""
 
     def slice(self, position: int, size: int) -> Self:
-        """A range of this one, cut off at its end. ValueError: negative, or begins behind the end."""
+        """A range of this one, cut off at its end. ValueError: negative, or begins behind it."""
 
 
 def check_slice(records: Records, position: int, size: int) -> None:

@@ -1,0 +1,84 @@
+"""What the records of control batches say: where transactions end, and KRaft's own.
+
+Sources: Kafka's ControlRecordType and EndTransactionMarker, and their tolerance: versions newer
+than 0 are read as 0, and bytes behind the known fields are ignored.
+
+Not here: which batches are control batches (batch.py), which records they abort (downconvert)."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from struct import Struct
+from typing import Final, Self
+
+from records.backend import Transcoder
+from records.errors import CorruptRecordsError
+from records.formats import PREFIX, V0
+from records.kernel import ROW_SIZE
+from records.record import ROW
+
+KEY: Final = Struct(">hh")  # version, type
+MARKER: Final = Struct(">hi")  # version, coordinator epoch
+assert (KEY.size, MARKER.size) == (4, 6)
+
+
+class ControlRecordType(IntEnum):
+    """The type in a control record's key. UNKNOWN is all that came later; readers ignore it."""
+
+    UNKNOWN = -1
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+    @classmethod
+    def parse(cls, key: bytes | None, position: int) -> Self:
+        """The type in a control record's key; `position` is for the error."""
+        if key is None or len(key) < KEY.size:
+            raise CorruptRecordsError("control record's key is too short", position)
+        version, number = KEY.unpack_from(key)
+        if version < 0:
+            raise CorruptRecordsError("control record's key has a negative version", position)
+        try:
+            return cls(number)
+        except ValueError:
+            return cls(cls.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class EndTransactionMarker:
+    """A transaction's end: ABORT or COMMIT, and the epoch of the coordinator that wrote it."""
+
+    type: ControlRecordType
+    coordinator_epoch: int
+
+    @classmethod
+    def parse(cls, key: bytes | None, value: bytes | None, position: int) -> Self:
+        """The marker in a control record; `position` is for the error."""
+        kind = ControlRecordType.parse(key, position)
+        if kind not in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
+            raise CorruptRecordsError("control record does not end a transaction", position)
+        if value is None or len(value) < MARKER.size:
+            raise CorruptRecordsError("end of transaction is too short", position)
+        version, coordinator_epoch = MARKER.unpack_from(value)
+        if version < 0:
+            raise CorruptRecordsError("end of transaction has a negative version", position)
+        return cls(kind, coordinator_epoch)
+
+
+def control_key(batch: memoryview) -> bytes:
+    """The key of the first record of a control batch, of which `batch` is the beginning.
+
+    Empty where there is none: the record is not whole, damaged, or compressed (Kafka does not
+    compress control batches)."""
+    transcoder = Transcoder(V0, -(2**63), 0, False)
+    transcoder.admit()
+    size = PREFIX.size + PREFIX.unpack_from(batch)[1]
+    row = bytearray(ROW_SIZE)
+    _, produced, _ = transcoder.columns(batch, 0, len(batch), size, row, 0, len(row))
+    if not produced:
+        return b""
+    _, _, _, key_at, key_size, *_ = ROW.unpack(row)
+    return bytes(batch[key_at : key_at + max(key_size, 0)])

@@ -1,0 +1,83 @@
+"""Bytes that are read forward, and the part of them that is in memory.
+
+A window holds what has arrived and is not used up. It grows only when it is full of bytes that are
+really there and the next item is still not whole: no size that the bytes claim makes it grow.
+
+Not here: what the bytes mean (reader.py)."""
+
+from typing import Final, Protocol
+
+from records.errors import CorruptRecordsError
+from records.kernel import UNKNOWN
+from records.source import TRUNCATED, Records
+
+WINDOW_SIZE: Final = 32 * 1024  # bytes, unless a record is larger
+
+
+class Stream(Protocol):
+    """What is read forward: a stretch of a file, or a decoder."""
+
+    def read_into(self, target: memoryview) -> int:
+        """The next bytes into `target`; how many, 0 at the end."""
+
+
+class Stretch:
+    """The bytes of records from `start` up to `end`, read forward."""
+
+    __slots__ = ("_end", "_position", "_records")
+
+    def __init__(self, records: Records, start: int, end: int) -> None:
+        self._records = records
+        self._position = start
+        self._end = end
+
+    def read_into(self, target: memoryview) -> int:
+        left = self._end - self._position
+        if not left:
+            return 0
+        read = self._records.read_into(target[:left], self._position)
+        if not read:
+            raise CorruptRecordsError(TRUNCATED, self._records.origin + self._position)
+        self._position += read
+        return read
+
+
+class Window:
+    """`buffer[start:filled]` is what has arrived from a stream and is not used up.
+
+    `base` is the buffer's first byte in the stream. Who uses bytes up moves `start`."""
+
+    __slots__ = ("_ended", "_stream", "base", "buffer", "filled", "start", "view")
+
+    def __init__(self, stream: Stream, buffer: bytearray) -> None:
+        self._stream = stream
+        self._ended = False
+        self.buffer = buffer
+        self.view = memoryview(buffer)
+        self.base = self.start = self.filled = 0
+
+    @property
+    def holds_all(self) -> bool:
+        """Whether all of the stream has arrived and its first byte is still here."""
+        return self._ended and self.base == 0
+
+    @property
+    def remaining(self) -> int:
+        """Bytes from `start` to the end of the stream; UNKNOWN before its end has been seen."""
+        return self.filled - self.start if self._ended else UNKNOWN
+
+    def fill(self) -> None:
+        """Makes room, and reads until the window is full or the stream ends."""
+        left = self.filled - self.start
+        if self.start:
+            self.view[:left] = self.view[self.start : self.filled]
+            self.base += self.start
+        elif left == len(self.buffer):
+            larger = bytearray(2 * left)
+            larger[:left] = self.buffer
+            self.buffer, self.view = larger, memoryview(larger)
+        self.start, self.filled = 0, left
+        while self.filled < len(self.buffer) and not self._ended:
+            read = self._stream.read_into(self.view[self.filled :])
+            self.filled += read
+            self._ended = not read

@@ -1,0 +1,25 @@
+"""Lazy down-conversion of Kafka records: a bounded chunk at a time, while they are sent.
+
+    with FileRecords.open("00000000000000000000.log") as log:
+        lazy = LazyDownConvertRecords(log, to_magic=1, first_offset=42)
+        send = lazy.to_send()
+        while not send.completed:
+            send.write_to(sock)
+
+What each policy option does and why its default is what it is: docs/conversion.md."""
+
+from .eager import convert, eager
+from .lazy import LazyDownConvertRecords
+from .policy import AbortedTransaction, ConversionPolicy
+from .send import LazyDownConvertSend
+from .stats import ConversionStats
+
+__all__ = [
+    "AbortedTransaction",
+    "ConversionPolicy",
+    "ConversionStats",
+    "LazyDownConvertRecords",
+    "LazyDownConvertSend",
+    "convert",
+    "eager",
+]

@@ -1,0 +1,42 @@
+"""Which batches belong to aborted transactions.
+
+As Kafka's newer consumers do it: an aborted transaction is active from its first offset on until its
+producer's ABORT marker, and a transactional batch of an active producer is left out. Where the last offset is
+known too, the transaction also ends there, and a marker that compaction took is not missed.
+
+Not here: where the list comes from (a segment's .txnindex), what lies above the last stable offset."""
+
+from collections import deque
+from collections.abc import Iterable
+from struct import Struct
+
+from .policy import AbortedTransaction
+
+_CONTROL_KEY = Struct(">hh")  # version, type
+_ABORT = 0
+
+
+class AbortedTransactions:
+    """Asked for each transactional or control batch of a log, in the order of their offsets."""
+
+    def __init__(self, transactions: Iterable[AbortedTransaction]) -> None:
+        self._later = deque(sorted(transactions, key=lambda t: t.first_offset))
+        self._active: dict[int, int | None] = {}  # producer id -> last offset
+
+    def holds(self, producer_id: int, base_offset: int, last_offset: int) -> bool:
+        """Whether a transactional batch of this producer is to be left out."""
+        while self._later and self._later[0].first_offset <= last_offset:
+            transaction = self._later.popleft()
+            self._active[transaction.producer_id] = transaction.last_offset
+        if producer_id not in self._active:
+            return False
+        ends = self._active[producer_id]
+        if ends is not None and base_offset > ends:
+            del self._active[producer_id]
+            return False
+        return True
+
+    def marker(self, producer_id: int, key: bytes) -> None:
+        """Takes note of a control record."""
+        if len(key) >= _CONTROL_KEY.size and _CONTROL_KEY.unpack_from(key)[1] == _ABORT:
+            self._active.pop(producer_id, None)

@@ -1,0 +1,245 @@
+"""Compressed batches and messages of a log: how their bytes are decompressed for conversion.
+
+A small one is decompressed in one go, which is several times faster; a larger one, or one that expands to
+much, through a window. One-shot or not, the messages made are the same.
+
+Not here: what is made of the bytes (body_converter.py), whether to convert at all (converter.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from records.backend import Transcoder
+from records.codecs import Decoder, decompress, open_decoder
+from records.errors import CorruptRecordsError
+from records.formats import (
+    BATCH_HEADER,
+    BATCH_HEADER_SIZE,
+    LOG_APPEND_TIME,
+    MAGIC_AT,
+    MESSAGE_HEAD,
+    PREFIX,
+    SIZE_FIELD,
+    V1,
+    V2,
+    Codec,
+)
+from records.kernel import Outcome
+from records.source import Records
+
+from .body import Body
+from .body_converter import BodyConverter
+from .large_inner import Inner
+
+if TYPE_CHECKING:
+    from .converter import Converter
+
+KiB: Final = 1024
+ONE_SHOT_SIZE_MAX: Final = 128 * KiB  # of the compressed bytes, and of what they decompress to
+_UNLIMITED: Final = 2**63 - 1
+_LEGACY_HEAD_MAX: Final = MESSAGE_HEAD[V1].size + SIZE_FIELD.size
+
+
+class CompressedBatches:
+    """Takes over where the walk stands before a compressed entry that is to be converted.
+
+    Its buffers are made when the first one comes, and reused."""
+
+    def __init__(self, walk: Converter) -> None:
+        policy = walk.policy
+        limit = policy.wrapper_size_max or _UNLIMITED
+        self._walk = walk
+        self._one_shot = max(policy.chunk_size, min(ONE_SHOT_SIZE_MAX, limit // 8))
+        self._window = bytearray()
+        self._input = bytearray()
+        self._largest_body = 0
+        self._output: BodyConverter | None = None
+        self.temporary_bytes = 0
+        self.has_compressed = False
+
+    @property
+    def buffer_bytes(self) -> int:
+        """The most that buffers for compressed batches have held."""
+        if self._output is None:
+            return 0
+        return (
+            len(self._window) + len(self._input) + self._largest_body + self._output.buffer_bytes
+        )
+
+    def convert(self, size: int, codec: Codec, instead: Codec) -> Iterator[int]:
+        """The entry of `size` bytes at the walk's position, whose head is in the walk's window."""
+        walk = self._walk
+        if walk.start + min(size, len(walk.source)) > walk.filled:
+            walk.read()
+        if self._output is None:
+            self._output = BodyConverter(walk, 3 * self._one_shot // 2)
+        self.has_compressed |= instead is not Codec.NONE
+        before = walk.transcoder.totals[0]
+        if walk.source[walk.start + MAGIC_AT] == V2:
+            yield from self._batch(self._output, size, codec, instead)
+        else:
+            yield from self._message(self._output, size, codec, instead)
+        walk.transcoder.leave()
+        if walk.transcoder.totals[0] > before:
+            self.temporary_bytes += size
+
+    def _batch(
+        self, output: BodyConverter, size: int, codec: Codec, instead: Codec
+    ) -> Iterator[int]:
+        walk = self._walk
+        header = BATCH_HEADER.unpack_from(walk.source, walk.start)
+        base_offset, last_offset_delta, records_count = header[0], header[6], header[12]
+        trim = walk.policy.trim_compressed or instead is Codec.NONE
+        if records_count == 0 or (trim and base_offset + last_offset_delta < walk.first_offset):
+            return
+        walk.transcoder.enter_batch(
+            walk.source, walk.start, instead is not Codec.NONE, trim, walk.policy.split_at_gaps
+        )
+        body = self._body(BATCH_HEADER_SIZE, size - BATCH_HEADER_SIZE, codec, V2)
+        yield from output.convert(body, instead, Inner(walk.to_magic, trim, is_batch=True))
+        if body.has_more():
+            raise body.damage("bytes left after the last record", body.start)
+
+    def _message(
+        self, output: BodyConverter, size: int, codec: Codec, instead: Codec
+    ) -> Iterator[int]:
+        walk = self._walk
+        magic = walk.source[walk.start + MAGIC_AT]
+        value_at, value_size = self._value(size, magic)
+        head = MESSAGE_HEAD[magic].unpack_from(walk.source, walk.start)
+        wrapper_offset, attributes = head[0], head[4]
+        trim = walk.policy.trim_compressed or instead is Codec.NONE
+        if trim and wrapper_offset < walk.first_offset:
+            return
+        last_inner = self._last_inner_offset(self._body(value_at, value_size, codec, magic))
+        delta = 0
+        if magic == V1 and wrapper_offset != 0:  # 0: written by an old librdkafka, absolute inside
+            delta = wrapper_offset - last_inner
+            if delta < 0:
+                raise self._damage("wrapper offset is below its last inner offset")
+        append_time = head[5] if magic == V1 and attributes & LOG_APPEND_TIME else None
+        to_magic = min(magic, walk.to_magic)
+        walk.transcoder.enter_entries(
+            to_magic,
+            delta,
+            append_time,
+            instead is not Codec.NONE,
+            trim,
+            walk.policy.split_at_gaps,
+        )
+        body = self._body(value_at, value_size, codec, magic)
+        inner = Inner(to_magic, trim, is_batch=False, offset_delta=delta)
+        yield from output.convert(body, instead, inner)
+
+    def _value(self, size: int, magic: int) -> tuple[int, int]:
+        """Where the value of the message at the walk's position lies in it, and its size."""
+        walk = self._walk
+        key_at = MESSAGE_HEAD[magic].size + SIZE_FIELD.size
+        if size < key_at + SIZE_FIELD.size:
+            raise self._damage("message is smaller than its header")
+        (key_size,) = SIZE_FIELD.unpack_from(walk.source, walk.start + key_at - SIZE_FIELD.size)
+        value_at = key_at + max(key_size, 0) + SIZE_FIELD.size
+        if value_at > size:
+            raise self._damage("key runs past its message")
+        field = bytearray(SIZE_FIELD.size)
+        walk.records.read_into(memoryview(field), walk.position + value_at - SIZE_FIELD.size)
+        (value_size,) = SIZE_FIELD.unpack(field)
+        if value_size < 0:
+            raise self._damage("compressed message without a value")
+        if value_size > size - value_at:
+            raise self._damage("value runs past its message")
+        return value_at, value_size
+
+    def _last_inner_offset(self, body: Body) -> int:
+        """The offset field of a message's last entry; every other offset hangs off it in v1."""
+        scan = Transcoder(V1, 0, 0, False)
+        scan.enter_entries(V1, 0, None, False, False, False)
+        last_offset: int | None = None
+        while True:
+            consumed, _, outcome = scan.measure(
+                body.source, body.start, body.filled, body.remaining, _UNLIMITED
+            )
+            body.start += consumed
+            if consumed:
+                last_offset = scan.last_offset
+            if outcome == Outcome.DAMAGE:
+                reason, index = scan.damage or ("damaged", body.start)
+                raise body.damage(reason, index)
+            if outcome == Outcome.END:
+                break
+            if body.is_full:
+                last_offset, size = PREFIX.unpack_from(body.source, body.start)
+                body.skip_to(body.base + body.start + size + PREFIX.size)
+            else:
+                body.fill()
+        if last_offset is None:
+            raise self._damage("compressed message is empty")
+        return last_offset
+
+    def _body(self, at: int, size: int, codec: Codec, magic: int) -> Body:
+        """The decompressed bytes of `size` bytes that begin `at` bytes into the entry."""
+        walk = self._walk
+        position = walk.position + at
+        data = self._compressed(at, size)
+        if data is not None:
+            try:
+                whole = decompress(codec, data, limit=self._one_shot, magic=magic)
+            except CorruptRecordsError:
+                whole = None  # through a window, what is good before the damage comes out first
+            if whole is not None:
+                self._largest_body = max(self._largest_body, len(whole))
+                return Body(
+                    whole,
+                    len(whole),
+                    _opener(walk.records, position, size, codec, magic, walk.policy.chunk_size),
+                    walk.records.origin + walk.position,
+                    whole=True,
+                )
+        if not self._window:
+            self._window = bytearray(walk.policy.chunk_size)
+        return Body(
+            self._window,
+            0,
+            _opener(walk.records, position, size, codec, magic, walk.policy.chunk_size),
+            walk.records.origin + walk.position,
+            whole=False,
+        )
+
+    def _compressed(self, at: int, size: int) -> memoryview | None:
+        """The compressed bytes, where they are few enough to be held at once."""
+        walk = self._walk
+        start = walk.start + at
+        if start + size <= walk.filled:
+            return walk.source_view[start : start + size]
+        if size > self._one_shot:
+            return None
+        if not self._input:
+            self._input = bytearray(self._one_shot)
+        window = memoryview(self._input)[:size]
+        if walk.records.read_into(window, walk.position + at) < size:
+            return None
+        return window
+
+    def _damage(self, reason: str) -> CorruptRecordsError:
+        return CorruptRecordsError(reason, self._walk.records.origin + self._walk.position)
+
+
+def _opener(
+    records: Records, position: int, size: int, codec: Codec, magic: int, window_size: int
+) -> Callable[[], Decoder]:
+    """Opens decoders over a range of a log, each of which reads it from the beginning."""
+
+    def opener() -> Decoder:
+        window = memoryview(bytearray(min(window_size, size)))
+        taken = 0
+
+        def pull() -> memoryview:
+            nonlocal taken
+            count = records.read_into(window[: min(len(window), size - taken)], position + taken)
+            taken += count
+            return window[:count]
+
+        return open_decoder(codec, pull, magic=magic)
+
+    return opener

@@ -1,0 +1,193 @@
+"""The walk over a log that is being converted, a bounded piece at a time.
+
+Windows of the log go through the kernel. Where it comes back for a decision the policy's rules decide;
+compressed batches and what is larger than a window go their own ways (compressed.py, oversize.py). What is
+ready lies in `ready[:n]` for each n that the walk gives, until it is asked for the next.
+
+The same walk measures: then sizes are all that it gives and nothing is written. Only compressed output
+has no size before it is made, so it is made then, too, and dropped.
+
+Not here: when the walk is driven and where its bytes go (send.py, plan.py)."""
+
+from collections.abc import Iterator
+
+from records.backend import Transcoder
+from records.batch import BatchHeader
+from records.errors import CorruptRecordsError
+from records.formats import (
+    ATTRIBUTES_AT_BATCH,
+    ATTRIBUTES_AT_LEGACY,
+    CODEC_MASK,
+    CONTROL,
+    MAGIC_AT,
+    PREFIX,
+    TRANSACTIONAL,
+    V2,
+    Codec,
+)
+from records.kernel import Outcome
+from records.reader import read_batch
+from records.source import Records
+
+from .aborted import AbortedTransactions
+from .compressed import CompressedBatches
+from .oversize import Oversize
+from .policy import RESPONSE_SIZE_MAX, ConversionPolicy
+from .rules import Rules
+
+SOURCE, TARGET, BATCH, END, DAMAGE = (
+    int(outcome)
+    for outcome in (Outcome.SOURCE, Outcome.TARGET, Outcome.BATCH, Outcome.END, Outcome.DAMAGE)
+)
+
+
+class Converter:
+    """Converts one range of records once. Its buffers are made at the beginning and reused.
+
+    `position` is how far it has come in the source; `ready` is where the last piece lies."""
+
+    def __init__(
+        self,
+        records: Records,
+        to_magic: int,
+        first_offset: int,
+        policy: ConversionPolicy,
+        *,
+        measuring: bool = False,
+    ) -> None:
+        self.records = records
+        self.to_magic = to_magic
+        self.first_offset = first_offset
+        self.policy = policy
+        self.measuring = measuring
+        self.position = 0
+        self.source = bytearray(policy.chunk_size)
+        self.source_view = memoryview(self.source)
+        # Messages have 26 or 34 bytes more than key and value, records 7 or more: room for nearly every window's.
+        self._target = bytearray(0 if measuring else 2 * policy.chunk_size)
+        self.target = memoryview(self._target)
+        self.ready = self.target
+        self.start = self.filled = 0  # source[start:filled] is the log from `position` on
+        self._rules = Rules(policy, to_magic)
+        self._committed_only = policy.isolation == "read_committed"
+        self.transcoder = Transcoder(
+            to_magic, first_offset, self._rules.pass_codecs, self._committed_only
+        )
+        self._aborted = AbortedTransactions(policy.aborted)
+        self._oversize = Oversize(self)
+        self._compressed = CompressedBatches(self)
+
+    @property
+    def buffer_bytes(self) -> int:
+        """The most that all buffers have held at a time."""
+        return len(self.source) + len(self._target) + self._compressed.buffer_bytes
+
+    @property
+    def compresses(self) -> bool:
+        """Whether something has had to be compressed again."""
+        return self._compressed.has_compressed
+
+    @property
+    def records_converted(self) -> int:
+        return self.transcoder.totals[0] + self._oversize.messages
+
+    @property
+    def batches_converted(self) -> int:
+        return self.transcoder.totals[1] + self._oversize.messages
+
+    @property
+    def temporary_bytes(self) -> int:
+        """Source bytes of all that was kept, and what they became before compression: Kafka's figure."""
+        _, _, source_bytes, produced, copied = self.transcoder.totals
+        return source_bytes + produced + copied + self._compressed.temporary_bytes + self._oversize.copied_bytes
+
+    def walk(self, end: int) -> Iterator[int]:
+        """Converts up to `end`: the boundary of an entry, or the end of the records.
+
+        Gives the size of each piece, or 0 where a window's worth of work made none. Raises RecordsError where
+        the records are damaged or refused, after everything before that place."""
+        source, target = self.source, self._target
+        capacity = len(target)
+        transcode, measure = self.transcoder.transcode, self.transcoder.measure
+        while self.position < end:
+            if self.start >= self.filled:
+                self.read()
+            start, filled, left = self.start, self.filled, end - self.position
+            if self.measuring:
+                consumed, produced, outcome = measure(
+                    source, start, filled, left, RESPONSE_SIZE_MAX
+                )
+            else:
+                consumed, produced, outcome = transcode(
+                    source, start, filled, left, target, 0, capacity
+                )
+            self.position += consumed
+            self.start = start + consumed
+            if produced or (consumed and outcome == SOURCE):
+                yield produced
+            if outcome == SOURCE:
+                if not consumed and start == 0:
+                    yield from self._oversize.convert(left)
+                self.start = self.filled = 0
+            elif outcome == BATCH:
+                yield from self._decide()
+                self.ready = self.target
+            elif outcome == DAMAGE:
+                raise self.damage()
+            elif outcome == END:
+                return
+
+    def read(self) -> None:
+        """Reads the window that begins at `position`."""
+        self.start, self.filled = 0, self.records.read_into(self.source_view, self.position)
+        if self.filled == 0:
+            raise CorruptRecordsError(
+                "file ends before its records", self.records.origin + self.position
+            )
+
+    def skip(self, size: int) -> None:
+        """Goes over the entry that the walk stands before."""
+        self.position += size
+        self.start += size
+
+    def damage(self) -> CorruptRecordsError:
+        """The error for what the kernel found in the window."""
+        reason, index = self.transcoder.damage or ("damaged", self.start)
+        return CorruptRecordsError(reason, self.records.origin + self.position + index - self.start)
+
+    def _decide(self) -> Iterator[int]:
+        """What the kernel asked about: the window holds the head of the entry at `start`."""
+        source, start = self.source, self.start
+        size = PREFIX.unpack_from(source, start)[1] + PREFIX.size
+        magic = source[start + MAGIC_AT]
+        if magic < V2:
+            codec_id = source[start + ATTRIBUTES_AT_LEGACY] & CODEC_MASK
+        else:
+            attributes = source[start + ATTRIBUTES_AT_BATCH + 1]
+            if attributes & (CONTROL | TRANSACTIONAL) and self._is_left_out(attributes):
+                self.skip(size)
+                return
+            codec_id = attributes & CODEC_MASK
+            if codec_id == Codec.NONE:
+                self.transcoder.admit()
+                return
+        codec, instead = self._rules.codec_for(
+            codec_id, magic, self.records.origin + self.position
+        )
+        if magic <= self.to_magic and codec is instead:
+            self.transcoder.admit()
+            return
+        yield from self._compressed.convert(size, codec, instead)
+        self.skip(size)
+
+    def _is_left_out(self, attributes: int) -> bool:
+        """Whether a batch is a marker, which converts to nothing, or belongs to an aborted transaction."""
+        if not self._committed_only:
+            return False
+        header = BatchHeader.parse(self.source, self.start, self.position)
+        if attributes & CONTROL:
+            marker = next(read_batch(self.records, header, verify=False), None)
+            if marker is not None and marker.key is not None:
+                self._aborted.marker(header.producer_id, marker.key)
+            return True
+        return self._aborted.holds(header.producer_id, header.base_offset, header.last_offset)

@@ -1,0 +1,121 @@
+"""Reading on from a position: in a log's file, in a batch's decompressed bytes, in those bytes once more.
+
+A cursor is for what does not fit in a window. It never gives nothing: where bytes end that a record's size
+has promised, that is damage, or a file that changed underneath.
+
+Not here: what the bytes mean (large.py)."""
+
+from typing import Final, Protocol
+
+from records.codecs import Decoder
+from records.errors import CorruptRecordsError
+from records.source import Records
+
+from .body import Body, decode
+
+_READ_AHEAD: Final = 512
+
+
+def ended(position: int) -> CorruptRecordsError:
+    """The error for bytes that end too early."""
+    return CorruptRecordsError("record runs past its batch", position)
+
+
+class Cursor(Protocol):
+    """Bytes, forward."""
+
+    def read_into(self, target: memoryview) -> int:
+        """The next bytes, at least one."""
+
+    def skip(self, size: int) -> None:
+        """Goes over the next bytes."""
+
+
+class Scan(Cursor, Protocol):
+    """A cursor that also reads what is not as long as a window."""
+
+    def byte(self) -> int:
+        """The next byte."""
+
+
+class FileCursor:
+    """Bytes of a log, from a position on."""
+
+    def __init__(self, records: Records, position: int) -> None:
+        self._records = records
+        self._position = position
+        self._ahead = bytearray(_READ_AHEAD)
+        self._ahead_at = 0
+        self._ahead_size = 0
+
+    def read_into(self, target: memoryview) -> int:
+        count = self._records.read_into(target, self._position)
+        if count == 0:
+            raise ended(self._records.origin + self._position)
+        self._position += count
+        return count
+
+    def skip(self, size: int) -> None:
+        self._position += size
+
+    def byte(self) -> int:
+        index = self._position - self._ahead_at
+        if not 0 <= index < self._ahead_size:
+            self._ahead_at, index = self._position, 0
+            self._ahead_size = self._records.read_into(memoryview(self._ahead), self._position)
+            if self._ahead_size == 0:
+                raise ended(self._records.origin + self._position)
+        self._position += 1
+        return self._ahead[index]
+
+
+class BodyCursor:
+    """A batch's decompressed bytes from its window's start on, consuming them."""
+
+    def __init__(self, body: Body) -> None:
+        self._body = body
+
+    def read_into(self, target: memoryview) -> int:
+        body = self._body
+        self._fill()
+        count = min(len(target), body.filled - body.start)
+        target[:count] = body.view[body.start : body.start + count]
+        body.start += count
+        return count
+
+    def skip(self, size: int) -> None:
+        self._body.skip_to(self._body.base + self._body.start + size)
+
+    def byte(self) -> int:
+        body = self._body
+        self._fill()
+        body.start += 1
+        return body.source[body.start - 1]
+
+    def _fill(self) -> None:
+        if self._body.start == self._body.filled:
+            self._body.fill()
+            if self._body.filled == 0:
+                raise ended(self._body.position)
+
+
+class Replay:
+    """A batch decompressed once more, for the bytes that its window has left behind."""
+
+    def __init__(self, decoder: Decoder, position: int, scratch: memoryview) -> None:
+        """`position`: the batch's in the file, for errors. What is gone over goes into `scratch`."""
+        self._decoder = decoder
+        self._batch = position
+        self._scratch = scratch
+        self.position = 0
+
+    def read_into(self, target: memoryview) -> int:
+        count = decode(self._decoder, target, self._batch)
+        if count == 0:
+            raise ended(self._batch)
+        self.position += count
+        return count
+
+    def skip(self, size: int) -> None:
+        while size:
+            size -= self.read_into(self._scratch[: min(size, len(self._scratch))])

@@ -1,0 +1,215 @@
+"""Records larger than a window: read twice, once for their CRC and once to be sent.
+
+An older message states the CRC of all of it before its key and value, and a record need not fit in memory.
+So one cursor reads ahead to its end, checks it and sums it up; then another one, from its beginning, gives
+the bytes. From a file both are positions; in a compressed batch the second is a second decoder.
+
+The checks and their words are those of the kernel (records/kernel.py), which sees only records that fit.
+
+Not here: reading on from a position (cursors.py), where a large record turns up and what is made of it
+(converter.py, compressed.py)."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from records.backend import crc32
+from records.formats import (
+    LOG_APPEND_TIME,
+    MAGIC_AT,
+    MESSAGE_HEAD,
+    MESSAGE_OVERHEAD,
+    PREFIX,
+    SIZE_FIELD,
+    V1,
+)
+
+from .cursors import Cursor, Scan
+
+SIZE_MAX: Final = 2**31 - 1
+_VARINT_SIZE_MAX: Final = 5
+
+Damage = Callable[[str], Exception]
+
+
+@dataclass(frozen=True, slots=True)
+class LargeMessage:
+    """An older message whose key and value are still where they were: `before_key` bytes behind the
+    record's first one, and `between` bytes behind the key's last."""
+
+    head: bytes  # up to the key
+    before_key: int
+    key_size: int
+    between: int
+    value_size: int
+
+    @property
+    def size(self) -> int:
+        return len(self.head) + max(self.key_size, 0) + SIZE_FIELD.size + max(self.value_size, 0)
+
+    def at_offset(self, offset: int) -> "LargeMessage":
+        """The same message with another offset, which its CRC does not cover."""
+        _, size = PREFIX.unpack_from(self.head)
+        return replace(self, head=PREFIX.pack(offset, size) + self.head[PREFIX.size :])
+
+    def pieces(self, cursor: Cursor, target: memoryview) -> Iterator[int]:
+        """The message, in `target[:n]` for each n that this gives. The cursor is at the record's first byte."""
+        filled = len(self.head)
+        target[:filled] = self.head
+        cursor.skip(self.before_key)
+        yield from _copied(cursor, self.key_size, target, filled)
+        cursor.skip(self.between)
+        target[: SIZE_FIELD.size] = SIZE_FIELD.pack(self.value_size)
+        yield from _copied(cursor, self.value_size, target, SIZE_FIELD.size)
+
+
+def _copied(cursor: Cursor, size: int, target: memoryview, filled: int) -> Iterator[int]:
+    """What is in the target, and `size` bytes behind it."""
+    while size > 0:
+        count = cursor.read_into(target[filled : filled + min(size, len(target) - filled)])
+        size -= count
+        filled += count
+        if filled == len(target):
+            yield filled
+            filled = 0
+    if filled:
+        yield filled
+
+
+def scan_record(
+    cursor: Scan,
+    record_size: int,
+    before_key: int,
+    key_size: int,
+    message: "MessageStart",
+    scratch: memoryview | None,
+    damage: Damage,
+) -> LargeMessage:
+    """Checks a v2 record from its first byte to its last; the cursor is behind it afterwards.
+
+    Without `scratch`, bytes are gone over and no CRC is made: for whoever asks for the size alone."""
+    fields = _Fields(cursor, record_size, damage)
+    fields.skip(before_key, "record ends before its fields")
+    crc = message.checksum_start(key_size)
+    crc = fields.sum_up(key_size, crc, scratch, "key runs past its record")
+    value_size, between = fields.varint()
+    crc = _sum_up_size(value_size, crc)
+    crc = fields.sum_up(value_size, crc, scratch, "value runs past its record")
+    headers_count, _ = fields.varint()
+    if headers_count < 0:
+        raise damage("negative header count")
+    if headers_count > fields.left:
+        raise damage("more headers than bytes")
+    for _ in range(headers_count):
+        size, _ = fields.varint()
+        if size < 0:
+            raise damage("header key is null")
+        fields.skip(size, "header key runs past its record")
+        size, _ = fields.varint()
+        fields.skip(max(size, 0), "header value runs past its record")
+    if fields.left:
+        raise damage("bytes left after the record's fields")
+    return message.finished(key_size, max(value_size, -1), before_key, between, crc, damage)
+
+
+def scan_message(
+    cursor: Scan,
+    message_size: int,
+    before_key: int,
+    message: "MessageStart",
+    scratch: memoryview | None,
+    damage: Damage,
+) -> LargeMessage:
+    """The same for an uncompressed v0 or v1 message of a log; `before_key` bytes stand before its key."""
+    fields = _Fields(cursor, message_size, damage)
+    fields.skip(before_key - SIZE_FIELD.size, "key runs past its message")
+    key_size = max(fields.size_field("key runs past its message"), -1)
+    crc = message.checksum_start(key_size)
+    crc = fields.sum_up(key_size, crc, scratch, "key runs past its message")
+    value_size = max(fields.size_field("value runs past its message"), -1)
+    crc = _sum_up_size(value_size, crc)
+    crc = fields.sum_up(value_size, crc, scratch, "value runs past its message")
+    return message.finished(key_size, value_size, before_key, SIZE_FIELD.size, crc, damage)
+
+
+def _sum_up_size(size: int, crc: int) -> int:
+    return crc32(SIZE_FIELD.pack(max(size, -1)), 0, SIZE_FIELD.size, crc)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageStart:
+    """What is known of a message before its key and value are read."""
+
+    magic: int
+    offset: int  # as it is written: relative in a v1 wrapper
+    timestamp: int
+    log_append: bool
+
+    def _head(self, size: int, crc: int) -> bytes:
+        attributes = LOG_APPEND_TIME if self.log_append and self.magic == V1 else 0
+        timestamp = (self.timestamp,) if self.magic == V1 else ()
+        return MESSAGE_HEAD[self.magic].pack(
+            self.offset, size, crc, self.magic, attributes, *timestamp
+        )
+
+    def checksum_start(self, key_size: int) -> int:
+        """CRC-32 of the message up to its key."""
+        start = self._head(0, 0) + SIZE_FIELD.pack(key_size)
+        return crc32(start, MAGIC_AT, len(start))
+
+    def finished(
+        self, key_size: int, value_size: int, before_key: int, between: int, crc: int, damage: Damage
+    ) -> LargeMessage:
+        size = MESSAGE_OVERHEAD[self.magic] - PREFIX.size + max(key_size, 0) + max(value_size, 0)
+        if size > SIZE_MAX:
+            raise damage("record is too large for a message")
+        head = self._head(size, crc) + SIZE_FIELD.pack(key_size)
+        return LargeMessage(head, before_key, key_size, between, value_size)
+
+
+class _Fields:
+    """The fields of one record, none of which may leave it."""
+
+    def __init__(self, cursor: Scan, size: int, damage: Damage) -> None:
+        self._cursor = cursor
+        self._damage = damage
+        self.left = size
+
+    def _take(self, size: int, reason: str) -> None:
+        if size > self.left:
+            raise self._damage(reason)
+        self.left -= size
+
+    def skip(self, size: int, reason: str) -> None:
+        self._take(size, reason)
+        self._cursor.skip(size)
+
+    def _byte(self, reason: str) -> int:
+        self._take(1, reason)
+        return self._cursor.byte()
+
+    def varint(self) -> tuple[int, int]:
+        """A zigzag varint and the bytes that it took."""
+        raw = 0
+        for index in range(_VARINT_SIZE_MAX):
+            byte = self._byte("record ends before its fields")
+            raw |= (byte & 0x7F) << (7 * index)
+            if byte < 0x80:
+                raw &= 0xFFFFFFFF
+                return (raw >> 1) ^ -(raw & 1), index + 1
+        raise self._damage("varint is too long")
+
+    def size_field(self, reason: str) -> int:
+        return int(SIZE_FIELD.unpack(bytes(self._byte(reason) for _ in range(SIZE_FIELD.size)))[0])
+
+    def sum_up(self, size: int, crc: int, scratch: memoryview | None, reason: str) -> int:
+        """Goes over a key or value; gives the CRC continued with it."""
+        self._take(max(size, 0), reason)
+        if scratch is None:
+            self._cursor.skip(max(size, 0))
+            return crc
+        while size > 0:
+            count = self._cursor.read_into(scratch[: min(size, len(scratch))])
+            crc = crc32(scratch, 0, count, crc)
+            size -= count
+        return crc

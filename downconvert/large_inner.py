@@ -1,0 +1,114 @@
+"""Large records of a compressed batch, and large entries of a compressed message: found, checked, not kept.
+
+Not here: reading their fields (large.py), sending them (body_converter.py)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from records.errors import RecordTooLargeError
+from records.formats import (
+    ATTRIBUTES_AT_LEGACY,
+    CODEC_MASK,
+    MAGIC_AT,
+    MESSAGE_HEAD,
+    MESSAGE_OVERHEAD,
+    NO_TIMESTAMP,
+    PREFIX,
+    SIZE_FIELD,
+    V0,
+    V1,
+)
+
+from .body import Body
+from .cursors import BodyCursor
+from .large import Damage, LargeMessage, MessageStart, scan_message, scan_record
+
+if TYPE_CHECKING:
+    from .converter import Converter
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """What a body holds, and what becomes of it.
+
+    magic: of the messages made. is_batch: v2 records, else entries of a v0 or v1 message, whose offsets lack
+    `offset_delta`. trim: records below the fetch's first offset are left out."""
+
+    magic: int
+    trim: bool
+    is_batch: bool
+    offset_delta: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A large record: its message, with its absolute offset, and where it begins in the decompressed bytes."""
+
+    message: LargeMessage
+    offset: int
+    position: int
+
+
+def scan_inner(
+    walk: Converter, body: Body, inner: Inner, scratch: memoryview | None
+) -> Found | None:
+    """Reads the record at the body's start to its end, and tells the kernel. None: it is left out."""
+    position = body.base + body.start
+
+    def damage(reason: str) -> Exception:
+        return body.damage(reason, position - body.base)
+
+    transcoder = walk.transcoder
+    log_append = transcoder.append_time is not None
+    if inner.is_batch:
+        head = transcoder.record_head(body.source, body.start, body.filled, body.remaining)
+        if head is None:
+            reason, _ = transcoder.damage or ("damaged", 0)
+            raise damage(reason)
+        offset, timestamp, size, before_key, key_size = head
+        _check_size(walk, body, size)
+        start = MessageStart(inner.magic, offset, timestamp, log_append)
+        message = scan_record(
+            BodyCursor(body), size, before_key, key_size, start, scratch, damage
+        )
+    else:
+        offset, timestamp, size, before_key = _entry_head(body, inner, transcoder.append_time, damage)
+        _check_size(walk, body, size)
+        start = MessageStart(inner.magic, offset, timestamp, log_append)
+        message = scan_message(BodyCursor(body), size, before_key, start, scratch, damage)
+        body.skip_to(position + size)
+    kept = not inner.trim or offset >= walk.first_offset
+    if kept and not inner.is_batch and transcoder.last_offset >= offset:
+        raise damage("offset does not increase")
+    transcoder.handled(size, offset, timestamp, message.size if kept else 0)
+    return Found(message, offset, position) if kept else None
+
+
+def _entry_head(
+    body: Body, inner: Inner, append_time: int | None, damage: Damage
+) -> tuple[int, int, int, int]:
+    """Offset, timestamp, size and bytes before the key of the entry at the body's start."""
+    offset, size = PREFIX.unpack_from(body.source, body.start)
+    size += PREFIX.size
+    magic = body.source[body.start + MAGIC_AT]
+    if magic not in (V0, V1):
+        raise damage("unknown magic")
+    if body.source[body.start + ATTRIBUTES_AT_LEGACY] & CODEC_MASK:
+        raise damage("compressed message inside a compressed message")
+    if size < MESSAGE_OVERHEAD[magic]:
+        raise damage("message is smaller than its header")
+    head = MESSAGE_HEAD[magic]
+    timestamp = head.unpack_from(body.source, body.start)[5] if magic == V1 else NO_TIMESTAMP
+    if append_time is not None:
+        timestamp = append_time
+    if timestamp < NO_TIMESTAMP:
+        raise damage("negative timestamp")
+    return offset + inner.offset_delta, timestamp, size, head.size + SIZE_FIELD.size
+
+
+def _check_size(walk: Converter, body: Body, size: int) -> None:
+    limit = walk.policy.record_size_max
+    if limit is not None and size > limit:
+        raise RecordTooLargeError(size, limit, body.position)

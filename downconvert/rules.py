@@ -1,0 +1,58 @@
+"""Which batches are kept, converted or refused: what a policy means for one target format.
+
+The kernel drops and copies by rules that need no policy (records/kernel.py); it comes back where a codec,
+a control batch or a transaction needs one of these.
+
+Not here: reading batches (converter.py), aborted transactions (aborted.py)."""
+
+from records.batch import BatchHeader
+from records.errors import CorruptRecordsError, UnsupportedCodecError
+from records.formats import V2, Codec
+
+from .policy import ConversionPolicy
+
+
+class Rules:
+    """A policy, for messages of format `to_magic`."""
+
+    def __init__(self, policy: ConversionPolicy, to_magic: int) -> None:
+        self._policy = policy
+        self._to_magic = to_magic
+        self.pass_codecs = sum(1 << codec for codec in Codec if self._passes_always(codec))
+
+    def _passes_always(self, codec: Codec) -> bool:
+        """Whether messages with this codec are copied as they are, in every format up to the target's."""
+        if self._to_magic == V2:
+            return True
+        magics = range(self._to_magic + 1)
+        return codec is not Codec.ZSTD and all(
+            self._policy.codec_for(codec, magic) is codec for magic in magics
+        )
+
+    def codec_for(self, codec_id: int, magic: int, position: int) -> tuple[Codec, Codec]:
+        """The codec of a batch of format `magic` and the one that its records are to have.
+
+        Raises UnsupportedCodecError where the policy refuses it, CorruptRecordsError where there is no such codec
+        in this format. The order is Kafka's: zstd is refused before anybody asks for the batch's format."""
+        if codec_id not in Codec.__members__.values():
+            raise CorruptRecordsError("unknown codec", position)
+        codec = Codec(codec_id)
+        instead = self._policy.codec_for(codec, min(magic, self._to_magic))
+        if instead is None:
+            raise UnsupportedCodecError(codec.name.lower(), position)
+        if codec is Codec.ZSTD and magic < V2:
+            raise CorruptRecordsError("zstd in a message of a format that has none", position)
+        return codec, instead
+
+    def may_refuse(self) -> bool:
+        """Whether there is a codec that this policy refuses."""
+        return self._to_magic < V2 and any(
+            self._policy.codec_for(codec, magic) is None
+            for codec in Codec
+            for magic in range(self._to_magic + 1)
+        )
+
+    def refuses(self, header: BatchHeader) -> bool:
+        """Whether the conversion of this batch would be refused. Markers are dropped before anyone asks."""
+        magic = min(header.magic, self._to_magic)
+        return not header.is_control and self._policy.codec_for(header.codec, magic) is None

@@ -1,0 +1,124 @@
+"""Writes a converted range to a channel, converting a chunk when the channel has taken the last one.
+
+From any loop: `selectors`, `asyncio`, a thread. What a channel did not take waits here and goes first the
+next time, so that nothing is lost and nothing sent twice however the channel takes it.
+
+Not here: what was promised (plan.py), the conversion (converter.py), the channel's ways (records.channel)."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from records.channel import Write, writer
+from records.errors import CorruptRecordsError
+
+from .converter import Converter
+from .filler import filler
+from .stats import ConversionStats
+
+Clock = Callable[[], float]
+
+
+class LazyDownConvertSend:
+    """The bytes of one `LazyDownConvertRecords`, once. Not for two threads at a time."""
+
+    __slots__ = (
+        "_channel",
+        "_clock",
+        "_converter",
+        "_filler_bytes",
+        "_is_exact",
+        "_pending",
+        "_pieces",
+        "_seconds",
+        "_sent",
+        "_write",
+        "size",
+    )
+
+    def __init__(
+        self,
+        converter: Converter,
+        ends: Iterator[int],
+        size: int,
+        *,
+        is_exact: bool,
+        clock: Clock,
+    ) -> None:
+        self.size = size
+        self._converter = converter
+        self._pieces = (piece for end in ends for piece in converter.walk(end))
+        self._is_exact = is_exact
+        self._clock = clock
+        self._pending: memoryview | None = None  # converted, and not taken by the channel
+        self._sent = self._filler_bytes = 0
+        self._seconds = 0.0
+        self._channel: Any = None
+        self._write: Write = writer
+
+    @property
+    def remaining(self) -> int:
+        """Bytes that are promised and have not been written."""
+        return self.size - self._sent
+
+    @property
+    def completed(self) -> bool:
+        return self._sent == self.size
+
+    def write_to(self, channel: Any) -> int:
+        """Converts at most one chunk, makes at most one write, and returns the bytes written.
+
+        0: not now (the channel takes nothing, or a chunk's worth of records converted to nothing). Raises
+        CorruptRecordsError where an estimate was promised and the records are damaged further on, and what
+        the channel raises."""
+        pending = self._pending
+        if pending is None:
+            pending = self._next()
+            if pending is None:
+                return 0
+        if channel is not self._channel:
+            self._write = writer(channel)
+            self._channel = channel
+        self._pending = pending  # also where the channel raises
+        written = self._write(pending)
+        self._pending = pending[written:] if written < len(pending) else None
+        self._sent += written
+        return written
+
+    def _next(self) -> memoryview | None:
+        """The next bytes to write, or None where there are none yet."""
+        remaining = self.size - self._sent
+        if not remaining:
+            return None
+        started = self._clock()
+        size = next(self._pieces, None)
+        self._seconds += self._clock() - started
+        if size is None:
+            return self._filler(remaining)
+        if size == 0:
+            return None
+        return self._converter.ready[: min(size, remaining)]
+
+    def _filler(self, remaining: int) -> memoryview:
+        if self._is_exact:
+            raise CorruptRecordsError(
+                "the records changed after they were measured",
+                self._converter.records.origin + self._converter.position,
+            )
+        piece = memoryview(filler(remaining))
+        self._filler_bytes += len(piece)
+        return piece
+
+    @property
+    def stats(self) -> ConversionStats:
+        """What has been done so far."""
+        converter = self._converter
+        return ConversionStats(
+            records_converted=converter.records_converted,
+            batches_converted=converter.batches_converted,
+            bytes_in=converter.position,
+            bytes_out=self._sent,
+            filler_bytes=self._filler_bytes,
+            temporary_bytes=converter.temporary_bytes,
+            peak_buffer_bytes=converter.buffer_bytes,
+            seconds_converting=self._seconds,
+        )

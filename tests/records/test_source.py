@@ -1,0 +1,142 @@
+"""Walking from header to header, by the rules of Kafka's file stream."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from records import CorruptRecordsError, FileRecords, MemoryRecords, Records
+from records.formats import V0, V1
+from records.source import TRUNCATED, WINDOW_SIZE
+
+from .examples import GAPS, TWO_RECORDS, batch, damaged, message, record
+
+Opened = Callable[[bytes], Records]
+
+# Entries of all formats, small and larger than a window, so that heads lie across its ends.
+LOG = [
+    message(V0, 0),
+    GAPS,
+    message(V1, 20, None, bytes(3 * WINDOW_SIZE)),
+    TWO_RECORDS[V0, "lz4"],
+    TWO_RECORDS[V1, "lz4"],
+    batch(record(0, None, bytes(WINDOW_SIZE - 200))),
+    *[message(V0, 0, None, bytes(n)) for n in range(100)],
+]
+
+
+@pytest.fixture(params=["file", "memory", "slice of a file", "slice of memory"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opened:
+    """The same bytes, wherever they lie."""
+
+    def opened(data: bytes) -> Records:
+        if "slice" in request.param:
+            return within(b"before" + data + GAPS).slice(6, len(data))
+        return within(data)
+
+    def within(data: bytes) -> Records:
+        if "memory" in request.param:
+            return MemoryRecords(data)
+        path = tmp_path / "00000000000000000000.log"
+        path.write_bytes(data)
+        return FileRecords.open(path)
+
+    return opened
+
+
+def test_headers_come_in_order_with_the_positions_of_their_entries(opened: Opened) -> None:
+    headers = list(opened(b"".join(LOG)).batches())
+    assert [header.size for header in headers] == [len(entry) for entry in LOG]
+    positions = [sum(map(len, LOG[:n])) for n in range(len(LOG))]
+    assert [header.position for header in headers] == positions
+
+
+def test_a_tail_too_short_for_a_magic_is_ignored_whatever_it_holds(opened: Opened) -> None:
+    for size in range(18):
+        assert len(list(opened(GAPS + bytes(size)).batches())) == 1
+
+
+def test_eighteen_zero_bytes_are_an_entry_that_is_too_small(opened: Opened) -> None:
+    records = opened(GAPS + bytes(18))
+    with pytest.raises(CorruptRecordsError, match="entry is smaller") as caught:
+        list(records.batches())
+    assert caught.value.position == records.origin + len(GAPS)
+
+
+@pytest.mark.parametrize("entry", [GAPS, message(V0, 0), message(V1, 0)])
+def test_an_entry_cut_short_ends_the_walk_without_an_error(entry: bytes, opened: Opened) -> None:
+    for size in range(len(entry)):
+        assert len(list(opened(GAPS + entry[:size]).batches())) == 1
+
+
+def test_a_batch_smaller_than_its_header_is_torn_before_it_is_damaged(opened: Opened) -> None:
+    small = damaged(GAPS, size=48)
+    with pytest.raises(CorruptRecordsError, match="batch is smaller than its header"):
+        list(opened(small[:60]).batches())
+    assert list(opened(small[:59]).batches()) == []
+
+
+def test_what_was_good_before_damage_is_given(opened: Opened) -> None:
+    records = opened(GAPS + GAPS + damaged(GAPS, magic=9, checksum="wrong"))
+    walk = records.batches()
+    assert [next(walk).position, next(walk).position] == [0, len(GAPS)]
+    with pytest.raises(CorruptRecordsError, match="unknown magic") as caught:
+        next(walk)
+    assert caught.value.position == records.origin + 2 * len(GAPS)
+
+
+def test_a_claimed_size_of_two_gigabytes_is_an_entry_to_come(opened: Opened) -> None:
+    assert list(opened(damaged(GAPS, size=2**31 - 1)).batches()) == []
+
+
+def test_nothing_holds_nothing(opened: Opened) -> None:
+    assert list(opened(b"").batches()) == []
+
+
+def test_bodies_are_not_read() -> None:
+    reads = []
+
+    class Watched(MemoryRecords):
+        def read_into(self, target: memoryview, position: int) -> int:
+            reads.append(len(target))
+            return super().read_into(target, position)
+
+    large = message(V1, 0, None, bytes(1_000_000))
+    assert len(list(Watched(large * 10).batches())) == 10
+    assert sum(reads) <= 10 * WINDOW_SIZE
+
+
+def test_one_read_serves_many_small_batches() -> None:
+    reads = []
+
+    class Watched(MemoryRecords):
+        def read_into(self, target: memoryview, position: int) -> int:
+            reads.append(len(target))
+            return super().read_into(target, position)
+
+    assert len(list(Watched(GAPS * 1000).batches())) == 1000
+    assert len(reads) <= 1000 * len(GAPS) // (WINDOW_SIZE - 61 - len(GAPS)) + 1
+
+
+def test_a_file_that_grows_meanwhile_keeps_the_size_that_it_was_opened_with(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(GAPS * 2)
+    with FileRecords.open(path) as records:
+        walk = records.batches()
+        next(walk)
+        with path.open("ab") as log:
+            log.write(GAPS * 100)
+        assert len(list(walk)) == 1
+
+
+def test_a_file_that_shrinks_meanwhile_is_an_error_that_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(GAPS * 1000)
+    with FileRecords.open(path) as records:
+        walk = records.batches()
+        next(walk)
+        with path.open("r+b") as log:
+            log.truncate(500 * len(GAPS) + 10)
+        with pytest.raises(CorruptRecordsError, match=TRUNCATED) as caught:
+            list(walk)
+    assert caught.value.position == 500 * len(GAPS)

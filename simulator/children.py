@@ -1,0 +1,126 @@
+"""Child processes: started fresh, so that the memory of one is its own, and never left behind.
+
+A child is one function of a line to its parent. What it returns or raises comes back over that
+line; what it tells on the way is handed out as it comes.
+
+Not here: what they do (runs.py)."""
+
+import multiprocessing
+import signal
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any, Final, Self
+
+from records import RecordsError
+
+_SPAWN: Final = multiprocessing.get_context("spawn")  # a fork would begin with the parent's memory
+_END_WAIT: Final = 5.0  # seconds, for a child that was told to end
+_RESULT: Final = "result"
+_FAILED: Final = "failed"
+_TOLD: Final = "told"
+
+
+class SimulationError(Exception):
+    """A simulation that cannot be run, in one line for the person who asked for it."""
+
+
+class Line:
+    """A child's side: `tell` its parent something, `hear` what it says."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def tell(self, what: object) -> None:
+        self._connection.send((_TOLD, what))
+
+    def hear(self) -> Any:
+        return self._connection.recv()
+
+
+class Child:
+    """A process that runs `work(line, *arguments)`. As a context it is ended with the block."""
+
+    def __init__(self, name: str, work: Callable[..., object], *arguments: object) -> None:
+        self._name = name
+        self._connection, theirs = _SPAWN.Pipe()
+        self._process = _SPAWN.Process(
+            target=_run, args=(theirs, work, arguments), name=name, daemon=True
+        )
+        # Ctrl-C goes to every process of the terminal: only the parent shall say anything about
+        # it. A mask is inherited, and what comes while the child is started reaches the parent
+        # behind this.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        theirs.close()
+        self.done = False
+        self.result: Any = None
+
+    @property
+    def process_id(self) -> int:
+        return self._process.pid or 0
+
+    def say(self, what: object) -> None:
+        self._connection.send(what)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.is_alive() and not self.done:
+            self._process.terminate()
+        self._process.join(_END_WAIT)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+        self._connection.close()
+
+    def _receive(self) -> list[Any]:
+        """What the child has told since the last time. SimulationError if it failed or ended."""
+        told: list[Any] = []
+        try:
+            while not self.done and self._connection.poll():
+                kind, what = self._connection.recv()
+                if kind == _FAILED:
+                    raise SimulationError(what)
+                if kind == _TOLD:
+                    told.append(what)
+                else:
+                    self.result, self.done = what, True
+        except (EOFError, OSError):
+            raise SimulationError(self._ending()) from None
+        return told
+
+    def _ending(self) -> str:
+        self._process.join(_END_WAIT)
+        code = self._process.exitcode or 0
+        if code == -signal.SIGKILL:
+            return f"the {self._name} process was killed: most likely the machine ran out of memory"
+        return f"the {self._name} process ended without a result (exit code {code})"
+
+
+def listen(children: Sequence[Child], seconds: float | None = None) -> list[Any]:
+    """Waits until one of the children says something, or for so long; gives what they told.
+
+    Results are in `Child.result` when `done` is set. SimulationError if one failed."""
+    waiting = {child._connection: child for child in children if not child.done}
+    ready = wait(list(waiting), seconds)
+    return [what for line in ready for what in waiting[line]._receive()]  # type: ignore[index]
+
+
+def _run(
+    connection: Connection, work: Callable[..., object], arguments: tuple[object, ...]
+) -> None:
+    """What the child does."""
+    try:
+        try:
+            message = (_RESULT, work(Line(connection), *arguments))
+        except (RecordsError, SimulationError, ValueError, OSError) as error:
+            message = (_FAILED, str(error))
+        except MemoryError:
+            message = (_FAILED, "a child process ran out of memory")
+        connection.send(message)
+    except (BrokenPipeError, EOFError):
+        pass  # the parent is gone, and nobody is left to tell

@@ -1,0 +1,141 @@
+"""The sending side: one thread, one selector, and for every consumer one write per turn.
+
+That is how Kafka's network threads work, and what lazy conversion is made for: a turn converts at
+most one chunk, so that nobody waits for a conversion that somebody else asked for. A request is
+the number of a fetch; the answer is its size, then its bytes.
+
+Not here: how answers are made (responses.py), who reads them (consumers.py)."""
+
+import selectors
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+from .fetches import Fetch
+from .responses import Send, buffer_bytes
+
+REQUEST: Final = Struct(">i")
+ANSWER_HEAD: Final = Struct(">q")
+
+_READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the sender has done. Sizes are bytes."""
+
+    answers: int = 0
+    promised: int = 0
+    sent: int = 0
+    broken: int = 0  # answers that were not of the size promised
+    buffers_of_one: int = 0  # the most that one send has held
+    buffers_of_all: int = 0  # the most that all sends have held together
+
+
+class _Connection:
+    """One consumer, as the sender sees it: asking, or being answered."""
+
+    __slots__ = ("buffers", "head", "request", "send", "sent", "socket")
+
+    def __init__(self, connected: socket.socket) -> None:
+        self.socket = connected
+        self.request = bytearray()
+        self.head = memoryview(b"")
+        self.send: Send | None = None
+        self.sent = 0  # bytes of this answer
+        self.buffers = 0  # bytes that this answer's send has held, at most
+
+
+class Driver:
+    """Answers the consumers at the other ends of the sockets until all of them have gone."""
+
+    def __init__(
+        self,
+        sockets: Sequence[socket.socket],
+        fetches: Sequence[Fetch],
+        respond: Callable[[Fetch], Send],
+    ) -> None:
+        self.tally = Tally()
+        self._fetches = fetches
+        self._respond = respond
+        self._buffers = 0
+        self._selector = selectors.DefaultSelector()
+        for connected in sockets:
+            connected.setblocking(False)
+            self._selector.register(connected, _READ, _Connection(connected))
+
+    def run(self) -> Tally:
+        selector = self._selector
+        with selector:
+            while selector.get_map():
+                for key, _ in selector.select():
+                    self._turn(key.data)
+        return self.tally
+
+    def _turn(self, connection: _Connection) -> None:
+        try:
+            if connection.send is None:
+                self._read(connection)
+            elif connection.head:
+                written = connection.socket.send(connection.head)
+                connection.head = connection.head[written:]
+                self._end_if_done(connection, connection.send)
+            else:
+                self._write(connection, connection.send)
+        except ConnectionError:
+            self._close(connection)
+
+    def _read(self, connection: _Connection) -> None:
+        data = connection.socket.recv(REQUEST.size - len(connection.request))
+        if not data:
+            self._close(connection)
+            return
+        connection.request += data
+        if len(connection.request) < REQUEST.size:
+            return
+        fetch = self._fetches[REQUEST.unpack(connection.request)[0]]
+        connection.request.clear()
+        connection.send = self._respond(fetch)
+        connection.head = memoryview(ANSWER_HEAD.pack(connection.send.size))
+        connection.sent = 0
+        self._count_buffers(connection, connection.send)
+        self._selector.modify(connection.socket, _WRITE, connection)
+
+    def _write(self, connection: _Connection, send: Send) -> None:
+        is_first = not connection.sent
+        connection.sent += send.write_to(connection.socket)
+        if is_first:
+            self._count_buffers(connection, send)
+        self._end_if_done(connection, send)
+
+    def _end_if_done(self, connection: _Connection, send: Send) -> None:
+        if connection.head or not send.completed:
+            return
+        self._count_buffers(connection, send)
+        tally = self.tally
+        tally.answers += 1
+        tally.promised += send.size
+        tally.sent += connection.sent
+        tally.broken += connection.sent != send.size
+        self._forget(connection)
+        self._selector.modify(connection.socket, _READ, connection)
+
+    def _count_buffers(self, connection: _Connection, send: Send) -> None:
+        held = buffer_bytes(send)
+        if held != connection.buffers:
+            self._buffers += held - connection.buffers
+            connection.buffers = held
+            self.tally.buffers_of_one = max(self.tally.buffers_of_one, held)
+            self.tally.buffers_of_all = max(self.tally.buffers_of_all, self._buffers)
+
+    def _forget(self, connection: _Connection) -> None:
+        self._buffers -= connection.buffers
+        connection.buffers = 0
+        connection.send = None
+
+    def _close(self, connection: _Connection) -> None:
+        self._forget(connection)
+        self._selector.unregister(connection.socket)
+        connection.socket.close()

@@ -1,0 +1,68 @@
+"""Fetches: which ranges of a log a consumer asks for, one after the other, as a broker cuts them.
+
+Not here: what a fetch gives (plan.py), who sends it (driver.py)."""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from typing import NamedTuple
+
+from records import CorruptRecordsError, FileRecords
+
+
+class Fetch(NamedTuple):
+    """A range of whole batches, and the offset from which on the consumer wants records."""
+
+    file: int  # which of the files
+    position: int  # of the first batch, in the file
+    size: int  # bytes
+    first_offset: int
+
+
+class BatchIndex:
+    """Where the batches of a file lie, without reading what is in them.
+
+    `damage` is the error at which the walk over the headers ended, if it did: what lies before is
+    good."""
+
+    def __init__(self, records: FileRecords) -> None:
+        self._positions = array("q")  # of each batch, and behind the last
+        self._last_offsets = array("q")
+        self.damage: CorruptRecordsError | None = None
+        end = 0
+        try:
+            for header in records.batches():
+                self._positions.append(header.position)
+                self._last_offsets.append(header.last_offset)
+                end = header.position + header.size
+        except CorruptRecordsError as error:
+            self.damage = error
+        self._positions.append(end)
+
+    def __len__(self) -> int:
+        return len(self._last_offsets)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its whole batches."""
+        return self._positions[-1]
+
+    def cut(self, batch: int, max_bytes: int) -> int:
+        """The end of a fetch that begins with this batch: as many as fit, but always one."""
+        end = bisect_right(self._positions, self._positions[batch] + max_bytes) - 1
+        return max(end, batch + 1)
+
+    def end_before(self, position: int) -> None:
+        """Forgets the batch that the byte at this position belongs to, and all behind it."""
+        batch = bisect_right(self._positions, position) - 1
+        del self._last_offsets[batch:], self._positions[batch + 1 :]
+
+    def last_offset(self, batch: int) -> int:
+        return self._last_offsets[batch]
+
+    def at_offset(self, offset: int, batch: int) -> int:
+        """The first batch from this one on whose last offset is not below `offset`."""
+        return bisect_left(self._last_offsets, offset, lo=batch)
+
+    def fetch(self, file: int, batch: int, end: int, first_offset: int) -> Fetch:
+        position = self._positions[batch]
+        return Fetch(file, position, self._positions[end] - position, first_offset)

@@ -1,0 +1,86 @@
+"""Writes the segments of a workload: real v2 batches, as a producer and a broker would have left
+them.
+
+Not here: what a workload is (workload.py), what its records say (values.py)."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from records.builder import build
+from records.formats import V2, Codec, TimestampType
+from records.reader import Record
+
+from .values import Values
+from .workload import MIXED, Workload
+
+FIRST_TIMESTAMP: Final = 1_700_000_000_000  # 2023-11-14, in milliseconds: no clock is read
+_GAP_LONGEST: Final = 5
+
+Progress = Callable[[int], None]
+
+
+def generate(
+    workload: Workload, directory: Path, progress: Progress = lambda _: None
+) -> list[Path]:
+    """Writes the workload's segments into an empty directory and gives their paths.
+
+    `progress` is told the bytes of keys and values so far. FileExistsError: there are segments
+    already."""
+    directory.mkdir(parents=True, exist_ok=True)
+    if any(directory.glob("*.log")):
+        raise FileExistsError(f"{directory} holds segments already")
+    random = Random(repr(("segments", workload.seed)))
+    codecs = [Codec[workload.codec.upper()]] if workload.codec != MIXED else list(Codec)
+    paths: list[Path] = []
+    file, written, done = None, workload.segment, 0
+    try:
+        for records, size in _batches(workload):
+            batch = build(records, magic=V2, codec=random.choice(codecs))
+            if file is None or written + len(batch) > workload.segment:
+                if file is not None:
+                    file.close()
+                paths.append(directory / f"{records[0].offset:020}.log")
+                file, written = paths[-1].open("wb"), 0
+            file.write(batch)
+            written += len(batch)
+            done += size
+            progress(done)
+    finally:
+        if file is not None:
+            file.close()
+    return paths
+
+
+def _batches(workload: Workload) -> Iterator[tuple[list[Record], int]]:
+    """The records of batch after batch, and the bytes of their keys and values."""
+    random = Random(repr(("records", workload.seed)))
+    values = Values(Random(repr(("values", workload.seed))))
+    low, high = workload.record
+    done = offset = 0
+    timestamp = FIRST_TIMESTAMP
+    while done < workload.size:
+        batch: list[Record] = []
+        filled = 0
+        while filled < workload.batch and done + filled < workload.size:
+            timestamp += random.getrandbits(3)
+            if workload.gaps and random.random() < workload.gaps:
+                offset += random.randint(1, _GAP_LONGEST)
+            size = low if low == high else int(low * (high / low) ** random.random())
+            key = values.key() if random.random() < workload.keys else None
+            value: bytes | None
+            if workload.nulls and random.random() < workload.nulls:
+                value = None
+            elif random.random() < workload.random:
+                value = values.noise(size)
+            else:
+                value = values.event(size, timestamp)
+            headers = ()
+            if workload.headers and random.random() < workload.headers:
+                headers = values.headers()
+            batch.append(Record(offset, timestamp, TimestampType.CREATE, key, value, headers))
+            filled += len(key or b"") + len(value or b"") or 1
+            offset += 1
+        done += filled
+        yield batch, filled

@@ -1,0 +1,128 @@
+"""Clocks and counters of one process, and what is made of many measurements.
+
+Memory is what the system says the process holds (resident set size), less what it held idle, with
+everything imported. Where there is no /proc, only the peak of the whole life of the process is
+known.
+
+Not here: what is measured (driver.py, consumers.py)."""
+
+import gc
+import resource
+import sys
+import time
+from bisect import bisect_right
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+_STATUS: Final = Path("/proc/self/status")
+_CLEAR_REFS: Final = Path("/proc/self/clear_refs")
+_CLEAR_PEAK: Final = "5"  # man 5 proc: "reset the peak resident set size"
+_RUSAGE_UNIT: Final = 1 if sys.platform == "darwin" else 1024
+
+
+def now() -> float:
+    """Seconds, the same clock in all processes of this machine."""
+    return time.monotonic()
+
+
+class Memory:
+    """The growth of this process from when it was made."""
+
+    def __init__(self) -> None:
+        gc.collect()
+        self._peak_is_since_then = _reset_peak()
+        self.idle = _status("VmRSS") or _peak_of_life()
+
+    def peak(self) -> int:
+        """The most bytes that were resident above idle.
+
+        Where the peak cannot be reset, a peak that lies before does not count: growth is then 0."""
+        return max((_status("VmHWM") or _peak_of_life()) - self.idle, 0)
+
+    @property
+    def exact(self) -> bool:
+        return self._peak_is_since_then
+
+
+class Resident:
+    """The resident bytes of another process, asked for many times; 0 where they cannot be had."""
+
+    def __init__(self, process_id: int) -> None:
+        path = Path(f"/proc/{process_id}/statm")
+        self._file = path.open("rb", buffering=0) if path.exists() else None
+        self._page = resource.getpagesize()
+
+    def __call__(self) -> int:
+        if self._file is None:
+            return 0
+        try:
+            self._file.seek(0)
+            return int(self._file.read(128).split()[1]) * self._page
+        except (OSError, IndexError):  # it has ended
+            return 0
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+class Cpu:
+    """CPU seconds of this process, in user and in system mode, from when it was made."""
+
+    def __init__(self) -> None:
+        self._at_first = resource.getrusage(resource.RUSAGE_SELF)
+
+    def seconds(self) -> float:
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        first = self._at_first
+        return usage.ru_utime - first.ru_utime + usage.ru_stime - first.ru_stime
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The smallest of the sorted values that so many percent of them do not exceed; 0 of none."""
+    if not values:
+        return 0.0
+    rank = -(-len(values) * percent // 100)
+    return values[min(max(int(rank), 1), len(values)) - 1]
+
+
+def thinned(line: Sequence[tuple[float, int]], buckets: int) -> list[tuple[float, int]]:
+    """A line of (time, height) with at most so many points, which keeps every peak that can be
+    seen."""
+    if len(line) <= buckets:
+        return list(line)
+    times = [time for time, _ in line]
+    first, last = times[0], times[-1]
+    result: list[tuple[float, int]] = []
+    start = 0
+    for bucket in range(1, buckets + 1):
+        end = bisect_right(times, first + (last - first) * bucket / buckets)
+        if end > start:
+            result.append(max(line[start:end], key=lambda point: point[1]))
+            start = end
+    return result
+
+
+def _reset_peak() -> bool:
+    try:
+        _CLEAR_REFS.write_text(_CLEAR_PEAK)
+    except OSError:
+        return False
+    return True
+
+
+def _status(name: str) -> int | None:
+    """A field of /proc/self/status in bytes."""
+    try:
+        text = _STATUS.read_text()
+    except OSError:
+        return None
+    for line in text.splitlines():
+        if line.startswith(name + ":"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def _peak_of_life() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RUSAGE_UNIT

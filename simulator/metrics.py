@@ -1,0 +1,90 @@
+"""The figures of a mode, in the order in which they are shown: what each is called, and which way is better.
+
+Not here: how they were measured (runs.py), the tables they stand in (table.py, report.py)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from .results import ModeResult, Result
+from .units import format_rate, format_seconds, format_size
+
+SAME_WITHIN: Final = 1.05  # two runs of one thing differ by as much
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One row of a table. `better` is empty where the figure is not a merit."""
+
+    group: str
+    label: str
+    value: Callable[[ModeResult], float]
+    text: Callable[[float], str]
+    better: Literal["less", "more", ""] = ""
+
+    def shown(self, result: ModeResult) -> str:
+        return self.text(self.value(result))
+
+    def verdict(self, result: Result) -> tuple[str, bool | None]:
+        """Lazy beside eager in words ("21x less"), and whether that is good; None: neither."""
+        if not self.better or "lazy" not in result.modes or "eager" not in result.modes:
+            return "", None
+        lazy, eager = (self.value(result.modes[mode]) for mode in ("lazy", "eager"))
+        if lazy <= 0 or eager <= 0:
+            return "", None
+        ratio = max(lazy / eager, eager / lazy)
+        if ratio <= SAME_WITHIN:
+            return "same", None
+        direction = "less" if lazy < eager else "more"
+        factor = f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.1f}"
+        return f"{factor}x {direction}", direction == self.better
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _megabytes(value: float) -> str:
+    return f"{value / 1e6:,.0f} MB/s"
+
+
+def _cpu(value: float) -> str:
+    return f"{value:.2f} s"
+
+
+METRICS: Final = (
+    Metric("memory", "peak above idle", lambda mode: mode.peak, format_size, "less"),
+    Metric(
+        "memory",
+        "buffers of all sends",
+        lambda mode: mode.run.sent.tally.buffers_of_all,
+        format_size,
+        "less",
+    ),
+    Metric(
+        "memory",
+        "buffers of one send",
+        lambda mode: mode.run.sent.tally.buffers_of_one,
+        format_size,
+        "less",
+    ),
+    Metric("latency", "first byte, p50", lambda mode: mode.first_byte(50), format_seconds, "less"),
+    Metric("latency", "first byte, p99", lambda mode: mode.first_byte(99), format_seconds, "less"),
+    Metric("latency", "whole fetch, p50", lambda mode: mode.latency(50), format_seconds, "less"),
+    Metric("latency", "whole fetch, p99", lambda mode: mode.latency(99), format_seconds, "less"),
+    Metric("work", "throughput", lambda mode: mode.bytes_per_second, _megabytes, "more"),
+    Metric(
+        "work",
+        "records read",
+        lambda mode: mode.records_per_second,
+        lambda value: format_rate(value, "/s"),
+        "more",
+    ),
+    Metric("work", "CPU of the sender", lambda mode: mode.run.sent.cpu_seconds, _cpu, "less"),
+    Metric("truth", "bytes promised", lambda mode: mode.run.sent.tally.promised, _count),
+    Metric("truth", "bytes sent", lambda mode: mode.run.sent.tally.sent, _count),
+    Metric("truth", "filler, one walk", lambda mode: mode.filler, _count),
+    Metric("truth", "fetches, one walk", lambda mode: len(mode.plan.fetches), _count),
+    Metric("truth", "records read, one walk", lambda mode: mode.plan.records, _count),
+    Metric("truth", "records converted, one walk", lambda mode: mode.converted, _count),
+)

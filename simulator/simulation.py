@@ -1,0 +1,68 @@
+"""A simulation from its files to its result: plan, then one measured run a mode.
+
+Not here: the steps (plan.py, runs.py), what the numbers say (results.py)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from .children import SimulationError
+from .options import Mode, Options
+from .plan import Plan
+from .results import ModeResult, Result
+from .runs import plan_in_child, run
+
+Step = Callable[[str, int, int], None]  # what is being done, how far it is, of how much
+
+
+def segment_files(paths: Sequence[Path]) -> list[Path]:
+    """The segments that are meant: files as they are, and everything under a directory that ends
+    in `.log`."""
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(path.rglob("*.log"))
+            if not inside:
+                raise SimulationError(f"{path} holds no .log file")
+            found += inside
+        else:
+            found.append(path)
+    return found
+
+
+def simulate(
+    name: str,
+    paths: Sequence[Path],
+    options: Options,
+    step: Step = lambda _what, _done, _total: None,
+) -> Result:
+    """Runs every mode over the files. SimulationError, in one line, where nothing can be run."""
+    size = sum(path.stat().st_size for path in paths)
+    plans: dict[Mode, Plan] = {}
+    for mode in options.modes:
+        if mode == "eager" and "lazy" in plans and not plans["lazy"].cut:
+            plans[mode] = replace(plans["lazy"], different=0, broken=0)  # it would be the same
+            continue
+        plans[mode] = plan_in_child(
+            mode, paths, options, lambda done, mode=mode: step(f"{mode}: plan", done, size)
+        )
+        if not plans[mode].fetches:
+            raise SimulationError(_nothing(paths, plans[mode]))
+    results: dict[Mode, ModeResult] = {}
+    for mode, plan in plans.items():
+        total = len(plan.fetches) * options.consumers
+        measured = run(
+            mode, paths, options, plan, lambda done, mode=mode, total=total: step(mode, done, total)
+        )
+        results[mode] = ModeResult(plan, measured)
+    damage = {
+        f"{paths[file]}: {why}" for plan in plans.values() for file, why in plan.damage.items()
+    }
+    return Result(name, len(paths), size, options, results, sorted(damage))
+
+
+def _nothing(paths: Sequence[Path], plan: Plan) -> str:
+    if plan.damage:
+        file, why = next(iter(plan.damage.items()))
+        return f"{paths[file]} has no batch to fetch: {why}"
+    return f"{paths[0]} holds no batches" if len(paths) == 1 else "the files hold no batches"

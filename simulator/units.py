@@ -1,0 +1,63 @@
+"""Sizes, times and counts as people write and read them.
+
+Sizes are binary ("64KiB" is 65536; "64k" and "64KB" mean the same, as in Kafka's own settings).
+Throughput is decimal, as on a network card: 1 MB/s is a million bytes a second."""
+
+import re
+from typing import Final
+
+KiB: Final = 1024
+MiB: Final = 1024 * KiB
+GiB: Final = 1024 * MiB
+
+_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
+_FACTOR: Final = {"": 1, "k": KiB, "m": MiB, "g": GiB}
+
+
+def parse_size(text: str) -> int:
+    """Bytes of "1500", "64KiB", "1.5m". ValueError says what would have been right."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is no size: write bytes, or a number with KiB, MiB or GiB")
+    return int(float(match[1]) * _FACTOR[match[2].lower()])
+
+
+def format_size(size: float) -> str:
+    """Three digits that matter and a binary unit: "16 KiB", "1.21 MiB"."""
+    if abs(size) < KiB:
+        return f"{size:.0f} B"
+    for unit, factor in (("KiB", KiB), ("MiB", MiB)):
+        if abs(size) < 999.5 * factor:
+            return f"{_three_digits(size / factor)} {unit}"
+    return f"{_three_digits(size / GiB)} GiB"
+
+
+def plain_size(size: int) -> str:
+    """As `parse_size` reads it back, exactly: "64MiB", "100000"."""
+    for unit, factor in (("GiB", GiB), ("MiB", MiB), ("KiB", KiB)):
+        if size and size % factor == 0:
+            return f"{size // factor}{unit}"
+    return str(size)
+
+
+def format_seconds(seconds: float) -> str:
+    """ "0.35 ms", "12.1 ms", "1.2 s"."""
+    if abs(seconds) < 1e-3:
+        return f"{seconds * 1e3:.2f} ms"
+    if abs(seconds) < 1:
+        return f"{_three_digits(seconds * 1e3)} ms"
+    return f"{_three_digits(seconds)} s"
+
+
+def format_rate(per_second: float, unit: str) -> str:
+    """ "1.21 M records/s", "850 k records/s"."""
+    for prefix, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if per_second >= factor:
+            return f"{_three_digits(per_second / factor)} {prefix}{unit}"
+    return f"{_three_digits(per_second)} {unit}"
+
+
+def _three_digits(value: float) -> str:
+    digits = max(0, 2 - len(str(int(abs(value)))) + 1) if abs(value) >= 1 else 2
+    text = f"{value:.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

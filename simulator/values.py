@@ -1,0 +1,59 @@
+"""What the records of a generated workload say: events as JSON, and some random bytes.
+
+Text decides how well a batch compresses, so it is neither one letter repeated nor noise: field
+names repeat, people and pages repeat now and then, and words follow no pattern. Everything comes
+from one seed.
+
+Not here: how many records, and in which batches (generate.py)."""
+
+from random import Random
+from typing import Final
+
+_PEOPLE: Final = 100_000
+_NOTE_SIZE: Final = 256 * 1024  # of text that notes are cut from: no batch sees the same part twice
+_ACTIONS: Final = ("view", "click", "search", "add", "remove", "checkout", "login", "logout")
+_CONSONANTS: Final = "bdfghklmnprstvwz"
+_VOWELS: Final = "aeiou"
+
+
+class Values:
+    """Keys, values and headers, one after the other, the same for the same `Random`."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        syllables = [consonant + vowel for consonant in _CONSONANTS for vowel in _VOWELS]
+        words = ["".join(random.choices(syllables, k=random.randint(1, 4))) for _ in range(2000)]
+        weights = [1 / rank for rank in range(1, len(words) + 1)]  # as in any language (Zipf)
+        self._notes = " ".join(random.choices(words, weights, k=_NOTE_SIZE // 3))[:_NOTE_SIZE]
+
+    def key(self) -> bytes:
+        """Whose event it is: few people make most of the events."""
+        return b"user-%06d" % (_PEOPLE * self._random.random() ** 3)
+
+    def event(self, size: int, timestamp: int) -> bytes:
+        """An event of exactly `size` bytes: JSON, or the beginning of one where there is no room
+        for it."""
+        bits = self._random.getrandbits(64)
+        head = (
+            f'{{"ts":{timestamp},"action":"{_ACTIONS[bits & 7]}","page":"/p/{bits >> 3 & 0xFFF}",'
+            f'"ms":{bits >> 15 & 0x3FF},"session":"{bits >> 25:010x}","note":"'
+        )
+        room = size - len(head) - 2
+        if room < 0:
+            return head[:size].encode()
+        notes = self._notes
+        if room > len(notes):
+            notes *= room // len(notes) + 1
+        at = bits % (len(notes) - room + 1)
+        return f'{head}{notes[at : at + room]}"}}'.encode()
+
+    def noise(self, size: int) -> bytes:
+        """What no codec makes smaller."""
+        return self._random.randbytes(size)
+
+    def headers(self) -> tuple[tuple[str, bytes | None], ...]:
+        """What a tracing library adds, and now and then a header without a value."""
+        trace = ("traceparent", b"00-%016x-01" % self._random.getrandbits(64))
+        if self._random.random() < 0.1:
+            return (trace, ("retry", None))
+        return (trace, ("source", b"web"))

@@ -1,0 +1,46 @@
+"""The checksum of an entry."""
+
+import pytest
+
+from records import CorruptRecordsError, MemoryRecords
+from records.checksum import WINDOW_SIZE, verify_checksum
+from records.formats import V0, V1
+
+from .examples import GAPS, TWO_RECORDS, batch, message, record
+
+ENTRIES = {
+    "v0": message(V0, 5),
+    "v1": message(V1, 5),
+    "v2": GAPS,
+    "v0 lz4": TWO_RECORDS[V0, "lz4"],
+    "v1 lz4": TWO_RECORDS[V1, "lz4"],
+    "v2 larger than a window": batch(record(0, None, bytes(3 * WINDOW_SIZE))),
+    "v1 larger than a window": message(V1, 5, None, bytes(3 * WINDOW_SIZE)),
+}
+
+
+def verify(entry: bytes) -> None:
+    records = MemoryRecords(bytes(100) + entry).slice(100, len(entry))
+    (header,) = records.batches()
+    verify_checksum(records, header)
+
+
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
+def test_good_entries_have_the_checksum_that_they_say(entry: bytes) -> None:
+    verify(entry)
+
+
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
+def test_a_bit_flipped_anywhere_in_the_body_is_found(entry: bytes) -> None:
+    for at in (len(entry) - 1, len(entry) // 2, len(entry) - 3):
+        flipped = bytearray(entry)
+        flipped[at] ^= 0x10
+        with pytest.raises(CorruptRecordsError, match="checksum does not match") as caught:
+            verify(flipped)
+        assert caught.value.position == 100
+
+
+def test_the_offset_is_not_covered_nor_the_leader_epoch() -> None:
+    verify(b"\x01" + ENTRIES["v0"][1:])
+    verify(b"\x01" + ENTRIES["v1"][1:])
+    verify(b"\x01" + GAPS[1:12] + b"\x01" + GAPS[13:])

@@ -1,0 +1,98 @@
+"""What the records of control batches say."""
+
+import pytest
+
+from records import CorruptRecordsError, MemoryRecords
+from records.control import ControlRecordType, EndTransactionMarker, control_key
+from records.reader import read_batch
+
+from .examples import batch, damaged, record
+
+ABORT = bytes.fromhex("00000000")
+COMMIT = bytes.fromhex("00000001")
+EPOCH_5 = bytes.fromhex("000000000005")
+CONTROL = 0x20
+TRANSACTIONAL = 0x10
+
+
+def marker(key: bytes | None = COMMIT, value: bytes | None = EPOCH_5) -> bytes:
+    return batch(record(0, key, value), attributes=CONTROL | TRANSACTIONAL, producer_id=1)
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("00000000", ControlRecordType.ABORT),
+        ("00000001", ControlRecordType.COMMIT),
+        ("00000002", ControlRecordType.LEADER_CHANGE),
+        ("00000003", ControlRecordType.SNAPSHOT_HEADER),
+        ("00000004", ControlRecordType.SNAPSHOT_FOOTER),
+        ("00000005", ControlRecordType.KRAFT_VERSION),
+        ("00000006", ControlRecordType.KRAFT_VOTERS),
+        ("00000007", ControlRecordType.UNKNOWN),
+        ("0000ffff", ControlRecordType.UNKNOWN),
+        ("0007000100ff", ControlRecordType.COMMIT),  # a later version, with fields of its own
+    ],
+)
+def test_the_type_is_in_the_key_and_later_versions_are_read_as_the_first(
+    key: str, expected: ControlRecordType
+) -> None:
+    assert ControlRecordType.parse(bytes.fromhex(key), 0) is expected
+
+
+@pytest.mark.parametrize("value", [EPOCH_5, EPOCH_5 + b"more", b"\0\x09" + EPOCH_5[2:]])
+def test_a_marker_says_how_the_transaction_ended_and_who_wrote_it(value: bytes) -> None:
+    abort = EndTransactionMarker.parse(ABORT, value, 0)
+    assert (abort.type, abort.coordinator_epoch) == (ControlRecordType.ABORT, 5)
+    assert EndTransactionMarker.parse(COMMIT, value, 0).type is ControlRecordType.COMMIT
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        (None, EPOCH_5, "control record's key is too short"),
+        (b"\0\0\0", EPOCH_5, "control record's key is too short"),
+        (b"\xff\xff\0\0", EPOCH_5, "control record's key has a negative version"),
+        (b"\0\0\0\2", EPOCH_5, "control record does not end a transaction"),
+        (b"\0\0\0\x70", EPOCH_5, "control record does not end a transaction"),
+        (COMMIT, None, "end of transaction is too short"),
+        (COMMIT, EPOCH_5[:5], "end of transaction is too short"),
+        (COMMIT, b"\xff\xff\0\0\0\0", "end of transaction has a negative version"),
+    ],
+)
+def test_what_is_no_marker_is_an_error_at_its_batch(
+    key: bytes | None, value: bytes | None, reason: str
+) -> None:
+    with pytest.raises(CorruptRecordsError) as caught:
+        EndTransactionMarker.parse(key, value, 78)
+    assert (caught.value.reason, caught.value.position) == (reason, 78)
+
+
+def test_a_marker_is_78_bytes_and_is_read_as_a_record() -> None:
+    records = MemoryRecords(marker())
+    assert records.size == 78
+    (header,) = records.batches()
+    (read,) = read_batch(records, header)
+    assert EndTransactionMarker.parse(read.key, read.value, 0).coordinator_epoch == 5
+
+
+def test_the_key_is_found_in_the_beginning_of_a_batch() -> None:
+    whole = marker()
+    assert control_key(memoryview(whole)) == COMMIT
+    for size in range(61, len(whole)):
+        assert control_key(memoryview(whole)[:size]) == b""
+
+
+@pytest.mark.parametrize(
+    "without",
+    [
+        marker(key=None),
+        batch(attributes=CONTROL),
+        batch(attributes=CONTROL | 1, compressed=b"", records_count=1),
+        damaged(marker(), at=61, bytes=b"\x7f"),
+        damaged(marker(), at=65, bytes=b"\x7f"),
+    ],
+    ids=["null", "no record", "compressed", "damaged record", "damaged key"],
+)
+def test_where_there_is_no_key_it_is_empty(without: bytes) -> None:
+    assert control_key(memoryview(without)) == b""

@@ -1,9 +1,9 @@
 """How the tests are laid out.
 
 `tests/<package>/test_<module>.py` tests one module of one package. Every folder is a package itself
-(`__init__.py`), so that two modules of the same name do not collide, and so that what tests share is
-imported by its full name from the project's root: `from tests import corpus`. pytest puts that root
-on the path, in each worker of pytest-xdist too; mypy finds it where it starts.
+(`__init__.py`), so that two modules of the same name do not collide, and so that what tests share
+is imported by its full name from the project's root: `from tests import corpus`. pytest puts that
+root on the path, in each worker of pytest-xdist too; mypy finds it where it starts.
 
 - `corpus.py`: segments by Apache Kafka and what its converters made of them
 - `strategies.py`: hypothesis strategies for records, batches and segments of every kind

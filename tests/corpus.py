@@ -1,9 +1,9 @@
 """What Apache Kafka 3.9.1's own classes wrote, and made of it: the yardstick.
 
-`data/kafka.zip` holds segments, Kafka's reading of them, and the bytes that its converters gave, eager
-and lazy, for slices of them. It is a zip of stored files inside of a compressed one: much in it repeats
-from file to file, and so it is less than half as large. `data/vectors.zip` holds answers of Kafka's
-indexes, partitioner and assignors."""
+`data/kafka.zip` holds segments, Kafka's reading of them, and the bytes that its converters, eager
+and lazy, gave for slices of them. It is a zip of stored files inside of a compressed one: much in it
+repeats from file to file, and so it is less than half as large. `data/vectors.zip` holds answers of
+Kafka's indexes, partitioner and assignors."""
 
 import io
 import json
@@ -73,8 +73,9 @@ def segment(name: str) -> bytes:
 
 
 def records(name: str) -> list[dict[str, Any]]:
-    """How Kafka reads a segment: `{"batch": {...}}`, then that batch's records, and so on. Keys, values
-    and header values are in hexadecimal, or null."""
+    """How Kafka reads a segment: `{"batch": {...}}`, then that batch's records, and so on.
+
+    Keys, values and header values are in hexadecimal, or null."""
     lines = _kafka().read(f"records/{name}.jsonl").decode().splitlines()
     return [json.loads(line) for line in lines]
 

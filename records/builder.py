@@ -1,0 +1,255 @@
+"""Builds batches: what a producer or a broker would have written, in any format.
+
+One call builds one v2 batch; or v0 or v1 messages, one for each record; or, where there is a codec,
+one v0 or v1 message that holds the others compressed. What one may not write, such as offsets that
+do not increase, is written as it is asked for: tests need damaged batches too.
+
+Not here: how records are laid out as bytes (kernel.py: `encode`), compression (codecs).
+
+Sources: Kafka's MemoryRecordsBuilder, DefaultRecordBatch and AbstractLegacyRecordBatch."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from struct import Struct
+from typing import Final
+
+from crc32c import crc32c
+
+from records.backend import crc32, encode
+from records.batch import NONE
+from records.codecs import Effort, compress
+from records.columns import Columns
+from records.control import KEY, MARKER, ControlRecordType
+from records.formats import (
+    ATTRIBUTES_AT_BATCH,
+    BATCH_HEADER,
+    BATCH_HEADER_SIZE,
+    CONTROL,
+    CRC_AT_BATCH,
+    CRC_AT_LEGACY,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    MAGIC_AT,
+    MESSAGE_HEAD,
+    MESSAGE_OVERHEAD,
+    NO_TIMESTAMP,
+    PREFIX,
+    SIZE_FIELD,
+    TRANSACTIONAL,
+    V0,
+    V1,
+    V2,
+    Codec,
+    TimestampType,
+)
+from records.kernel import ROW_SIZE, Outcome
+from records.record import Record
+
+CRC: Final = Struct(">I")
+NULL: Final = SIZE_FIELD.pack(-1)
+# A v2 record without its key, value and headers: six varints of up to 5 bytes and one of up to 10,
+# and the attributes. Kafka's MAX_RECORD_OVERHEAD is 21 because it leaves out sizes and count.
+RECORD_OVERHEAD_MAX: Final = 5 + 1 + 10 + 5 + 5 + 5 + 5
+
+
+def build(
+    records: Columns | Iterable[Record],
+    *,
+    magic: int,
+    codec: Codec = Codec.NONE,
+    timestamp_type: TimestampType = TimestampType.CREATE,
+    append_time: int | None = None,
+    append_time_inside: bool = True,
+    base_offset: int | None = None,
+    last_offset: int | None = None,
+    leader_epoch: int = NONE,
+    producer_id: int = NONE,
+    producer_epoch: int = NONE,
+    base_sequence: int = NONE,
+    transactional: bool = False,
+    control: bool = False,
+    delete_horizon: int | None = None,
+    effort: Effort = "kafka",
+) -> bytes:
+    """The bytes of one batch. ValueError: no records, or what the format does not have.
+
+    Of the records, offset, timestamp, key, value and (v2) headers are written. The batch says what
+    the timestamps mean, and the sequence numbers.
+
+    append_time: the time of LogAppendTime; the latest timestamp of the records if it is not given.
+    append_time_inside: whether messages inside of a compressed one have it too, as since 0.11; before
+        that, brokers left the producer's timestamps in them.
+    base_offset: what offsets are relative to; the first record's if it is not given. Only v2, and
+        compressed v1.
+    last_offset: of the batch before compaction took its last records; only v2, as all that follow.
+    delete_horizon: milliseconds from which on tombstones may go."""
+    columns = records if isinstance(records, Columns) else Columns.of(records)
+    if not len(columns):
+        raise ValueError("no records: an empty batch is what build_empty builds")
+    append = timestamp_type is TimestampType.LOG_APPEND
+    latest = max(columns.timestamps)
+    if append and append_time is not None:
+        latest = append_time
+    base = columns.offsets[0] if base_offset is None else base_offset
+    if magic == V2:
+        base_timestamp = columns.timestamps[0] if delete_horizon is None else delete_horizon
+        body = _encoded(columns, magic, timestamp_type, base, base_timestamp)
+        end = columns.offsets[-1] if last_offset is None else last_offset
+        return _batch(
+            compress(codec, body, magic=magic, effort=effort) if codec else body,
+            base_offset=base,
+            leader_epoch=leader_epoch,
+            attributes=codec
+            | (LOG_APPEND_TIME if append else 0)
+            | (TRANSACTIONAL if transactional else 0)
+            | (CONTROL if control else 0)
+            | (0 if delete_horizon is None else DELETE_HORIZON),
+            last_offset_delta=end - base,
+            base_timestamp=base_timestamp,
+            max_timestamp=latest,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            records_count=len(columns),
+        )
+    producer = (producer_id, producer_epoch, base_sequence)
+    if transactional or control or producer != (NONE, NONE, NONE):
+        raise ValueError("v0 and v1 have no producers, transactions and control records")
+    if delete_horizon is not None or last_offset is not None or leader_epoch != NONE:
+        raise ValueError("v0 and v1 have no delete horizon, last offset and leader epoch")
+    if magic == V0 and append:
+        raise ValueError("v0 has no timestamps")
+    if codec is Codec.ZSTD:
+        raise ValueError("v0 and v1 have no zstd")
+    if append and (append_time_inside or not codec):
+        columns = replace(columns, timestamps=[latest] * len(columns))
+    inner_type = timestamp_type if append_time_inside or not codec else TimestampType.CREATE
+    relative_to = base if codec and magic == V1 else 0
+    messages = _encoded(columns, magic, inner_type, relative_to, NO_TIMESTAMP)
+    if not codec:
+        return messages
+    return _wrapper(
+        compress(codec, messages, magic=magic, effort=effort),
+        magic=magic,
+        offset=columns.offsets[-1],
+        attributes=codec | (LOG_APPEND_TIME if append else 0),
+        timestamp=latest,
+    )
+
+
+def build_empty(
+    *,
+    base_offset: int,
+    last_offset: int,
+    max_timestamp: int = NO_TIMESTAMP,
+    timestamp_type: TimestampType = TimestampType.CREATE,
+    leader_epoch: int = NONE,
+    producer_id: int = NONE,
+    producer_epoch: int = NONE,
+    base_sequence: int = NONE,
+    transactional: bool = False,
+    control: bool = False,
+) -> bytes:
+    """What compaction leaves of a v2 batch that it took all records of: its header, for the sake of
+    its producer's sequence numbers."""
+    return _batch(
+        b"",
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        attributes=(LOG_APPEND_TIME if timestamp_type is TimestampType.LOG_APPEND else 0)
+        | (TRANSACTIONAL if transactional else 0)
+        | (CONTROL if control else 0),
+        last_offset_delta=last_offset - base_offset,
+        base_timestamp=NO_TIMESTAMP,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        records_count=0,
+    )
+
+
+def build_marker(
+    kind: ControlRecordType,
+    *,
+    offset: int,
+    timestamp: int,
+    producer_id: int,
+    producer_epoch: int = 0,
+    coordinator_epoch: int = 0,
+    leader_epoch: int = NONE,
+) -> bytes:
+    """The v2 batch that ends a transaction: ABORT or COMMIT."""
+    if kind not in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
+        raise ValueError("ABORT and COMMIT end a transaction")
+    marker = Columns([offset], [timestamp], [KEY.pack(0, kind)], [MARKER.pack(0, coordinator_epoch)])
+    return build(
+        marker,
+        magic=V2,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+    )
+
+
+def _encoded(
+    columns: Columns,
+    magic: int,
+    timestamp_type: TimestampType,
+    base_offset: int,
+    base_timestamp: int,
+) -> memoryview:
+    """The records themselves, uncompressed, one behind the other."""
+    rows, source = columns.rows(timestamp_type)
+    overhead = RECORD_OVERHEAD_MAX if magic == V2 else MESSAGE_OVERHEAD[magic]
+    target = bytearray(len(source) + overhead * len(columns))
+    _, produced, outcome = encode(
+        memoryview(rows).cast("B"),
+        0,
+        ROW_SIZE * len(columns),
+        source,
+        magic,
+        base_offset,
+        base_timestamp,
+        target,
+        0,
+        len(target),
+    )
+    assert outcome == Outcome.END, "the target is as large as the records can be"
+    return memoryview(target)[:produced]
+
+
+def _batch(body: bytes | memoryview, *, base_offset: int, **fields: int) -> bytes:
+    """A v2 batch: the header before its records."""
+    header = bytearray(
+        BATCH_HEADER.pack(
+            base_offset,
+            BATCH_HEADER_SIZE - PREFIX.size + len(body),
+            fields["leader_epoch"],
+            V2,
+            0,
+            fields["attributes"],
+            fields["last_offset_delta"],
+            fields["base_timestamp"],
+            fields["max_timestamp"],
+            fields["producer_id"],
+            fields["producer_epoch"],
+            fields["base_sequence"],
+            fields["records_count"],
+        )
+    )
+    crc = crc32c(body, crc32c(memoryview(header)[ATTRIBUTES_AT_BATCH:]))
+    CRC.pack_into(header, CRC_AT_BATCH, crc)
+    return b"".join((header, body))
+
+
+def _wrapper(value: bytes, *, magic: int, offset: int, attributes: int, timestamp: int) -> bytes:
+    """A v0 or v1 message whose value is other messages, compressed. It has no key."""
+    size = MESSAGE_OVERHEAD[magic] - PREFIX.size + len(value)
+    fields = (offset, size, 0, magic, attributes)
+    head = MESSAGE_HEAD[magic].pack(*fields, *((timestamp,) if magic == V1 else ()))
+    message = bytearray().join((head, NULL, SIZE_FIELD.pack(len(value)), value))
+    CRC.pack_into(message, CRC_AT_LEGACY, crc32(message, MAGIC_AT, len(message)))
+    return bytes(message)

@@ -11,7 +11,7 @@ the target window has room for, reports how far it came, and says why it came ba
 Windows are index ranges of a buffer (`source[start:end]`), so that no slice is made for a call.
 `remaining` is how many bytes there are from `start` on, in the window and behind it, or `UNKNOWN`.
 What is incomplete in the window but not in `remaining` asks for more (`SOURCE`); what is longer than
-`remaining` is torn or damaged.
+`remaining` is torn or damaged. A window that is longer than `remaining` ends with it.
 
 Not here: which implementation runs (backend.py), the byte layouts (formats.py)."""
 
@@ -37,7 +37,8 @@ Progress: TypeAlias = tuple[int, int, int]  # bytes consumed, bytes produced, Ou
 
 
 # One row of `columns`: ten signed 64-bit integers in the machine's byte order. Positions index the
-# source buffer; a size of -1 is null. `headers_at` is behind the header count.
+# source buffer; a size of -1 is null, and its position is where its bytes would be. `headers_at` is behind the
+# header count. Messages have no headers: size and count are 0, and `headers_at` is where the value ends.
 ROW_FIELDS: Final = (
     "offset",
     "timestamp",
@@ -107,18 +108,20 @@ class Transcoder(Protocol):
     5. transcode and measure, for each record kept: timestamp < -1: damage "negative timestamp"; offset not above the
        last one kept in this batch: "offset does not increase"; more than 2**31 - 1 above the first one
        kept: "offset delta is too large"; 22 (v0: 14) + key + value > 2**31 - 1: "record is too large for a message".
-    6. wrapper with `split_at_gaps`, to_magic 1, not the wrapper's first: offset != last + 1: GAP.
+    6. transcode and measure, in a wrapper with `split_at_gaps`, messages of magic 1, not the wrapper's first: offset !=
+       the wrapper's last + 1: GAP.
     7. no room for the message (26 or 34 + key + value) or row: TARGET.
 
     Entries of a compressed message, in their order, at each: `remaining` < 12: END; window < 12: SOURCE.
     Size < 14: damage "entry is smaller than a message header". 12 + size > `remaining`: END. Not whole in
     the window: SOURCE. Magic not 0 or 1: damage "unknown magic". Codec != 0: damage "compressed message
     inside a compressed message". Then as in rule 6 of a log; the offset is the entry's plus
-    `offset_delta`; dropped below first_offset if `trim`; then 5-7 above (5: only what concerns offsets and timestamps).
+    `offset_delta` (wraps); dropped below first_offset if `trim`; then 5-7 above.
     Uncompressed messages in a log are batches of one: of 5 only "negative timestamp" concerns them.
 
     An item is checked whole before it is asked whether it fits. A call that meets damage after progress
-    reports both; asked again at the same place it reports the damage again, and no progress.
+    reports both; asked again at the same place it reports the damage again, and no progress. The damaged item is
+    always the one at the position reached: the entry, or the record, whose first byte is there.
 
     A message written: offset (v1 in a wrapper: minus the wrapper's first offset), size, CRC-32 over
     what follows, magic, attributes (v1 under LogAppendTime: 0x08, else 0), v1: timestamp (from v0: -1),
@@ -134,7 +137,7 @@ class Transcoder(Protocol):
     ) -> None:
         """Stands before the decompressed records of the v2 batch whose 61-byte header is at `at`.
 
-        ValueError if the header is not whole in the buffer."""
+        A negative record count is none. ValueError if the header is not whole in the buffer."""
 
     def enter_entries(
         self,
@@ -147,13 +150,14 @@ class Transcoder(Protocol):
     ) -> None:
         """Stands before the decompressed entries of a v0 or v1 message; messages written are of `to_magic`.
 
-        `append_time`: the wrapper's timestamp under LogAppendTime, which replaces the entries' own."""
+        `append_time`: the wrapper's timestamp under LogAppendTime, which all entries then have, those of v0
+        too. Without it v1 entries are of CreateTime, whatever their attributes say. ValueError if `to_magic` is not 0 or 1."""
 
     def start_wrapper(self) -> None:
         """The next record kept is the first of a new wrapper (entering also starts one)."""
 
     def admit(self) -> None:
-        """The entry that the next call starts at is not asked about again (rules 4, 5b, 5d)."""
+        """The entry that the next call starts at is not asked about again (rules 4, 5b, 5d), until it has been passed."""
 
     def leave(self) -> None:
         """Back to the log, at an entry's start."""
@@ -170,7 +174,7 @@ class Transcoder(Protocol):
     ) -> Progress:
         """Converts `source[start:end]` into `target[at:limit]`.
 
-        ValueError: indices outside of their buffers, or buffers that overlap."""
+        ValueError: indices outside of their buffers, a negative `remaining`, or buffers that overlap."""
 
     def measure(self, source: Buffer, start: int, end: int, remaining: int, room: int) -> Progress:
         """As transcode into a target of `room` bytes, without one."""
@@ -185,7 +189,8 @@ class Transcoder(Protocol):
         at: int,
         limit: int,
     ) -> Progress:
-        """Writes a row for each record (`ROW_FIELDS`). Drops nothing but what is below first_offset."""
+        """Writes a row for each record (`ROW_FIELDS`). Drops nothing but what is below first_offset. Leaves `totals`,
+        `wrapper` and `last_offset` as they are."""
 
     def record_head(
         self, source: Buffer, start: int, end: int, remaining: int
@@ -193,12 +198,14 @@ class Transcoder(Protocol):
         """The head of the v2 record at `start`, whose body need not be in the window.
 
         Gives offset, timestamp, record size with its size varint, bytes before the key, and key size
-        (-1: null), checked as far as they are there; rules 1-5 as above, key and value sizes as known. None where the window
-        is too short for it (31 bytes always suffice), or where the head is damaged: then `damage` is set."""
+        (-1: null), checked as far as they are there: rules 1-5 as above, with a value of no bytes, and 5 only for a
+        record that 4 does not drop. None where no record is left, where the window is too short for it (31 bytes always
+        suffice), or where the head is damaged: then `damage` is set. ValueError outside of a v2 batch."""
 
     def handled(self, source_size: int, offset: int, timestamp: int, message_size: int) -> None:
-        """The caller has converted the v2 record at the position reached itself: it had `source_size` bytes and became
-        a message of `message_size` bytes, or was dropped (0)."""
+        """The caller has converted the item at the position reached itself: a v2 record, or an entry of a compressed
+        message. It had `source_size` bytes and became a message of `message_size` bytes, or was dropped (0).
+        ValueError in a log, where no record is left, or fewer bytes than that of the batch."""
 
     @property
     def damage(self) -> tuple[str, int] | None:
@@ -206,7 +213,7 @@ class Transcoder(Protocol):
 
     @property
     def in_batch(self) -> bool:
-        """Whether it stands inside of a v2 batch (of a log, or entered): a record is next."""
+        """Whether it stands inside of a v2 batch (of a log, or entered) and a record is next."""
 
     @property
     def append_time(self) -> int | None:
@@ -216,15 +223,17 @@ class Transcoder(Protocol):
     def totals(self) -> tuple[int, int, int, int, int]:
         """Since the beginning: records converted, batches converted (with a record kept; an uncompressed
         message or a compressed one is one), their bytes in the source (entered batches: not counted, the
-        caller knows them), bytes of messages produced, bytes copied as they are."""
+        caller knows them), bytes of messages produced, bytes copied as they are. Measured ones count as well."""
 
     @property
     def wrapper(self) -> tuple[int, int, int, int, int]:
-        """The wrapper so far: records, first offset, last offset, maximum timestamp, bytes. (0, -1, -1, -1, 0) if empty."""
+        """The wrapper so far: records, first offset, last offset, maximum timestamp, bytes. (0, -1, -1, -1, 0) if empty,
+        as it stays where what was entered is no wrapper. `leave` leaves it as it is."""
 
     @property
     def last_offset(self) -> int:
-        """The last record or entry kept in this batch, or -1."""
+        """The last record or entry kept in this batch, or -1. A batch is over where the next one is entered, not before;
+        messages of a log, which are batches of one, do not count."""
 
 
 class Encode(Protocol):
@@ -232,8 +241,11 @@ class Encode(Protocol):
 
     v2: offset and timestamp deltas against the bases, headers copied as they are in the source. v0, v1: offset
     minus base offset (0 for absolute ones), attributes 0x08 where the row's timestamp type is 1, headers left
-    out. `consumed` counts bytes of rows. Comes back with END after the last row, or TARGET. ValueError: a position
-    outside of the source, or an offset delta that is no 32-bit integer."""
+    out. `consumed` counts bytes of rows. Comes back with END after the last row, or TARGET. Negative key and value sizes
+    are null, and then their positions do not matter. Differences of timestamps wrap, and so do offsets in v0 and v1.
+    ValueError: a magic that is not 0, 1 or 2; indices outside of their buffers; rows that are not whole; a position outside of the source;
+    in v2 an offset delta or header count that is no 32-bit integer, or a negative count; a record
+    or message of more than 2**31 - 1 bytes behind its size field."""
 
     def __call__(
         self,

@@ -7,6 +7,7 @@ Not here: what is written, and when (the sends)."""
 
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, TypeAlias
 
 Write: TypeAlias = Callable[[memoryview], int]
@@ -42,9 +43,21 @@ def writer(channel: Any) -> Write:
     return write
 
 
+def is_plain_socket(channel: Any) -> bool:
+    """Whether it is a socket whose bytes go out as they are.
+
+    A subclass may do anything to them (TLS encrypts them): only the class itself is known."""
+    socket = _loaded("socket")
+    return socket is not None and type(channel) is socket.socket
+
+
+def _loaded(module: str) -> ModuleType | None:
+    # Who has such a channel has loaded its module, and nobody else should have to.
+    return sys.modules.get(module)
+
+
 def _not_now() -> tuple[type[OSError], ...]:
-    # TLS must not be loaded for those who do not use it. Who has such a channel has loaded it.
-    ssl = sys.modules.get("ssl")
+    ssl = _loaded("ssl")
     if ssl is None:
         return (BlockingIOError,)
     return (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)

@@ -5,12 +5,14 @@ Not here: converting on the way (downconvert)."""
 
 import errno
 import os
-import socket
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from records.channel import Write, writer
+from records.channel import Write, is_plain_socket, writer
 from records.errors import CorruptRecordsError
 from records.source import TRUNCATED, Records
+
+if TYPE_CHECKING:
+    from socket import socket
 
 BUFFER_SIZE: Final = 64 * 1024  # bytes; the pipe that sendfile itself goes through is as large
 
@@ -59,8 +61,7 @@ class ZeroCopySend:
         if channel is not self._channel:
             self._write = writer(channel)
             self._channel = channel
-            # A subclass may do anything to the bytes (TLS encrypts them): only the class itself.
-            self._sendfile = type(channel) is socket.socket
+            self._sendfile = is_plain_socket(channel)
         # A socket with a timeout does not block, and only its own send waits for it.
         if self._sendfile and not channel.gettimeout():
             written = self._send_file(channel)
@@ -69,7 +70,7 @@ class ZeroCopySend:
         self._sent += written
         return written
 
-    def _send_file(self, channel: socket.socket) -> int:
+    def _send_file(self, channel: "socket") -> int:
         self._copied = self._copied[:0]
         at = self._records.origin + self._sent
         try:

@@ -1,0 +1,114 @@
+"""The deflate library at hand, for gzip: libdeflate in the compiled kernel, isal, or zlib.
+
+libdeflate takes whole buffers only; it decompresses fastest, and its level 6 gives zlib's size in
+half the time. isal also streams; its level 1 compresses fastest, and some 10 % larger on text.
+zlib is always there.
+
+What they decompress to is the same. All of it may be called from several threads.
+
+Not here: gzip's framing of streams, and what is damage (gzip.py)."""
+
+import zlib
+from contextlib import suppress
+from typing import Final, Protocol, cast
+
+from records import backend
+from records.codecs.stream import Effort
+from records.kernel import Buffer
+
+RAW: Final = -15  # deflate alone, with the largest window that there is: 32 KiB
+GZIP: Final = 31  # the same, framed
+LEVEL_FAST: Final = 1
+LEVEL_KAFKA: Final = 6  # Java's default; libdeflate's 6 gives the size of zlib's
+
+
+class Inflater(Protocol):
+    """zlib's decompression object, as far as it is needed."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    @property
+    def unconsumed_tail(self) -> bytes: ...
+    def decompress(self, data: Buffer, max_length: int, /) -> bytes: ...
+
+
+class Deflater(Protocol):
+    """zlib's compression object, as far as it is needed."""
+
+    def compress(self, data: Buffer, /) -> bytes: ...
+    def flush(self) -> bytes: ...
+
+
+class Library(Protocol):
+    """zlib, or what has its interface."""
+
+    def compress(self, data: Buffer, /, level: int, wbits: int) -> bytes: ...
+    def compressobj(self, level: int, method: int, wbits: int) -> Deflater: ...
+    def decompressobj(self, wbits: int) -> Inflater: ...
+    def crc32(self, data: Buffer, value: int, /) -> int: ...
+
+
+class Native(Protocol):
+    """The compiled kernel's part in this: whole members of `source[start:end]`."""
+
+    def gzip_compress(self, source: Buffer, start: int, end: int, level: int) -> bytes: ...
+    def gzip_decompress(self, source: Buffer, start: int, end: int, limit: int) -> bytes | None: ...
+    def crc32(self, source: Buffer, start: int, end: int, value: int = 0) -> int: ...
+
+
+library = cast(Library, zlib)
+DAMAGE: tuple[type[Exception], ...] = (zlib.error,)
+with suppress(ImportError):
+    from isal import isal_zlib
+
+    library = cast(Library, isal_zlib)
+    DAMAGE += (cast(type[Exception], isal_zlib.error),)
+
+native: Native | None = None
+if backend.NAME == "native":
+    from records import native as compiled
+
+    native = compiled
+
+
+def compress(data: Buffer, effort: Effort) -> bytes:
+    """One gzip member, without a name or a time."""
+    level = LEVEL_FAST if effort == "fast" else LEVEL_KAFKA
+    if effort == "fast" and library is not zlib:
+        return library.compress(data, level, GZIP)
+    if native is not None:
+        return native.gzip_compress(data, 0, len(data), level)
+    return zlib.compress(data, level, GZIP)
+
+
+def decompress(data: Buffer, size: int) -> bytes | None:
+    """The content of one gzip member. None, if the data is not that and no more, or holds more
+    than `size`."""
+    if native is not None:
+        return native.gzip_decompress(data, 0, len(data), size)
+    inflate = library.decompressobj(GZIP)
+    try:
+        content = inflate.decompress(data, size + 1)
+    except DAMAGE:
+        return None
+    return content if inflate.eof and not inflate.unused_data else None
+
+
+def deflater(effort: Effort) -> Deflater:
+    """For a stream, which libdeflate cannot: Kafka's size then costs zlib's time."""
+    if effort == "fast":
+        return library.compressobj(LEVEL_FAST, zlib.DEFLATED, GZIP)
+    return zlib.compressobj(LEVEL_KAFKA, zlib.DEFLATED, GZIP)
+
+
+def inflater() -> Inflater:
+    """For the content of a member in a stream."""
+    return library.decompressobj(RAW)
+
+
+def crc32(data: Buffer, value: int) -> int:
+    if native is not None:
+        return native.crc32(data, 0, len(data), value)
+    return library.crc32(data, value)

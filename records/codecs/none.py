@@ -1,0 +1,33 @@
+"""No compression, with the interface of a codec: what goes in comes out."""
+
+from collections.abc import Iterator
+
+from records.codecs.stream import Effort, Encoder, Windows
+from records.kernel import Buffer
+
+PIECE_SIZE_MAX = 2**31
+
+
+def pieces(windows: Windows, _magic: int) -> Iterator[Buffer]:
+    while piece := windows.some(PIECE_SIZE_MAX):
+        yield piece
+
+
+def decompress(data: Buffer, limit: int, _magic: int) -> Buffer | None:
+    return data if len(data) <= limit else None
+
+
+def compress(data: Buffer, _magic: int, _effort: Effort) -> bytes:
+    return bytes(data)
+
+
+def open_encoder(_magic: int, _effort: Effort) -> Encoder:
+    return _Through()
+
+
+class _Through:
+    def write(self, data: Buffer) -> bytes:
+        return bytes(data)
+
+    def finish(self) -> bytes:
+        return b""

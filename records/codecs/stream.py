@@ -1,0 +1,195 @@
+"""Streams of compressed and decompressed bytes: what the decoders and encoders of all codecs
+share.
+
+A codec decodes as a generator: it takes compressed bytes from `Windows` and yields decompressed
+pieces, none larger than its window. `PieceDecoder` makes the `read_into` of a decoder of it;
+`gather` puts the pieces together for a caller that wants all at once.
+
+Decoders and encoders belong to one stream, and to one thread at a time.
+
+Not here: the formats (a file for each codec)."""
+
+from collections.abc import Callable, Iterator
+from typing import Final, Literal, Protocol, TypeAlias
+
+from records.errors import CorruptRecordsError
+from records.kernel import Buffer
+
+Effort: TypeAlias = Literal["fast", "kafka"]
+Pull: TypeAlias = Callable[[], Buffer]
+
+EMPTY: Final = memoryview(b"")
+
+
+class Decoder(Protocol):
+    """Decompressed bytes, read forward."""
+
+    def read_into(self, target: memoryview) -> int:
+        """The next bytes into `target`, as many as there are and fit. 0: the stream has ended.
+
+        CorruptRecordsError: damage, after all bytes before it have been given; again if asked
+        again."""
+
+
+class Encoder(Protocol):
+    """Compresses what is written to it. All that it gives, put together, is one compressed
+    stream."""
+
+    def write(self, data: Buffer) -> bytes:
+        """Takes `data`, and gives what is ready: often nothing."""
+
+    def finish(self) -> bytes:
+        """The rest. Called once, at the end."""
+
+
+class Windows:
+    """Compressed bytes, which come in windows of any size, taken in items that may lie across
+    them.
+
+    A window is used until the next one is pulled, and not after that: `pull` may give the same
+    buffer again. An item that lies across windows is put together from bytes that have arrived;
+    its claimed size reserves nothing."""
+
+    __slots__ = ("_at", "_base", "_codec", "_pull", "_rest", "_window")
+
+    def __init__(self, pull: Pull | None, codec: str, window: Buffer = EMPTY) -> None:
+        self._pull = pull  # None: there are no more windows
+        self._codec = codec
+        self._window = memoryview(window)
+        self._at = 0
+        self._base = 0  # position of the window's first byte
+        self._rest = EMPTY  # what follows the window and has been pulled already
+
+    @property
+    def position(self) -> int:
+        """Bytes taken so far."""
+        return self._base + self._at
+
+    def ended(self) -> CorruptRecordsError:
+        """The damage of a stream whose last window ends inside of an item."""
+        end = self._base + len(self._window)
+        return CorruptRecordsError(f"{self._codec} data ends too early", end)
+
+    def peek(self, size: int) -> memoryview:
+        """The next `size` bytes, which are not taken; fewer only where the stream ends."""
+        left = len(self._window) - self._at
+        if left < size:
+            self._join(size)
+        return self._window[self._at : self._at + size]
+
+    def take(self, size: int) -> memoryview:
+        """The next `size` bytes. They may change when something else is asked for."""
+        item = self.peek(size)
+        if len(item) < size:
+            raise self.ended()
+        self._at += size
+        return item
+
+    def use(self, size: int) -> None:
+        """Takes bytes that have been looked at."""
+        self._at += size
+
+    def some(self, size_max: int) -> memoryview:
+        """The next bytes, at most `size_max`, as they have arrived. Empty where the stream ends."""
+        if self._at == len(self._window) and not self._next():
+            return EMPTY
+        item = self._window[self._at : self._at + size_max]
+        self._at += len(item)
+        return item
+
+    def back(self, size: int) -> None:
+        """Gives back the last bytes of what `some` gave."""
+        self._at -= size
+
+    def skip(self, size: int) -> None:
+        while size:
+            skipped = len(self.some(size))
+            if not skipped:
+                raise self.ended()
+            size -= skipped
+
+    def _next(self) -> bool:
+        """Goes on to the next window. False where there is none."""
+        window = self._following()
+        if not window:
+            return False
+        self._base += len(self._window)
+        self._window = window
+        self._at = 0
+        return True
+
+    def _following(self) -> memoryview:
+        """What follows the window. Empty: nothing."""
+        window, self._rest = self._rest, EMPTY
+        if not window and self._pull is not None:
+            window = memoryview(self._pull())
+            if not window:
+                self._pull = None
+        return window
+
+    def _join(self, size: int) -> None:
+        """Puts what is left of the window, and as much of those after it, into a window of
+        `size`."""
+        if not self._rest and self._pull is None:
+            return
+        joined = bytearray(self._window[self._at :])
+        self._base += self._at
+        while (missing := size - len(joined)) and (window := self._following()):
+            joined += window[:missing]
+            self._rest = window[missing:]
+        self._window = memoryview(joined)
+        self._at = 0
+
+
+class PieceDecoder:
+    """A decoder of the pieces that a codec yields."""
+
+    __slots__ = ("_damage", "_left", "_pieces")
+
+    def __init__(self, pieces: Iterator[Buffer]) -> None:
+        self._pieces = pieces
+        self._left = EMPTY  # of the piece begun
+        self._damage: CorruptRecordsError | None = None
+
+    def read_into(self, target: memoryview) -> int:
+        filled, size = 0, len(target)
+        while filled < size:
+            left = self._left
+            if not left:
+                piece = self._next(filled)
+                if piece is None:
+                    break
+                left = memoryview(piece)
+            part = min(len(left), size - filled)
+            target[filled : filled + part] = left[:part]
+            self._left = left[part:]
+            filled += part
+        return filled
+
+    def _next(self, filled: int) -> Buffer | None:
+        """The next piece. None at the end, and at damage that has to wait until `filled` is
+        given."""
+        if self._damage is None:
+            try:
+                return next(self._pieces, None)
+            except CorruptRecordsError as damage:
+                self._damage = damage
+        if filled:
+            return None
+        raise self._damage
+
+
+def whole(data: Buffer, codec: str) -> Windows:
+    """Data that is all there, in one window."""
+    return Windows(None, codec, data)
+
+
+def gather(pieces: Iterator[Buffer], limit: int) -> bytes | None:
+    """All pieces in one; None as soon as they are more than `limit` bytes."""
+    parts = []
+    for piece in pieces:
+        limit -= len(piece)
+        if limit < 0:
+            return None
+        parts.append(bytes(piece))
+    return b"".join(parts)

@@ -1,0 +1,169 @@
+"""zstd: frames are walked here block by block, and decompressed by the library.
+
+Walking them bounds what the library makes of what it is given: 128 KiB of a block. And it is how
+a stream that ends too early is told from one that has ended.
+
+Memory: the window that a frame asks for, up to 8 MiB. A frame that asks for more is tried with
+that much: at Kafka's level 22 the smallest batch asks for 128 MiB, and needs only what it holds.
+A frame whose matches really reach back further is refused.
+
+Contexts are dear to make. Those that take data at once are kept, a set for each thread.
+
+Sources: RFC 8878, zstd-jni's ZstdInputStreamNoFinalizer (Kafka's reader)."""
+
+import threading
+from collections.abc import Iterator
+from typing import Final
+
+import zstandard
+
+from records.codecs.stream import Effort, Encoder, Windows, gather, whole
+from records.codecs.zstd_frame import (
+    BLOCK_HEAD_SIZE,
+    DESCRIPTOR_AT,
+    FIELDS_AT,
+    HEADER_SIZES,
+    MAGIC,
+    REPEATED,
+    RESERVED,
+    SKIPPABLE_MAGIC,
+    SKIPPABLE_MASK,
+    UNKNOWN,
+    WINDOW_SIZE_MAX,
+    WORD,
+    FrameHeader,
+    content_bound,
+)
+from records.errors import CorruptRecordsError
+from records.formats import V2
+from records.kernel import Buffer
+
+NAME: Final = "zstd"
+LEVELS: Final[dict[Effort, int]] = {"fast": 1, "kafka": 3}
+
+
+def _decompressor() -> zstandard.ZstdDecompressor:
+    return zstandard.ZstdDecompressor(max_window_size=WINDOW_SIZE_MAX)
+
+
+class _Contexts(threading.local):
+    """What takes data at once, in this thread."""
+
+    def __init__(self) -> None:
+        self.decompressor = _decompressor()
+        self.compressors = {
+            effort: zstandard.ZstdCompressor(level=level) for effort, level in LEVELS.items()
+        }
+
+
+_contexts = _Contexts()
+
+
+def pieces(windows: Windows, magic: int) -> Iterator[Buffer]:
+    """The content of all frames, one after the other. No data is no content.
+
+    Kafka's rules, which are the library's: checksums and content sizes are compared, skippable
+    frames are skipped, and nothing but a frame may follow a frame. Dictionaries are refused:
+    there are none in Kafka."""
+    if magic < V2:
+        raise CorruptRecordsError("codec does not exist in this message format", windows.position)
+    decompressor = _decompressor()
+    while head := windows.peek(WORD.size):
+        start = windows.position
+        if len(head) < WORD.size:
+            raise windows.ended()
+        if head == MAGIC:
+            yield from _frame(windows, start, decompressor)
+        elif WORD.unpack(head)[0] & SKIPPABLE_MASK == SKIPPABLE_MAGIC:
+            windows.use(WORD.size)
+            windows.skip(WORD.unpack(windows.take(WORD.size))[0])
+        else:
+            raise CorruptRecordsError("not a zstd frame", start)
+
+
+def _frame(
+    windows: Windows, start: int, decompressor: zstandard.ZstdDecompressor
+) -> Iterator[bytes]:
+    head = windows.peek(FIELDS_AT)
+    if len(head) < FIELDS_AT:
+        raise windows.ended()
+    descriptor = head[DESCRIPTOR_AT]
+    if descriptor & RESERVED:
+        raise CorruptRecordsError("zstd frame has an unknown flag", start)
+    header = FrameHeader.parse(bytes(windows.take(HEADER_SIZES[descriptor])))
+    if header.has_dictionary:
+        raise CorruptRecordsError("zstd frame needs a dictionary", start)
+    frame = decompressor.decompressobj()
+    damaged = "zstd frame is damaged"
+    if header.is_window_cut:
+        damaged += ", or needs a window above 8 MiB"
+
+    def decompress(data: Buffer) -> bytes:
+        try:
+            return frame.decompress(data)
+        except zstandard.ZstdError:
+            raise CorruptRecordsError(damaged, start) from None
+
+    decompress(header.encoded)
+    is_last = False
+    while not is_last:
+        block_start = windows.position
+        block_head = bytes(windows.take(BLOCK_HEAD_SIZE))
+        bits = int.from_bytes(block_head, "little")
+        is_last, kind, size = bool(bits & 1), bits >> 1 & 3, bits >> 3
+        if kind == UNKNOWN:
+            raise CorruptRecordsError("zstd block is of an unknown kind", block_start)
+        if size > header.block_size_max:
+            raise CorruptRecordsError("zstd block is larger than its frame allows", block_start)
+        yield decompress(block_head)
+        left = 1 if kind == REPEATED else size
+        while left:
+            data = windows.some(left)
+            if not data:
+                raise windows.ended()
+            left -= len(data)
+            yield decompress(data)
+    if header.has_checksum:
+        yield decompress(windows.take(WORD.size))
+    if not frame.eof:
+        raise CorruptRecordsError(damaged, start)
+
+
+def decompress(data: Buffer, limit: int, magic: int) -> Buffer | None:
+    """One whole frame, whose blocks cannot make too much, is taken at once."""
+    bound = min(limit, content_bound(data))
+    if bound > 0 and magic >= V2:
+        try:
+            if zstandard.frame_content_size(data) <= bound:
+                return _contexts.decompressor.decompress(data, max_output_size=bound)
+        except zstandard.ZstdError:
+            pass  # damaged, or larger than the limit: told apart below
+    return gather(pieces(whole(data, NAME), magic), limit)
+
+
+def compress(data: Buffer, magic: int, effort: Effort) -> bytes:
+    _check_writable(magic)
+    return _contexts.compressors[effort].compress(data)
+
+
+def open_encoder(magic: int, effort: Effort) -> Encoder:
+    _check_writable(magic)
+    return _Encoder(effort)
+
+
+def _check_writable(magic: int) -> None:
+    if magic < V2:
+        raise ValueError(f"ZStandard compression is not supported for magic {magic}")
+
+
+class _Encoder:
+    __slots__ = ("_stream",)
+
+    def __init__(self, effort: Effort) -> None:
+        self._stream = zstandard.ZstdCompressor(level=LEVELS[effort]).compressobj()
+
+    def write(self, data: Buffer) -> bytes:
+        return self._stream.compress(data)
+
+    def finish(self) -> bytes:
+        return self._stream.flush()

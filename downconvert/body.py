@@ -1,8 +1,8 @@
 """The decompressed bytes of one batch, a window at a time.
 
 A small batch is decompressed in one go; of a larger one only a window is in memory, whatever it
-expands to. The window moves forward only. A record that is larger than the window is read through cursors
-(large.py), which decompress the batch again, each from its beginning and once.
+expands to. The window moves forward only. A record that is larger than the window is read through
+cursors (large.py), which decompress the batch again, each from its beginning and once.
 
 Not here: the codecs (records.codecs), what is done with the bytes (converter.py)."""
 
@@ -18,13 +18,23 @@ Opener = Callable[[], Decoder]
 class Body:
     """`source[start:filled]` is what has been decompressed and not been consumed."""
 
-    __slots__ = ("_decoder", "_ended", "_open", "base", "filled", "position", "source", "start", "view")
+    __slots__ = (
+        "_decoder",
+        "_ended",
+        "_open",
+        "base",
+        "filled",
+        "position",
+        "source",
+        "start",
+        "view",
+    )
 
     def __init__(
         self, source: Buffer, filled: int, opener: Opener, position: int, *, whole: bool
     ) -> None:
-        """`source`: the bytes, if `whole`, else an empty window. `opener` gives a decoder at the beginning;
-        `position` is the batch's in the file, for errors."""
+        """`source`: the bytes, if `whole`, else an empty window. `opener` gives a decoder at the
+        beginning; `position` is the batch's in the file, for errors."""
         self.source = source
         self.view = memoryview(source)
         self.start = 0
@@ -46,7 +56,8 @@ class Body:
         return self.start == 0 and self.filled == len(self.view)
 
     def fill(self) -> None:
-        """Moves what is left to the front and decompresses until the window is full or the data ends."""
+        """Moves what is left to the front and decompresses until the window is full or the data
+        ends."""
         left = self.filled - self.start
         self.source[:left] = self.source[self.start : self.filled]  # type: ignore[index]
         self.base += self.start

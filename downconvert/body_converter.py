@@ -1,10 +1,12 @@
 """From a batch's decompressed records to messages: plain ones, or compressed again.
 
-Plain messages go out as they are made. Compressed ones are wrappers, each complete before it is sent: it ends
-with the batch, at a gap in the offsets, or where `wrapper_size_max` is reached. A record larger than
-that gets a wrapper of its own if it compresses to less, and is a plain message otherwise.
+Plain messages go out as they are made. Compressed ones are wrappers, each complete before it is
+sent: it ends with the batch, at a gap in the offsets, or where `wrapper_size_max` is reached. A
+record larger than that gets a wrapper of its own if it compresses to less, and is a plain message
+otherwise.
 
-Not here: where the decompressed bytes come from (compressed.py), reading a large record (large_inner.py)."""
+Not here: where the decompressed bytes come from (compressed.py), reading a large record
+(large_inner.py)."""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ _UNLIMITED: Final = 2**63 - 1
 
 
 class BodyConverter:
-    """Converts one body after the other, with the kernel of the walk and a buffer that is reused."""
+    """Converts one body after the other, with the kernel of the walk and a buffer that is
+    reused."""
 
     def __init__(self, walk: Converter, capacity: int) -> None:
         """`capacity`: of the buffer that messages wait in until they are compressed, in bytes."""
@@ -54,7 +57,8 @@ class BodyConverter:
         return len(self._inner) + self._largest_wrapper
 
     def convert(self, body: Body, codec: Codec, inner: Inner) -> Iterator[int]:
-        """All of a body that the kernel has been told to enter. Gives sizes of pieces, as the walk does."""
+        """All of a body that the kernel has been told to enter. Gives sizes of pieces, as the
+        walk does."""
         self._replays.clear()
         if codec is Codec.NONE:
             return self._plain(body, inner)
@@ -122,7 +126,13 @@ class BodyConverter:
         capacity = len(self._inner)
         limit = min(capacity, self._limit - wrapper.flushed)
         consumed, produced, outcome = self._walk.transcoder.transcode(
-            body.source, body.start, body.filled, body.remaining, self._inner, wrapper.waiting, limit
+            body.source,
+            body.start,
+            body.filled,
+            body.remaining,
+            self._inner,
+            wrapper.waiting,
+            limit,
         )
         body.start += consumed
         wrapper.waiting += produced
@@ -189,7 +199,8 @@ class BodyConverter:
             yield 0
 
     def _replay(self, purpose: str, body: Body, found: Found) -> Replay:
-        """The body's bytes from a large record on. Each purpose goes forward only, so it needs one decoder."""
+        """The body's bytes from a large record on. Each purpose goes forward only, so it needs
+        one decoder."""
         replay = self._replays.get(purpose)
         if replay is None:
             replay = Replay(body.opened_again(), body.position, memoryview(bytearray(4096)))

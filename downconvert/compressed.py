@@ -1,9 +1,10 @@
 """Compressed batches and messages of a log: how their bytes are decompressed for conversion.
 
-A small one is decompressed in one go, which is several times faster; a larger one, or one that expands to
-much, through a window. One-shot or not, the messages made are the same.
+A small one is decompressed in one go, which is several times faster; a larger one, or one that
+expands to much, through a window. One-shot or not, the messages made are the same.
 
-Not here: what is made of the bytes (body_converter.py), whether to convert at all (converter.py)."""
+Not here: what is made of the bytes (body_converter.py), whether to convert at all
+(converter.py)."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from records.backend import Transcoder
+
 from records.codecs import Decoder, decompress, open_decoder
 from records.errors import CorruptRecordsError
 from records.formats import (
@@ -63,9 +65,7 @@ class CompressedBatches:
         """The most that buffers for compressed batches have held."""
         if self._output is None:
             return 0
-        return (
-            len(self._window) + len(self._input) + self._largest_body + self._output.buffer_bytes
-        )
+        return len(self._window) + len(self._input) + self._largest_body + self._output.buffer_bytes
 
     def convert(self, size: int, codec: Codec, instead: Codec) -> Iterator[int]:
         """The entry of `size` bytes at the walk's position, whose head is in the walk's window."""

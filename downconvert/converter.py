@@ -1,17 +1,19 @@
 """The walk over a log that is being converted, a bounded piece at a time.
 
-Windows of the log go through the kernel. Where it comes back for a decision the policy's rules decide;
-compressed batches and what is larger than a window go their own ways (compressed.py, oversize.py). What is
-ready lies in `ready[:n]` for each n that the walk gives, until it is asked for the next.
+Windows of the log go through the kernel. Where it comes back for a decision the policy's rules
+decide; compressed batches and what is larger than a window go their own ways (compressed.py,
+oversize.py). What is ready lies in `ready[:n]` for each n that the walk gives, until it is asked
+for the next.
 
-The same walk measures: then sizes are all that it gives and nothing is written. Only compressed output
-has no size before it is made, so it is made then, too, and dropped.
+The same walk measures: then sizes are all that it gives and nothing is written. Only compressed
+output has no size before it is made, so it is made then, too, and dropped.
 
 Not here: when the walk is driven and where its bytes go (send.py, plan.py)."""
 
 from collections.abc import Iterator
 
 from records.backend import Transcoder
+
 from records.batch import BatchHeader
 from records.errors import CorruptRecordsError
 from records.formats import (
@@ -63,7 +65,8 @@ class Converter:
         self.position = 0
         self.source = bytearray(policy.chunk_size)
         self.source_view = memoryview(self.source)
-        # Messages have 26 or 34 bytes more than key and value, records 7 or more: room for nearly every window's.
+        # Messages have 26 or 34 bytes more than key and value, records 7 or more: room for nearly
+        # every window's.
         self._target = bytearray(0 if measuring else 2 * policy.chunk_size)
         self.target = memoryview(self._target)
         self.ready = self.target
@@ -97,15 +100,23 @@ class Converter:
 
     @property
     def temporary_bytes(self) -> int:
-        """Source bytes of all that was kept, and what they became before compression: Kafka's figure."""
+        """Source bytes of all that was kept, and what they became before compression: Kafka's
+        figure."""
         _, _, source_bytes, produced, copied = self.transcoder.totals
-        return source_bytes + produced + copied + self._compressed.temporary_bytes + self._oversize.copied_bytes
+        return (
+            source_bytes
+            + produced
+            + copied
+            + self._compressed.temporary_bytes
+            + self._oversize.copied_bytes
+        )
 
     def walk(self, end: int) -> Iterator[int]:
         """Converts up to `end`: the boundary of an entry, or the end of the records.
 
-        Gives the size of each piece, or 0 where a window's worth of work made none. Raises RecordsError where
-        the records are damaged or refused, after everything before that place."""
+        Gives the size of each piece, or 0 where a window's worth of work made none. Raises
+        RecordsError where the records are damaged or refused, after everything before that
+        place."""
         source, target = self.source, self._target
         capacity = len(target)
         transcode, measure = self.transcoder.transcode, self.transcoder.measure
@@ -171,9 +182,7 @@ class Converter:
             if codec_id == Codec.NONE:
                 self.transcoder.admit()
                 return
-        codec, instead = self._rules.codec_for(
-            codec_id, magic, self.records.origin + self.position
-        )
+        codec, instead = self._rules.codec_for(codec_id, magic, self.records.origin + self.position)
         if magic <= self.to_magic and codec is instead:
             self.transcoder.admit()
             return
@@ -181,7 +190,8 @@ class Converter:
         self.skip(size)
 
     def _is_left_out(self, attributes: int) -> bool:
-        """Whether a batch is a marker, which converts to nothing, or belongs to an aborted transaction."""
+        """Whether a batch is a marker, which converts to nothing, or belongs to an aborted
+        transaction."""
         if not self._committed_only:
             return False
         header = BatchHeader.parse(self.source, self.start, self.position)

@@ -1,7 +1,8 @@
-"""Reading on from a position: in a log's file, in a batch's decompressed bytes, in those bytes once more.
+"""Reading on from a position: in a log's file, in a batch's decompressed bytes, in those bytes
+once more.
 
-A cursor is for what does not fit in a window. It never gives nothing: where bytes end that a record's size
-has promised, that is damage, or a file that changed underneath.
+A cursor is for what does not fit in a window. It never gives nothing: where bytes end that a
+record's size has promised, that is damage, or a file that changed underneath.
 
 Not here: what the bytes mean (large.py)."""
 
@@ -103,7 +104,8 @@ class Replay:
     """A batch decompressed once more, for the bytes that its window has left behind."""
 
     def __init__(self, decoder: Decoder, position: int, scratch: memoryview) -> None:
-        """`position`: the batch's in the file, for errors. What is gone over goes into `scratch`."""
+        """`position`: the batch's in the file, for errors. What is gone over goes into
+        `scratch`."""
         self._decoder = decoder
         self._batch = position
         self._scratch = scratch

@@ -1,6 +1,7 @@
 """The same conversion without a promise: piece by piece, or into one buffer.
 
-`eager` is what brokers did before KIP-283, and what ran them out of memory: the baseline to measure against.
+`eager` is what brokers did before KIP-283, and what ran them out of memory: the baseline to
+measure against.
 
 Not here: the conversion itself (converter.py)."""
 
@@ -36,8 +37,8 @@ def eager(
 ) -> bytes:
     """All of it at once. Raises RecordsError where anything is damaged or refused.
 
-    Under a policy that estimates, as Kafka's does, records of which none had to be or could be converted come
-    back as they are, a torn tail included (FileRecords.downConvert)."""
+    Under a policy that estimates, as Kafka's does, records of which none had to be or could be
+    converted come back as they are, a torn tail included (FileRecords.downConvert)."""
     converter = Converter(records, to_magic, first_offset, policy)
     converted = bytearray()
     for size in converter.walk(records.size):

@@ -1,8 +1,9 @@
 """The filler that keeps a promise.
 
-A fetch response states the size of its records before they are converted. Where conversion makes them
-smaller, the rest is one entry head whose length runs past the end of the response: a consumer takes
-it for a batch cut short and fetches again from there. Bytes as Kafka's LazyDownConversionRecordsSend makes them.
+A fetch response states the size of its records before they are converted. Where conversion makes
+them smaller, the rest is one entry head whose length runs past the end of the response: a
+consumer takes it for a batch cut short and fetches again from there. Bytes as Kafka's
+LazyDownConversionRecordsSend makes them.
 
 Not here: deciding when filler is due (send.py). With exact sizes it never is."""
 
@@ -10,7 +11,9 @@ from typing import Final
 
 from records.formats import BATCH_HEADER_SIZE, PREFIX
 
-FILLER_SIZE_MAX: Final = 128 * 1024  # of one piece; what is longer is several, each with its own head
+FILLER_SIZE_MAX: Final = (
+    128 * 1024
+)  # of one piece; what is longer is several, each with its own head
 FILLER_OFFSET: Final = -1
 NOTHING_LEFT_SIZE: Final = PREFIX.size  # promised where batches were there and none of them remains
 

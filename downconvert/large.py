@@ -1,19 +1,22 @@
 """Records larger than a window: read twice, once for their CRC and once to be sent.
 
-An older message states the CRC of all of it before its key and value, and a record need not fit in memory.
-So one cursor reads ahead to its end, checks it and sums it up; then another one, from its beginning, gives
-the bytes. From a file both are positions; in a compressed batch the second is a second decoder.
+An older message states the CRC of all of it before its key and value, and a record need not fit
+in memory. So one cursor reads ahead to its end, checks it and sums it up; then another one, from
+its beginning, gives the bytes. From a file both are positions; in a compressed batch the second
+is a second decoder.
 
-The checks and their words are those of the kernel (records/kernel.py), which sees only records that fit.
+The checks and their words are those of the kernel (records/kernel.py), which sees only records
+that fit.
 
-Not here: reading on from a position (cursors.py), where a large record turns up and what is made of it
-(converter.py, compressed.py)."""
+Not here: reading on from a position (cursors.py), where a large record turns up and what is made
+of it (converter.py, compressed.py)."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 from records.backend import crc32
+
 from records.formats import (
     LOG_APPEND_TIME,
     MAGIC_AT,
@@ -53,7 +56,8 @@ class LargeMessage:
         return replace(self, head=PREFIX.pack(offset, size) + self.head[PREFIX.size :])
 
     def pieces(self, cursor: Cursor, target: memoryview) -> Iterator[int]:
-        """The message, in `target[:n]` for each n that this gives. The cursor is at the record's first byte."""
+        """The message, in `target[:n]` for each n that this gives. The cursor is at the record's
+        first byte."""
         filled = len(self.head)
         target[:filled] = self.head
         cursor.skip(self.before_key)
@@ -87,7 +91,8 @@ def scan_record(
 ) -> LargeMessage:
     """Checks a v2 record from its first byte to its last; the cursor is behind it afterwards.
 
-    Without `scratch`, bytes are gone over and no CRC is made: for whoever asks for the size alone."""
+    Without `scratch`, bytes are gone over and no CRC is made: for whoever asks for the size
+    alone."""
     fields = _Fields(cursor, record_size, damage)
     fields.skip(before_key, "record ends before its fields")
     crc = message.checksum_start(key_size)
@@ -120,7 +125,8 @@ def scan_message(
     scratch: memoryview | None,
     damage: Damage,
 ) -> LargeMessage:
-    """The same for an uncompressed v0 or v1 message of a log; `before_key` bytes stand before its key."""
+    """The same for an uncompressed v0 or v1 message of a log; `before_key` bytes stand before its
+    key."""
     fields = _Fields(cursor, message_size, damage)
     fields.skip(before_key - SIZE_FIELD.size, "key runs past its message")
     key_size = max(fields.size_field("key runs past its message"), -1)
@@ -158,7 +164,13 @@ class MessageStart:
         return crc32(start, MAGIC_AT, len(start))
 
     def finished(
-        self, key_size: int, value_size: int, before_key: int, between: int, crc: int, damage: Damage
+        self,
+        key_size: int,
+        value_size: int,
+        before_key: int,
+        between: int,
+        crc: int,
+        damage: Damage,
     ) -> LargeMessage:
         size = MESSAGE_OVERHEAD[self.magic] - PREFIX.size + max(key_size, 0) + max(value_size, 0)
         if size > SIZE_MAX:

@@ -1,4 +1,5 @@
-"""Large records of a compressed batch, and large entries of a compressed message: found, checked, not kept.
+"""Large records of a compressed batch, and large entries of a compressed message: found, checked,
+not kept.
 
 Not here: reading their fields (large.py), sending them (body_converter.py)."""
 
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 class Inner:
     """What a body holds, and what becomes of it.
 
-    magic: of the messages made. is_batch: v2 records, else entries of a v0 or v1 message, whose offsets lack
-    `offset_delta`. trim: records below the fetch's first offset are left out."""
+    magic: of the messages made. is_batch: v2 records, else entries of a v0 or v1 message, whose
+        offsets lack `offset_delta`. trim: records below the fetch's first offset are left out."""
 
     magic: int
     trim: bool
@@ -44,7 +45,8 @@ class Inner:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A large record: its message, with its absolute offset, and where it begins in the decompressed bytes."""
+    """A large record: its message, with its absolute offset, and where it begins in the
+    decompressed bytes."""
 
     message: LargeMessage
     offset: int
@@ -54,7 +56,8 @@ class Found:
 def scan_inner(
     walk: Converter, body: Body, inner: Inner, scratch: memoryview | None
 ) -> Found | None:
-    """Reads the record at the body's start to its end, and tells the kernel. None: it is left out."""
+    """Reads the record at the body's start to its end, and tells the kernel. None: it is left
+    out."""
     position = body.base + body.start
 
     def damage(reason: str) -> Exception:
@@ -70,11 +73,11 @@ def scan_inner(
         offset, timestamp, size, before_key, key_size = head
         _check_size(walk, body, size)
         start = MessageStart(inner.magic, offset, timestamp, log_append)
-        message = scan_record(
-            BodyCursor(body), size, before_key, key_size, start, scratch, damage
-        )
+        message = scan_record(BodyCursor(body), size, before_key, key_size, start, scratch, damage)
     else:
-        offset, timestamp, size, before_key = _entry_head(body, inner, transcoder.append_time, damage)
+        offset, timestamp, size, before_key = _entry_head(
+            body, inner, transcoder.append_time, damage
+        )
         _check_size(walk, body, size)
         start = MessageStart(inner.magic, offset, timestamp, log_append)
         message = scan_message(BodyCursor(body), size, before_key, start, scratch, damage)

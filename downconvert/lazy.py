@@ -1,7 +1,8 @@
 """Records that are converted only while they are sent.
 
-What a fetch handler holds between building its response and writing it: how many bytes the response's
-record set will have, and nothing converted. Kafka's LazyDownConversionRecords (KIP-283).
+What a fetch handler holds between building its response and writing it: how many bytes the
+response's record set will have, and nothing converted. Kafka's LazyDownConversionRecords
+(KIP-283).
 
 Not here: how the size is found (plan.py), the sending (send.py)."""
 
@@ -19,10 +20,12 @@ DEFAULT_POLICY = ConversionPolicy()
 
 
 class LazyDownConvertRecords:
-    """A range of records for a client that reads message format `to_magic` (0 or 1; 2 sends them as they are).
+    """A range of records for a client that reads message format `to_magic` (0 or 1; 2 sends them
+    as they are).
 
-    Records below `first_offset`, the offset that was asked for, are left out where they need not be sent.
-    Raises RecordsError where nothing can be sent: the first batch is damaged, or refused by the policy."""
+    Records below `first_offset`, the offset that was asked for, are left out where they need not
+    be sent. Raises RecordsError where nothing can be sent: the first batch is damaged, or refused
+    by the policy."""
 
     __slots__ = ("_clock", "_first_offset", "_plan", "_policy", "_records", "_to_magic")
 
@@ -49,7 +52,8 @@ class LazyDownConvertRecords:
 
     @property
     def damage(self) -> RecordsError | None:
-        """Why an exact range ends before the records do: damage or a refusal behind what is good, or None."""
+        """Why an exact range ends before the records do: damage or a refusal behind what is good,
+        or None."""
         return self._plan.damage
 
     def to_send(self) -> LazyDownConvertSend:

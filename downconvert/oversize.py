@@ -1,6 +1,8 @@
-"""What a window of the log does not hold: entries that are copied in pieces, large records and messages.
+"""What a window of the log does not hold: entries that are copied in pieces, large records and
+messages.
 
-Not here: how a large record is read (large.py), large records in compressed batches (compressed.py)."""
+Not here: how a large record is read (large.py), large records in compressed batches
+(compressed.py)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The size that is promised before anything is sent, and how far the conversion may then go.
 
-Exact: the conversion is measured, to its end or to the first damage or refusal behind something good. Estimate:
-Kafka's max(raw size, first converted batch), from LazyDownConversionRecords; and where a codec is refused
-behind the first batch, Kafka's way of leaving out the chunk that it is found in (kafka-facts 3.2, 3.3).
+Exact: the conversion is measured, to its end or to the first damage or refusal behind something
+good. Estimate: Kafka's max(raw size, first converted batch), from LazyDownConversionRecords; and
+where a codec is refused behind the first batch, Kafka's way of leaving out the chunk that it is
+found in (kafka-facts 3.2, 3.3).
 
 Not here: converting (converter.py), keeping the promise (send.py)."""
 
@@ -23,8 +24,9 @@ KAFKA_READ_SIZE_MAX: Final = 128 * 1024  # LazyDownConversionRecordsSend.MAX_REA
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """size: bytes promised. is_exact: all of it will be messages. first_end: where the first batch that converts
-    to something ends. damage: why the range ends before the records do, or None."""
+    """size: bytes promised. is_exact: all of it will be messages. first_end: where the first
+    batch that converts to something ends. damage: why the range ends before the records do, or
+    None."""
 
     size: int
     is_exact: bool
@@ -62,9 +64,7 @@ def _exact(
     return Plan(size, True, 0, damage)
 
 
-def _estimate(
-    records: Records, to_magic: int, first_offset: int, policy: ConversionPolicy
-) -> Plan:
+def _estimate(records: Records, to_magic: int, first_offset: int, policy: ConversionPolicy) -> Plan:
     converter = Converter(records, to_magic, first_offset, policy, measuring=True)
     size = end = 0
     for header in records.batches():

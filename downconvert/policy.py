@@ -1,4 +1,5 @@
-"""What a conversion may do, as one frozen value: the options, their defaults, and Kafka's own choice.
+"""What a conversion may do, as one frozen value: the options, their defaults, and Kafka's own
+choice.
 
 The default policy loses nothing and bounds everything; `ConversionPolicy.kafka()` is what Kafka 3.9
 does, without sending a batch twice. docs/conversion.md says why each default is what it is.
@@ -16,24 +17,28 @@ from records.formats import Codec
 KiB: Final = 1024
 MiB: Final = 1024 * KiB
 
-CHUNK_SIZE: Final = 16 * KiB  # KIP-283: "a chunk is formed by reading a maximum of 16kB of messages"
+CHUNK_SIZE: Final = (
+    16 * KiB
+)  # KIP-283: "a chunk is formed by reading a maximum of 16kB of messages"
 CHUNK_SIZE_MIN: Final = 128  # holds a batch header, and the head of any record
-RESPONSE_SIZE_MAX: Final = 2**31 - 1  # the record set's size is a 32-bit integer in a fetch response
+RESPONSE_SIZE_MAX: Final = (
+    2**31 - 1
+)  # the record set's size is a 32-bit integer in a fetch response
 WRAPPER_SIZE_MAX: Final = MiB
 
 Refuse: Final = "refuse"
 
-# What old clients cannot read, and the one codec that every client ever written can. lz4 in v0 has a
-# wrong frame checksum (KAFKA-3160) that half of the clients insist on and the others choke on.
-RECODE_DEFAULT: Final[Mapping[str, str]] = MappingProxyType(
-    {"zstd": "gzip", "lz4:magic0": "gzip"}
-)
+# What old clients cannot read, and the one codec that every client ever written can. lz4 in v0
+# has a wrong frame checksum (KAFKA-3160) that half of the clients insist on and the others choke
+# on.
+RECODE_DEFAULT: Final[Mapping[str, str]] = MappingProxyType({"zstd": "gzip", "lz4:magic0": "gzip"})
 
 
 @dataclass(frozen=True, slots=True)
 class AbortedTransaction:
-    """A producer's transaction that was aborted: its data begins at `first_offset` and ends with the
-    producer's next ABORT marker, or at `last_offset` where that is known (as in a .txnindex)."""
+    """A producer's transaction that was aborted: its data begins at `first_offset` and ends with
+    the producer's next ABORT marker, or at `last_offset` where that is known (as in a
+    .txnindex)."""
 
     producer_id: int
     first_offset: int
@@ -46,18 +51,20 @@ class ConversionPolicy:
 
     chunk_size: how much is read and converted in one go.
     size: how the response size is promised. "exact": measured first, and exactly that is sent.
-        "estimate": as Kafka, the larger of the raw size and the first converted batch; what does not fit
-        is cut, what is missing is filled. "auto": exact where the output is uncompressed, where
-        measuring costs little; estimate where it would compress everything twice.
-    recode: codec to codec, for what the client cannot read: {"zstd": "gzip"}; "lz4:magic0" is for messages of
-        that format alone. "none" sends it uncompressed, "refuse" refuses it as Kafka refuses zstd
-        (UnsupportedCodecError). A codec not named is kept; zstd, which v0 and v1 do not have, is refused.
+        "estimate": as Kafka, the larger of the raw size and the first converted batch; what does
+        not fit is cut, what is missing is filled. "auto": exact where the output is uncompressed,
+        where measuring costs little; estimate where it would compress everything twice.
+    recode: codec to codec, for what the client cannot read: {"zstd": "gzip"}; "lz4:magic0" is for
+        messages of that format alone. "none" sends it uncompressed, "refuse" refuses it as Kafka
+        refuses zstd (UnsupportedCodecError). A codec not named is kept; zstd, which v0 and v1 do
+        not have, is refused.
     isolation: "read_committed" leaves out the transactions in `aborted`.
     trim_compressed: first_offset also cuts inside a compressed batch that is converted.
     split_at_gaps: a compressed v1 message has no gaps in its offsets; several are written instead.
     wrapper_size_max: a batch that decompresses to more becomes several compressed messages, and no
         compressed message held in memory is larger; None: one for each batch, as Kafka.
-    record_size_max: a larger record is refused (RecordTooLargeError); None: none is, it is streamed.
+    record_size_max: a larger record is refused (RecordTooLargeError); None: none is, it is
+        streamed.
     effort: "fast", or "kafka" for about the compressed size that Kafka's own settings give."""
 
     chunk_size: int = CHUNK_SIZE
@@ -116,7 +123,8 @@ class ConversionPolicy:
         return replace(self, **changes)  # type: ignore[arg-type]
 
     def codec_for(self, codec: Codec, magic: int) -> Codec | None:
-        """What records compressed with `codec` are compressed with in messages of format `magic`; None: refused."""
+        """What records compressed with `codec` are compressed with in messages of format `magic`;
+        None: refused."""
         name = codec.name.lower()
         instead = self.recode.get(f"{name}:magic{magic}", self.recode.get(name, name))
         if instead == Refuse or (instead == "zstd" and magic < 2):
@@ -133,7 +141,7 @@ def _check_recode(codec: str, instead: str) -> None:
     name, _, magic = codec.partition(":")
     _check(
         name in ("gzip", "snappy", "lz4", "zstd") and magic in ("", "magic0", "magic1"),
-        f"recode: {codec!r} is not gzip, snappy, lz4 or zstd, with :magic0 or :magic1 behind it or nothing",
+        f"recode: {codec!r} is not gzip, snappy, lz4 or zstd, nor one of them with :magic0 or :magic1",
     )
     _check(
         instead in ("none", "gzip", "snappy", "lz4", Refuse),

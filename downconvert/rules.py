@@ -1,7 +1,7 @@
 """Which batches are kept, converted or refused: what a policy means for one target format.
 
-The kernel drops and copies by rules that need no policy (records/kernel.py); it comes back where a codec,
-a control batch or a transaction needs one of these.
+The kernel drops and copies by rules that need no policy (records/kernel.py); it comes back where
+a codec, a control batch or a transaction needs one of these.
 
 Not here: reading batches (converter.py), aborted transactions (aborted.py)."""
 
@@ -21,7 +21,8 @@ class Rules:
         self.pass_codecs = sum(1 << codec for codec in Codec if self._passes_always(codec))
 
     def _passes_always(self, codec: Codec) -> bool:
-        """Whether messages with this codec are copied as they are, in every format up to the target's."""
+        """Whether messages with this codec are copied as they are, in every format up to the
+        target's."""
         if self._to_magic == V2:
             return True
         magics = range(self._to_magic + 1)
@@ -32,8 +33,9 @@ class Rules:
     def codec_for(self, codec_id: int, magic: int, position: int) -> tuple[Codec, Codec]:
         """The codec of a batch of format `magic` and the one that its records are to have.
 
-        Raises UnsupportedCodecError where the policy refuses it, CorruptRecordsError where there is no such codec
-        in this format. The order is Kafka's: zstd is refused before anybody asks for the batch's format."""
+        Raises UnsupportedCodecError where the policy refuses it, CorruptRecordsError where there
+        is no such codec in this format. The order is Kafka's: zstd is refused before anybody asks
+        for the batch's format."""
         if codec_id not in Codec.__members__.values():
             raise CorruptRecordsError("unknown codec", position)
         codec = Codec(codec_id)
@@ -53,6 +55,7 @@ class Rules:
         )
 
     def refuses(self, header: BatchHeader) -> bool:
-        """Whether the conversion of this batch would be refused. Markers are dropped before anyone asks."""
+        """Whether the conversion of this batch would be refused. Markers are dropped before
+        anyone asks."""
         magic = min(header.magic, self._to_magic)
         return not header.is_control and self._policy.codec_for(header.codec, magic) is None

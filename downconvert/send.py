@@ -1,9 +1,11 @@
-"""Writes a converted range to a channel, converting a chunk when the channel has taken the last one.
+"""Writes a converted range to a channel, converting a chunk when the channel has taken the last
+one.
 
-From any loop: `selectors`, `asyncio`, a thread. What a channel did not take waits here and goes first the
-next time, so that nothing is lost and nothing sent twice however the channel takes it.
+From any loop: `selectors`, `asyncio`, a thread. What a channel did not take waits here and goes
+first the next time, so that nothing is lost and nothing sent twice however the channel takes it.
 
-Not here: what was promised (plan.py), the conversion (converter.py), the channel's ways (records.channel)."""
+Not here: what was promised (plan.py), the conversion (converter.py), the channel's ways
+(records.channel)."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -52,8 +54,8 @@ class LazyDownConvertSend:
         self._pending: memoryview | None = None  # converted, and not taken by the channel
         self._sent = self._filler_bytes = 0
         self._seconds = 0.0
-        self._channel: Any = None
-        self._write: Write = writer
+        self._channel: Any = self  # no channel yet: nobody writes a send to itself
+        self._write: Write
 
     @property
     def remaining(self) -> int:
@@ -67,9 +69,9 @@ class LazyDownConvertSend:
     def write_to(self, channel: Any) -> int:
         """Converts at most one chunk, makes at most one write, and returns the bytes written.
 
-        0: not now (the channel takes nothing, or a chunk's worth of records converted to nothing). Raises
-        CorruptRecordsError where an estimate was promised and the records are damaged further on, and what
-        the channel raises."""
+        0: not now (the channel takes nothing, or a chunk's worth of records converted to
+            nothing). Raises CorruptRecordsError where an estimate was promised and the records
+            are damaged further on, and what the channel raises."""
         pending = self._pending
         if pending is None:
             pending = self._next()

@@ -1,6 +1,7 @@
 """What a conversion did, for its caller's metrics.
 
-The names on the right are Kafka's (BrokerTopicMetrics, RequestMetrics). Not here: counting over requests."""
+The names on the right are Kafka's (BrokerTopicMetrics, RequestMetrics). Not here: counting over
+requests."""
 
 from dataclasses import dataclass
 

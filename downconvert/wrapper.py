@@ -1,13 +1,15 @@
 """Compressed v0 and v1 messages: one message whose value is other messages, compressed.
 
-Its head states the size and the CRC of all of it, so that it is complete before its first byte can be
-sent; how large it may grow is the caller's limit. Format: kafka-facts 1.3, docs/formats.md.
+Its head states the size and the CRC of all of it, so that it is complete before its first byte
+can be sent; how large it may grow is the caller's limit. Format: kafka-facts 1.3,
+docs/formats.md.
 
 Not here: the messages inside (the kernel writes them), when a wrapper ends (converter.py)."""
 
 from typing import Final
 
 from records.backend import crc32
+
 from records.codecs import Effort, Encoder, compress, open_encoder
 from records.formats import (
     CRC_AT_LEGACY,
@@ -27,10 +29,19 @@ _CRC: Final = SIZE_FIELD.size
 class Wrapper:
     """One compressed message in the making, written once and closed.
 
-    Messages wait in a buffer that the caller fills: `buffer[:waiting]`. What is there when the wrapper is
-    closed is compressed in one go, unless some have been flushed before."""
+    Messages wait in a buffer that the caller fills: `buffer[:waiting]`. What is there when the
+    wrapper is closed is compressed in one go, unless some have been flushed before."""
 
-    __slots__ = ("_buffer", "_codec", "_data", "_effort", "_encoder", "_magic", "flushed", "waiting")
+    __slots__ = (
+        "_buffer",
+        "_codec",
+        "_data",
+        "_effort",
+        "_encoder",
+        "_magic",
+        "flushed",
+        "waiting",
+    )
 
     def __init__(self, codec: Codec, magic: int, effort: Effort, buffer: memoryview) -> None:
         self._codec = codec
@@ -55,10 +66,9 @@ class Wrapper:
         """Compressed bytes held."""
         return len(self._data)
 
-    def close(
-        self, last_offset: int, timestamp: int, append_time: int | None
-    ) -> bytes | bytearray:
-        """The whole entry. `timestamp` is the largest inside; `append_time` replaces it under LogAppendTime."""
+    def close(self, last_offset: int, timestamp: int, append_time: int | None) -> bytes | bytearray:
+        """The whole entry. `timestamp` is the largest inside; `append_time` replaces it under
+        LogAppendTime."""
         waiting = self._buffer[: self.waiting]
         data: bytes | bytearray
         if self._encoder is None:

@@ -15,9 +15,9 @@ class RecordsError(Exception):
 class CorruptRecordsError(RecordsError):
     """Bytes that are no records.
 
-    `position` is the byte at which the damaged entry or record begins, in the file (or buffer) that was read;
-    `inside` is set where the damage lies in compressed data: the byte of the decompressed data, whose batch
-    begins at `position`."""
+    `position` is the byte at which the damaged entry or record begins, in the file (or buffer)
+    that was read; `inside` is set where the damage lies in compressed data: the byte of the
+    decompressed data, whose batch begins at `position`."""
 
     def __init__(self, reason: str, position: int, *, inside: int | None = None) -> None:
         self.reason = reason
@@ -30,7 +30,8 @@ class CorruptRecordsError(RecordsError):
 
 
 class UnsupportedCodecError(RecordsError):
-    """A batch whose codec the policy refuses, or the target format does not have (Kafka's error 76)."""
+    """A batch whose codec the policy refuses, or the target format does not have (Kafka's error
+    76)."""
 
     def __init__(self, codec: str, position: int) -> None:
         self.codec = codec

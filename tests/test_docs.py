@@ -28,8 +28,11 @@ def test_the_examples_of_embedding_run_and_send_every_record(code, tmp_path):
     segment = tmp_path / "00000000000000000000.log"
     segment.write_bytes(
         b"".join(
-            build([Record(offset=10 * n + i, timestamp=i, value=b"v" * 1000) for i in range(10)],
-                  magic=V2, codec=codec)
+            build(
+                [Record(offset=10 * n + i, timestamp=i, value=b"v" * 1000) for i in range(10)],
+                magic=V2,
+                codec=codec,
+            )
             for n, codec in enumerate((Codec.NONE, Codec.ZSTD, Codec.NONE))
         )
     )

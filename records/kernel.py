@@ -1,17 +1,19 @@
 """What a kernel does: the contract that the native kernel and its Python twin both keep.
 
-A kernel turns bytes into bytes. It knows neither files nor sockets nor codecs: its caller reads windows
-of a log into a buffer, decompresses what is compressed, and decides what only policy can decide. One
-parser serves every job: *transcode* writes older messages, *measure* adds up what transcode would write,
-*columns* notes where keys and values lie. *encode* goes the other way, from columns to records.
+A kernel turns bytes into bytes. It knows neither files nor sockets nor codecs: its caller reads
+windows of a log into a buffer, decompresses what is compressed, and decides what only policy can
+decide. One parser serves every job: *transcode* writes older messages, *measure* adds up what
+transcode would write, *columns* notes where keys and values lie. *encode* goes the other way, from
+columns to records.
 
-Everything is resumable on both sides. A call takes as many whole items as the source window holds and
-the target window has room for, reports how far it came, and says why it came back: an `Outcome`.
+Everything is resumable on both sides. A call takes as many whole items as the source window holds
+and the target window has room for, reports how far it came, and says why it came back: an
+`Outcome`.
 
 Windows are index ranges of a buffer (`source[start:end]`), so that no slice is made for a call.
 `remaining` is how many bytes there are from `start` on, in the window and behind it, or `UNKNOWN`.
-What is incomplete in the window but not in `remaining` asks for more (`SOURCE`); what is longer than
-`remaining` is torn or damaged. A window that is longer than `remaining` ends with it.
+What is incomplete in the window but not in `remaining` asks for more (`SOURCE`); what is longer
+than `remaining` is torn or damaged. A window that is longer than `remaining` ends with it.
 
 Not here: which implementation runs (backend.py), the byte layouts (formats.py)."""
 
@@ -37,8 +39,9 @@ Progress: TypeAlias = tuple[int, int, int]  # bytes consumed, bytes produced, Ou
 
 
 # One row of `columns`: ten signed 64-bit integers in the machine's byte order. Positions index the
-# source buffer; a size of -1 is null, and its position is where its bytes would be. `headers_at` is behind the
-# header count. Messages have no headers: size and count are 0, and `headers_at` is where the value ends.
+# source buffer; a size of -1 is null, and its position is where its bytes would be. `headers_at` is
+# behind the header count. Messages have no headers: size and count are 0, and `headers_at` is where
+# the value ends.
 ROW_FIELDS: Final = (
     "offset",
     "timestamp",
@@ -57,34 +60,37 @@ ROW_SIZE: Final = 8 * len(ROW_FIELDS)
 class Transcoder(Protocol):
     """Reads entries of a log, or records of one decompressed batch, and converts them.
 
-    It stands in one of three places: in a *log* (at first, and after `leave`), where source is entries
-    as they lie in a segment; in the *records of a v2 batch* (`enter_batch`); in the *entries of a
-    compressed v0 or v1 message* (`enter_entries`). The last two are for decompressed bytes.
+    It stands in one of three places: in a *log* (at first, and after `leave`), where source is
+    entries as they lie in a segment; in the *records of a v2 batch* (`enter_batch`); in the
+    *entries of a compressed v0 or v1 message* (`enter_entries`). The last two are for decompressed
+    bytes.
 
     In a log, uncompressed batches are read through, across as many batches as the windows hold.
-    Rules, in their order, at each entry (sizes and positions: kafka-facts, Kafka's FileLogInputStream
-    and RecordsUtil.downConvert):
+    Rules, in their order, at each entry (as Kafka's FileLogInputStream and
+    RecordsUtil.downConvert):
 
     1. `remaining` <= 17: END (Kafka ignores a tail of up to 17 bytes). Window < 18 bytes: SOURCE.
     2. size < 14: damage "entry is smaller than a message header". Magic not 0, 1, 2: damage
        "unknown magic". 12 + size > `remaining`: END (a torn tail).
-    3. v2: size < 49: damage "batch is smaller than its header". Less than 61 bytes in the window: SOURCE.
-    4. magic <= to_magic (not for columns): codec (attribute bits 0-2) not in `pass_codecs`, a bit mask
-       of codec ids: BATCH, unless admitted; else the entry is copied as it is, when it is whole in the window
-       (SOURCE) and fits (TARGET).
+    3. v2: size < 49: damage "batch is smaller than its header". Less than 61 bytes in the window:
+       SOURCE.
+    4. magic <= to_magic (not for columns): codec (attribute bits 0-2) not in `pass_codecs`, a bit
+       mask of codec ids: BATCH, unless admitted; else the entry is copied as it is, when it is
+       whole in the window (SOURCE) and fits (TARGET).
     5. v2 otherwise:
        a. record count < 0: damage "negative record count".
-       b. control batch: if `stop_transactional`, or for columns: BATCH, unless admitted. Transcode and
-          measure drop it, admitted or not; columns reads it when admitted.
+       b. control batch: if `stop_transactional`, or for columns: BATCH, unless admitted. Transcode
+          and measure drop it, admitted or not; columns reads it when admitted.
        c. codec != 0: BATCH, admitted or not.
        d. transactional and `stop_transactional`: BATCH, unless admitted.
        e. count = 0, or base offset + last offset delta < first_offset: the batch is dropped.
        f. count > (size - 49) // 7: damage "more records than bytes".
        g. else it is entered: its records follow.
-    6. v0, v1 otherwise: codec != 0: BATCH, admitted or not. Not whole in the window: SOURCE. v1 and size < 22:
-       damage "message is smaller than its header". Then keys and values are checked:
-       "key runs past its message", "value runs past its message" (also where fewer than four bytes are left for
-       the value's size); bytes behind the value are ignored. Offset < first_offset: dropped.
+    6. v0, v1 otherwise: codec != 0: BATCH, admitted or not. Not whole in the window: SOURCE. v1 and
+       size < 22: damage "message is smaller than its header". Then keys and values are checked:
+       "key runs past its message", "value runs past its message" (also where fewer than four bytes
+       are left for the value's size); bytes behind the value are ignored. Offset < first_offset:
+       dropped.
 
     Dropping consumes the whole entry at once, also where it ends behind the window: `consumed` may
     be more than the window held, never more than `remaining`.
@@ -93,39 +99,47 @@ class Transcoder(Protocol):
 
     1. no record left by the batch's count: bytes left in a batch of a log: damage "bytes left after
        the last record"; else the batch is done (log: next entry; entered batch: END).
-    2. size varint: not whole in the window: SOURCE; not whole in `remaining` (or in the batch): damage
-       "batch ends before its last record"; a fifth byte with its top bit set: damage "varint is too long".
-       Size < 0: damage "negative record size". Size more than what is left of the batch or `remaining`:
-       damage "record runs past its batch". Body not whole in the window: SOURCE.
-    3. in the body: attributes (ignored), timestamp delta (varlong), offset delta, key, value, header
-       count, headers. A varint that leaves the body: "record ends before its fields"; too long ones as above (varlong:
-       an eleventh byte); key or value size < 0 is null, more than what is left of the body: "key runs past its record", "value runs
-       past its record". Header count < 0: "negative header count"; more than the bytes left: "more headers than bytes". Header
-       key size < 0: "header key is null"; too long: "header key runs past its record"; value size < 0 is null; too long:
-       "header value runs past its record". Bytes left in the body: "bytes left after the record's fields".
-    4. offset = base offset + delta; timestamp = base timestamp + delta, or the batch's maximum under
-       LogAppendTime (all sums wrap). An offset below first_offset is dropped: in a log always, in an entered batch if `trim`.
-    5. transcode and measure, for each record kept: timestamp < -1: damage "negative timestamp"; offset not above the
-       last one kept in this batch: "offset does not increase"; more than 2**31 - 1 above the first one
-       kept: "offset delta is too large"; 22 (v0: 14) + key + value > 2**31 - 1: "record is too large for a message".
-    6. transcode and measure, in a wrapper with `split_at_gaps`, messages of magic 1, not the wrapper's first: offset !=
-       the wrapper's last + 1: GAP.
+    2. size varint: not whole in the window: SOURCE; not whole in `remaining` (or in the batch):
+       damage "batch ends before its last record"; a fifth byte with its top bit set: damage "varint
+       is too long". Size < 0: damage "negative record size". Size more than what is left of the
+       batch or `remaining`: damage "record runs past its batch". Body not whole in the window:
+       SOURCE.
+    3. in the body: attributes (ignored), timestamp delta (varlong), offset delta, key, value,
+       header count, headers. A varint that leaves the body: "record ends before its fields"; too
+       long ones as above (varlong: an eleventh byte); key or value size < 0 is null, more than what
+       is left of the body: "key runs past its record", "value runs past its record". Negative
+       header count: "negative header count"; more than the bytes left: "more headers than bytes".
+       Header key size < 0: "header key is null"; too long: "header key runs past its record"; value
+       size < 0 is null; too long: "header value runs past its record". Bytes left in the body:
+       "bytes left after the record's fields".
+    4. offset = base offset + delta; timestamp = base timestamp + delta, or the batch's maximum
+       under LogAppendTime (all sums wrap). An offset below first_offset is dropped: in a log
+       always, in an entered batch if `trim`.
+    5. transcode and measure, for each record kept: timestamp < -1: damage "negative timestamp";
+       offset not above the last one kept in this batch: "offset does not increase"; 2**31 or more
+       above the first one kept: "offset delta is too large"; 22 (v0: 14) + key + value of 2**31 or
+       more: "record is too large for a message". Neither difference nor sum wraps.
+    6. transcode and measure, in a wrapper with `split_at_gaps`, messages of magic 1, not the
+       wrapper's first: offset != the wrapper's last + 1: GAP.
     7. no room for the message (26 or 34 + key + value) or row: TARGET.
 
-    Entries of a compressed message, in their order, at each: `remaining` < 12: END; window < 12: SOURCE.
-    Size < 14: damage "entry is smaller than a message header". 12 + size > `remaining`: END. Not whole in
-    the window: SOURCE. Magic not 0 or 1: damage "unknown magic". Codec != 0: damage "compressed message
-    inside a compressed message". Then as in rule 6 of a log; the offset is the entry's plus
-    `offset_delta` (wraps); dropped below first_offset if `trim`; then 5-7 above.
+    Entries of a compressed message, in their order, at each: `remaining` < 12: END; window < 12:
+    SOURCE. Size < 14: damage "entry is smaller than a message header". 12 + size > `remaining`:
+    END. Not whole in the window: SOURCE. Magic not 0 or 1: damage "unknown magic". Codec != 0:
+    damage "compressed message inside a compressed message". Then as in rule 6 of a log; the offset
+    is the entry's plus `offset_delta` (wraps); dropped below first_offset if `trim`; then 5-7
+    above.
+
     Uncompressed messages in a log are batches of one: of 5 only "negative timestamp" concerns them.
 
-    An item is checked whole before it is asked whether it fits. A call that meets damage after progress
-    reports both; asked again at the same place it reports the damage again, and no progress. The damaged item is
-    always the one at the position reached: the entry, or the record, whose first byte is there.
+    An item is checked whole before it is asked whether it fits. A call that meets damage after
+    progress reports both; asked again at the same place it reports the damage again, and no
+    progress. The damaged item is always the one at the position reached: the entry, or the record,
+    whose first byte is there.
 
     A message written: offset (v1 in a wrapper: minus the wrapper's first offset), size, CRC-32 over
-    what follows, magic, attributes (v1 under LogAppendTime: 0x08, else 0), v1: timestamp (from v0: -1),
-    key, value. Null is -1."""
+    what follows, magic, attributes (v1 under LogAppendTime: 0x08, else 0), v1: timestamp (from v0:
+    -1), key, value. Null is -1."""
 
     def __init__(
         self, to_magic: int, first_offset: int, pass_codecs: int, stop_transactional: bool
@@ -150,14 +164,16 @@ class Transcoder(Protocol):
     ) -> None:
         """Stands before the decompressed entries of a v0 or v1 message; messages written are of `to_magic`.
 
-        `append_time`: the wrapper's timestamp under LogAppendTime, which all entries then have, those of v0
-        too. Without it v1 entries are of CreateTime, whatever their attributes say. ValueError if `to_magic` is not 0 or 1."""
+        `append_time`: the wrapper's timestamp under LogAppendTime, which all entries then have,
+        those of v0 too. Without it v1 entries are of CreateTime, whatever their attributes say.
+        ValueError if `to_magic` is not 0 or 1."""
 
     def start_wrapper(self) -> None:
         """The next record kept is the first of a new wrapper (entering also starts one)."""
 
     def admit(self) -> None:
-        """The entry that the next call starts at is not asked about again (rules 4, 5b, 5d), until it has been passed."""
+        """The entry that the next call starts at is not asked about again (rules 4, 5b, 5d), until
+        it has been passed. Entering and `leave` withdraw this."""
 
     def leave(self) -> None:
         """Back to the log, at an entry's start."""
@@ -174,7 +190,8 @@ class Transcoder(Protocol):
     ) -> Progress:
         """Converts `source[start:end]` into `target[at:limit]`.
 
-        ValueError: indices outside of their buffers, a negative `remaining`, or buffers that overlap."""
+        ValueError: indices outside of their buffers, a negative `remaining`, buffers that overlap,
+        or (measure, too) records of a v2 batch where `to_magic` is 2."""
 
     def measure(self, source: Buffer, start: int, end: int, remaining: int, room: int) -> Progress:
         """As transcode into a target of `room` bytes, without one."""
@@ -189,27 +206,31 @@ class Transcoder(Protocol):
         at: int,
         limit: int,
     ) -> Progress:
-        """Writes a row for each record (`ROW_FIELDS`). Drops nothing but what is below first_offset. Leaves `totals`,
-        `wrapper` and `last_offset` as they are."""
+        """Writes a row for each record (`ROW_FIELDS`). Drops nothing but what is below first_offset.
+
+        Keeps no account: what it reads is in none of `totals`, `wrapper` and `last_offset`."""
 
     def record_head(
         self, source: Buffer, start: int, end: int, remaining: int
     ) -> tuple[int, int, int, int, int] | None:
         """The head of the v2 record at `start`, whose body need not be in the window.
 
-        Gives offset, timestamp, record size with its size varint, bytes before the key, and key size
-        (-1: null), checked as far as they are there: rules 1-5 as above, with a value of no bytes, and 5 only for a
-        record that 4 does not drop. None where no record is left, where the window is too short for it (31 bytes always
-        suffice), or where the head is damaged: then `damage` is set. ValueError outside of a v2 batch."""
+        Gives offset, timestamp, record size with its size varint, bytes before the key, and key
+        size (-1: null), checked as far as they are there: rules 1-5 as above, with a value of no
+        bytes, and 5 only for a record that 4 does not drop. None where no record is left, where the
+        window ends before the key's size does (31 bytes always suffice), or where the head is
+        damaged: then `damage` is set. ValueError outside of a v2 batch."""
 
     def handled(self, source_size: int, offset: int, timestamp: int, message_size: int) -> None:
         """The caller has converted the item at the position reached itself: a v2 record, or an entry of a compressed
-        message. It had `source_size` bytes and became a message of `message_size` bytes, or was dropped (0).
-        ValueError in a log, where no record is left, or fewer bytes than that of the batch."""
+        message. It had `source_size` bytes and became a message of `message_size` bytes, or was
+        dropped (0). ValueError in a log, where no record is left, or fewer bytes than that of the
+        batch."""
 
     @property
     def damage(self) -> tuple[str, int] | None:
-        """What was wrong, and the index in the source buffer of the item that it was wrong with."""
+        """What was wrong in the last call, and the index in the source buffer of the item that it
+        was wrong with. None if nothing was, and after entering and `leave`."""
 
     @property
     def in_batch(self) -> bool:
@@ -217,35 +238,41 @@ class Transcoder(Protocol):
 
     @property
     def append_time(self) -> int | None:
-        """Inside of a batch or entries under LogAppendTime, the timestamp that all its records have; else None."""
+        """Inside of a batch or entries under LogAppendTime: the timestamp of all its records."""
 
     @property
     def totals(self) -> tuple[int, int, int, int, int]:
-        """Since the beginning: records converted, batches converted (with a record kept; an uncompressed
-        message or a compressed one is one), their bytes in the source (entered batches: not counted, the
-        caller knows them), bytes of messages produced, bytes copied as they are. Measured ones count as well."""
+        """Since the beginning: records converted, batches converted, their bytes in the source, bytes
+        of messages produced, bytes copied as they are. What is measured counts as well.
+
+        A batch counts, and with all its bytes, when its first record is kept. An uncompressed
+        message is a batch; so is what was entered, but its source bytes only the caller knows."""
 
     @property
     def wrapper(self) -> tuple[int, int, int, int, int]:
-        """The wrapper so far: records, first offset, last offset, maximum timestamp, bytes. (0, -1, -1, -1, 0) if empty,
-        as it stays where what was entered is no wrapper. `leave` leaves it as it is."""
+        """The wrapper so far: records, first offset, last offset, maximum timestamp, bytes.
+
+        (0, -1, -1, -1, 0) if empty, as it stays where what was entered is no wrapper. Only entering
+        by the caller and `start_wrapper` empty it."""
 
     @property
     def last_offset(self) -> int:
-        """The last record or entry kept in this batch, or -1. A batch is over where the next one is entered, not before;
-        messages of a log, which are batches of one, do not count."""
+        """The last record or entry kept in this batch, or -1. A batch is over where the next one is
+        entered, not before; messages of a log, which are batches of one, do not count."""
 
 
 class Encode(Protocol):
     """Writes rows (layout of `columns`) as records of a v2 batch, or as v0 or v1 messages.
 
-    v2: offset and timestamp deltas against the bases, headers copied as they are in the source. v0, v1: offset
-    minus base offset (0 for absolute ones), attributes 0x08 where the row's timestamp type is 1, headers left
-    out. `consumed` counts bytes of rows. Comes back with END after the last row, or TARGET. Negative key and value sizes
-    are null, and then their positions do not matter. Differences of timestamps wrap, and so do offsets in v0 and v1.
-    ValueError: a magic that is not 0, 1 or 2; indices outside of their buffers; rows that are not whole; a position outside of the source;
-    in v2 an offset delta or header count that is no 32-bit integer, or a negative count; a record
-    or message of more than 2**31 - 1 bytes behind its size field."""
+    v2: offset and timestamp deltas against the bases, headers copied as they are in the source. v0,
+    v1: offset minus base offset (0 for absolute ones), v1 attributes 0x08 where the row's timestamp
+    type is 1, headers left out. `consumed` counts bytes of rows. Comes back with END after the last
+    row, or TARGET. Negative key and value sizes are null, and then their positions do not matter.
+    Differences of timestamps wrap, and so do offsets in v0 and v1. ValueError: a magic that is not
+    0, 1 or 2; indices outside of their buffers; rows that are not whole; a position outside of the
+    source (that of headers matters in v2 alone, also where there are none); in v2 an offset delta
+    or header count that is no 32-bit integer, or a negative count; a record or message of more than
+    2**31 - 1 bytes behind its size field. Then what is in the target is undefined."""
 
     def __call__(
         self,

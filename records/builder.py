@@ -77,8 +77,8 @@ def build(
     the timestamps mean, and the sequence numbers.
 
     append_time: the time of LogAppendTime; the latest timestamp of the records if it is not given.
-    append_time_inside: whether messages inside of a compressed one have it too, as since 0.11; before
-        that, brokers left the producer's timestamps in them.
+    append_time_inside: whether messages inside of a compressed one have it too, as since 0.11;
+        before that, brokers left the producer's timestamps in them.
     base_offset: what offsets are relative to; the first record's if it is not given. Only v2, and
         compressed v1.
     last_offset: of the batch before compaction took its last records; only v2, as all that follow.
@@ -119,8 +119,6 @@ def build(
         raise ValueError("v0 and v1 have no delete horizon, last offset and leader epoch")
     if magic == V0 and append:
         raise ValueError("v0 has no timestamps")
-    if codec is Codec.ZSTD:
-        raise ValueError("v0 and v1 have no zstd")
     if append and (append_time_inside or not codec):
         columns = replace(columns, timestamps=[latest] * len(columns))
     inner_type = timestamp_type if append_time_inside or not codec else TimestampType.CREATE
@@ -182,9 +180,9 @@ def build_marker(
     """The v2 batch that ends a transaction: ABORT or COMMIT."""
     if kind not in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
         raise ValueError("ABORT and COMMIT end a transaction")
-    marker = Columns([offset], [timestamp], [KEY.pack(0, kind)], [MARKER.pack(0, coordinator_epoch)])
+    key, value = KEY.pack(0, kind), MARKER.pack(0, coordinator_epoch)
     return build(
-        marker,
+        Columns([offset], [timestamp], [key], [value]),
         magic=V2,
         leader_epoch=leader_epoch,
         producer_id=producer_id,

@@ -1,7 +1,7 @@
 """Records as columns, and how columns become the kernel's rows.
 
-A list for each field costs a fraction of an object for each record: who makes records by the million
-fills columns, and who has a few `Record`s takes `Columns.of`.
+A list for each field costs a fraction of an object for each record: who makes records by the
+million fills columns, and who has a few `Record`s takes `Columns.of`.
 
 Not here: what is written of rows (kernel.py), and around them (builder.py)."""
 
@@ -84,7 +84,7 @@ class Columns:
 
 
 def _laid_out(column: Sequence[bytes | None], at: int) -> tuple[bytes, Int64s, Int64s]:
-    """A column's bytes one behind the other, their sizes (-1: null), and where they are from `at` on."""
+    """A column's bytes joined, their sizes (-1: null), and where they are from `at` on."""
     present = [field or b"" for field in column]
     sizes = array("q", map(len, present))
     positions = array("q", accumulate(sizes, initial=at))

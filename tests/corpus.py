@@ -1,8 +1,7 @@
 """What Apache Kafka 3.9.1's own classes wrote, and made of it: the yardstick.
 
 `data/kafka.zip` holds segments, Kafka's reading of them, and the bytes that its converters, eager
-and lazy, gave for slices of them. It is a zip of stored files inside of a compressed one: much in it
-repeats from file to file, and so it is less than half as large. `data/vectors.zip` holds answers of
+and  holds answers of
 Kafka's indexes, partitioner and assignors."""
 
 import io

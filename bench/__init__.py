@@ -1,0 +1,2 @@
+"""Measurements: each file opens with the question that it answers. `python -m bench.<name>
+--help`."""

@@ -1,0 +1,54 @@
+"""Batches that expand to far more than they are: legal, and what a converter must survive.
+
+Written through a codec's stream, so that whoever builds one does not hold it either.
+
+Not here: measuring what a conversion of them holds (memory.py)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from crc32c import crc32c
+
+from records import Codec
+from records.codecs import open_encoder
+from records.formats import ATTRIBUTES_AT_BATCH, BATCH_HEADER, CRC_AT_BATCH, PREFIX, V2
+
+PIECE: Final = bytes(range(256)) * 256  # 64 KiB that every codec finds much in
+TIMESTAMP: Final = 1_700_000_000_000
+NO_PRODUCER: Final = (-1, -1, -1)
+
+
+def bomb(path: Path, codec: Codec, *, records: int, value_size: int) -> Path:
+    """One v2 batch of so many records with a value of `value_size` bytes."""
+    encoder = open_encoder(codec, magic=V2, effort="kafka")
+    pieces = [encoder.write(piece) for n in range(records) for piece in record(n, value_size)]
+    body = b"".join((*pieces, encoder.finish()))
+    size = BATCH_HEADER.size - PREFIX.size + len(body)
+    times = (TIMESTAMP, TIMESTAMP)
+    fields = (0, size, -1, V2, 0, codec, records - 1, *times, *NO_PRODUCER, records)
+    header = bytearray(BATCH_HEADER.pack(*fields))
+    crc = crc32c(body, crc32c(header[ATTRIBUTES_AT_BATCH:]))
+    header[CRC_AT_BATCH:ATTRIBUTES_AT_BATCH] = crc.to_bytes(4, "big")
+    path.write_bytes(header + body)
+    return path
+
+
+def record(offset_delta: int, value_size: int) -> Iterator[bytes]:
+    """The bytes of a record without key and headers, in pieces."""
+    head = b"\0" + varint(0) + varint(offset_delta) + varint(-1) + varint(value_size)
+    yield varint(len(head) + value_size + 1) + head
+    for at in range(0, value_size, len(PIECE)):
+        yield PIECE[: value_size - at]
+    yield varint(0)
+
+
+def varint(number: int) -> bytes:
+    """A zigzag varint of 32 bits."""
+    rest = (number << 1) ^ (number >> 31)
+    encoded = bytearray()
+    while rest > 0x7F:
+        encoded.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    encoded.append(rest)
+    return bytes(encoded)

@@ -1,0 +1,115 @@
+"""Lets the contenders convert one shape in turns.
+
+First everything is checked, then the JVMs are warmed up; after that each has a round, again and
+again, so that whatever else happens on the machine happens to all of them.
+
+Not here: the contenders (ours.py, kafka_jvm.py, clients.py), what follows from the rounds
+(results.py)."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Final
+
+from bench.check import check, kafka_size
+from bench.clients import CLIENTS, Client
+from bench.kafka_jvm import KafkaJvm
+from bench.ours import Ours
+from bench.results import Case, Result
+from bench.rounds import Fetch, Round, fetches
+from bench.segments import SHAPES, Shape, segment
+from bench.twin import reference_round
+from downconvert import ConversionPolicy
+from records import Codec
+from records.codecs import Effort
+
+INSTEAD: Final = {"zstd-100": "lz4-100"}  # what Kafka refuses, and what it converts instead
+CLIENT_ROUNDS: Final = 3  # of the first fetch alone: they are slow
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`size`: of segments, if not their own. `warm_up`: rounds of a JVM before they count."""
+
+    rounds: int
+    warm_up: int
+    chunks: tuple[int, ...]
+    fetch_size: int
+    size: int | None
+    to_magic: int
+    with_kafka: bool
+    with_eager: bool
+    with_reference: bool
+
+
+class Contest:
+    """One shape, cut into fetches, and what is found out about it."""
+
+    def __init__(self, shape: Shape, options: Options) -> None:
+        self._shape = shape
+        self._options = options
+        self._path = segment(shape, size=options.size)
+        self._fetches = fetches(self._path, options.fetch_size)
+        self._rival = SHAPES[INSTEAD.get(shape.name, shape.name)]
+        self._ours: list[tuple[Ours, list[Round]]] = []
+        self.result = Result(shape.name, self._rival.name, [])
+
+    def run(self) -> Result:
+        """WrongOutputError: a contender of ours is not fit to be timed."""
+        for chosen in policies(self._shape, self._options.chunks):
+            self._add(chosen)
+        with ExitStack() as stack:
+            jvms = list(self._jvms(stack)) if self._options.with_kafka else []
+            for jvm, _ in jvms:
+                for _ in range(self._options.warm_up):
+                    jvm.round()
+            for _ in range(self._options.rounds):
+                for jvm, rounds in jvms:
+                    rounds.append(jvm.round())
+                for ours, rounds in self._ours:
+                    rounds.append(ours.round())
+        self._time_clients()
+        return self.result
+
+    def _add(self, estimate: ConversionPolicy) -> None:
+        to_magic = self._options.to_magic
+        exact = replace(estimate, size="exact")
+        checked = check(self._shape, to_magic, self._path, self._fetches, exact)
+        case = Case(estimate.chunk_size, estimate.effort, checked)
+        self.result.cases.append(case)
+        for policy, rounds in ((estimate, case.estimate), (exact, case.exact)):
+            self._ours.append((Ours(to_magic, self._path, self._fetches, policy), rounds))
+        if self._options.with_reference:
+            case.reference = reference_round(to_magic, self._path, self._fetches[:1], estimate)
+
+    def _jvms(self, stack: ExitStack) -> Iterator[tuple[KafkaJvm, list[Round]]]:
+        to_magic, result = self._options.to_magic, self.result
+        path, ranges = self._path, self._fetches
+        if self._rival is self._shape:
+            ours = result.cases[0].checked
+            result.kafka_size = kafka_size(self._shape, to_magic, path, ranges, ours)
+        else:
+            path = segment(self._rival, size=self._options.size)
+            ranges = fetches(path, self._options.fetch_size)
+        yield stack.enter_context(KafkaJvm("lazy", to_magic, path, ranges)), result.kafka
+        if self._options.with_eager:
+            yield stack.enter_context(KafkaJvm("eager", to_magic, path, ranges)), result.kafka_eager
+
+    def _time_clients(self) -> None:
+        codec = self._shape.codec
+        if codec is Codec.ZSTD:  # old formats do not have it
+            return
+        first: list[Fetch] = self._fetches[:1]
+        for name in CLIENTS:
+            client = Client(name, self._options.to_magic, self._path, first, codec)
+            rounds = [client.round() for _ in range(CLIENT_ROUNDS)]
+            self.result.clients[name] = max(rounds, key=lambda each: each.rate)
+
+
+def policies(shape: Shape, chunks: tuple[int, ...]) -> Iterator[ConversionPolicy]:
+    """What a shape is converted under; sizes are estimated, as Kafka's are."""
+    efforts: tuple[Effort, ...] = ("fast", "kafka") if shape.codec is Codec.GZIP else ("fast",)
+    for chunk_size in chunks:
+        for effort in efforts:
+            policy = ConversionPolicy(chunk_size=chunk_size, size="estimate", effort=effort)
+            yield replace(policy, recode={"zstd": "none"}) if shape.codec is Codec.ZSTD else policy

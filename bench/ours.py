@@ -1,0 +1,77 @@
+"""This project's conversion, driven as an embedder drives it: lazily, from Python, into a channel.
+
+Not here: what it is compared with (kafka_jvm.py, clients.py)."""
+
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter, process_time
+
+from bench.rounds import Fetch, Round
+from downconvert import ConversionPolicy, LazyDownConvertRecords
+from records import FileRecords
+
+
+class Discard:
+    """A channel that takes everything at once and keeps nothing."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def write(self, data: memoryview) -> int:
+        taken = len(data)
+        self.size += taken
+        return taken
+
+
+class Checksum:
+    """A channel that keeps a checksum."""
+
+    def __init__(self) -> None:
+        self.size = self.crc = 0
+
+    def write(self, data: memoryview) -> int:
+        self.crc = zlib.crc32(data, self.crc)
+        self.size += len(data)
+        return len(data)
+
+
+class Ours:
+    """Converts the fetches of one segment under one policy."""
+
+    def __init__(
+        self, to_magic: int, segment: Path, fetches: Sequence[Fetch], policy: ConversionPolicy
+    ) -> None:
+        self._to_magic = to_magic
+        self._segment = segment
+        self._fetches = fetches
+        self._policy = policy
+
+    def round(self) -> Round:
+        channel = Discard()
+        with FileRecords.open(self._segment) as log:
+            cpu, started = process_time(), perf_counter()
+            records = self._convert(log, channel)
+            seconds, cpu_seconds = perf_counter() - started, process_time() - cpu
+        return Round(records, channel.size, seconds, cpu_seconds)
+
+    def checked_round(self) -> Round:
+        """A round with a CRC of all that was sent."""
+        channel = Checksum()
+        with FileRecords.open(self._segment) as log:
+            started = perf_counter()
+            records = self._convert(log, channel)
+            seconds = perf_counter() - started
+        return Round(records, channel.size, seconds, seconds, channel.crc)
+
+    def _convert(self, log: FileRecords, channel: Discard | Checksum) -> int:
+        records = 0
+        for position, size, first_offset in self._fetches:
+            lazy = LazyDownConvertRecords(
+                log.slice(position, size), self._to_magic, first_offset, self._policy
+            )
+            send = lazy.to_send()
+            while not send.completed:
+                send.write_to(channel)
+            records += send.stats.records_converted
+        return records

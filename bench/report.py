@@ -1,0 +1,91 @@
+"""The tables of a comparison, for a terminal and for the documents.
+
+Not here: the figures in them (results.py)."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from bench.results import Result, millions
+from bench.rounds import best
+
+KiB: Final = 1024
+Row = tuple[str, ...]
+
+COMPARISON: Final[Row] = (
+    "shape",
+    "effort",
+    "chunk",
+    "M records/s, best (median)",
+    "Kafka's",
+    "x best",
+    "x paired",
+    "exact / estimate, time",
+    "size / Kafka's",
+    "CRC",
+)
+OTHERS: Final[Row] = (
+    "shape",
+    "M records/s",
+    "Kafka, eager",
+    "aiokafka",
+    "kafka-python",
+    "reference",
+)
+NONE: Final = "-"
+
+
+def comparison(results: Sequence[Result]) -> Iterator[Row]:
+    for result in results:
+        for case in result.cases:
+            size = case.checked.size / result.kafka_size if result.kafka_size else None
+            yield (
+                result.shape,
+                case.effort if "gzip" in result.shape else NONE,
+                f"{case.chunk_size // KiB} KiB",
+                millions(case.estimate),
+                millions(result.kafka) if result.kafka else NONE,
+                f"{result.multiple(case):.2f}" if result.kafka else NONE,
+                f"{result.paired_multiple(case):.2f}" if result.kafka else NONE,
+                f"{case.exact_cost:.2f}",
+                NONE if size is None else f"{size:.3f}",
+                f"{case.checked.crc:08x}",
+            )
+
+
+def others(results: Sequence[Result]) -> Iterator[Row]:
+    for result in results:
+        case = result.cases[0]
+        clients = (result.clients.get(name) for name in ("aiokafka", "kafka-python"))
+        yield (
+            result.shape,
+            f"{best(case.estimate) / 1e6:.2f}",
+            f"{best(result.kafka_eager) / 1e6:.2f}" if result.kafka_eager else NONE,
+            *(
+                NONE if each is None else f"{each.rate / 1e6:.3f}"
+                for each in (*clients, case.reference)
+            ),
+        )
+
+
+def as_markdown(results: Sequence[Result]) -> str:
+    return "\n\n".join(
+        "\n".join(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows))
+        for head, rows in ((COMPARISON, comparison(results)), (OTHERS, others(results)))
+    )
+
+
+def as_table(results: Sequence[Result]) -> str:
+    """Columns as wide as what is in them."""
+    tables = []
+    for head, rows in ((COMPARISON, comparison(results)), (OTHERS, others(results))):
+        table = (head, *rows)
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        tables.append(
+            "\n".join(
+                "  ".join(
+                    cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+                ).rstrip()
+                for row in table
+            )
+        )
+    return "\n\n".join(tables)

@@ -1,0 +1,61 @@
+"""What a comparison found: every round of every contender, and the figures that follow from them.
+
+Not here: measuring (conversion.py), printing (report.py)."""
+
+from dataclasses import dataclass, field
+from statistics import median
+
+from bench.rounds import Round, best, middle, paired
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a conversion that was found to be right made of a whole segment: the bytes that are
+    sent, and their CRC."""
+
+    records: int
+    size: int
+    crc: int
+
+
+@dataclass(slots=True)
+class Case:
+    """One way of ours to convert a segment. Rounds took turns with those of the `Result` that it
+    is part of."""
+
+    chunk_size: int
+    effort: str
+    checked: Checked
+    estimate: list[Round] = field(default_factory=list)
+    exact: list[Round] = field(default_factory=list)
+    reference: Round | None = None
+
+    @property
+    def exact_cost(self) -> float:
+        """The time that a record takes under exact sizes, as a multiple of that under estimates."""
+        return median(a.rate / b.rate for a, b in zip(self.estimate, self.exact, strict=True))
+
+
+@dataclass(slots=True)
+class Result:
+    """All that was measured on one shape."""
+
+    shape: str
+    rival: str  # the shape that Kafka converted, where it refuses this one
+    cases: list[Case]
+    kafka: list[Round] = field(default_factory=list)
+    kafka_eager: list[Round] = field(default_factory=list)
+    kafka_size: int = 0  # of all records, converted; 0: not known
+    clients: dict[str, Round] = field(default_factory=dict)
+
+    def multiple(self, case: Case) -> float:
+        """Best round against best round."""
+        return best(case.estimate) / best(self.kafka)
+
+    def paired_multiple(self, case: Case) -> float:
+        return paired(case.estimate, self.kafka)
+
+
+def millions(rounds: list[Round]) -> str:
+    """The best rate, and the median in brackets."""
+    return f"{best(rounds) / 1e6:.2f} ({middle(rounds) / 1e6:.2f})"

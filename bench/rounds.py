@@ -1,0 +1,88 @@
+"""What one round of converting a segment did, and how a segment is cut into fetches.
+
+Every contender converts the same fetches, and says what it did in the same words.
+
+Not here: the contenders (ours.py, kafka_jvm.py, clients.py)."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import TypeAlias
+
+from records import FileRecords
+
+Fetch: TypeAlias = tuple[int, int, int]  # position, size, offset of its first record
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One conversion of all fetches. Seconds are of the wall clock.
+
+    `records` were converted, which may be more than were sent: the last chunk is cut at the
+    promised size. `cpu_seconds` are those of the whole process. `crc` is that of all bytes sent,
+    or 0 where it was not asked for."""
+
+    records: int
+    size: int
+    seconds: float
+    cpu_seconds: float
+    crc: int = 0
+
+    @property
+    def rate(self) -> float:
+        """Records a second."""
+        return self.records / self.seconds
+
+
+def best(rounds: Sequence[Round]) -> float:
+    return max(each.rate for each in rounds)
+
+
+def middle(rounds: Sequence[Round]) -> float:
+    return median(each.rate for each in rounds)
+
+
+def paired(ours: Sequence[Round], theirs: Sequence[Round]) -> float:
+    """The median of the ratios of rounds that ran one after the other: noise that lasts cancels
+    out."""
+    return median(a.rate / b.rate for a, b in zip(ours, theirs, strict=True))
+
+
+def fetches(segment: Path, fetch_size: int) -> list[Fetch]:
+    """Ranges of up to `fetch_size` bytes of whole batches, and of at least one."""
+    found: list[Fetch] = []
+    with FileRecords.open(segment) as log:
+        start = end = offset = 0
+        for batch in log.batches():
+            if end > start and batch.position + batch.size - start > fetch_size:
+                found.append((start, end - start, offset))
+                start = end
+            if start == end:
+                offset = batch.base_offset
+            end = batch.position + batch.size
+        if end > start:
+            found.append((start, end - start, offset))
+    return found
+
+
+def records_in(segment: Path) -> int:
+    """Records of all batches of v2."""
+    with FileRecords.open(segment) as log:
+        return sum(batch.records_count or 0 for batch in log.batches())
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Pins this process, and those that it starts, to one of its cores, where the system can."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)

@@ -14,6 +14,7 @@ from typing import Final, Self, TypeAlias
 from records.formats import TimestampType
 from records.kernel import ROW_FIELDS
 from records.record import Headers, Record
+from records.varint import varint
 
 FIELDS: Final = len(ROW_FIELDS)
 AT: Final = {name: index for index, name in enumerate(ROW_FIELDS)}
@@ -101,17 +102,6 @@ def _headers(headers: Headers) -> bytes:
     encoded = bytearray()
     for key, value in headers:
         name = key.encode("utf-8", "surrogateescape")
-        encoded += _varint(len(name)) + name
-        encoded += _varint(-1) if value is None else _varint(len(value)) + value
-    return bytes(encoded)
-
-
-def _varint(number: int) -> bytes:
-    """A size, or -1, as zigzag varint."""
-    raw = (number << 1) ^ (number >> 31)
-    encoded = bytearray()
-    while raw > 0x7F:
-        encoded.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    encoded.append(raw)
+        encoded += varint(len(name)) + name
+        encoded += varint(-1) if value is None else varint(len(value)) + value
     return bytes(encoded)

@@ -39,9 +39,9 @@ class Record:
 
     offset: int
     timestamp: int  # milliseconds; -1 is none
-    timestamp_type: TimestampType
-    key: bytes | None
-    value: bytes | None
+    timestamp_type: TimestampType = TimestampType.CREATE
+    key: bytes | None = None
+    value: bytes | None = None
     headers: Headers = ()
     sequence: int = -1  # of an idempotent or transactional producer
 

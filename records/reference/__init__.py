@@ -1,0 +1,28 @@
+"""The kernel in Python: what it does, said as plainly as it can be.
+
+It is what the native kernel is held against, and what runs where that was not built. It follows the
+rules of records/kernel.py one by one, in their order, and is not meant to be fast. Where the two
+differ, read the rules, then this, then the native one.
+
+- call.py: one call: its window, its target, why it comes back
+- items.py: what a record or a message says, and what is wrong with it
+- places.py: where a transcoder stands
+- account.py: what has been kept so far, and what may follow it
+- transcoder.py: the rules of a log, of a batch's records and of a message's entries
+- encode.py: rows to records"""
+
+import zlib
+
+from records.kernel import Buffer
+from records.reference.encode import encode
+from records.reference.transcoder import Transcoder
+
+__all__ = ["Transcoder", "crc32", "encode"]
+
+
+def crc32(source: Buffer, start: int, end: int, value: int = 0) -> int:
+    """See `Crc32` in kernel.py."""
+    view = memoryview(source).cast("B")
+    if not 0 <= start <= end <= len(view):
+        raise ValueError("the range is not inside of the source")
+    return zlib.crc32(view[start:end], value)

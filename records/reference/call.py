@@ -1,0 +1,93 @@
+"""One call of the kernel: its window on the source, its target, and why it comes back.
+
+Not here: what the bytes mean (items.py), which follow which (transcoder.py)."""
+
+from dataclasses import dataclass
+
+from records.kernel import Buffer, Outcome
+
+
+class Stop(Exception):  # noqa: N818  (it is no error)
+    """The call comes back."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome)
+        self.outcome = outcome
+
+
+class Damaged(Exception):  # noqa: N818  (it becomes an outcome, too)
+    """The item that the call stands at is damaged."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Window:
+    """`source[at:end]` is what the call may look at; the whole source goes on to `stop`.
+
+    `at` moves from item to item. It is behind `end` where something was dropped that ends there."""
+
+    def __init__(self, source: Buffer, start: int, end: int, remaining: int) -> None:
+        self.source = memoryview(source).cast("B")
+        if not 0 <= start <= end <= len(self.source):
+            raise ValueError("the window is not inside of the source")
+        if remaining < 0:
+            raise ValueError("remaining is negative")
+        self.start = self.at = start
+        self.stop = start + remaining
+        self.end = min(end, self.stop)
+
+    @property
+    def remaining(self) -> int:
+        return self.stop - self.at
+
+    def need(self, size: int) -> None:
+        """Comes back for more if the next `size` bytes are not all in the window."""
+        if size > self.end - self.at:
+            raise Stop(Outcome.SOURCE)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a call was given, and whether it wants rows, or messages."""
+
+    window: "Window"
+    target: "Target | Room"
+    wants_rows: bool
+
+
+class Target:
+    """`target[at:limit]`: room for items, which are put there whole."""
+
+    def __init__(self, target: Buffer, at: int, limit: int, source: Buffer) -> None:
+        self._target = memoryview(target).cast("B")
+        if not 0 <= at <= limit <= len(self._target):
+            raise ValueError("the room is not inside of the target")
+        if memoryview(source).obj is memoryview(target).obj:
+            raise ValueError("source and target overlap")
+        self._at = at
+        self._limit = limit
+        self.produced = 0
+
+    def put(self, item: bytes) -> None:
+        if len(item) > self._limit - self._at:
+            raise Stop(Outcome.TARGET)
+        self._target[self._at : self._at + len(item)] = item
+        self._at += len(item)
+        self.produced += len(item)
+
+
+class Room:
+    """A target that only counts."""
+
+    def __init__(self, room: int) -> None:
+        if room < 0:
+            raise ValueError("the room is negative")
+        self._room = room
+        self.produced = 0
+
+    def put(self, item: bytes) -> None:
+        if len(item) > self._room - self.produced:
+            raise Stop(Outcome.TARGET)
+        self.produced += len(item)

@@ -1,0 +1,113 @@
+"""The rules inside of a batch or a message: its records, its entries, and what is kept of them.
+
+Not here: what a record or message says (items.py), what may follow what (account.py)."""
+
+from records.formats import (
+    ATTRIBUTES_AT_LEGACY,
+    CODEC_MASK,
+    MAGIC_AT,
+    MESSAGE_SIZE_MIN,
+    PREFIX,
+    V0,
+    V1,
+    TimestampType,
+)
+from records.kernel import UNKNOWN, Outcome
+from records.reference import items, writing
+from records.reference.call import Call, Damaged, Stop, Window
+from records.reference.items import Item
+from records.reference.places import Batch, Entries, Inside, wrapped
+from records.reference.state import State
+
+
+def take_record(state: State, call: Call, batch: Batch) -> None:
+    window = call.window
+    if _is_read(batch):  # 1
+        if batch.bytes_left == UNKNOWN:
+            raise Stop(Outcome.END)
+        state.place = None
+        return
+    head, payload = items.record(window, batch.bytes_left)  # 2, 3
+    offset, timestamp = batch.offset_and_timestamp(head)  # 4
+    if not _is_dropped(state, batch, offset):
+        kind = TimestampType(batch.append_time is not None)
+        _put(state, call, batch, Item(offset, timestamp, kind, payload))  # 5, 6, 7
+    batch.pass_record(head.end - window.at)
+    window.at = head.end
+
+
+def _is_read(batch: Batch) -> bool:
+    """Rule 1 of records: whether there are no more."""
+    if batch.records_left:
+        return False
+    if batch.bytes_left not in (0, UNKNOWN):
+        raise Damaged("bytes left after the last record")
+    return True
+
+
+def take_inner_entry(state: State, call: Call, entries: Entries) -> None:
+    window = call.window
+    if window.remaining < PREFIX.size:
+        raise Stop(Outcome.END)
+    window.need(PREFIX.size)
+    size = PREFIX.unpack_from(window.source, window.at)[1]
+    if size < MESSAGE_SIZE_MIN:
+        raise Damaged("entry is smaller than a message header")
+    size += PREFIX.size
+    if size > window.remaining:
+        raise Stop(Outcome.END)
+    window.need(size)
+    magic = window.source[window.at + MAGIC_AT]
+    if magic not in (V0, V1):
+        raise Damaged("unknown magic")
+    if window.source[window.at + ATTRIBUTES_AT_LEGACY] & CODEC_MASK:
+        raise Damaged("compressed message inside a compressed message")
+    payload = items.message(window, magic, size)
+    offset, timestamp = items.offset_and_timestamp(window, magic)
+    offset = wrapped(offset + entries.offset_delta)
+    kind = TimestampType.CREATE if magic == V1 else TimestampType.NONE
+    if entries.append_time is not None:
+        timestamp, kind = entries.append_time, TimestampType.LOG_APPEND
+    if not _is_dropped(state, entries, offset):
+        _put(state, call, entries, Item(offset, timestamp, kind, payload))
+    window.at += size
+
+
+def _is_dropped(state: State, place: Inside, offset: int) -> bool:
+    return place.trim and offset < state.first_offset
+
+
+def _put(state: State, call: Call, place: Inside, item: Item) -> None:
+    """Rules 5 to 7 of records, of which rows know the last."""
+    if call.wants_rows:
+        call.target.put(writing.row(item))
+        return
+    account, payload = state.account, item.payload
+    account.check(place, item.offset, item.timestamp, payload.key_size, payload.value_size)
+    account.check_gap(place, item.offset)
+    message = writing.message(
+        place.to_magic,
+        account.relative(place, item.offset),
+        item.timestamp,
+        place.append_time is not None,
+        *payload.contents(call.window.source),
+    )
+    call.target.put(message)
+    account.keep(place, item.offset, item.timestamp, len(message))
+
+
+def record_head(state: State, window: Window, batch: Batch) -> tuple[int, int, int, int, int]:
+    """Rules 1 to 5 of records, as far as the beginning of one lets them be known."""
+    if _is_read(batch):
+        raise Stop(Outcome.END)
+    head = items.record_head(items.record_body(window, batch.bytes_left))
+    offset, timestamp = batch.offset_and_timestamp(head)
+    if not _is_dropped(state, batch, offset):
+        state.account.check(batch, offset, timestamp, head.key_size, 0)
+    return (
+        offset,
+        timestamp,
+        head.end - window.at,
+        head.key_at - window.at,
+        head.key_size,
+    )

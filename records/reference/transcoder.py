@@ -1,0 +1,194 @@
+"""The face of the reference: `Transcoder` of kernel.py, between its rules and who calls it.
+
+Not here: the rules (log.py, inside.py)."""
+
+from typing import TypeAlias
+
+from records.formats import BATCH_HEADER_SIZE, V0, V1, V2
+from records.kernel import Buffer, Outcome, Progress
+from records.reference import inside, log
+from records.reference.call import Call, Damaged, Room, Stop, Target, Window
+from records.reference.places import Batch, Entries, Header
+from records.reference.state import State
+
+Damage: TypeAlias = tuple[str, int]
+
+
+class Transcoder:
+    """See `Transcoder` in kernel.py."""
+
+    def __init__(
+        self, to_magic: int, first_offset: int, pass_codecs: int, stop_transactional: bool
+    ) -> None:
+        if to_magic not in (V0, V1, V2):
+            raise ValueError("to_magic is not 0, 1 or 2")
+        self._state = State(to_magic, first_offset, pass_codecs, stop_transactional)
+        self._damage: Damage | None = None
+
+    # --- where it stands
+
+    def enter_batch(
+        self, header: Buffer, at: int, wrapper: bool, trim: bool, split_at_gaps: bool
+    ) -> None:
+        if not 0 <= at <= len(header) - BATCH_HEADER_SIZE:
+            raise ValueError("the header is not whole in the buffer")
+        self._enter(
+            Batch.decompressed(
+                Header.read(header, at),
+                self._state.to_magic,
+                wrapper=wrapper,
+                trim=trim,
+                split_at_gaps=split_at_gaps,
+            )
+        )
+
+    def enter_entries(
+        self,
+        to_magic: int,
+        offset_delta: int,
+        append_time: int | None,
+        wrapper: bool,
+        trim: bool,
+        split_at_gaps: bool,
+    ) -> None:
+        if to_magic not in (V0, V1):
+            raise ValueError("to_magic is not 0 or 1")
+        self._enter(
+            Entries(
+                to_magic=to_magic,
+                append_time=append_time,
+                trim=trim,
+                is_wrapper=wrapper,
+                split_at_gaps=split_at_gaps,
+                source_size=0,
+                has_kept=False,
+                offset_delta=offset_delta,
+            )
+        )
+
+    def _enter(self, place: Batch | Entries) -> None:
+        self.leave()
+        self._state.place = place
+        self._state.account.start_batch()
+        self._state.account.start_wrapper()
+
+    def start_wrapper(self) -> None:
+        self._state.account.start_wrapper()
+
+    def admit(self) -> None:
+        self._state.admitted = True
+
+    def leave(self) -> None:
+        self._state.place = None
+        self._state.admitted = False
+        self._damage = None
+
+    # --- what it does
+
+    def transcode(
+        self,
+        source: Buffer,
+        start: int,
+        end: int,
+        remaining: int,
+        target: Buffer,
+        at: int,
+        limit: int,
+    ) -> Progress:
+        room = Target(target, at, limit, source)
+        return self._run(Call(Window(source, start, end, remaining), room, wants_rows=False))
+
+    def measure(self, source: Buffer, start: int, end: int, remaining: int, room: int) -> Progress:
+        window = Window(source, start, end, remaining)
+        return self._run(Call(window, Room(room), wants_rows=False))
+
+    def columns(
+        self,
+        source: Buffer,
+        start: int,
+        end: int,
+        remaining: int,
+        target: Buffer,
+        at: int,
+        limit: int,
+    ) -> Progress:
+        room = Target(target, at, limit, source)
+        return self._run(Call(Window(source, start, end, remaining), room, wants_rows=True))
+
+    def _run(self, call: Call) -> Progress:
+        """Takes item after item until one cannot be taken. What cannot be taken changes nothing."""
+        window, state = call.window, self._state
+        if isinstance(state.place, Batch) and state.to_magic == V2 and not call.wants_rows:
+            raise ValueError("records of a batch cannot be written as magic 2")
+        self._damage = None
+        try:
+            while True:
+                if isinstance(state.place, Batch):
+                    inside.take_record(state, call, state.place)
+                elif isinstance(state.place, Entries):
+                    inside.take_inner_entry(state, call, state.place)
+                else:
+                    log.take_entry(state, call)
+        except Stop as stop:
+            outcome = stop.outcome
+        except Damaged as damaged:
+            self._damage = (damaged.reason, window.at)
+            outcome = Outcome.DAMAGE
+        return window.at - window.start, call.target.produced, outcome
+
+    # --- items that the caller converts itself
+
+    def record_head(
+        self, source: Buffer, start: int, end: int, remaining: int
+    ) -> tuple[int, int, int, int, int] | None:
+        window = Window(source, start, end, remaining)
+        batch = self._state.place
+        if not isinstance(batch, Batch):
+            raise ValueError("no record of a batch is next")
+        self._damage = None
+        try:
+            return inside.record_head(self._state, window, batch)
+        except Stop:
+            return None
+        except Damaged as damaged:
+            self._damage = (damaged.reason, window.at)
+            return None
+
+    def handled(self, source_size: int, offset: int, timestamp: int, message_size: int) -> None:
+        place = self._state.place
+        if place is None:
+            raise ValueError("no record and no entry is next")
+        if isinstance(place, Batch):
+            if place.records_left == 0 or source_size > place.bytes_left:
+                raise ValueError("the batch has no such record left")
+            place.pass_record(source_size)
+        if message_size:
+            self._state.account.keep(place, offset, timestamp, message_size)
+
+    # --- what it says
+
+    @property
+    def damage(self) -> Damage | None:
+        return self._damage
+
+    @property
+    def in_batch(self) -> bool:
+        place = self._state.place
+        return isinstance(place, Batch) and place.records_left > 0
+
+    @property
+    def append_time(self) -> int | None:
+        return None if self._state.place is None else self._state.place.append_time
+
+    @property
+    def totals(self) -> tuple[int, int, int, int, int]:
+        return self._state.account.totals
+
+    @property
+    def wrapper(self) -> tuple[int, int, int, int, int]:
+        return self._state.account.wrapper
+
+    @property
+    def last_offset(self) -> int:
+        last_offset = self._state.account.last_offset
+        return -1 if last_offset is None else last_offset

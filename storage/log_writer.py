@@ -1,0 +1,280 @@
+"""Writes one partition's log: appends, rolls, flushes, truncates, and lets old records go.
+
+What is flushed survives any crash; what is not may be lost, from its end, batch by batch. Every
+change of more than one file is made in an order that leaves a log at each point: files are made
+before they are needed, and taken away from the end that nothing depends on.
+
+Not here: the active segment's files (segment_writer.py), which segments are old (retention.py)."""
+
+from collections.abc import Sequence
+
+from records import BatchHeader, CorruptRecordsError, MemoryRecords
+from records.checksum import verify_checksum
+from records.formats import V2, Codec
+from records.kernel import Buffer
+from storage.checkpoint import write_epochs
+from storage.checkpoints import PartitionCheckpoints
+from storage.config import LogConfig
+from storage.errors import StorageError
+from storage.files import Files
+from storage.names import LEADER_EPOCHS, SEGMENT_KINDS, Kind, file_name
+from storage.offset_index import RELATIVE_MAX
+from storage.open_files import OpenFiles
+from storage.producer_state import write_snapshot
+from storage.recovery import RecoveredLog, add_epoch
+from storage.segment import Segment
+from storage.segment_writer import SegmentWriter
+from storage.tail import Tail
+
+
+class LogWriter:
+    """The extent of a log that is ours to change."""
+
+    def __init__(
+        self,
+        log: RecoveredLog,
+        checkpoints: PartitionCheckpoints,
+        config: LogConfig,
+        files: Files,
+        open_files: OpenFiles,
+    ) -> None:
+        self.path = log.path
+        self.segments = log.segments
+        self.snapshots = log.snapshots
+        self.damage: CorruptRecordsError | None = None
+        self.recovery = log.report
+        self._epochs = log.epochs
+        self._producers = log.producers
+        self._checkpoints = checkpoints
+        self._config = config
+        self._files = files
+        self._open_files = open_files
+        self._active = self._open_segment(self.segments[-1], log.position, log.end_offset)
+        self._flushed = 0
+        self._start = max(checkpoints.start_offset, self.segments[0].base_offset)
+        if self._start > self.end_offset:
+            self.restart_at(self._start)
+        self.flush()
+
+    # --- the extent
+
+    @property
+    def start_offset(self) -> int:
+        return self._start
+
+    @property
+    def end_offset(self) -> int:
+        return self._active.next_offset
+
+    @property
+    def flushed_offset(self) -> int:
+        """What is below this offset survives everything."""
+        return self._flushed
+
+    def end_of(self, segment: Segment) -> int:
+        return self._active.position if segment is self._active.segment else segment.size
+
+    def refresh(self) -> None:
+        """Nobody else changes the directory."""
+
+    # --- appending
+
+    def append(self, data: Buffer, now: int | None = None) -> int:
+        """Appends batches that have their offsets; gives the offset behind them.
+
+        CorruptRecordsError: they are damaged, not whole, or not above what is there. `now` is for
+        records without timestamps, whose segments are rolled when they are old."""
+        records = MemoryRecords(data)
+        headers = self._checked(records)
+        if not headers:
+            return self.end_offset
+        if self._active.is_due(headers, records.size, now):
+            self.roll(_first_offset(headers, self.end_offset))
+        self._note_epochs(headers)
+        states = self._producers.states
+        before = states.of(header.producer_id for header in headers)
+        try:
+            followed = [self._producers.follow(records, header) for header in headers]
+            aborted = [entry for entry in followed if entry is not None]
+            self._active.append(data, headers, aborted, now)
+        except (OSError, StorageError):
+            states.restore(before)
+            self._producers.offset = self.end_offset
+            raise
+        return self.end_offset
+
+    def flush(self) -> None:
+        """Returns when everything appended will survive the machine."""
+        self._active.flush()
+        self._flushed = self.end_offset
+
+    def roll(self, base_offset: int = 0) -> None:
+        """Begins a new segment, unless the active one is empty and begins there already.
+
+        Everything appended is flushed before that."""
+        base_offset = max(base_offset, self.end_offset)
+        if base_offset == self._active.segment.base_offset:
+            return
+        self._write_snapshot(base_offset)
+        segment = Segment(self.path, base_offset, self._open_files)
+        try:
+            following = self._open_segment(segment, 0, base_offset)
+            self._files.sync_directory(self.path)
+            try:
+                self._active.close()
+            except (OSError, StorageError):
+                following.abandon()
+                raise
+        except (OSError, StorageError):
+            self._remove_files(segment)
+            raise
+        self._active = following
+        self.segments.add(segment)
+        self._flushed = base_offset
+
+    def close(self) -> None:
+        """Flushes everything, and leaves the directory as a clean shutdown does."""
+        self._write_snapshot(self.end_offset)
+        self._active.close()
+        self._flushed = self.end_offset
+        self._checkpoints.set_recovery_point(self._flushed)
+        for segment in self.segments:
+            segment.release()
+
+    # --- taking away
+
+    def truncate_to(self, offset: int) -> None:
+        """Removes every batch with a record at or above `offset`.
+
+        Nothing, if there is none; ValueError for an offset in front of the log."""
+        if offset >= self.end_offset:
+            return
+        if offset < self._start:
+            raise ValueError(f"truncation to {offset}, in front of the start at {self._start}")
+        # First of all: what will be written from there on is not to be taken for what was flushed.
+        self._flushed = min(self._flushed, offset)
+        self._checkpoints.set_recovery_point(min(self._flushed, self._checkpoints.recovery_point))
+        while self._active.segment.base_offset > offset and len(self.segments) > 1:
+            self._drop_active()
+        self._active.truncate_to(offset)
+        self._forget_behind_end()
+
+    def restart_at(self, offset: int) -> None:
+        """Removes everything, and goes on at `offset`."""
+        self._flushed = 0
+        self._checkpoints.set_recovery_point(0)
+        self._checkpoints.set_start_offset(offset)
+        while len(self.segments) > 1:
+            self._drop_active()
+        old = self._active.segment
+        self._active.truncate_to(old.base_offset)
+        if old.base_offset != offset:
+            segment = Segment(self.path, offset, self._open_files)
+            following = self._open_segment(segment, 0, offset)
+            self._files.sync_directory(self.path)
+            self._active.abandon()
+            self._active = following
+            self._remove_segment(old)
+            self.segments.add(segment)
+        self._start = offset
+        self._forget_behind_end()
+        self._flushed = offset
+
+    def delete_records(self, before: int) -> int:
+        """Moves the start of the log up to `before`, or to the end if that comes first.
+
+        Segments that lie in front of it altogether are removed. Gives the new start."""
+        start = min(before, self.end_offset)
+        if start > self._start:
+            self._checkpoints.set_start_offset(start)
+            self._start = start
+            for segment in list(self.segments):
+                following = self.segments.after(segment)
+                if following is None or following.base_offset > start:
+                    break
+                self._remove_segment(segment)
+        return self._start
+
+    def remove_oldest(self, segments_count: int) -> None:
+        """Removes segments from the beginning; the start moves along. The last one is rolled first."""
+        if segments_count >= len(self.segments):
+            self.roll()
+            segments_count = min(segments_count, len(self.segments) - 1)
+        for _ in range(segments_count):
+            oldest = self.segments[0]
+            self._start = max(self._start, self.segments[1].base_offset)
+            self._remove_segment(oldest)
+
+    # --- how
+
+    def _checked(self, records: MemoryRecords) -> list[BatchHeader]:
+        headers = list(records.batches())
+        end, consumed = self.end_offset, 0
+        for header in headers:
+            verify_checksum(records, header)
+            if header.base_offset < end or header.last_offset < header.base_offset:
+                raise CorruptRecordsError("offset is below the end of the log", header.position)
+            end = header.last_offset + 1
+            consumed += header.size
+        if consumed != records.size:
+            raise CorruptRecordsError("bytes left after the last batch", consumed)
+        if records.size > self._config.segment_bytes:
+            raise ValueError(f"an append of {records.size} bytes is larger than a segment may be")
+        return headers
+
+    def _note_epochs(self, headers: Sequence[BatchHeader]) -> None:
+        epochs = list(self._epochs)
+        for header in headers:
+            add_epoch(epochs, header)
+        if epochs != self._epochs:
+            write_epochs(self._files, self.path / LEADER_EPOCHS, epochs)
+            self._epochs = epochs
+
+    def _write_snapshot(self, offset: int) -> None:
+        path = self.path / file_name(offset, Kind.SNAPSHOT)
+        write_snapshot(self._files, path, self._producers.states)
+        self.snapshots = sorted({*self.snapshots, offset})
+
+    def _open_segment(self, segment: Segment, position: int, next_offset: int) -> SegmentWriter:
+        return SegmentWriter(segment, position, next_offset, self._config, self._files)
+
+    def _drop_active(self) -> None:
+        last = self._active.segment
+        self._active.abandon()
+        self._remove_segment(last)
+        previous = self.segments[-1]
+        tail = Tail(previous)
+        tail.advance()
+        self._active = self._open_segment(previous, tail.position, tail.next_offset)
+
+    def _remove_segment(self, segment: Segment) -> None:
+        segment.release()
+        self._remove_files(segment)
+        self.segments.remove(segment)
+        if segment.base_offset in self.snapshots:
+            self._files.remove(self.path / file_name(segment.base_offset, Kind.SNAPSHOT))
+            self.snapshots.remove(segment.base_offset)
+
+    def _remove_files(self, segment: Segment) -> None:
+        for kind in SEGMENT_KINDS:  # the log first: indexes without one are known to be leftovers
+            self._files.remove(segment.path(kind))
+
+    def _forget_behind_end(self) -> None:
+        end = self.end_offset
+        for offset in [offset for offset in self.snapshots if offset > end]:
+            self._files.remove(self.path / file_name(offset, Kind.SNAPSHOT))
+            self.snapshots.remove(offset)
+        epochs = [entry for entry in self._epochs if entry.start_offset < end]
+        if epochs != self._epochs:
+            write_epochs(self._files, self.path / LEADER_EPOCHS, epochs)
+            self._epochs = epochs
+        self._producers.advance(end, self.segments, self.end_of, self.snapshots)
+
+
+def _first_offset(headers: Sequence[BatchHeader], end: int) -> int:
+    """Where a new segment begins that these batches are the first of."""
+    first = headers[0]
+    if first.magic == V2 or first.codec is Codec.NONE:
+        return first.base_offset
+    # A compressed message does not say its first offset.
+    return max(end, first.last_offset - RELATIVE_MAX)

@@ -1,0 +1,105 @@
+"""The search of an index: its warm section first (KAFKA-6432).
+
+Nearly all lookups are near the end of a log. A plain binary search over an index of megabytes steps
+through a dozen pages on its way there, and the set of them changes whenever the index grows by a
+page: lookups then wait for a page that nobody has touched for hours. So the last 8,192 bytes are
+searched on their own first. They are two or three pages, and lookups near the end touch no other.
+
+The answers are those of a plain binary search, and so are Kafka's.
+
+Not here: what an entry holds besides its key (offset_index.py, time_index.py)."""
+
+import sys
+from array import array
+from bisect import bisect_right
+from functools import partial
+from mmap import mmap
+from struct import Struct
+from typing import Final
+
+KEY: Final = Struct(">q")  # an entry begins with its key
+WARM_SIZE: Final = 8192  # bytes; Kafka's number: small enough to stay in memory at 4 KiB a page
+
+# Who keeps reading in the cold part (catching up, looking for timestamps) has soon touched most
+# pages of it. From then on every sixteenth key is kept in memory, and a lookup touches one page
+# instead of ten. Before that, reading them all would cost more than it saves.
+MARKS_AFTER: Final = 64  # searches of the cold part
+MARK_EVERY: Final = 16  # entries
+assert MARK_EVERY * 12 % KEY.size == 0  # an entry of a time index has 12 bytes
+
+
+class WarmSearch:
+    """Finds keys in the entries of a mapped index, which are sorted by them."""
+
+    __slots__ = (
+        "_block",
+        "_cold_searches",
+        "_entry_size",
+        "_key",
+        "_marks",
+        "_view",
+        "_warm",
+        "_warm_start",
+    )
+
+    def __init__(self, view: mmap | bytes, entry_size: int) -> None:
+        self._view = view
+        self._entry_size = entry_size
+        # A key by its position: without a line of Python for each, and it compares as a tuple.
+        self._key = partial(KEY.unpack_from, view)
+        self._block = Struct(">" + f"q{entry_size - KEY.size}x" * MARK_EVERY).unpack_from
+        self.forget()
+
+    def floor(self, key: int, count: int) -> int:
+        """The slot of the last of `count` entries whose key is not above `key`; -1: none is."""
+        warm = self._warm
+        if warm is None:
+            warm = self._read_warm(count)
+        start = self._warm_start
+        if warm and warm[0] <= key:
+            return start + bisect_right(warm, key) - 1
+        size = self._entry_size
+        if self._cold_searches < MARKS_AFTER:
+            self._cold_searches += 1
+            return bisect_right(range(0, start * size, size), (key,), key=self._key) - 1
+        marks = self._marks
+        if len(marks) * MARK_EVERY < start:
+            self._read_marks(start)
+        mark = bisect_right(marks, key) - 1
+        if mark < 0:
+            return -1
+        # Behind the cold part there are the warm entries, so there is always a block to read.
+        block = self._block(self._view, mark * MARK_EVERY * size)
+        return mark * MARK_EVERY + bisect_right(block, key) - 1
+
+    def appended(self, key: int) -> None:
+        """To be called when an entry was added at the end."""
+        warm = self._warm
+        if warm is not None:
+            warm.append(key)
+            entries_max = WARM_SIZE // self._entry_size
+            if len(warm) > 2 * entries_max:
+                self._warm_start += len(warm) - entries_max
+                del warm[:-entries_max]
+
+    def forget(self) -> None:
+        """To be called when entries were taken away."""
+        self._cold_searches = 0
+        self._marks: array[int] = array("q")
+        self._warm: array[int] | None = None
+        self._warm_start = 0
+
+    def _read_warm(self, count: int) -> "array[int]":
+        self._warm_start = max(0, count - WARM_SIZE // self._entry_size)
+        positions = range(self._warm_start * self._entry_size, count * self._entry_size)
+        self._warm = array("q", (self._key(at)[0] for at in positions[:: self._entry_size]))
+        return self._warm
+
+    def _read_marks(self, count: int) -> None:
+        start, end = len(self._marks) * MARK_EVERY * self._entry_size, count * self._entry_size
+        with memoryview(self._view) as view, view[start : end // KEY.size * KEY.size] as cold:
+            step = MARK_EVERY * self._entry_size // KEY.size
+            keys = array("q", cold.cast("q")[::step].tobytes())
+        if sys.byteorder == "little":
+            keys.byteswap()
+        self._marks.extend(keys)

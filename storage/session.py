@@ -1,0 +1,64 @@
+"""Who may write to a broker's directory, and whether the last one to do so took leave properly.
+
+A broker holds a lock on `.lock` as long as it runs, and when it has closed its logs leaves a file
+that says so. Whoever finds that file need not read the logs again; it is gone before the first change.
+
+Not here: the logs themselves (log_dir.py)."""
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Final
+
+from storage.checkpoints import Checkpoints
+from storage.errors import LogInUseError
+from storage.files import Files, replace_file
+from storage.names import CLEAN_SHUTDOWN, LOCK
+
+# What brokers write since 3.9; before, the file was empty. Its being there is what counts.
+CLEAN: Final = b'{"version":0,"brokerEpoch":-1}'
+
+# Locks of this kind belong to the process: asking for one twice gives it twice.
+_held: Final[set[str]] = set()
+
+
+class Session:
+    """The right to write to a directory, from `begin` to `end`."""
+
+    def __init__(self, directory: Path, files: Files) -> None:
+        """LogInUseError: another process has it, or another part of this one."""
+        self._directory = directory
+        self._files = files
+        self._name = os.path.realpath(directory)
+        if self._name in _held:
+            raise LogInUseError(str(directory))
+        # Not through `files`: it is never written, and a lock goes with the descriptor.
+        self._lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise LogInUseError(str(directory)) from error
+        _held.add(self._name)
+        try:
+            self.was_clean = (directory / CLEAN_SHUTDOWN).exists()
+            self.checkpoints = Checkpoints(directory, files)
+            if self.was_clean:
+                files.remove(directory / CLEAN_SHUTDOWN)
+                files.sync_directory(directory)
+        except BaseException:
+            self._release()
+            raise
+
+    def end(self, *, clean: bool) -> None:
+        """`clean`: every log in the directory is closed as it should be."""
+        try:
+            if clean:
+                replace_file(self._files, self._directory / CLEAN_SHUTDOWN, CLEAN)
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        if self._name in _held:
+            _held.discard(self._name)
+            os.close(self._lock)

@@ -63,7 +63,7 @@ class _Reader:
         self._records = records
         self._verify = verify
         self._transcoder = Transcoder(V0, EVERY_OFFSET, 0, False)
-        self._rows = memoryview(bytearray(ROWS_MAX * ROW_SIZE))
+        self._rows = bytearray(ROWS_MAX * ROW_SIZE)
         self._buffer = bytearray(WINDOW_SIZE)
         self._compressed = memoryview(b"")
 
@@ -199,6 +199,8 @@ class _Reader:
                 window.buffer, window.start, window.filled, window.remaining, rows, 0, len(rows)
             )
             if produced:
+                # Of a copy: CPython before 3.12.7 crashes where it collects an iterator that reads
+                # a memoryview, and errors leave such iterators in their tracebacks (gh-77894).
                 yield ROW.iter_unpack(rows[:produced])
             window.start += consumed
             if outcome == Outcome.SOURCE:

@@ -19,6 +19,7 @@ from records.formats import (
     TimestampType,
 )
 from records.kernel import ROW_FIELDS, ROW_SIZE
+from records.varint import read_varint
 from records.window import Window
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
@@ -92,24 +93,10 @@ def _headers(buffer: bytearray, at: int, size: int, count: int) -> Headers:
     fields = bytes(memoryview(buffer)[at : at + size])
     at = 0
     for _ in range(count):
-        key_size, at = _varint(fields, at)
+        key_size, at = read_varint(fields, at, size)
         key = fields[at : at + key_size].decode("utf-8", "surrogateescape")
-        value_size, at = _varint(fields, at + key_size)
+        value_size, at = read_varint(fields, at + key_size, size)
         value = fields[at : at + value_size] if value_size >= 0 else None
         at += max(value_size, 0)
         found.append((key, value))
     return tuple(found)
-
-
-def _varint(fields: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint and where it ends."""
-    raw = shift = 0
-    while True:
-        byte = fields[at]
-        at += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-        shift += 7
-    raw &= 0xFFFFFFFF  # what a fifth byte has too many is shifted out, as in Kafka
-    return (raw >> 1) ^ -(raw & 1), at

@@ -1,5 +1,6 @@
 """Messages inside of a compressed v0 or v1 message."""
 
+import gc
 import gzip
 import random
 from typing import Any
@@ -163,3 +164,13 @@ def test_a_compressed_message_larger_than_a_window_is_read(magic: int) -> None:
     found = all_records(wrapper(magic, 1099, inner))
     assert [record.value for record in found] == values
     assert [record.offset for record in found] == list(range(100, 1100))
+
+
+def test_what_an_error_leaves_behind_can_be_collected() -> None:
+    second = bytearray(message(V1, 1))
+    second[-1] ^= 1
+    entry = wrapper(V1, 21, message(V1, 0) + second + message(V1, 2))
+    for _ in range(100):
+        assert until_damage(entry)[0] == 1
+    gc.collect()
+    assert len(all_records(entry, verify=False)) == 3

@@ -5,6 +5,7 @@ import gzip
 import pytest
 
 from records import CorruptRecordsError, MemoryRecords
+from records.kernel import Buffer
 from records.reader import Record, read
 
 from .examples import batch
@@ -14,11 +15,11 @@ LOG_APPEND = 0x08
 ORIGIN = 1000  # where entries lie in what they are a slice of, so that positions in errors show it
 
 
-def all_records(entry: bytes, *, verify: bool = True) -> list[Record]:
+def all_records(entry: Buffer, *, verify: bool = True) -> list[Record]:
     return list(read(MemoryRecords(entry), verify=verify))
 
 
-def until_damage(entry: bytes) -> tuple[int, CorruptRecordsError]:
+def until_damage(entry: Buffer) -> tuple[int, CorruptRecordsError]:
     """How many records come before the damage, and the damage."""
     reading = read(MemoryRecords(bytes(ORIGIN) + entry).slice(ORIGIN, len(entry)))
     good: list[Record] = []

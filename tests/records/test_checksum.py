@@ -5,6 +5,7 @@ import pytest
 from records import CorruptRecordsError, MemoryRecords
 from records.checksum import WINDOW_SIZE, verify_checksum
 from records.formats import V0, V1
+from records.kernel import Buffer
 
 from .examples import GAPS, TWO_RECORDS, batch, message, record
 
@@ -19,7 +20,7 @@ ENTRIES = {
 }
 
 
-def verify(entry: bytes) -> None:
+def verify(entry: Buffer) -> None:
     records = MemoryRecords(bytes(100) + entry).slice(100, len(entry))
     (header,) = records.batches()
     verify_checksum(records, header)

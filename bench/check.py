@@ -1,15 +1,14 @@
 """Is what is timed the right conversion?
 
 A whole segment converted exactly, counted and summed up; its first fetch against what the
-reference makes of it; and where Kafka's classes run, all that they send against what we send, or,
-compressed, its size.
+reference makes of it, or, compressed, read back; and where Kafka's classes run, all that they send
+against what we send, or, compressed, its size.
 
 Not here: the timing (conversion.py)."""
 
 from collections.abc import Sequence
 from pathlib import Path
-
-from records.backend import NAME
+from typing import TypeAlias
 
 from bench.kafka_jvm import KafkaJvm
 from bench.ours import Ours
@@ -17,8 +16,12 @@ from bench.results import Checked
 from bench.rounds import Fetch, records_in
 from bench.segments import Shape
 from bench.twin import reference_round
-from downconvert import ConversionPolicy
-from records import Codec
+from downconvert import ConversionPolicy, eager
+from records import Codec, FileRecords, MemoryRecords, Records
+from records.backend import NAME
+from records.reader import read
+
+Content: TypeAlias = tuple[int, int, bytes | None, bytes | None]
 
 
 class WrongOutputError(Exception):
@@ -31,11 +34,30 @@ def check(
     """Converts under a policy of exact sizes. WrongOutputError: it does so wrongly."""
     whole = Ours(to_magic, segment, fetches, policy).checked_round()
     _expect(shape, "records", whole.records, records_in(segment))
-    if NAME == "native":
+    if shape.codec is not Codec.NONE and policy.codec_for(shape.codec, to_magic) is not Codec.NONE:
+        sent, kept = read_back(to_magic, segment, fetches[0], policy)
+        if sent != kept:
+            raise WrongOutputError(f"{shape.name}: the first fetch does not hold its records")
+    elif NAME == "native":
         first = Ours(to_magic, segment, fetches[:1], policy).checked_round()
         believed = reference_round(to_magic, segment, fetches[:1], policy)
         _expect(shape, "CRC of the first fetch", first.crc, believed.crc)
     return Checked(whole.records, whole.size, whole.crc)
+
+
+def read_back(
+    to_magic: int, segment: Path, fetch: Fetch, policy: ConversionPolicy
+) -> tuple[list[Content], list[Content]]:
+    """What a fetch holds when it is converted, and before that."""
+    position, size, first_offset = fetch
+    with FileRecords.open(segment) as log:
+        source = log.slice(position, size)
+        converted = eager(source, to_magic, first_offset, policy)
+        return contents(MemoryRecords(converted)), contents(source)
+
+
+def contents(records: Records) -> list[Content]:
+    return [(each.offset, each.timestamp, each.key, each.value) for each in read(records)]
 
 
 def kafka_size(

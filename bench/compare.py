@@ -7,12 +7,13 @@ Not here: the contenders (ours.py, kafka_jvm.py, clients.py), what follows from 
 (results.py)."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from bench.check import check, kafka_size
-from bench.clients import CLIENTS, Client
+from bench.clients import CLIENTS, NO_CODEC, Client
 from bench.kafka_jvm import KafkaJvm
 from bench.ours import Ours
 from bench.results import Case, Result
@@ -29,14 +30,18 @@ CLIENT_ROUNDS: Final = 3  # of the first fetch alone: they are slow
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`size`: of segments, if not their own. `warm_up`: rounds of a JVM before they count."""
+    """`size`: of segments, if not their own. `directory`: where they are kept.
+    `cpu_clock`: CPU time counts, for machines on which others work, too. `warm_up`: rounds
+    of a JVM before they count."""
 
     rounds: int
     warm_up: int
     chunks: tuple[int, ...]
     fetch_size: int
     size: int | None
+    directory: Path
     to_magic: int
+    cpu_clock: bool
     with_kafka: bool
     with_eager: bool
     with_reference: bool
@@ -48,7 +53,7 @@ class Contest:
     def __init__(self, shape: Shape, options: Options) -> None:
         self._shape = shape
         self._options = options
-        self._path = segment(shape, size=options.size)
+        self._path = segment(shape, size=options.size, directory=options.directory)
         self._fetches = fetches(self._path, options.fetch_size)
         self._rival = SHAPES[INSTEAD.get(shape.name, shape.name)]
         self._ours: list[tuple[Ours, list[Round]]] = []
@@ -65,9 +70,9 @@ class Contest:
                     jvm.round()
             for _ in range(self._options.rounds):
                 for jvm, rounds in jvms:
-                    rounds.append(jvm.round())
+                    rounds.append(self._timed(jvm.round()))
                 for ours, rounds in self._ours:
-                    rounds.append(ours.round())
+                    rounds.append(self._timed(ours.round()))
         self._time_clients()
         return self.result
 
@@ -80,7 +85,8 @@ class Contest:
         for policy, rounds in ((estimate, case.estimate), (exact, case.exact)):
             self._ours.append((Ours(to_magic, self._path, self._fetches, policy), rounds))
         if self._options.with_reference:
-            case.reference = reference_round(to_magic, self._path, self._fetches[:1], estimate)
+            first = self._fetches[:1]
+            case.reference = self._timed(reference_round(to_magic, self._path, first, estimate))
 
     def _jvms(self, stack: ExitStack) -> Iterator[tuple[KafkaJvm, list[Round]]]:
         to_magic, result = self._options.to_magic, self.result
@@ -89,11 +95,14 @@ class Contest:
             ours = result.cases[0].checked
             result.kafka_size = kafka_size(self._shape, to_magic, path, ranges, ours)
         else:
-            path = segment(self._rival, size=self._options.size)
+            path = segment(self._rival, size=self._options.size, directory=self._options.directory)
             ranges = fetches(path, self._options.fetch_size)
         yield stack.enter_context(KafkaJvm("lazy", to_magic, path, ranges)), result.kafka
         if self._options.with_eager:
             yield stack.enter_context(KafkaJvm("eager", to_magic, path, ranges)), result.kafka_eager
+
+    def _timed(self, done: Round) -> Round:
+        return replace(done, seconds=done.cpu_seconds) if self._options.cpu_clock else done
 
     def _time_clients(self) -> None:
         codec = self._shape.codec
@@ -102,8 +111,9 @@ class Contest:
         first: list[Fetch] = self._fetches[:1]
         for name in CLIENTS:
             client = Client(name, self._options.to_magic, self._path, first, codec)
-            rounds = [client.round() for _ in range(CLIENT_ROUNDS)]
-            self.result.clients[name] = max(rounds, key=lambda each: each.rate)
+            with suppress(*NO_CODEC):
+                rounds = [self._timed(client.round()) for _ in range(CLIENT_ROUNDS)]
+                self.result.clients[name] = max(rounds, key=lambda each: each.rate)
 
 
 def policies(shape: Shape, chunks: tuple[int, ...]) -> Iterator[ConversionPolicy]:

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Final
 
 import click
-from records.backend import NAME
 
 from bench.check import WrongOutputError
 from bench.compare import Contest, Options
 from bench.kafka_jvm import UnavailableError, class_path
 from bench.report import as_markdown, as_table
 from bench.rounds import one_core
-from bench.segments import SHAPES
+from bench.segments import CACHE, SHAPES
+from records.backend import NAME
 
 KiB: Final = 1024
 ROUNDS: Final = 30
@@ -78,9 +78,22 @@ def one_size(context: object, parameter: object, text: str) -> int:
 @click.option("--kafka/--no-kafka", default=True, help="Kafka's own classes.")
 @click.option("--eager", is_flag=True, help="Kafka's eager conversion, too.")
 @click.option("--reference", is_flag=True, help="Time the reference kernel, too.")
+@click.option(
+    "--clock",
+    default="wall",
+    type=click.Choice(("wall", "cpu")),
+    help="CPU time helps where others use the core, too.",
+)
 @click.option("--smoke", is_flag=True, help="A small size: that it runs, and converts rightly.")
 @click.option(
     "--json", "json_path", type=click.Path(path_type=Path), help="Every round, for other programs."
+)
+@click.option(
+    "--segments",
+    "directory",
+    default=CACHE,
+    type=click.Path(path_type=Path),
+    help="Where segments are kept.",
 )
 @click.option("--markdown", is_flag=True, help="The table as the documents have it.")
 def main(
@@ -93,8 +106,10 @@ def main(
     kafka: bool,
     eager: bool,
     reference: bool,
+    clock: str,
     smoke: bool,
     json_path: Path | None,
+    directory: Path,
     markdown: bool,
 ) -> None:
     if NAME != "native" and not reference:
@@ -114,7 +129,9 @@ def main(
         chunks=chunks,
         fetch_size=fetch_bytes,
         size=SMOKE_SIZE if smoke else None,
+        directory=directory,
         to_magic=to_magic,
+        cpu_clock=clock == "cpu",
         with_kafka=kafka,
         with_eager=eager,
         with_reference=reference,

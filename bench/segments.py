@@ -7,6 +7,7 @@ does pay. A segment is built once, by this project's own builder, and kept in `b
 Not here: what is done with them."""
 
 import json
+import os
 import uuid
 import zlib
 from collections.abc import Callable, Iterator
@@ -15,8 +16,9 @@ from pathlib import Path
 from random import Random
 from typing import Final, TypeAlias
 
-from records import Codec, Record, TimestampType, build
-from records.formats import V2
+from records.builder import build
+from records.formats import V2, Codec, TimestampType
+from records.record import Record
 
 KiB: Final = 1024
 MiB: Final = 1024 * KiB
@@ -143,7 +145,7 @@ def segment(shape: Shape, *, size: int | None = None, directory: Path = CACHE) -
     path = directory / f"{shape.name}-{size}-{recipe:08x}.log"
     if not path.exists():
         directory.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(".part")
+        unfinished = path.with_suffix(f".{os.getpid()}")
         with unfinished.open("wb") as file:
             for records in batches(shape, size):
                 file.write(build(records, magic=V2, codec=shape.codec))

@@ -191,7 +191,7 @@ class Transcoder(Protocol):
         """Converts `source[start:end]` into `target[at:limit]`.
 
         ValueError: indices outside of their buffers, a negative `remaining`, buffers that overlap,
-        or (measure, too) records of a v2 batch where `to_magic` is 2."""
+        or (measure and record_head, too) records of a v2 batch where `to_magic` is 2."""
 
     def measure(self, source: Buffer, start: int, end: int, remaining: int, room: int) -> Progress:
         """As transcode into a target of `room` bytes, without one."""

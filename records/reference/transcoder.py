@@ -2,7 +2,7 @@
 
 Not here: the rules (log.py, inside.py)."""
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from records.formats import BATCH_HEADER_SIZE, V0, V1, V2
 from records.kernel import Buffer, Outcome, Progress
@@ -12,6 +12,8 @@ from records.reference.places import Batch, Entries, Header
 from records.reference.state import State
 
 Damage: TypeAlias = tuple[str, int]
+
+NO_MAGIC_2: Final = "records of a batch become no messages of magic 2"
 
 
 class Transcoder:
@@ -119,7 +121,7 @@ class Transcoder:
         """Takes item after item until one cannot be taken. What cannot be taken changes nothing."""
         window, state = call.window, self._state
         if isinstance(state.place, Batch) and state.to_magic == V2 and not call.wants_rows:
-            raise ValueError("records of a batch cannot be written as magic 2")
+            raise ValueError(NO_MAGIC_2)
         self._damage = None
         try:
             while True:
@@ -145,6 +147,8 @@ class Transcoder:
         batch = self._state.place
         if not isinstance(batch, Batch):
             raise ValueError("no record of a batch is next")
+        if self._state.to_magic == V2:
+            raise ValueError(NO_MAGIC_2)
         self._damage = None
         try:
             return inside.record_head(self._state, window, batch)

@@ -1,0 +1,189 @@
+"""The kernels are one: native and reference say the same, whatever they are given, and however.
+
+And each of them is one with itself: to measure is to convert without the bytes, windows do not
+matter, and what columns find encode writes."""
+
+import os
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from records import reference
+from records.formats import V0, V1, V2
+from records.kernel import ROW_FIELDS, ROW_SIZE, Outcome
+from records.record import ROW
+from tests.records import raw
+from tests.records.tracing import Entered, Job, Trace, trace
+
+REQUIRE_NATIVE = "LAZY_DOWNCONVERT_REQUIRE_NATIVE"
+
+try:
+    from records import native
+except ImportError:
+    if os.environ.get(REQUIRE_NATIVE):
+        raise
+    KERNELS = [reference]
+else:
+    KERNELS = [reference, native]
+
+each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.__name__)
+Task = tuple[Job, bytes]
+
+
+@pytest.fixture(scope="module")
+def twin() -> ModuleType:
+    """The native kernel, to be held against the reference."""
+    if len(KERNELS) == 1:
+        pytest.skip(f"the native kernel has not been built, and {REQUIRE_NATIVE} is not set")
+    return KERNELS[1]
+
+
+def both(twin: ModuleType, task: Task) -> Trace:
+    """What both have said, with other bytes around their windows."""
+    job, data = task
+    expected = trace(reference.Transcoder, job, data, guard=0x00)
+    assert trace(twin.Transcoder, job, data, guard=0xFF) == expected
+    return expected
+
+
+# --- the twins
+
+
+@given(task=raw.log_tasks())
+def test_both_read_a_log_the_same(twin: ModuleType, task: Task) -> None:
+    both(twin, task)
+
+
+@given(task=raw.batch_tasks())
+def test_both_read_the_records_of_a_batch_the_same(twin: ModuleType, task: Task) -> None:
+    both(twin, task)
+
+
+@given(task=raw.entries_tasks())
+def test_both_read_the_entries_of_a_message_the_same(twin: ModuleType, task: Task) -> None:
+    both(twin, task)
+
+
+@given(job=raw.jobs(st.none()), data=st.binary(max_size=200))
+def test_both_read_noise_the_same(twin: ModuleType, job: Job, data: bytes) -> None:
+    both(twin, (job, data))
+
+
+numbers = (
+    st.integers(-2, 40) | st.sampled_from([2**31 - 1, 2**31, -(2**31), -(2**31) - 1]) | raw.INT64
+)
+rows = st.lists(
+    st.tuples(*(numbers for _ in ROW_FIELDS))
+    | st.builds(
+        lambda *fields: fields,
+        *(raw.offsets, raw.timestamps, st.sampled_from([0, 1, -1])),
+        *(st.integers(0, 10), st.integers(-1, 10)),
+        *(st.integers(0, 10), st.integers(-1, 10)),
+        *(st.integers(0, 10), st.integers(0, 10), st.integers(0, 2)),
+    ),
+    max_size=4,
+)
+
+
+@given(
+    rows=rows,
+    source=st.binary(min_size=20, max_size=30),
+    magic=st.sampled_from([V0, V1, V2]),
+    bases=st.tuples(raw.offsets, raw.timestamps),
+    room=st.integers(0, 200),
+)
+def test_both_encode_the_same(
+    twin: ModuleType,
+    rows: list[tuple[int, ...]],
+    source: bytes,
+    magic: int,
+    bases: tuple[int, int],
+    room: int,
+) -> None:
+    packed = b"".join(ROW.pack(*row) for row in rows)
+
+    def encoded(kernel: ModuleType) -> Any:
+        target = bytearray(room + 20)
+        try:
+            progress = kernel.encode(
+                packed, 0, len(packed), source, magic, *bases, target, 10, 10 + room
+            )
+        except ValueError:
+            return ValueError
+        assert not any(target[:10] + target[-10:])
+        return (*progress, bytes(target[10 : 10 + progress[1]]))
+
+    assert encoded(twin) == encoded(reference)
+
+
+@given(
+    data=st.binary(max_size=300),
+    start=st.integers(0, 300),
+    size=st.integers(0, 300),
+    value=st.integers(0, 2**32 - 1),
+)
+def test_both_sum_up_the_same(
+    twin: ModuleType, data: bytes, start: int, size: int, value: int
+) -> None:
+    start = min(start, len(data))
+    end = min(start + size, len(data))
+    expected = reference.crc32(data, start, end, value)
+    assert twin.crc32(data, start, end, value) == expected
+
+
+# --- each with itself
+
+
+@each_kernel
+@given(task=raw.tasks)
+def test_to_measure_is_to_convert_without_the_bytes(kernel: ModuleType, task: Task) -> None:
+    job, data = task
+    converted = trace(kernel.Transcoder, replace(job, work="transcode"), data)
+    measured = trace(kernel.Transcoder, replace(job, work="measure"), data)
+    assert measured.steps == converted.steps
+    assert len(converted.output) == converted.produced == measured.produced
+
+
+@each_kernel
+@given(task=raw.tasks)
+def test_windows_and_targets_do_not_matter(kernel: ModuleType, task: Task) -> None:
+    job, data = task
+    job = replace(job, handles_large=False)
+    in_pieces = trace(kernel.Transcoder, job, data)
+    at_once = trace(kernel.Transcoder, job.whole(), data)
+    for told in ("output", "produced", "reached", "outcome", "damage", "said"):
+        assert getattr(in_pieces, told) == getattr(at_once, told), told
+
+
+@each_kernel
+@given(body=raw.records(), base_offset=raw.offsets, base_timestamp=raw.timestamps)
+def test_what_columns_find_encode_writes(
+    kernel: ModuleType, body: list[bytes], base_offset: int, base_timestamp: int
+) -> None:
+    header = raw.batch(*body, base_offset=base_offset, base_timestamp=base_timestamp)
+    data = b"".join(body)
+    found = trace(kernel.Transcoder, Job("columns", entered=Entered(header)), data)
+    assert found.outcome == Outcome.END
+    target = bytearray(len(data))
+    progress = kernel.encode(
+        *(found.output, 0, len(found.output), data, V2),
+        *(base_offset, base_timestamp, target, 0, len(target)),
+    )
+    assert progress == (len(body) * ROW_SIZE, len(data), Outcome.END)
+    assert target == data
+
+
+@each_kernel
+@given(log=raw.logs(), first_offset=st.sampled_from([0, 1, 6]))
+def test_to_v0_by_way_of_v1_is_to_v0(kernel: ModuleType, log: bytes, first_offset: int) -> None:
+    def converted(data: bytes, to_magic: int) -> Trace:
+        job = Job(to_magic=to_magic, first_offset=first_offset, admits=[False])
+        return trace(kernel.Transcoder, job, data)
+
+    direct = converted(log, V0)
+    by_way = converted(bytes(converted(log, V1).output), V0)
+    assert by_way.output == direct.output

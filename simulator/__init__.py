@@ -1,7 +1,9 @@
 """Experiments on the fetch path: a workload, consumers, and what lazy conversion costs beside
 eager and none."""
 
+from .advice import advice
 from .children import SimulationError
+from .environment import environment
 from .generate import generate
 from .options import MODES, Mode, Options
 from .policies import parse_policy
@@ -16,6 +18,8 @@ __all__ = [
     "Result",
     "SimulationError",
     "Workload",
+    "advice",
+    "environment",
     "generate",
     "parse_policy",
     "segment_files",

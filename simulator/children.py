@@ -8,6 +8,7 @@ Not here: what they do (runs.py)."""
 import multiprocessing
 import signal
 from collections.abc import Callable, Sequence
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final, Self
 
@@ -49,6 +50,7 @@ class Child:
         # Ctrl-C goes to every process of the terminal: only the parent shall say anything about
         # it. A mask is inherited, and what comes while the child is started reaches the parent
         # behind this.
+        resource_tracker.ensure_running()  # it unblocks the signal when it is started
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self._process.start()

@@ -9,8 +9,9 @@ from random import Random
 from typing import Final
 
 from records.builder import build
-from records.formats import V2, Codec, TimestampType
-from records.reader import Record
+from records.columns import Columns
+from records.formats import V2, Codec
+from records.record import Headers
 
 from .values import Values
 from .workload import MIXED, Workload
@@ -36,12 +37,12 @@ def generate(
     paths: list[Path] = []
     file, written, done = None, workload.segment, 0
     try:
-        for records, size in _batches(workload):
-            batch = build(records, magic=V2, codec=random.choice(codecs))
+        for columns, size in _batches(workload):
+            batch = build(columns, magic=V2, codec=random.choice(codecs))
             if file is None or written + len(batch) > workload.segment:
                 if file is not None:
                     file.close()
-                paths.append(directory / f"{records[0].offset:020}.log")
+                paths.append(directory / f"{columns.offsets[0]:020}.log")
                 file, written = paths[-1].open("wb"), 0
             file.write(batch)
             written += len(batch)
@@ -53,7 +54,7 @@ def generate(
     return paths
 
 
-def _batches(workload: Workload) -> Iterator[tuple[list[Record], int]]:
+def _batches(workload: Workload) -> Iterator[tuple[Columns, int]]:
     """The records of batch after batch, and the bytes of their keys and values."""
     random = Random(repr(("records", workload.seed)))
     values = Values(Random(repr(("values", workload.seed))))
@@ -61,7 +62,11 @@ def _batches(workload: Workload) -> Iterator[tuple[list[Record], int]]:
     done = offset = 0
     timestamp = FIRST_TIMESTAMP
     while done < workload.size:
-        batch: list[Record] = []
+        offsets: list[int] = []
+        timestamps: list[int] = []
+        keys: list[bytes | None] = []
+        payloads: list[bytes | None] = []
+        headers: list[Headers] = []
         filled = 0
         while filled < workload.batch and done + filled < workload.size:
             timestamp += random.getrandbits(3)
@@ -76,11 +81,14 @@ def _batches(workload: Workload) -> Iterator[tuple[list[Record], int]]:
                 value = values.noise(size)
             else:
                 value = values.event(size, timestamp)
-            headers = ()
-            if workload.headers and random.random() < workload.headers:
-                headers = values.headers()
-            batch.append(Record(offset, timestamp, TimestampType.CREATE, key, value, headers))
+            has_headers = workload.headers and random.random() < workload.headers
+            offsets.append(offset)
+            timestamps.append(timestamp)
+            keys.append(key)
+            payloads.append(value)
+            headers.append(values.headers() if has_headers else ())
             filled += len(key or b"") + len(value or b"") or 1
             offset += 1
         done += filled
-        yield batch, filled
+        columns = Columns(offsets, timestamps, keys, payloads, headers if any(headers) else ())
+        yield columns, filled

@@ -1,4 +1,5 @@
-"""The figures of a mode, in the order in which they are shown: what each is called, and which way is better.
+"""The figures of a mode, in the order in which they are shown: what each is called, and which way
+is better.
 
 Not here: how they were measured (runs.py), the tables they stand in (table.py, report.py)."""
 

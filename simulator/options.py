@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from .policies import parse_policy
-from .units import KiB, MiB, format_size
+from .units import KiB, MiB, format_count, format_size
 
 Mode: TypeAlias = Literal["lazy", "eager", "zero-copy"]
 MODES: Final[tuple[Mode, ...]] = ("lazy", "eager", "zero-copy")
@@ -55,7 +55,7 @@ class Options:
     def describe(self) -> str:
         """In words, for the first lines of a run."""
         slow = f" and {self.slow} slow ones at {format_size(self.rate)}/s" if self.slow else ""
-        consumers = "1 consumer" if self.consumers == 1 else f"{self.consumers} consumers"
+        consumers = format_count(self.consumers, "consumer")
         return (
             f"to v{self.to_magic}, fetches of {format_size(self.max_bytes)}, "
             f"{consumers}{slow}, policy {self.policy}"

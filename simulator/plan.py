@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 import xxhash
 
-from records import CorruptRecordsError
+from records import CorruptRecordsError, RecordsError
 
+from .advice import advice
 from .children import SimulationError
 from .delivered import delivered
 from .fetches import BatchIndex, Fetch
@@ -67,7 +68,7 @@ def make_plan(
         for file, records in enumerate(responses.files):
             index = BatchIndex(records)
             if index.damage is not None:
-                plan.damage[file] = str(index.damage)
+                plan.damage[file] = f"{index.damage}{advice(index.damage)}"
             batch, first_offset = 0, 0
             while batch < len(index):
                 end = index.cut(batch, options.max_bytes)
@@ -78,6 +79,8 @@ def make_plan(
                     plan.damage[file] = str(error)
                     index.end_before(min(error.position, fetch.position + fetch.size - 1))
                     continue  # with what is left of it
+                except RecordsError as error:
+                    raise SimulationError(f"{paths[file]}: {error}{advice(error)}") from None
                 plan.fetches.append(fetch)
                 if read_on is None:
                     batch, first_offset = end, index.last_offset(end - 1) + 1

@@ -43,22 +43,24 @@ def simulate(
         if mode == "eager" and "lazy" in plans and not plans["lazy"].cut:
             plans[mode] = replace(plans["lazy"], different=0, broken=0)  # it would be the same
             continue
-        plans[mode] = plan_in_child(
-            mode, paths, options, lambda done, mode=mode: step(f"{mode}: plan", done, size)
-        )
+        told = _of(step, f"{mode}: plan", size)
+        plans[mode] = plan_in_child(mode, paths, options, told)
         if not plans[mode].fetches:
             raise SimulationError(_nothing(paths, plans[mode]))
     results: dict[Mode, ModeResult] = {}
     for mode, plan in plans.items():
-        total = len(plan.fetches) * options.consumers
-        measured = run(
-            mode, paths, options, plan, lambda done, mode=mode, total=total: step(mode, done, total)
-        )
+        told = _of(step, mode, len(plan.fetches) * options.consumers)
+        measured = run(mode, paths, options, plan, told)
         results[mode] = ModeResult(plan, measured)
     damage = {
         f"{paths[file]}: {why}" for plan in plans.values() for file, why in plan.damage.items()
     }
     return Result(name, len(paths), size, options, results, sorted(damage))
+
+
+def _of(step: Step, what: str, total: int) -> Callable[[int], None]:
+    """A step that is told only how far it is."""
+    return lambda done: step(what, done, total)
 
 
 def _nothing(paths: Sequence[Path], plan: Plan) -> str:

@@ -1,4 +1,5 @@
-"""A result as a table for a terminal: a figure a row, a mode a column, and lazy beside eager in words.
+"""A result as a table for a terminal: a figure a row, a mode a column, and lazy beside eager in
+words.
 
 Not here: the same in a browser (report.py)."""
 
@@ -8,12 +9,12 @@ from rich.text import Text
 
 from .metrics import METRICS
 from .results import Result
-from .units import format_size
+from .units import format_count, format_size
 
 
 def headline(result: Result) -> Text:
     """What was measured, in a line."""
-    files = "1 segment" if result.files == 1 else f"{result.files} segments"
+    files = format_count(result.files, "segment")
     text = Text(result.name, style="bold")
     text.append(f"  {files}, {format_size(result.size)}, {result.records:,} records", style="dim")
     return text

@@ -57,6 +57,11 @@ def format_rate(per_second: float, unit: str) -> str:
     return f"{_three_digits(per_second)} {unit}"
 
 
+def format_count(count: int, what: str) -> str:
+    """ "1 segment", "1,200 segments"."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
 def _three_digits(value: float) -> str:
     digits = max(0, 2 - len(str(int(abs(value)))) + 1) if abs(value) >= 1 else 2
     text = f"{value:.{digits}f}"

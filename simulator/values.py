@@ -9,6 +9,8 @@ Not here: how many records, and in which batches (generate.py)."""
 from random import Random
 from typing import Final
 
+from records.record import Headers
+
 _PEOPLE: Final = 100_000
 _NOTE_SIZE: Final = 256 * 1024  # of text that notes are cut from: no batch sees the same part twice
 _ACTIONS: Final = ("view", "click", "search", "add", "remove", "checkout", "login", "logout")
@@ -51,7 +53,7 @@ class Values:
         """What no codec makes smaller."""
         return self._random.randbytes(size)
 
-    def headers(self) -> tuple[tuple[str, bytes | None], ...]:
+    def headers(self) -> Headers:
         """What a tracing library adds, and now and then a header without a value."""
         trace = ("traceparent", b"00-%016x-01" % self._random.getrandbits(64))
         if self._random.random() < 0.1:

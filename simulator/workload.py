@@ -7,7 +7,7 @@ Not here: writing the segments (generate.py), what records say (values.py)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from records.formats import Codec
 
@@ -91,7 +91,7 @@ def _check(holds: bool, rule: str) -> None:
         raise ValueError(rule)
 
 
-def _written(name: str, value: object) -> str:
+def _written(name: str, value: Any) -> str:
     match value:
         case (low, high) if low != high:
             return f"{plain_size(low)}..{plain_size(high)}"

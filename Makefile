@@ -1,0 +1,50 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Everything lives in .venv; nothing else is touched.
+
+# The first Python that is new enough; PYTHON=... names another.
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+CARGO ?= $(shell command -v cargo || ls $(HOME)/.cargo/bin/cargo 2>/dev/null)
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := pyproject.toml $(wildcard native/Cargo.* native/src/*.rs)
+
+# What the demonstration converts. The Python reference gets a workload that it can do in as much time.
+NATIVE_DEMO := --generate record=100,size=48MiB,seed=1 \
+	--generate codec=lz4,record=100..1000,size=32MiB,seed=2 \
+	--generate codec=gzip,record=50..5000,headers=0.2,nulls=0.02,size=24MiB,seed=3
+REFERENCE_DEMO := --generate record=100,size=2MiB,seed=1 \
+	--generate codec=lz4,record=100..1000,size=2MiB,seed=2 \
+	--generate codec=gzip,record=50..5000,headers=0.2,nulls=0.02,size=2MiB,seed=3
+
+.PHONY: help demo test lint clean
+.DEFAULT_GOAL := help
+
+help: ## what there is
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: $(VENV)/simulator ## generate segments, convert them lazily and eagerly, print a table, write demo/report.html
+	@mkdir -p demo
+	@if [ "$$($(BIN)/python -c 'from records.backend import NAME; print(NAME)')" = native ]; \
+	then $(BIN)/downconvert simulate $(NATIVE_DEMO) --report demo/report.html; \
+	else $(BIN)/downconvert simulate $(REFERENCE_DEMO) --report demo/report.html; fi
+
+test: $(VENV)/dev ## the whole suite
+	@$(BIN)/python -c 'from records.backend import NAME; print(f"kernel: {NAME}")'
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/dev ## style and types, of Python and of Rust
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	@if [ -n "$(CARGO)" ]; then $(CARGO) clippy --manifest-path native/Cargo.toml --all-targets -- -D warnings; fi
+
+clean: ## remove the environment and everything built
+	rm -rf $(VENV) build demo native/target *.egg-info records/*.so
+
+# An environment is made again when the kernel's source or the list of requirements changes.
+$(VENV)/simulator $(VENV)/dev: $(VENV)/%: $(SOURCES)
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed (make PYTHON=/path/to/python3.12 ...)"; exit 1; }
+	@test -n "$(CARGO)" || echo "no cargo: running on the Python reference, slowly. The kernel needs Rust: https://rustup.rs"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(if $(CARGO),PATH="$(dir $(CARGO)):$$PATH" )$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
+	@touch $@

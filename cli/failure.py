@@ -1,0 +1,45 @@
+"""What an error is called where a person reads it: what, where, and what to do, in one line.
+
+Not here: where lines are printed (app.py)."""
+
+import errno
+from typing import Final
+
+from records import RecordsError
+from simulator import SimulationError, advice
+
+
+class CommandError(Exception):
+    """A reason to stop, in one line for the person at the terminal."""
+
+    def __init__(self, words: str, exit_code: int = 2) -> None:
+        self.exit_code = exit_code
+        super().__init__(words)
+
+
+_SYSTEM: Final = {
+    errno.ENOENT: "no such file",
+    errno.EACCES: "permission denied",
+    errno.EISDIR: "is a directory, not a segment file",
+    errno.ENOTDIR: "is not a directory",
+    errno.ENOSPC: "the disk is full",
+    errno.EEXIST: "exists already",
+    errno.EROFS: "the file system is read-only",
+}
+
+
+def in_words(error: Exception) -> str | None:
+    """One line for an error that input or the system can cause; None for a defect of this
+    program."""
+    match error:
+        case CommandError() | SimulationError():
+            return str(error)
+        case RecordsError():
+            return f"{error}{advice(error)}"
+        case OSError(errno=int(number), filename=name) if name is not None:
+            return f"{name}: {_SYSTEM.get(number, error.strerror)}"
+        case OSError():
+            return _SYSTEM.get(error.errno or 0, str(error))
+        case MemoryError():
+            return "out of memory"
+    return None

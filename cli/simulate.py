@@ -1,0 +1,209 @@
+"""`downconvert simulate`: what conversion costs, lazily, eagerly, and not at all.
+
+Not here: running and measuring (simulator), how results look (simulator.table,
+simulator.report)."""
+
+import json
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import asdict, fields
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+from rich.console import Console
+
+from records.backend import NAME
+from simulator import (
+    MODES,
+    Mode,
+    Options,
+    Result,
+    SimulationError,
+    Workload,
+    environment,
+    generate,
+    segment_files,
+)
+from simulator import simulate as run_simulation
+from simulator.table import headline, table, verdict
+from simulator.units import plain_size
+
+from .failure import CommandError, in_words
+from .terminal import Step, name_the_backend, progress
+from .values import POLICY, POLICY_HELP, SIZE, WORKLOAD
+
+Segments = Callable[[Step], AbstractContextManager[list[Path]]]
+
+CHECK_FAILED = 1
+DEFAULT = Options()
+
+
+def _modes(_context: click.Context, _option: click.Parameter, text: str) -> tuple[Mode, ...]:
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in MODES:
+            raise click.BadParameter(f"{name!r} is not one of {', '.join(MODES)}")
+    return tuple(mode for mode in MODES if mode in names)
+
+
+@click.command(short_help="Measure lazy against eager and no conversion.")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--generate",
+    "workloads",
+    metavar="SPEC",
+    multiple=True,
+    callback=WORKLOAD,
+    help="Make up segments (SPEC: see downconvert generate --help); several times if you like.",
+)
+@click.option("--keep", metavar="DIR", type=click.Path(path_type=Path), help="Keep them there.")
+@click.option("--to-magic", type=click.IntRange(0, 1), default=1, help="What the consumers read.")
+@click.option(
+    "--max-bytes",
+    metavar="SIZE",
+    default=plain_size(DEFAULT.max_bytes),
+    callback=SIZE,
+    help="Of one fetch, as max.partition.fetch.bytes.",
+)
+@click.option("--consumers", type=click.IntRange(1, 1000), default=DEFAULT.consumers)
+@click.option(
+    "--slow", type=click.IntRange(0, 1000), default=DEFAULT.slow, help="More consumers, slow ones."
+)
+@click.option(
+    "--rate",
+    metavar="SIZE",
+    default=plain_size(DEFAULT.rate),
+    callback=SIZE,
+    help="Bytes a second that a slow one reads.",
+)
+@click.option("--policy", default=DEFAULT.policy, callback=POLICY, help=POLICY_HELP)
+@click.option("--modes", default=",".join(MODES), callback=_modes, help="Which are run.")
+@click.option("--json", "as_json", is_flag=True, help="Results as JSON, and nothing else.")
+@click.option(
+    "--report",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Results as one HTML file that opens offline, with plots.",
+)
+def simulate(
+    paths: tuple[Path, ...],
+    workloads: tuple[Workload, ...],
+    keep: Path | None,
+    as_json: bool,
+    report: Path | None,
+    **settings: object,
+) -> None:
+    """Fetch segments the way old consumers do, and measure what conversion costs.
+
+    PATHS are segment files or log directories. Every fetch is converted lazily (while it is
+    sent), then eagerly (before it is sent, as Kafka did before 2.0), then not at all (sendfile,
+    as for today's consumers), over real socket pairs. Each way has a process of its own; the
+    consumers have another, and compare every byte with what it should be.
+
+    \b
+    downconvert simulate
+    downconvert simulate /var/kafka/topic-0 --report report.html
+    downconvert simulate --generate codec=lz4,size=64MiB --generate record=100
+    downconvert simulate IN.log --consumers 20 --slow 5 --rate 1MiB --policy kafka
+    """
+    try:
+        options = Options(**settings)  # type: ignore[arg-type]
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if keep is not None and not workloads:
+        raise click.UsageError("--keep is for the segments of --generate")
+    if report is not None and not report.absolute().parent.is_dir():
+        raise CommandError(f"{report}: there is no directory {report.parent} to write it to")
+    write_report = _report_writer() if report is not None else None
+    if not paths and not workloads:
+        workloads = (Workload.parse("size=32MiB"),)
+    jobs = _jobs(paths, workloads, keep)
+    console = Console(highlight=False, quiet=as_json, soft_wrap=True)
+    name_the_backend()
+    console.print(f"kernel {NAME}, {options.describe()}", style="dim")
+    for workload in workloads:
+        console.print(f"workload {workload}", style="dim")
+    results: list[Result] = []
+    problems: list[str] = []
+    for name, segments in jobs:
+        try:
+            with progress() as step, segments(step) as files:
+                result = run_simulation(name, files, options, step)
+        except (SimulationError, OSError) as error:
+            problems.append(in_words(error) or "")
+            continue
+        results.append(result)
+        console.print()
+        console.print(headline(result), table(result), "", verdict(result), sep="\n")
+        problems += [f"{line}; what lies before it was measured" for line in result.damage]
+    command = _command(paths, workloads, options)
+    failures = [failure for result in results for failure in result.failures()]
+    if as_json:
+        click.echo(json.dumps(_document(results, options, command), indent=1))
+    if report is not None and write_report is not None and results:
+        write_report(report, results, options, command)
+        console.print(f"\nreport: {report}")
+    if problems:
+        raise CommandError("\ndownconvert: ".join(problems))
+    if failures:
+        raise CommandError(f"a check failed; reproduce: {command}", CHECK_FAILED)
+
+
+def _report_writer() -> Callable[[Path, Sequence[Result], Options, str], None]:
+    """Loaded only where a report is wanted: plotting takes half a second to load. And loaded first,
+    since a plotting library that is missing is better missed before everything is measured."""
+    from simulator.report import write_report
+
+    return write_report
+
+
+def _jobs(
+    paths: Sequence[Path], workloads: Sequence[Workload], keep: Path | None
+) -> list[tuple[str, Segments]]:
+    """What is simulated, one after the other: its name, and how to have its segments for a
+    while."""
+    jobs: list[tuple[str, Segments]] = []
+    if paths:
+        files = segment_files(paths)
+        for file in files:
+            file.open("rb").close()  # what cannot be read is said at once
+        jobs.append((" ".join(map(str, paths)), lambda _step: nullcontext(files)))
+    for number, workload in enumerate(workloads, 1):
+        directory = keep / f"{number}-{workload.codec}" if keep else None
+        jobs.append((str(workload), partial(_generated, workload, directory)))
+    return jobs
+
+
+@contextmanager
+def _generated(workload: Workload, keep: Path | None, step: Step) -> Iterator[list[Path]]:
+    """A workload's segments, in a directory that is kept, or one that is gone afterwards."""
+    with ExitStack() as stack:
+        directory = keep or Path(stack.enter_context(TemporaryDirectory(prefix="downconvert-")))
+        yield generate(workload, directory, lambda done: step("generate", done, workload.size))
+
+
+def _command(paths: Sequence[Path], workloads: Sequence[Workload], options: Options) -> str:
+    """The line that runs the same again."""
+    arguments = ["downconvert", "simulate", *map(str, paths)]
+    for workload in workloads:
+        arguments += ["--generate", str(workload)]
+    for field in fields(Options):
+        value = getattr(options, field.name)
+        if value == field.default:
+            continue
+        text = ",".join(value) if isinstance(value, tuple) else str(value)
+        arguments += [f"--{field.name.replace('_', '-')}", text]
+    return shlex.join(arguments)
+
+
+def _document(results: Sequence[Result], options: Options, command: str) -> dict[str, object]:
+    return {
+        "command": command,
+        "backend": NAME,
+        "environment": environment(),
+        "options": asdict(options),
+        "results": [result.to_json() for result in results],
+    }

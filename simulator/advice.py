@@ -1,0 +1,19 @@
+"""What to do about an error, for who reads it at a terminal: words to put behind its own.
+
+Not here: the errors (records.errors)."""
+
+from typing import Final
+
+from records import CorruptRecordsError, RecordsError, UnsupportedCodecError
+
+_NO_LOG: Final = ("unknown magic", "entry is smaller than a message header", "unknown codec")
+
+
+def advice(error: RecordsError) -> str:
+    """ ": is this a segment?", or nothing where there is nothing to add."""
+    match error:
+        case UnsupportedCodecError(codec=codec):
+            return f": --policy default converts it, or add recode={codec}:gzip"
+        case CorruptRecordsError(reason=reason, position=0) if reason in _NO_LOG:
+            return ": is this a segment (a .log file of a Kafka broker)?"
+    return ""

@@ -1,0 +1,131 @@
+"""`downconvert convert`: the bytes of the library in a file; of a damaged segment the good part."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from downconvert import ConversionPolicy, eager
+from records import Codec, FileRecords, MemoryRecords
+from records.reader import read
+
+from .conftest import batch
+from .running import Command, one_line, start
+
+
+def test_the_output_is_what_the_library_gives(
+    segment: Path, tmp_path: Path, command: Command
+) -> None:
+    target = tmp_path / "old.log"
+    ran = command("convert", segment, target, "--to-magic", 1, "--first-offset", 2)
+    assert ran.code == 0
+    assert f"{target}: 4 records converted" in one_line(ran.err)
+    with FileRecords.open(segment) as log:
+        assert target.read_bytes() == eager(log, 1, 2)
+    assert [record.offset for record in read(MemoryRecords(target.read_bytes()))] == [2, 3, 4, 5]
+
+
+def test_the_policy_is_the_one_that_was_named(tmp_path: Path, command: Command) -> None:
+    source, target = tmp_path / "zstd.log", tmp_path / "old.log"
+    source.write_bytes(batch(0, codec=Codec.ZSTD))
+    assert command("convert", source, target, "--to-magic=0", "--policy=recode=zstd:none").code == 0
+    with FileRecords.open(source) as log:
+        assert target.read_bytes() == eager(log, 0, 0, ConversionPolicy(recode={"zstd": "none"}))
+
+
+def test_a_codec_that_the_policy_refuses_is_named_with_the_way_out(
+    tmp_path: Path, command: Command
+) -> None:
+    source, target = tmp_path / "zstd.log", tmp_path / "old.log"
+    source.write_bytes(batch(0, codec=Codec.ZSTD))
+    ran = command("convert", source, target, "--to-magic=1", "--policy=kafka")
+    assert ran.code == 2
+    assert one_line(ran.err) == (
+        f"downconvert: {source}: zstd is refused for this client, in the batch at byte 0: "
+        "--policy default converts it, or add recode=zstd:gzip"
+    )
+    assert not target.exists()
+
+
+def test_the_summary_is_there_as_json(segment: Path, tmp_path: Path, command: Command) -> None:
+    ran = command("convert", segment, tmp_path / "old.log", "--to-magic=1", "--json")
+    assert json.loads(ran.out) == {
+        "bytes_in": segment.stat().st_size,
+        "bytes_out": (tmp_path / "old.log").stat().st_size,
+        "records_converted": 6,
+        "batches_converted": 2,
+        "torn_bytes": 0,
+        "damage": None,
+    }
+
+
+def test_what_is_good_before_a_torn_batch_is_written(
+    torn: Path, tmp_path: Path, command: Command
+) -> None:
+    target = tmp_path / "old.log"
+    end = torn.stat().st_size - 80
+    ran = command("convert", torn, target, "--to-magic", 1)
+    assert ran.code == 2
+    said = one_line(ran.err)
+    assert f"{torn}: torn: the last 80 bytes, from byte {end} on, are no whole batch" in said
+    assert "6 records converted" in said
+    assert len(list(read(MemoryRecords(target.read_bytes())))) == 6
+
+
+def test_what_is_good_before_damage_is_written(
+    damaged: Path, tmp_path: Path, command: Command
+) -> None:
+    target = tmp_path / "old.log"
+    ran = command("convert", damaged, target, "--to-magic", 1)
+    assert ran.code == 2
+    said = one_line(ran.err)
+    assert f"{damaged}: record runs past its batch, at byte " in said
+    assert f"3 records converted, 132 B from before it are in {target}" in said
+    assert len(list(read(MemoryRecords(target.read_bytes())))) == 3
+
+
+def test_what_is_no_segment_makes_no_output(no_log: Path, tmp_path: Path, command: Command) -> None:
+    ran = command("convert", no_log, tmp_path / "old.log", "--to-magic", 1)
+    assert ran.code == 2
+    assert f"{no_log}: " in one_line(ran.err)
+    assert "is this a segment" in ran.err
+    assert [path.name for path in tmp_path.iterdir()] == [no_log.name]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "words"),
+    [
+        ("missing.log", "old.log", "missing.log: no such file"),
+        (".", "old.log", "is a directory"),
+        ("00000000000000000000.log", "00000000000000000000.log", "this is what is read"),
+        ("00000000000000000000.log", "there.log", "exists already: use --force"),
+        ("00000000000000000000.log", ".", "is a directory: name a file in it"),
+        ("00000000000000000000.log", "no/such/old.log", "no such file"),
+    ],
+)
+def test_paths_that_cannot_be_are_refused(
+    source: str, target: str, words: str, segment: Path, command: Command
+) -> None:
+    directory = segment.parent
+    (directory / "there.log").write_text("mine")
+    before = segment.read_bytes()
+    ran = command("convert", directory / source, directory / target, "--to-magic", 1)
+    assert ran.code == 2
+    assert words in one_line(ran.err)
+    assert segment.read_bytes() == before
+    assert (directory / "there.log").read_text() == "mine"
+
+
+def test_force_writes_over_a_file(segment: Path, tmp_path: Path, command: Command) -> None:
+    target = tmp_path / "there.log"
+    target.write_text("old")
+    assert command("convert", segment, target, "--to-magic", 1, "--force").code == 0
+    assert target.read_bytes() != b"old"
+
+
+def test_a_dash_is_standard_output(segment: Path) -> None:
+    process = start("convert", segment, "-", "--to-magic", "1", text=False)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    with FileRecords.open(segment) as log:
+        assert out == eager(log, 1)

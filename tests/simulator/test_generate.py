@@ -1,0 +1,88 @@
+"""Segments that are made up: real ones, the same for the same line."""
+
+from pathlib import Path
+
+import pytest
+
+from records import Codec, FileRecords
+from records.reader import Record, read
+from simulator import Workload, generate
+from simulator.units import KiB
+
+
+def made(line: str, directory: Path) -> list[Record]:
+    """The records of a workload's segments, checksums checked."""
+    records: list[Record] = []
+    for path in generate(Workload.parse(line), directory):
+        with FileRecords.open(path) as log:
+            records += read(log)
+    return records
+
+
+def test_the_same_line_gives_the_same_bytes(tmp_path: Path) -> None:
+    line = Workload.parse("codec=mixed,size=64KiB,headers=0.5,nulls=0.1,gaps=0.1,seed=3")
+    first, second = (generate(line, tmp_path / name) for name in ("a", "b"))
+    assert [path.name for path in first] == [path.name for path in second]
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    other = Workload.parse("codec=mixed,size=64KiB,headers=0.5,nulls=0.1,gaps=0.1,seed=4")
+    assert generate(other, tmp_path / "c")[0].read_bytes() != first[0].read_bytes()
+
+
+def test_sizes_are_what_was_asked_for(tmp_path: Path) -> None:
+    records = made("record=100..200,size=64KiB,keys=0", tmp_path)
+    assert all(100 <= len(record.value or b"") <= 200 for record in records)
+    assert 64 * KiB <= sum(len(record.value or b"") for record in records) < 65 * KiB
+
+
+def test_shares_are_about_what_was_asked_for(tmp_path: Path) -> None:
+    records = made("record=50,size=64KiB,keys=0.5,headers=0.5,nulls=0.2", tmp_path)
+    count = len(records)
+    assert 0.4 < sum(record.key is not None for record in records) / count < 0.6
+    assert 0.4 < sum(bool(record.headers) for record in records) / count < 0.6
+    assert 0.1 < sum(record.value is None for record in records) / count < 0.3
+
+
+def test_offsets_have_gaps_only_where_they_are_asked_for(tmp_path: Path) -> None:
+    whole = [record.offset for record in made("size=32KiB", tmp_path / "whole")]
+    assert whole == list(range(len(whole)))
+    holed = [record.offset for record in made("size=32KiB,gaps=0.3", tmp_path / "holed")]
+    assert holed[-1] > len(holed)
+
+
+def test_segments_are_named_by_their_first_offset_and_no_larger_than_asked(tmp_path: Path) -> None:
+    paths = generate(Workload.parse("size=64KiB,segment=20KiB,batch=4KiB"), tmp_path)
+    assert len(paths) > 2
+    for path in paths:
+        assert path.stat().st_size <= 20 * KiB
+        with FileRecords.open(path) as log:
+            assert path.name == f"{next(log.batches()).base_offset:020}.log"
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_batches_have_the_codec_and_the_size_that_was_asked_for(codec: str, tmp_path: Path) -> None:
+    path, *_ = generate(Workload.parse(f"codec={codec},size=64KiB,batch=8KiB"), tmp_path)
+    with FileRecords.open(path) as log:
+        headers = list(log.batches())
+    assert {header.codec for header in headers} == {Codec[codec.upper()]}
+    assert 6 <= len(headers) <= 8
+
+
+def test_text_compresses_about_as_events_do(tmp_path: Path) -> None:
+    plain, packed = (
+        sum(path.stat().st_size for path in generate(Workload.parse(line), tmp_path / line))
+        for line in ("size=256KiB,random=0", "size=256KiB,random=0,codec=gzip")
+    )
+    assert 2 < plain / packed < 5
+
+
+def test_progress_tells_the_bytes_so_far(tmp_path: Path) -> None:
+    told: list[int] = []
+    generate(Workload.parse("size=64KiB"), tmp_path, told.append)
+    assert told == sorted(told)
+    assert told[-1] >= 64 * KiB
+
+
+def test_segments_that_are_there_are_not_touched(tmp_path: Path) -> None:
+    generate(Workload.parse("size=1KiB"), tmp_path)
+    with pytest.raises(FileExistsError, match="holds segments already"):
+        generate(Workload.parse("size=1KiB"), tmp_path)

@@ -1,4 +1,4 @@
-"""The log on disk: segments, indexes, logs and log directories, as brokers of every version keep them."""
+"""The log on disk: segments, indexes, logs and log directories, as every broker keeps them."""
 
 from storage.config import LogConfig
 from storage.errors import (

@@ -1,7 +1,7 @@
 """The checkpoints of a broker's directory, as far as logs need them when they are written to.
 
-Entries of partitions that are not ours are kept as they are. A file that cannot be read counts as empty,
-as it does for a broker: logs are then recovered from their beginning.
+Entries of partitions that are not ours are kept as they are. A file that cannot be read counts as
+empty, as it does for a broker: logs are then recovered from their beginning.
 
 Not here: the format of the files (checkpoint.py)."""
 

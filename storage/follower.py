@@ -1,7 +1,7 @@
 """A partition's directory for reading, and how it changes while it is read.
 
-The directory may be one that a broker is writing to. Nothing is changed in it, not even what a crash
-has left in disorder: it is seen as it will be after recovery.
+The directory may be one that a broker is writing to. Nothing is changed in it, not even what a
+crash has left in disorder: it is seen as it will be after recovery.
 
 Not here: reading records (log.py), a directory that is ours to change (log_writer.py)."""
 

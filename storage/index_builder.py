@@ -1,8 +1,8 @@
 """When a batch gets an entry in the indexes: the same whether it is appended or found by recovery.
 
 A batch gets one if more than `index_interval_bytes` lie between the last batch that got one (or the
-beginning) and its own first byte. So has Kafka done since 3.9; brokers before decided once for a whole
-append, and wrote other offsets (offset_index.py).
+beginning) and its own first byte. So has Kafka done since 3.9; brokers before decided once for a
+whole append, and wrote other offsets (offset_index.py).
 
 Not here: the files (offset_index.py, time_index.py)."""
 
@@ -25,7 +25,7 @@ class IndexBuilder:
     )
 
     def __init__(self, offsets: OffsetIndex, times: TimeIndex, interval_bytes: int) -> None:
-        """Goes on behind what the indexes have. Kafka does not count what came before a reopening."""
+        """Goes on behind what the indexes have. What came before a reopening is not counted."""
         self.offsets = offsets
         self.times = times
         self._interval = interval_bytes
@@ -55,7 +55,7 @@ class IndexBuilder:
         return self.offsets.is_full or self.times.is_full
 
     def finish(self) -> None:
-        """The segment is rolled or closed: notes its highest timestamp, and cuts the files to size."""
+        """The segment is rolled or closed: notes its highest timestamp, and trims the files."""
         if self.max_timestamp > self.times.last[0]:
             self.times.append(self.max_timestamp, self.max_timestamp_offset, last=True)
         self.offsets.file.trim()

@@ -1,10 +1,11 @@
-"""Which files of a partition's directory make up its log: also after a crash in the middle of a change.
+"""Which files of a partition's directory make up its log, also after a crash amid a change.
 
-A cleaner writes `.cleaned` files, renames them to `.swap` when they are whole, takes away what they were
-made from (`.deleted`), and drops the suffix. What a crash leaves is settled by Kafka's rules: a
-`.swap` log counts, and replaces every segment that begins within its offsets; `.cleaned`, `.deleted` and
-`.tmp` count for nothing; so does every file of an offset that has no log. Splitting an overflown
-segment goes the other way round: then a `.swap` at or behind a `.cleaned` is of no use either.
+A cleaner writes `.cleaned` files, renames them to `.swap` when they are whole, takes away what they
+were made from (`.deleted`), and drops the suffix. What a crash leaves is settled by Kafka's rules:
+a `.swap` log counts, and replaces every segment that begins within its offsets; `.cleaned`,
+`.deleted` and `.tmp` count for nothing; so does every file of an offset that has no log. Splitting
+an overflown segment goes the other way round: then a `.swap` at or behind a `.cleaned` is of no use
+either.
 
 This is only said here, so that readers can look through it; recovery does it (recovery.py)."""
 
@@ -61,7 +62,7 @@ def read_layout(directory: Path) -> Layout:
 
 
 def replaced(layout: Layout, swap_end: int) -> list[int]:
-    """Base offsets of the live logs whose place the swaps take; `swap_end` is where the swaps' offsets end."""
+    """Base offsets of the logs whose place the swaps take, whose offsets end at `swap_end`."""
     swapped = [name.offset for name in layout.swaps if name.kind is Kind.LOG]
     if not swapped:
         return []

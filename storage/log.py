@@ -1,7 +1,8 @@
 """The log of one partition: its segments, as one sequence of records.
 
-Opened for reading, its directory may be one that a broker is writing to: the log grows, is rolled, cut
-at its beginning, cleaned and truncated while it is read, and what is read here goes along with that.
+Opened for reading, its directory may be one that a broker is writing to: the log grows, is rolled,
+cut at its beginning, cleaned and truncated while it is read, and what is read here goes along with
+that.
 
 Not here: one segment (segment.py), what changes on the disk (follower.py), and changing it
 (log_writer.py)."""
@@ -22,6 +23,7 @@ from storage.names import TopicPartition, parse_partition
 from storage.open_files import OpenFiles, SharedFile
 from storage.producers import Producers
 from storage.recovery import RecoveredLog
+from storage.runs import runs_of
 from storage.segments import Segments
 from storage.session import Session
 from storage.transaction_index import AbortedTransaction
@@ -32,9 +34,6 @@ Found = TypeVar("Found")
 
 # How often a read starts over because files are gone. A broker deletes and cleans now and then.
 ATTEMPTS: Final = 8
-
-# Records come before the headers of all batches have been read.
-RUN_SIZE_MAX: Final = 1024 * 1024  # bytes
 
 
 class Log:
@@ -89,7 +88,7 @@ class Log:
         *,
         owns: bool = False,
     ) -> "Log":
-        """The log in a directory that `session` may write to. `owns`: closing it ends the session."""
+        """The log in a directory that `session` may write to; `owns`: closing it ends that."""
         name = parse_partition(path.name)
         if name is None:
             raise ValueError(f"{path.name} is not the name of a partition's directory")
@@ -249,7 +248,7 @@ class Log:
 
     def _records(self, start: int, end: int, aborted: list[AbortedTransaction]) -> Iterator[Record]:
         ranges = AbortedRanges(aborted)
-        for piece in _runs(self.batches(start), end, ranges):
+        for piece in runs_of(self.batches(start), end, ranges):
             for record in read(piece):
                 if start <= record.offset < end:
                     yield record
@@ -280,34 +279,3 @@ class Log:
             except FileNotFoundError:
                 self._extent.refresh()
         return find()
-
-
-def _runs(
-    batches: Iterator[tuple[FileRecords, BatchHeader]], end: int, aborted: AbortedRanges
-) -> Iterator[FileRecords]:
-    """Ranges of neighbouring batches that are to be read."""
-    source: FileRecords | None = None
-    start = stop = 0  # of the run, as positions in the source
-    damage: CorruptRecordsError | None = None
-    while True:
-        try:
-            records, header = next(batches)
-        except StopIteration:
-            break
-        except CorruptRecordsError as error:  # what is good in front of it comes first
-            damage = error
-            break
-        if header.base_offset >= end:
-            break
-        if header.is_control or aborted.cover(header):
-            continue
-        if source is records and header.position == stop and stop - start < RUN_SIZE_MAX:
-            stop += header.size
-            continue
-        if source is not None:
-            yield source.slice(start, stop - start)
-        source, start, stop = records, header.position, header.position + header.size
-    if source is not None:
-        yield source.slice(start, stop - start)
-    if damage is not None:
-        raise damage

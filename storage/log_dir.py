@@ -12,7 +12,6 @@ from pathlib import Path
 
 from storage.checkpoint import read_offsets
 from storage.config import LogConfig
-from storage.errors import StorageError
 from storage.files import DISK, Files
 from storage.log import Log
 from storage.metadata import MetaProperties, read_meta_properties

@@ -196,7 +196,7 @@ class LogWriter:
         return self._start
 
     def remove_oldest(self, segments_count: int) -> None:
-        """Removes segments from the beginning; the start moves along. The last one is rolled first."""
+        """Removes segments from the beginning, and moves the start. The last is rolled first."""
         if segments_count >= len(self.segments):
             self.roll()
             segments_count = min(segments_count, len(self.segments) - 1)

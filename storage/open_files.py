@@ -1,5 +1,4 @@
-"""How many files are open at once: segments open theirs when they are read, and the ones that have not
-been read for longest let go of them.
+"""How many files are open at once: the segments that were not read for longest close theirs.
 
 Not here: what a segment opens (segment.py)."""
 

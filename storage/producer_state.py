@@ -1,4 +1,4 @@
-"""What a log knows of its producers: where each one's last batch was, and which transactions are open.
+"""What a log knows of its producers: their last batches, and which transactions are open.
 
 A log's state at some offset is written to `<offset>.snapshot` when a segment is rolled and when the
 log is closed; what came after it is found by following the headers of the batches from there. From

@@ -1,9 +1,9 @@
 """Brings a partition's directory into order before it is written to.
 
 After a clean shutdown there is nothing to do but to look. Otherwise every batch behind the recovery
-point is read and its checksum compared; at the first that is damaged or not whole the log is cut, and
-what came after it goes too. Indexes and producers' states are made again from what is left. All of
-it may be interrupted at any time, and is done again then.
+point is read and its checksum compared; at the first that is damaged or not whole the log is cut,
+and what came after it goes too. Indexes and producers' states are made again from what is left. All
+of it may be interrupted at any time, and is done again then.
 
 Not here: one segment (segment_recovery.py), which files count (layout.py)."""
 
@@ -61,7 +61,7 @@ class RecoveredLog:
         self._files = files
 
     def recover(self, *, clean: bool, recovery_point: int, start_offset: int) -> None:
-        """`clean`: the last writer closed the log. `start_offset` is for a directory without one."""
+        """`clean`: the last writer closed the log. `start_offset`: for a directory without one."""
         layout = self._tidy(read_layout(self.path))
         self.snapshots = layout.snapshots
         self.segments = Segments(Segment(self.path, base, self._open_files) for base in layout.logs)
@@ -80,7 +80,7 @@ class RecoveredLog:
         tail = Tail(self.segments[-1])
         tail.advance()
         self.position, self.end_offset = tail.position, tail.next_offset
-        self._forget_behind_end()
+        self._forget_behind_end(clean)
         # Brokers without producers' states never wrote one; after them there is nothing to replay.
         if self.snapshots or not clean:
             self._replay(self.end_offset)
@@ -132,8 +132,8 @@ class RecoveredLog:
             report = check_segment(segment)
             self.report.checked.append(report)
             if report.bytes_cut:
-                # What follows goes before the cut is made. The other way round, and interrupted, the
-                # next recovery would find nothing wrong but a hole.
+                # What follows goes before the cut is made. The other way round, and interrupted,
+                # the next recovery would find nothing wrong but a hole.
                 behind = [s for s in self.segments if s.base_offset > segment.base_offset]
                 for following in reversed(behind):
                     self._remove_segment(following)
@@ -164,11 +164,13 @@ class RecoveredLog:
             self.epochs = []
         self._epochs_before = list(self.epochs)
 
-    def _forget_behind_end(self) -> None:
+    def _forget_behind_end(self, clean: bool) -> None:
         for offset in [offset for offset in self.snapshots if offset > self.end_offset]:
             self._remove(file_name(offset, Kind.SNAPSHOT))
             self.snapshots.remove(offset)
-        self.epochs = [entry for entry in self.epochs if entry.start_offset < self.end_offset]
+        # An epoch that begins at the end may have been noted for batches that are lost.
+        end = self.end_offset + clean
+        self.epochs = [entry for entry in self.epochs if entry.start_offset < end]
         if self.epochs != self._epochs_before:
             write_epochs(self._files, self.path / LEADER_EPOCHS, self.epochs)
 

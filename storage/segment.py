@@ -1,7 +1,7 @@
 """A segment for reading: a log file, and the indexes that say where to look in it.
 
-A segment opens its files when it is read and may let go of them at any time, so that ten thousand of
-them cost little more than their names. An index entry is taken as a hint: brokers of different
+A segment opens its files when it is read and may let go of them at any time, so that ten thousand
+of them cost little more than their names. An index entry is taken as a hint: brokers of different
 versions mean different things by it, a crash may leave anything in it, and a broker may change the
 files while they are read. A hint that does not lead to a batch that fits it is not followed.
 
@@ -118,7 +118,7 @@ class Segment:
     def find_timestamp(self, timestamp: int, start: int, end: int) -> Record | None:
         """The first record at or above offset `start` whose timestamp is not below `timestamp`."""
         index = self._index_files(end).times
-        # Whatever is in front of this entry's batch is older than the entry, which is not too young.
+        # What is in front of this entry's batch is older than the entry, which is not too young.
         hint = self.base_offset if index is None else index.lookup(timestamp)[1]
         records = self.slice_from(max(hint, start), end)
         for header in records.batches():
@@ -141,7 +141,7 @@ class Segment:
     # --- files
 
     def attach(self, offsets: OffsetIndex, times: TimeIndex) -> None:
-        """Reads these from now on: the indexes of the one who writes the segment, who closes them."""
+        """Reads these from now on: indexes of one who writes the segment, and who closes them."""
         self.release()
         self._indexes = Indexes(offsets, times, 0, are_ours=True)
 

@@ -1,7 +1,8 @@
 """Who may write to a broker's directory, and whether the last one to do so took leave properly.
 
 A broker holds a lock on `.lock` as long as it runs, and when it has closed its logs leaves a file
-that says so. Whoever finds that file need not read the logs again; it is gone before the first change.
+that says so. Whoever finds that file need not read the logs again; it is gone before the first
+change.
 
 Not here: the logs themselves (log_dir.py)."""
 

@@ -53,7 +53,7 @@ class TimeIndex:
 
     @property
     def is_full(self) -> bool:
-        """One entry is kept free: for the highest timestamp, when the segment is rolled or closed."""
+        """One entry is kept free: for the highest timestamp, when the segment is rolled."""
         return self._entries.count >= self._entries.capacity - 1
 
     @property

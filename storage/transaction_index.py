@@ -1,8 +1,8 @@
 """The transaction index of a segment: which transactions were aborted in it.
 
-An entry is written when a transaction's abort marker is. There is no such file where there was none.
-Reads of committed records leave out what these say; the markers themselves say the same, but would
-have to be scanned for beyond the end of a read.
+An entry is written when a transaction's abort marker is. There is no such file where there was
+none. Reads of committed records leave out what these say; the markers themselves say the same, but
+would have to be scanned for beyond the end of a read.
 
 Not here: following transactions (producer_state.py), leaving records out (committed.py)."""
 
@@ -49,7 +49,7 @@ def read_transactions(path: Path, base_offset: int) -> list[AbortedTransaction]:
 
 
 class TransactionIndex:
-    """The transaction index of a segment that is being written. The file is made by the first entry."""
+    """The transaction index of a segment that is written. The first entry makes the file."""
 
     __slots__ = ("_base_offset", "_file", "_files", "_path", "entries")
 

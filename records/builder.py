@@ -62,13 +62,14 @@ def build(
     append_time_inside: bool = True,
     base_offset: int | None = None,
     last_offset: int | None = None,
+    base_timestamp: int | None = None,
+    delete_horizon: int | None = None,
     leader_epoch: int = NONE,
     producer_id: int = NONE,
     producer_epoch: int = NONE,
     base_sequence: int = NONE,
     transactional: bool = False,
     control: bool = False,
-    delete_horizon: int | None = None,
     effort: Effort = "kafka",
 ) -> bytes:
     """The bytes of one batch. ValueError: no records, or what the format does not have.
@@ -82,7 +83,8 @@ def build(
     base_offset: what offsets are relative to; the first record's if it is not given. Only v2, and
         compressed v1.
     last_offset: of the batch before compaction took its last records; only v2, as all that follow.
-    delete_horizon: milliseconds from which on tombstones may go."""
+    base_timestamp: what timestamps are relative to; the first record's if it is not given.
+    delete_horizon: milliseconds from which on tombstones may go; the base timestamp is this."""
     columns = records if isinstance(records, Columns) else Columns.of(records)
     if not len(columns):
         raise ValueError("no records: an empty batch is what build_empty builds")
@@ -92,8 +94,9 @@ def build(
         latest = append_time
     base = columns.offsets[0] if base_offset is None else base_offset
     if magic == V2:
-        base_timestamp = columns.timestamps[0] if delete_horizon is None else delete_horizon
-        body = _encoded(columns, magic, timestamp_type, base, base_timestamp)
+        bases = (delete_horizon, base_timestamp, columns.timestamps[0])
+        base_time = next(time for time in bases if time is not None)
+        body = _encoded(columns, magic, timestamp_type, base, base_time)
         end = columns.offsets[-1] if last_offset is None else last_offset
         return _batch(
             compress(codec, body, magic=magic, effort=effort) if codec else body,
@@ -105,7 +108,7 @@ def build(
             | (CONTROL if control else 0)
             | (0 if delete_horizon is None else DELETE_HORIZON),
             last_offset_delta=end - base,
-            base_timestamp=base_timestamp,
+            base_timestamp=base_time,
             max_timestamp=latest,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
@@ -115,8 +118,8 @@ def build(
     producer = (producer_id, producer_epoch, base_sequence)
     if transactional or control or producer != (NONE, NONE, NONE):
         raise ValueError("v0 and v1 have no producers, transactions and control records")
-    if delete_horizon is not None or last_offset is not None or leader_epoch != NONE:
-        raise ValueError("v0 and v1 have no delete horizon, last offset and leader epoch")
+    if (last_offset, base_timestamp, delete_horizon, leader_epoch) != (None, None, None, NONE):
+        raise ValueError("v0 and v1 have no last offset, base timestamp, horizon and leader epoch")
     if magic == V0 and append:
         raise ValueError("v0 has no timestamps")
     if append and (append_time_inside or not codec):
@@ -125,7 +128,7 @@ def build(
     relative_to = base if codec and magic == V1 else 0
     messages = _encoded(columns, magic, inner_type, relative_to, NO_TIMESTAMP)
     if not codec:
-        return messages
+        return bytes(messages)
     return _wrapper(
         compress(codec, messages, magic=magic, effort=effort),
         magic=magic,

@@ -1,30 +1,32 @@
 """Hypothesis strategies for records, batches and segments of every kind that a log may hold.
 
-Whatever is drawn carries its bytes and what a reader finds in them. Nothing is filtered out:
-offsets are drawn as steps, so that they increase. The plain comes first in every choice, so that a
-failure shrinks to few, small, plain records.
+Whatever is drawn carries its bytes and what a reader finds in them. A batch is drawn without its
+place, and built when its first offset is known: nothing overlaps, and nothing is filtered out. The
+plain comes first in every choice: a failure shrinks to few, small, plain records.
 
-Not here: damaged bytes (fuzzing starts from these)."""
+Not here: damaged bytes (damage.py)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from dataclasses import fields as dataclass_fields
+from functools import cache, partial
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from hypothesis import strategies as st
-from hypothesis.strategies import DrawFn, SearchStrategy
+from hypothesis.strategies import SearchStrategy
 
 from records.batch import NONE
 from records.builder import build, build_empty, build_marker
 from records.control import KEY, ControlRecordType
 from records.formats import NO_TIMESTAMP, V0, V1, V2, Codec, TimestampType
-from records.record import Record
+from records.record import Headers, Record
 
+CREATE, LOG_APPEND = TimestampType.CREATE, TimestampType.LOG_APPEND
 SEQUENCE_MAX: Final = 2**31 - 1
-TIMESTAMP: Final = 1_600_000_000_000
-LARGE_SIZE_MAX: Final = (
-    40_000  # larger than a chunk, and than two lz4 or snappy blocks of its batch
-)
-KAFKA_EPOCH_MAX: Final = 2**15 - 1
+EPOCH_MAX: Final = 2**15 - 1
+TODAY: Final = 1_600_000_000_000
+LARGE_SIZE_MAX: Final = 40_000  # larger than a chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +41,24 @@ class Batch:
     is_control: bool = False
     is_transactional: bool = False
     producer_id: int = NONE
+    control_type: ControlRecordType | None = None
 
-    def __repr__(self) -> str:
-        """All that is needed to see what a failure is about."""
-        return (
-            f"Batch(v{self.magic}, {self.codec.name}, control={self.is_control}, "
-            f"{list(self.records)}, {self.data[:200].hex()}{'...' * (len(self.data) > 200)})"
-        )
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        """What a failure is about, and no kilobytes."""
+        kind = "control" if self.is_control else "data"
+        records = ", ".join(map(_in_short, self.records))
+        data = self.data[:200].hex() + "..." * (len(self.data) > 200)
+        printer.text(f"Batch(v{self.magic} {self.codec.name} {kind}: {records or 'empty'}; {data})")
+
+
+def _in_short(record: Record) -> str:
+    fields = [field.name for field in dataclass_fields(record)]
+    return f"Record({', '.join(repr(getattr(record, name))[:40] for name in fields)})"
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A log: batches, and perhaps the beginning of one more."""
+    """A log: batches, and perhaps the beginning of one more entry."""
 
     batches: tuple[Batch, ...]
     torn: bytes = b""
@@ -61,250 +69,290 @@ class Segment:
 
     @property
     def records(self) -> list[Record]:
-        """All of them, control records too."""
-        return [record for batch in self.batches for record in batch.records]
-
-    @property
-    def data_records(self) -> list[Record]:
-        """Those that consumers are given."""
+        """Those that consumers are given: no control records."""
         return [r for batch in self.batches if not batch.is_control for r in batch.records]
 
 
-def contents() -> SearchStrategy[bytes | None]:
-    """Keys and values: null, empty, small, and large, both plain and random."""
+# A batch that has been drawn, and is built when it is told its first offset.
+Unplaced: TypeAlias = Callable[[int], Batch]
+# What is drawn of a record: the step to its offset, timestamp, key, value, headers.
+Drawn: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]
+Contents: TypeAlias = SearchStrategy[bytes | None]
+
+# --- records
+
+SMALL_CONTENTS: Final[Contents] = st.none() | st.binary(max_size=12)
+CONTENTS: Final[Contents] = st.one_of(
+    SMALL_CONTENTS,
+    st.builds(lambda size: b"x" * size, st.integers(100, LARGE_SIZE_MAX)),
+    st.builds(
+        lambda size, seed: Random(seed).randbytes(size),
+        st.integers(100, LARGE_SIZE_MAX),
+        st.integers(0, 3),
+    ),
+)
+TIMESTAMPS: Final = st.one_of(
+    st.sampled_from([NO_TIMESTAMP, 0, 1]),
+    st.integers(TODAY - 1000, TODAY + 1000),
+    st.just(2**62),
+)
+HEADER_KEYS: Final = st.one_of(
+    st.sampled_from(["", "k", "\u0447\u0451", "\N{SNOWMAN}", "k" * 100, "\udcff"]),  # no UTF-8
+    st.text(max_size=4),
+)
+HEADERS: Final[SearchStrategy[Headers]] = st.one_of(
+    st.just(()),
+    st.builds(
+        tuple,
+        st.lists(st.tuples(HEADER_KEYS, st.none() | st.binary(max_size=8)), min_size=1, max_size=4),
+    ),
+)
+# From one offset to the next: 1, or more where compaction took records away.
+STEPS: Final = st.one_of(st.just(1), st.integers(1, 5), st.sampled_from([100, 2**27]))
+PLAIN: Final[Drawn] = (1, TODAY, b"key", b"value", ())
+
+
+@cache
+def drawn_records(contents: Contents) -> SearchStrategy[list[Drawn]]:
+    """One plain record, a few of every kind, or many of one."""
+    drawn = st.tuples(STEPS, TIMESTAMPS, contents, contents, HEADERS)
     return st.one_of(
-        st.none(),
-        st.binary(max_size=12),
-        st.builds(lambda size: b"x" * size, st.integers(100, LARGE_SIZE_MAX)),
-        st.builds(
-            lambda size, seed: Random(seed).randbytes(size),
-            st.integers(100, LARGE_SIZE_MAX),
-            st.integers(0, 3),
-        ),
+        st.just([PLAIN]),
+        st.lists(drawn, min_size=1, max_size=2),
+        st.lists(drawn, min_size=1, max_size=5),
+        st.builds(_many, st.integers(1, 300), st.integers(0, 99)),
     )
 
 
-def small_contents() -> SearchStrategy[bytes | None]:
-    """Keys and values of few bytes."""
-    return st.none() | st.binary(max_size=12)
+def record_lists(contents: Contents = CONTENTS) -> SearchStrategy[list[Record]]:
+    """Records from offset 1 on, with gaps between them."""
+    return drawn_records(contents).map(partial(_placed, 0))
 
 
-def timestamps() -> SearchStrategy[int]:
-    """None, the first ones, today's (they need not increase), and large ones."""
-    return st.one_of(
-        st.sampled_from([NO_TIMESTAMP, 0, 1]),
-        st.integers(TIMESTAMP - 1000, TIMESTAMP + 1000),
-        st.just(2**62),
-    )
-
-
-def headers() -> SearchStrategy[tuple[tuple[str, bytes | None], ...]]:
-    """Often none; else with empty, repeated, non-ASCII keys, keys that are no UTF-8, and nulls."""
-    keys = st.one_of(
-        st.sampled_from(["", "k", "\u0447\u0451", "\N{SNOWMAN}", "\udcff", "k" * 100]),
-        st.text(max_size=4),
-    )
-    some = st.lists(st.tuples(keys, st.none() | st.binary(max_size=8)), min_size=1, max_size=4)
-    return st.just(()) | st.builds(tuple, some)
-
-
-def steps() -> SearchStrategy[int]:
-    """From one offset to the next: mostly 1; more where compaction took records away."""
-    return st.one_of(st.just(1), st.just(1), st.integers(2, 5), st.sampled_from([100, 2**27]))
-
-
-@st.composite
-def record_lists(
-    draw: DrawFn, first_offset: int, *, size: SearchStrategy[bytes | None], count_max: int = 5
-) -> list[Record]:
-    """Records from `first_offset` on, with gaps between them, as compaction may leave them."""
-    if draw(st.integers(0, 9)) == 9:
-        return many_records(first_offset, draw(st.integers(1, 300)), draw(st.integers(0, 99)))
-    found = []
-    offset = first_offset
-    for _ in range(draw(st.integers(1, count_max))):
-        found.append(
-            Record(
-                offset,
-                draw(timestamps()),
-                TimestampType.CREATE,
-                draw(size),
-                draw(size),
-                draw(headers()),
-            )
-        )
-        offset += draw(steps())
-    return found
-
-
-def many_records(first_offset: int, count: int, seed: int) -> list[Record]:
+def _many(count: int, seed: int) -> list[Drawn]:
     """A batch's worth of events, at the price of one draw."""
     random = Random(seed)
+    keys = (None, b"", *(b"key-%d" % n for n in range(20)))
     return [
-        Record(
-            first_offset + index,
-            TIMESTAMP + random.randrange(1000),
-            TimestampType.CREATE,
-            random.choice((None, b"", b"key-%d" % random.randrange(20))),
+        (
+            1,
+            TODAY + random.randrange(1000),
+            random.choice(keys),
             b'{"event":%d,"of":"%s"}' % (random.getrandbits(60), b"page" * random.randrange(30)),
+            (),
         )
-        for index in range(count)
+        for _ in range(count)
     ]
 
 
-@st.composite
+def _placed(offset: int, drawn: list[Drawn]) -> list[Record]:
+    """The records, the first one so many steps behind `offset`."""
+    records = []
+    for step, timestamp, key, value, headers in drawn:
+        offset += step
+        records.append(Record(offset, timestamp, CREATE, key, value, headers))
+    return records
+
+
+# --- batches
+
+PRODUCERS: Final = st.one_of(
+    st.just({"producer_id": NONE, "producer_epoch": NONE, "base_sequence": NONE}),
+    st.fixed_dictionaries(
+        {
+            "producer_id": st.sampled_from([1, 2, 2**63 - 1]),
+            "producer_epoch": st.sampled_from([0, EPOCH_MAX]),
+            "base_sequence": st.sampled_from([0, 1, SEQUENCE_MAX - 1]),
+            "transactional": st.booleans(),
+        }
+    ),
+)
+APPEND_TIMES: Final = st.sampled_from([None, TODAY + 5000, 0, NO_TIMESTAMP])  # None: CreateTime
+HORIZONS: Final = st.sampled_from([None, TODAY, 0])
+EMPTY_STEPS: Final = st.integers(0, 3)  # offsets that compaction took at a batch's end
+
+
+@cache
 def batches(
-    draw: DrawFn,
-    first_offset: int = 0,
-    *,
     magics: tuple[int, ...] = (V2, V1, V0),
     codecs: tuple[Codec, ...] = tuple(Codec),
-    size: SearchStrategy[bytes | None] | None = None,
+    contents: Contents = CONTENTS,
+) -> SearchStrategy[Unplaced]:
+    """Batches of data, of every format and codec."""
+    drawn = drawn_records(contents)
+    options = {
+        V2: {
+            "append_time": APPEND_TIMES,
+            "producer": PRODUCERS,
+            "delete_horizon": HORIZONS,
+            "taken": st.none() | EMPTY_STEPS,
+            "leader_epoch": st.sampled_from([NONE, 7]),
+        },
+        V1: {"append_time": APPEND_TIMES, "inside": st.booleans(), "taken": st.none() | st.just(0)},
+        V0: {},
+    }
+    return st.one_of(
+        st.builds(
+            partial,
+            st.just(_data_batch),
+            st.just(magic),
+            st.sampled_from([codec for codec in codecs if codec is not Codec.ZSTD or magic == V2]),
+            drawn,
+            **options[magic],
+        )
+        for magic in magics
+    )
+
+
+def emptied_batches() -> SearchStrategy[Unplaced]:
+    """What compaction leaves where it took everything."""
+    return st.builds(partial, st.just(_emptied_batch), EMPTY_STEPS, TIMESTAMPS, PRODUCERS)
+
+
+def control_batches() -> SearchStrategy[Unplaced]:
+    """The ends of transactions, and KRaft's own."""
+    kinds = [ControlRecordType.COMMIT, ControlRecordType.ABORT, ControlRecordType.LEADER_CHANGE]
+    producers = st.sampled_from([1, 2, 2**63 - 1])
+    return st.builds(
+        partial, st.just(_control_batch), st.sampled_from(kinds), TIMESTAMPS, producers
+    )
+
+
+def _data_batch(
+    magic: int,
+    codec: Codec,
+    drawn: list[Drawn],
+    first_offset: int,
+    *,
+    append_time: int | None = None,
+    inside: bool = True,
+    taken: int | None = None,
+    producer: dict[str, Any] | None = None,
+    delete_horizon: int | None = None,
+    leader_epoch: int = NONE,
 ) -> Batch:
-    """A batch of data of any format and codec, with records from `first_offset` or behind it."""
-    magic = draw(st.sampled_from(magics))
-    codec = draw(st.sampled_from([c for c in codecs if c is not Codec.ZSTD or magic == V2]))
-    records = draw(record_lists(first_offset + draw(st.integers(0, 3)), size=size or contents()))
-    options: dict[str, Any] = {}
-    kind = TimestampType.NONE
-    if magic > V0:
-        kind = draw(st.sampled_from([TimestampType.CREATE, TimestampType.LOG_APPEND]))
-        options["timestamp_type"] = kind
-        if kind is TimestampType.LOG_APPEND:
-            options["append_time"] = draw(st.sampled_from([TIMESTAMP + 5000, 0, NO_TIMESTAMP]))
-    if magic == V1 and codec:
-        options["append_time_inside"] = draw(st.booleans())
-        options["base_offset"] = draw(st.sampled_from([records[0].offset, first_offset]))
+    """`taken`: compaction took the batch's first record, and so many at its end."""
+    records = _placed(first_offset - 1, drawn)
+    options: dict[str, Any] = {"base_offset": records[0].offset}
+    if append_time is not None:
+        options |= {"timestamp_type": LOG_APPEND, "append_time": append_time}
+    if taken is not None:
+        options["base_offset"] = first_offset
+    last_offset = records[-1].offset
     if magic == V2:
-        options |= draw(_options_of_v2(first_offset, records))
+        last_offset += taken or 0
+        options |= producer or {}
+        options |= {"delete_horizon": delete_horizon, "leader_epoch": leader_epoch}
+        options["last_offset"] = last_offset
+    elif magic == V1:
+        options["append_time_inside"] = inside
     data = build(records, magic=magic, codec=codec, **options)
     return Batch(
         data,
-        tuple(_as_read(record, magic, kind, options) for record in records),
+        tuple(_as_read(record, magic, options) for record in records),
         magic,
         codec,
-        options.get("last_offset", records[-1].offset),
+        last_offset,
         is_transactional=options.get("transactional", False),
         producer_id=options.get("producer_id", NONE),
     )
 
 
-@st.composite
-def _options_of_v2(draw: DrawFn, first_offset: int, records: list[Record]) -> dict[str, Any]:
-    options = draw(_producers()) | {"leader_epoch": draw(st.sampled_from([NONE, 0, 7]))}
-    if options["producer_id"] != NONE:
-        options["transactional"] = draw(st.booleans())
-    if draw(st.booleans()):  # compaction took the first, or the last
-        options["base_offset"] = first_offset
-        options["last_offset"] = records[-1].offset + draw(st.integers(0, 3))
-    else:
-        options["base_offset"] = records[0].offset
-    options["delete_horizon"] = draw(st.sampled_from([None, TIMESTAMP, 0]))
-    return options
-
-
-@st.composite
-def _producers(draw: DrawFn) -> dict[str, Any]:
-    if not draw(st.booleans()):
-        return {"producer_id": NONE, "producer_epoch": NONE, "base_sequence": NONE}
-    return {
-        "producer_id": draw(st.sampled_from([0, 1, 2**63 - 1])),
-        "producer_epoch": draw(st.sampled_from([0, KAFKA_EPOCH_MAX])),
-        "base_sequence": draw(st.sampled_from([0, 1, SEQUENCE_MAX - 1])),
-    }
-
-
-@st.composite
-def emptied_batches(draw: DrawFn, first_offset: int = 0) -> Batch:
-    """What compaction leaves where it took everything."""
-    producer = draw(_producers())
-    last_offset = first_offset + draw(st.integers(0, 3))
-    data = build_empty(
-        base_offset=first_offset,
-        last_offset=last_offset,
-        max_timestamp=draw(timestamps()),
-        transactional=producer["producer_id"] != NONE and draw(st.booleans()),
-        **producer,
-    )
-    return Batch(data, (), V2, Codec.NONE, last_offset, producer_id=producer["producer_id"])
-
-
-@st.composite
-def control_batches(draw: DrawFn, first_offset: int = 0) -> Batch:
-    """The end of a transaction, or one of KRaft's own."""
-    kind = draw(
-        st.sampled_from(
-            [ControlRecordType.COMMIT, ControlRecordType.ABORT, ControlRecordType.LEADER_CHANGE]
-        )
-    )
-    timestamp = draw(timestamps())
-    if kind is ControlRecordType.LEADER_CHANGE:
-        producer = NONE
-        change = Record(
-            first_offset, timestamp, TimestampType.CREATE, KEY.pack(0, kind), b"\0\0\0\0\0\1\0\0\0"
-        )
-        data = build([change], magic=V2, control=True, leader_epoch=3)
-        value = change.value
-    else:
-        producer = draw(st.sampled_from([0, 1, 2**63 - 1]))
-        data = build_marker(kind, offset=first_offset, timestamp=timestamp, producer_id=producer)
-        value = bytes(6)
-    record = Record(first_offset, timestamp, TimestampType.CREATE, KEY.pack(0, kind), value)
-    return Batch(
-        data,
-        (record,),
-        V2,
-        Codec.NONE,
-        first_offset,
-        is_control=True,
-        is_transactional=producer != NONE,
-        producer_id=producer,
-    )
-
-
-@st.composite
-def segments(
-    draw: DrawFn,
-    *,
-    magics: tuple[int, ...] = (V2, V1, V0),
-    codecs: tuple[Codec, ...] = tuple(Codec),
-    size: SearchStrategy[bytes | None] | None = None,
-    batches_max: int = 5,
-) -> Segment:
-    """A log of mixed batches: control batches first, among, or only; its end perhaps torn off."""
-    offset = draw(st.sampled_from([0, 1, 1000, 2**31 - 2, 2**40]))
-    kinds = st.sampled_from(["data", "data", "data", "emptied", "control"])
-    found: list[Batch] = []
-    for kind in draw(st.lists(kinds if V2 in magics else st.just("data"), max_size=batches_max)):
-        if kind == "data":
-            batch = draw(batches(offset, magics=magics, codecs=codecs, size=size))
-        else:
-            batch = draw(emptied_batches(offset) if kind == "emptied" else control_batches(offset))
-        found.append(batch)
-        offset = batch.last_offset + draw(steps())
-    return Segment(tuple(found), draw(_torn(offset)))
-
-
-@st.composite
-def _torn(draw: DrawFn, offset: int) -> bytes:
-    """Nothing, or less than the whole of one more entry."""
-    if not draw(st.booleans()):
-        return b""
-    last = Record(offset, TIMESTAMP, TimestampType.CREATE, b"key", b"value")
-    whole = build([last], magic=draw(st.sampled_from([V2, V1, V0])))
-    return whole[: draw(st.integers(0, len(whole) - 1))]
-
-
-def _as_read(record: Record, magic: int, kind: TimestampType, options: dict[str, Any]) -> Record:
-    """What a reader makes of a record in a batch built with these options."""
-    record = replace(record, timestamp_type=kind)
-    if kind is TimestampType.LOG_APPEND:
-        record = replace(record, timestamp=options["append_time"])
+def _as_read(record: Record, magic: int, options: dict[str, Any]) -> Record:
+    """What a reader makes of a record in a batch that was built with these options."""
     if magic == V0:
-        record = replace(record, timestamp=NO_TIMESTAMP)
-    if magic < V2:
+        return replace(
+            record, timestamp=NO_TIMESTAMP, timestamp_type=TimestampType.NONE, headers=()
+        )
+    if options.get("timestamp_type") is LOG_APPEND:
+        record = replace(record, timestamp=options["append_time"], timestamp_type=LOG_APPEND)
+    if magic == V1:
         return replace(record, headers=())
     sequence = options["base_sequence"]
     if sequence != NONE:
         sequence = (sequence + record.offset - options["base_offset"]) & SEQUENCE_MAX
     return replace(record, sequence=sequence)
+
+
+def _emptied_batch(
+    taken: int, max_timestamp: int, producer: dict[str, Any], first_offset: int
+) -> Batch:
+    last_offset = first_offset + taken
+    data = build_empty(
+        base_offset=first_offset, last_offset=last_offset, max_timestamp=max_timestamp, **producer
+    )
+    return Batch(
+        data,
+        (),
+        V2,
+        Codec.NONE,
+        last_offset,
+        is_transactional=producer.get("transactional", False),
+        producer_id=producer["producer_id"],
+    )
+
+
+def _control_batch(
+    kind: ControlRecordType, timestamp: int, producer_id: int, first_offset: int
+) -> Batch:
+    if kind is ControlRecordType.LEADER_CHANGE:
+        producer_id = NONE
+        value = b"\0\0\0\0\0\1\0\0\0"
+        change = Record(first_offset, timestamp, CREATE, KEY.pack(0, kind), value)
+        data = build([change], magic=V2, control=True, leader_epoch=3)
+    else:
+        value = bytes(6)
+        data = build_marker(kind, offset=first_offset, timestamp=timestamp, producer_id=producer_id)
+    return Batch(
+        data,
+        (Record(first_offset, timestamp, CREATE, KEY.pack(0, kind), value),),
+        V2,
+        Codec.NONE,
+        first_offset,
+        is_control=True,
+        is_transactional=producer_id != NONE,
+        producer_id=producer_id,
+        control_type=kind,
+    )
+
+
+def placed(unplaced: SearchStrategy[Unplaced]) -> SearchStrategy[Batch]:
+    """Single batches, from offset 0 on or somewhere behind it."""
+    return st.builds(lambda batch, offset: batch(offset), unplaced, FIRST_OFFSETS)
+
+
+# --- segments
+
+FIRST_OFFSETS: Final = st.sampled_from([0, 1, 1000, 2**31 - 2, 2**40])
+TORN_SHARES: Final = st.one_of(st.just(0.0), st.floats(0, 0.99))
+
+
+@cache
+def segments(
+    magics: tuple[int, ...] = (V2, V1, V0),
+    codecs: tuple[Codec, ...] = tuple(Codec),
+    contents: Contents = CONTENTS,
+    batches_max: int = 5,
+) -> SearchStrategy[Segment]:
+    """Logs of mixed batches, control batches first, among, or only; the end perhaps torn off."""
+    kinds = [batches(magics, codecs, contents)]
+    if V2 in magics:
+        kinds += [emptied_batches(), control_batches()]
+    return st.builds(
+        _segment,
+        FIRST_OFFSETS,
+        st.lists(st.tuples(st.one_of(kinds), STEPS), max_size=batches_max),
+        TORN_SHARES,
+        st.sampled_from([V2, V1, V0]),
+    )
+
+
+def _segment(
+    offset: int, drawn: list[tuple[Unplaced, int]], torn_share: float, torn_magic: int
+) -> Segment:
+    placed = []
+    for unplaced, step in drawn:
+        placed.append(unplaced(offset))
+        offset = placed[-1].last_offset + step
+    whole = build([Record(offset, TODAY, CREATE, b"key", b"value")], magic=torn_magic)
+    return Segment(tuple(placed), whole[: int(torn_share * len(whole))])

@@ -1,0 +1,230 @@
+//! Rows to records: the records of a v2 batch, or v0 and v1 messages. The way back from `columns`.
+//!
+//! Not here: batch headers, wrappers and their checksums (records/builder.py).
+
+use crate::item::{Field, Item};
+use crate::layout::{self, ROW_FIELDS, ROW_SIZE, SIZE_MAX, V1, V2};
+use crate::sink::{Form, Messages, Sink};
+use crate::transcoder::{Outcome, Progress, Stop};
+use crate::varint;
+
+/// Why rows cannot be written.
+pub type Refusal = &'static str;
+
+const MAGIC: Refusal = "magic is not 0, 1 or 2";
+const ROWS: Refusal = "rows are not whole";
+const POSITION: Refusal = "a position is outside of the source";
+const OFFSET_DELTA: Refusal = "an offset delta is no 32-bit integer";
+const HEADER_COUNT: Refusal = "a header count is no 32-bit integer";
+const TOO_LARGE: Refusal = "a record is too large";
+
+/// What all records of a batch are relative to.
+struct Bases {
+    offset: i64,
+    timestamp: i64,
+}
+
+/// Writes as many rows as the target has room for.
+pub fn encode(
+    rows: &[u8],
+    source: &[u8],
+    magic: u8,
+    base_offset: i64,
+    base_timestamp: i64,
+    target: &mut [u8],
+) -> Result<Progress, Refusal> {
+    let (rows, rest) = rows.as_chunks::<ROW_SIZE>();
+    if !rest.is_empty() {
+        return Err(ROWS);
+    }
+    let bases = Bases {
+        offset: base_offset,
+        timestamp: base_timestamp,
+    };
+    match magic {
+        V2 => encode_batch(rows, source, &bases, target),
+        0 | V1 => encode_messages(rows, source, magic, &bases, target),
+        _ => Err(MAGIC),
+    }
+}
+
+fn encode_messages(
+    rows: &[[u8; ROW_SIZE]],
+    source: &[u8],
+    magic: u8,
+    bases: &Bases,
+    target: &mut [u8],
+) -> Result<Progress, Refusal> {
+    let mut messages = Messages::new(target);
+    let mut consumed = 0;
+    let overhead = (layout::message_overhead(magic) - layout::PREFIX_SIZE) as u64;
+    let mut outcome = Outcome::End;
+    for row in rows {
+        let item = item_of(row, source)?;
+        let content = item.key.bytes.len() as u64 + item.value.bytes.len() as u64;
+        if content > SIZE_MAX - overhead {
+            return Err(TOO_LARGE);
+        }
+        let offset = item.offset.wrapping_sub(bases.offset);
+        if let Err(Stop::Target) = messages.put(&item, Form { magic, offset }).map(drop) {
+            outcome = Outcome::Target;
+            break;
+        }
+        consumed += ROW_SIZE as u64;
+    }
+    messages.finish();
+    Ok(Progress {
+        consumed,
+        produced: messages.produced(),
+        outcome,
+    })
+}
+
+fn encode_batch(
+    rows: &[[u8; ROW_SIZE]],
+    source: &[u8],
+    bases: &Bases,
+    target: &mut [u8],
+) -> Result<Progress, Refusal> {
+    let mut produced = 0;
+    let mut consumed = 0;
+    for row in rows {
+        let (headers, headers_count) = headers_of(row, source)?;
+        let item = Item {
+            headers,
+            headers_count,
+            ..item_of(row, source)?
+        };
+        let Some(size) = write_record(&item, bases, &mut target[produced..])? else {
+            let outcome = Outcome::Target;
+            return Ok(Progress {
+                consumed,
+                produced: produced as u64,
+                outcome,
+            });
+        };
+        produced += size;
+        consumed += ROW_SIZE as u64;
+    }
+    Ok(Progress {
+        consumed,
+        produced: produced as u64,
+        outcome: Outcome::End,
+    })
+}
+
+/// Writes a v2 record at the beginning of `room` and gives its size, or None where it does not fit.
+fn write_record(item: &Item<'_>, bases: &Bases, room: &mut [u8]) -> Result<Option<usize>, Refusal> {
+    let timestamp_delta = item.timestamp.wrapping_sub(bases.timestamp);
+    let offset_delta = item.offset.checked_sub(bases.offset);
+    let offset_delta = offset_delta.filter(|delta| i32::try_from(*delta).is_ok());
+    let offset_delta = offset_delta.ok_or(OFFSET_DELTA)?;
+    let parts = [item.key.bytes, item.value.bytes, item.headers];
+    let numbers = [
+        timestamp_delta,
+        offset_delta,
+        i64::from(item.key.size),
+        i64::from(item.value.size),
+        i64::from(item.headers_count),
+    ];
+    let attributes_size = 1;
+    let body = attributes_size
+        + numbers.into_iter().map(varint::size).sum::<usize>() as u64
+        + parts.iter().map(|part| part.len() as u64).sum::<u64>();
+    if body > SIZE_MAX {
+        return Err(TOO_LARGE);
+    }
+    let size = varint::size(body as i64) + body as usize;
+    let Some(room) = room.get_mut(..size) else {
+        return Ok(None);
+    };
+    let mut writer = Writer { room };
+    writer.number(body as i64);
+    writer.bytes(&[0]);
+    writer.number(timestamp_delta);
+    writer.number(offset_delta);
+    writer.number(numbers[2]);
+    writer.bytes(item.key.bytes);
+    writer.number(numbers[3]);
+    writer.bytes(item.value.bytes);
+    writer.number(numbers[4]);
+    writer.bytes(item.headers);
+    Ok(Some(size))
+}
+
+/// Room that is as large as what is written into it.
+struct Writer<'a> {
+    room: &'a mut [u8],
+}
+
+impl Writer<'_> {
+    fn number(&mut self, value: i64) {
+        let mut bytes = [0; varint::SIZE_MAX_64];
+        let size = varint::write(value, &mut bytes);
+        self.bytes(&bytes[..size]);
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        let (room, rest) = std::mem::take(&mut self.room).split_at_mut(bytes.len());
+        room.copy_from_slice(bytes);
+        self.room = rest;
+    }
+}
+
+/// A row's fields but for its headers.
+fn item_of<'a>(row: &[u8; ROW_SIZE], source: &'a [u8]) -> Result<Item<'a>, Refusal> {
+    let [
+        offset,
+        timestamp,
+        timestamp_type,
+        key_at,
+        key_size,
+        value_at,
+        value_size,
+        ..,
+    ] = fields(row);
+    Ok(Item {
+        offset,
+        timestamp,
+        timestamp_type: i8::from(timestamp_type == 1),
+        key: field_of(source, key_at, key_size)?,
+        value: field_of(source, value_at, value_size)?,
+        headers: &[],
+        headers_count: 0,
+    })
+}
+
+fn headers_of<'a>(row: &[u8; ROW_SIZE], source: &'a [u8]) -> Result<(&'a [u8], i32), Refusal> {
+    let [.., headers_at, headers_size, headers_count] = fields(row);
+    let headers = part(source, headers_at, headers_size)?;
+    let count = i32::try_from(headers_count)
+        .ok()
+        .filter(|count| *count >= 0);
+    Ok((headers, count.ok_or(HEADER_COUNT)?))
+}
+
+fn fields(row: &[u8; ROW_SIZE]) -> [i64; ROW_FIELDS] {
+    let (fields, _) = row.as_chunks();
+    std::array::from_fn(|index| i64::from_ne_bytes(fields[index]))
+}
+
+fn field_of(source: &[u8], at: i64, size: i64) -> Result<Field<'_>, Refusal> {
+    if size < 0 {
+        return Ok(Field {
+            size: -1,
+            bytes: &[],
+        });
+    }
+    let bytes = part(source, at, size)?;
+    let size = i32::try_from(size).map_err(|_| TOO_LARGE)?;
+    Ok(Field { size, bytes })
+}
+
+fn part(source: &[u8], at: i64, size: i64) -> Result<&[u8], Refusal> {
+    let at = usize::try_from(at).map_err(|_| POSITION)?;
+    let size = usize::try_from(size).map_err(|_| POSITION)?;
+    source
+        .get(at..)
+        .and_then(|rest| rest.get(..size))
+        .ok_or(POSITION)
+}

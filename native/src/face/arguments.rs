@@ -1,0 +1,73 @@
+//! Arguments from Python, checked, and what goes back.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::Progress;
+
+/// A position, size or limit: an integer that is not negative. ValueError for others.
+#[derive(Clone, Copy)]
+pub struct Index(pub usize);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Index {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        match object.extract::<isize>() {
+            Ok(index) if index >= 0 => Ok(Self(index as usize)),
+            Ok(_) => Err(outside()),
+            Err(error) => Err(too_large(object.py(), error)),
+        }
+    }
+}
+
+#[cold]
+fn too_large(py: Python<'_>, error: PyErr) -> PyErr {
+    if error.is_instance_of::<pyo3::exceptions::PyOverflowError>(py) {
+        outside()
+    } else {
+        error
+    }
+}
+
+#[cold]
+fn outside() -> PyErr {
+    PyValueError::new_err("an index is outside of its buffer")
+}
+
+/// `bytes[start:end]`.
+#[inline]
+pub fn part(bytes: &[u8], start: Index, end: Index) -> PyResult<&[u8]> {
+    bytes.get(start.0..end.0).ok_or_else(outside)
+}
+
+/// The same of what is written.
+#[inline]
+pub fn part_mut(bytes: &mut [u8], start: Index, end: Index) -> PyResult<&mut [u8]> {
+    bytes.get_mut(start.0..end.0).ok_or_else(outside)
+}
+
+#[inline]
+pub fn progress(progress: Progress) -> (u64, u64, u8) {
+    (progress.consumed, progress.produced, progress.outcome as u8)
+}
+
+/// Runs the kernel without the interpreter. A panic is a defect of the kernel, and says so.
+#[inline]
+pub fn guarded<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+    py.detach(|| catch_unwind(AssertUnwindSafe(work)))
+        .map_err(defect)
+}
+
+#[cold]
+fn defect(panic: Box<dyn Any + Send>) -> PyErr {
+    let text = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (_, Some(text)) => text.as_str(),
+        _ => "panic",
+    };
+    PyRuntimeError::new_err(format!("kernel defect: {text}"))
+}

@@ -1,0 +1,87 @@
+//! Python's buffers as slices, without a copy.
+
+#![allow(unsafe_code)]
+
+use std::mem::MaybeUninit;
+use std::slice;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+/// Room for a borrowed buffer, which is given back when it is dropped. Once it is borrowed it does not move: the
+/// slice that comes out of it borrows it.
+pub struct Buffer {
+    view: MaybeUninit<ffi::Py_buffer>,
+    is_borrowed: bool,
+}
+
+impl Buffer {
+    #[inline]
+    pub fn new() -> Self {
+        Self {
+            view: MaybeUninit::uninit(),
+            is_borrowed: false,
+        }
+    }
+
+    /// All bytes of a buffer. An error of Python's where it is none, or not contiguous.
+    #[inline]
+    pub fn read(&mut self, object: &Bound<'_, PyAny>) -> PyResult<&[u8]> {
+        let (start, size) = self.borrow(object, ffi::PyBUF_SIMPLE)?;
+        // SAFETY: the exporter keeps `size` bytes at `start` in place until `drop` gives the view back, and the slice
+        // cannot outlive `self`. Callers do not change a buffer during a call that reads it; one that does from another
+        // thread gets other bytes, not other memory, since any bytes are accepted and each access is checked.
+        Ok(unsafe { slice::from_raw_parts(start, size) })
+    }
+
+    /// The same, to be written.
+    #[inline]
+    pub fn write(&mut self, object: &Bound<'_, PyAny>) -> PyResult<&mut [u8]> {
+        let (start, size) = self.borrow(object, ffi::PyBUF_WRITABLE)?;
+        // SAFETY: as in `read`; the exporter said that it may be written, and `disjoint` is asked before it is that
+        // no slice that is read in the same call overlaps it.
+        Ok(unsafe { slice::from_raw_parts_mut(start, size) })
+    }
+
+    #[inline]
+    fn borrow(&mut self, object: &Bound<'_, PyAny>, flags: i32) -> PyResult<(*mut u8, usize)> {
+        if self.is_borrowed {
+            return Err(PyValueError::new_err("a buffer is borrowed twice"));
+        }
+        // SAFETY: `object` is alive and the interpreter is held, as `Bound` says; `view` is room for a Py_buffer.
+        let failed =
+            unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), self.view.as_mut_ptr(), flags) };
+        if failed != 0 {
+            return Err(PyErr::fetch(object.py()));
+        }
+        self.is_borrowed = true;
+        // SAFETY: PyObject_GetBuffer has filled it.
+        let view = unsafe { self.view.assume_init_ref() };
+        if view.len == 0 || view.buf.is_null() {
+            return Ok((std::ptr::dangling_mut(), 0)); // an empty buffer may be anywhere
+        }
+        Ok((view.buf.cast(), view.len as usize))
+    }
+}
+
+impl Drop for Buffer {
+    #[inline]
+    fn drop(&mut self) {
+        if self.is_borrowed {
+            // SAFETY: it was filled by PyObject_GetBuffer and is given back once; a Buffer lives on the stack of a call
+            // from Python, which holds the interpreter when it ends.
+            unsafe { ffi::PyBuffer_Release(self.view.as_mut_ptr()) }
+        }
+    }
+}
+
+/// ValueError if what is read and what is written overlap.
+#[inline]
+pub fn disjoint(read: &[u8], written: &[u8]) -> PyResult<()> {
+    let (read, written) = (read.as_ptr_range(), written.as_ptr_range());
+    if read.start < written.end && written.start < read.end {
+        return Err(PyValueError::new_err("source and target overlap"));
+    }
+    Ok(())
+}

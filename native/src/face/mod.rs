@@ -1,0 +1,114 @@
+//! The Python face: the module `records._kernel`, which keeps the contract of `records/kernel.py`.
+//!
+//! Arguments are checked here, buffers are borrowed without a copy, the interpreter is let go around each call, and
+//! a panic, which is a defect, becomes a RuntimeError. Not here: anything about records.
+
+mod arguments;
+mod buffers;
+mod transcoder;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use arguments::{Index, guarded};
+use buffers::{Buffer, disjoint};
+
+type Progress = (u64, u64, u8);
+
+/// Rows to records of a v2 batch, or to v0 or v1 messages.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)] // the contract's
+fn encode(
+    py: Python<'_>,
+    rows: &Bound<'_, PyAny>,
+    rows_start: Index,
+    rows_end: Index,
+    source: &Bound<'_, PyAny>,
+    magic: i64,
+    base_offset: i64,
+    base_timestamp: i64,
+    target: &Bound<'_, PyAny>,
+    at: Index,
+    limit: Index,
+) -> PyResult<Progress> {
+    let (mut rows_buffer, mut source_buffer) = (Buffer::new(), Buffer::new());
+    let mut target_buffer = Buffer::new();
+    let rows = rows_buffer.read(rows)?;
+    let source = source_buffer.read(source)?;
+    let target = target_buffer.write(target)?;
+    disjoint(rows, target)?;
+    disjoint(source, target)?;
+    let rows = arguments::part(rows, rows_start, rows_end)?;
+    let target = arguments::part_mut(target, at, limit)?;
+    let magic = u8::try_from(magic).unwrap_or(u8::MAX);
+    let progress = guarded(py, || {
+        crate::encode(rows, source, magic, base_offset, base_timestamp, target)
+    })?;
+    progress
+        .map(arguments::progress)
+        .map_err(PyValueError::new_err)
+}
+
+/// CRC-32 (IEEE), continued from `value`.
+#[pyfunction]
+#[pyo3(signature = (source, start, end, value=0))]
+fn crc32(
+    py: Python<'_>,
+    source: &Bound<'_, PyAny>,
+    start: Index,
+    end: Index,
+    value: u32,
+) -> PyResult<u32> {
+    let mut buffer = Buffer::new();
+    let bytes = arguments::part(buffer.read(source)?, start, end)?;
+    guarded(py, || crate::crc32(value, bytes))
+}
+
+/// One gzip member, without a name or a time. ValueError if there is no such level.
+#[pyfunction]
+fn gzip_compress<'py>(
+    py: Python<'py>,
+    source: &Bound<'_, PyAny>,
+    start: Index,
+    end: Index,
+    level: i32,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let mut buffer = Buffer::new();
+    let bytes = arguments::part(buffer.read(source)?, start, end)?;
+    let member = guarded(py, || crate::gzip::compress(bytes, level))?;
+    let member = member.ok_or_else(|| PyValueError::new_err("no such level of compression"))?;
+    Ok(PyBytes::new(py, &member))
+}
+
+/// The content of one good gzip member, if the bytes are that, no more, and it holds no more than `limit`; or None.
+#[pyfunction]
+fn gzip_decompress<'py>(
+    py: Python<'py>,
+    source: &Bound<'_, PyAny>,
+    start: Index,
+    end: Index,
+    limit: Index,
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let mut buffer = Buffer::new();
+    let bytes = arguments::part(buffer.read(source)?, start, end)?;
+    let Some(size) = crate::gzip::claimed_size(bytes, limit.0 as u64) else {
+        return Ok(None);
+    };
+    let mut is_good = false;
+    let content = PyBytes::new_with(py, size, |room| {
+        is_good = guarded(py, || crate::gzip::decompress(bytes, room))?;
+        Ok(())
+    })?;
+    Ok(is_good.then_some(content))
+}
+
+/// The compiled kernel. What it does is in records/kernel.py.
+#[pymodule]
+fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<transcoder::Transcoder>()?;
+    module.add_function(wrap_pyfunction!(encode, module)?)?;
+    module.add_function(wrap_pyfunction!(crc32, module)?)?;
+    module.add_function(wrap_pyfunction!(gzip_compress, module)?)?;
+    module.add_function(wrap_pyfunction!(gzip_decompress, module)?)
+}

@@ -1,0 +1,257 @@
+//! The class `Transcoder`.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use super::Progress;
+use super::arguments::{Index, guarded, part, part_mut, progress};
+use super::buffers::{Buffer, disjoint};
+use crate::layout::{BATCH_HEADER_SIZE, V1, V2};
+use crate::{Entered, Settings};
+
+/// Offset, timestamp, size, bytes before the key, key size.
+type Head = (i64, i64, u64, u64, i32);
+
+/// Reads entries of a log, or records of one decompressed batch, and converts them.
+#[pyclass(module = "records._kernel")]
+pub struct Transcoder {
+    kernel: crate::Transcoder,
+    /// What was wrong, and with the item at which index of the source buffer.
+    damage: Option<(&'static str, usize)>,
+}
+
+#[pymethods]
+#[allow(clippy::too_many_arguments)] // the contract's
+impl Transcoder {
+    #[new]
+    fn new(
+        to_magic: i64,
+        first_offset: i64,
+        pass_codecs: u8,
+        stop_transactional: bool,
+    ) -> PyResult<Self> {
+        let to_magic = magic(to_magic, V2)?;
+        let settings = Settings {
+            to_magic,
+            first_offset,
+            pass_codecs,
+            stop_transactional,
+        };
+        Ok(Self {
+            kernel: crate::Transcoder::new(settings),
+            damage: None,
+        })
+    }
+
+    fn enter_batch(
+        &mut self,
+        header: &Bound<'_, PyAny>,
+        at: Index,
+        wrapper: bool,
+        trim: bool,
+        split_at_gaps: bool,
+    ) -> PyResult<()> {
+        let mut buffer = Buffer::new();
+        let bytes = buffer.read(header)?;
+        let header = bytes
+            .get(at.0..)
+            .and_then(|bytes| bytes.first_chunk::<BATCH_HEADER_SIZE>());
+        let header = header.ok_or_else(|| PyValueError::new_err("the header is not whole"))?;
+        let entered = Entered {
+            is_wrapper: wrapper,
+            trim,
+            split_at_gaps,
+        };
+        self.kernel.enter_batch(header, entered);
+        Ok(())
+    }
+
+    fn enter_entries(
+        &mut self,
+        to_magic: i64,
+        offset_delta: i64,
+        append_time: Option<i64>,
+        wrapper: bool,
+        trim: bool,
+        split_at_gaps: bool,
+    ) -> PyResult<()> {
+        let to_magic = magic(to_magic, V1)?;
+        let entered = Entered {
+            is_wrapper: wrapper,
+            trim,
+            split_at_gaps,
+        };
+        self.kernel
+            .enter_entries(to_magic, offset_delta, append_time, entered);
+        Ok(())
+    }
+
+    fn start_wrapper(&mut self) {
+        self.kernel.start_wrapper();
+    }
+
+    fn admit(&mut self) {
+        self.kernel.admit();
+    }
+
+    fn leave(&mut self) {
+        self.kernel.leave();
+    }
+
+    fn transcode(
+        &mut self,
+        py: Python<'_>,
+        source: &Bound<'_, PyAny>,
+        start: Index,
+        end: Index,
+        remaining: Index,
+        target: &Bound<'_, PyAny>,
+        at: Index,
+        limit: Index,
+    ) -> PyResult<Progress> {
+        let (mut source_buffer, mut target_buffer) = (Buffer::new(), Buffer::new());
+        let source = source_buffer.read(source)?;
+        let target = target_buffer.write(target)?;
+        disjoint(source, target)?;
+        let window = part(source, start, end)?;
+        let target = part_mut(target, at, limit)?;
+        let kernel = &mut self.kernel;
+        let reached = guarded(py, || kernel.transcode(window, remaining.0 as u64, target))?;
+        self.note_damage(start);
+        Ok(progress(reached))
+    }
+
+    fn measure(
+        &mut self,
+        py: Python<'_>,
+        source: &Bound<'_, PyAny>,
+        start: Index,
+        end: Index,
+        remaining: Index,
+        room: Index,
+    ) -> PyResult<Progress> {
+        let mut buffer = Buffer::new();
+        let window = part(buffer.read(source)?, start, end)?;
+        let kernel = &mut self.kernel;
+        let reached = guarded(py, || {
+            kernel.measure(window, remaining.0 as u64, room.0 as u64)
+        })?;
+        self.note_damage(start);
+        Ok(progress(reached))
+    }
+
+    fn columns(
+        &mut self,
+        py: Python<'_>,
+        source: &Bound<'_, PyAny>,
+        start: Index,
+        end: Index,
+        remaining: Index,
+        target: &Bound<'_, PyAny>,
+        at: Index,
+        limit: Index,
+    ) -> PyResult<Progress> {
+        let (mut source_buffer, mut target_buffer) = (Buffer::new(), Buffer::new());
+        let source = source_buffer.read(source)?;
+        let target = target_buffer.write(target)?;
+        disjoint(source, target)?;
+        let window = part(source, start, end)?;
+        let target = part_mut(target, at, limit)?;
+        let kernel = &mut self.kernel;
+        let reached = guarded(py, || {
+            kernel.columns(source, window, remaining.0 as u64, target)
+        })?;
+        self.note_damage(start);
+        Ok(progress(reached))
+    }
+
+    fn record_head(
+        &mut self,
+        source: &Bound<'_, PyAny>,
+        start: Index,
+        end: Index,
+        remaining: Index,
+    ) -> PyResult<Option<Head>> {
+        if !self.kernel.stands_in_batch() {
+            return Err(PyValueError::new_err("it stands in no batch"));
+        }
+        let mut buffer = Buffer::new();
+        let window = part(buffer.read(source)?, start, end)?;
+        let head = self.kernel.record_head(window, remaining.0 as u64);
+        self.note_damage(start);
+        Ok(head.map(|head| {
+            (
+                head.offset,
+                head.timestamp,
+                head.size,
+                head.before_key,
+                head.key_size,
+            )
+        }))
+    }
+
+    fn handled(
+        &mut self,
+        source_size: Index,
+        offset: i64,
+        timestamp: i64,
+        message_size: Index,
+    ) -> PyResult<()> {
+        let (source_size, message_size) = (source_size.0 as u64, message_size.0 as u64);
+        if !self
+            .kernel
+            .handled(source_size, offset, timestamp, message_size)
+        {
+            return Err(PyValueError::new_err(
+                "no item of that size is at the position reached",
+            ));
+        }
+        Ok(())
+    }
+
+    #[getter]
+    fn damage(&self) -> Option<(&'static str, usize)> {
+        self.damage
+    }
+
+    #[getter]
+    fn in_batch(&self) -> bool {
+        self.kernel.in_batch()
+    }
+
+    #[getter]
+    fn append_time(&self) -> Option<i64> {
+        self.kernel.append_time()
+    }
+
+    #[getter]
+    fn totals(&self) -> (u64, u64, u64, u64, u64) {
+        let [records, batches, source, produced, copied] = self.kernel.totals();
+        (records, batches, source, produced, copied)
+    }
+
+    #[getter]
+    fn wrapper(&self) -> (u64, i64, i64, i64, u64) {
+        self.kernel.wrapper()
+    }
+
+    #[getter]
+    fn last_offset(&self) -> i64 {
+        self.kernel.last_offset()
+    }
+}
+
+impl Transcoder {
+    #[inline]
+    fn note_damage(&mut self, start: Index) {
+        self.damage = self
+            .kernel
+            .damage()
+            .map(|(reason, at)| (reason.text(), start.0 + at));
+    }
+}
+
+fn magic(magic: i64, highest: u8) -> PyResult<u8> {
+    let magic = u8::try_from(magic).ok().filter(|magic| *magic <= highest);
+    magic.ok_or_else(|| PyValueError::new_err("no such format to write"))
+}

@@ -1,0 +1,32 @@
+//! The native kernel: Kafka's record batches to older messages and back, bytes to bytes.
+//!
+//! The contract is `records/kernel.py`, with every rule in its order and every reason of damage; its twin in
+//! Python is `records/reference.py`. One parser serves every job; what comes of a record is a `Sink`'s matter.
+//!
+//! Bytes are hostile: every step forward asks a cursor, no count sizes an allocation, and nothing here
+//! allocates at all. `unsafe` is denied but for the two places that touch C: `face` and `gzip`.
+//!
+//! Not here: files, sockets, codecs but gzip, and any decision that a policy could take.
+
+mod batch;
+mod crc;
+mod cursor;
+mod encode;
+#[cfg(feature = "python")]
+mod face;
+pub mod gzip;
+mod item;
+mod layout;
+mod message;
+mod reason;
+mod record;
+mod sink;
+mod transcoder;
+mod varint;
+mod window;
+
+pub use crc::crc32;
+pub use encode::encode;
+pub use layout::{ROW_FIELDS, ROW_SIZE};
+pub use reason::Reason;
+pub use transcoder::{Entered, Outcome, Progress, RecordHead, Settings, Transcoder};

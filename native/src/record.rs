@@ -1,0 +1,93 @@
+//! One v2 record: its fields, each checked against the bytes that are left of the record.
+//!
+//! Not here: what deltas are relative to, and what is kept (`batch`).
+
+use crate::cursor::Cursor;
+use crate::item::Field;
+use crate::reason::Reason;
+use crate::varint::{self, Fault};
+
+/// What stands before the key. A negative key size is null.
+pub struct Head {
+    pub timestamp_delta: i64,
+    pub offset_delta: i32,
+    pub key_size: i32,
+}
+
+pub struct Record<'a> {
+    pub head: Head,
+    pub key: Field<'a>,
+    pub value: Field<'a>,
+    pub headers: &'a [u8],
+    pub headers_count: i32,
+}
+
+/// Reads up to the key.
+#[inline(always)]
+pub fn head(body: &mut Cursor<'_>) -> Result<Head, Fault> {
+    let [_attributes] = body.array().map_err(|_| Fault::Short)?;
+    Ok(Head {
+        timestamp_delta: varint::read_i64(body)?,
+        offset_delta: varint::read_i32(body)?,
+        key_size: varint::read_i32(body)?,
+    })
+}
+
+/// Reads a whole record: `body` is what its size counts.
+#[inline(always)]
+pub fn parse(body: &[u8]) -> Result<Record<'_>, Reason> {
+    let mut body = Cursor::new(body);
+    let head = head(&mut body).map_err(in_body)?;
+    let key = field(&mut body, head.key_size, Reason::KeyRunsPastRecord)?;
+    let value_size = varint::read_i32(&mut body).map_err(in_body)?;
+    let value = field(&mut body, value_size, Reason::ValueRunsPastRecord)?;
+    let headers_count = varint::read_i32(&mut body).map_err(in_body)?;
+    let headers = body.rest();
+    if headers_count != 0 {
+        skip_headers(&mut body, headers_count)?;
+    }
+    if body.left() != 0 {
+        return Err(Reason::BytesAfterFields);
+    }
+    Ok(Record {
+        head,
+        key,
+        value,
+        headers,
+        headers_count,
+    })
+}
+
+/// What a varint that is none means inside of a record.
+#[inline(always)]
+pub fn in_body(fault: Fault) -> Reason {
+    match fault {
+        Fault::Short => Reason::RecordEndsEarly,
+        Fault::TooLong => Reason::VarintTooLong,
+    }
+}
+
+#[inline(always)]
+fn field<'a>(body: &mut Cursor<'a>, size: i32, past: Reason) -> Result<Field<'a>, Reason> {
+    let bytes = body.take(size.max(0) as usize).map_err(|_| past)?;
+    let size = size.max(-1);
+    Ok(Field { size, bytes })
+}
+
+#[inline(never)]
+fn skip_headers(body: &mut Cursor<'_>, count: i32) -> Result<(), Reason> {
+    let count = usize::try_from(count).map_err(|_| Reason::NegativeHeaderCount)?;
+    if count > body.left() {
+        return Err(Reason::MoreHeadersThanBytes);
+    }
+    for _ in 0..count {
+        let size = varint::read_i32(body).map_err(in_body)?;
+        if size < 0 {
+            return Err(Reason::HeaderKeyNull);
+        }
+        field(body, size, Reason::HeaderKeyRunsPastRecord)?;
+        let size = varint::read_i32(body).map_err(in_body)?;
+        field(body, size, Reason::HeaderValueRunsPastRecord)?;
+    }
+    Ok(())
+}

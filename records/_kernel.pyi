@@ -1,0 +1,78 @@
+"""The compiled kernel, native/src/face: what it does is in kernel.py."""
+
+from records.kernel import Buffer, Progress
+
+class Transcoder:
+    def __new__(
+        cls, to_magic: int, first_offset: int, pass_codecs: int, stop_transactional: bool
+    ) -> Transcoder: ...
+    def enter_batch(
+        self, header: Buffer, at: int, wrapper: bool, trim: bool, split_at_gaps: bool
+    ) -> None: ...
+    def enter_entries(
+        self,
+        to_magic: int,
+        offset_delta: int,
+        append_time: int | None,
+        wrapper: bool,
+        trim: bool,
+        split_at_gaps: bool,
+    ) -> None: ...
+    def start_wrapper(self) -> None: ...
+    def admit(self) -> None: ...
+    def leave(self) -> None: ...
+    def transcode(
+        self,
+        source: Buffer,
+        start: int,
+        end: int,
+        remaining: int,
+        target: Buffer,
+        at: int,
+        limit: int,
+    ) -> Progress: ...
+    def measure(
+        self, source: Buffer, start: int, end: int, remaining: int, room: int
+    ) -> Progress: ...
+    def columns(
+        self,
+        source: Buffer,
+        start: int,
+        end: int,
+        remaining: int,
+        target: Buffer,
+        at: int,
+        limit: int,
+    ) -> Progress: ...
+    def record_head(
+        self, source: Buffer, start: int, end: int, remaining: int
+    ) -> tuple[int, int, int, int, int] | None: ...
+    def handled(self, source_size: int, offset: int, timestamp: int, message_size: int) -> None: ...
+    @property
+    def damage(self) -> tuple[str, int] | None: ...
+    @property
+    def in_batch(self) -> bool: ...
+    @property
+    def append_time(self) -> int | None: ...
+    @property
+    def totals(self) -> tuple[int, int, int, int, int]: ...
+    @property
+    def wrapper(self) -> tuple[int, int, int, int, int]: ...
+    @property
+    def last_offset(self) -> int: ...
+
+def encode(
+    rows: Buffer,
+    rows_start: int,
+    rows_end: int,
+    source: Buffer,
+    magic: int,
+    base_offset: int,
+    base_timestamp: int,
+    target: Buffer,
+    at: int,
+    limit: int,
+) -> Progress: ...
+def crc32(source: Buffer, start: int, end: int, value: int = 0) -> int: ...
+def gzip_compress(source: Buffer, start: int, end: int, level: int) -> bytes: ...
+def gzip_decompress(source: Buffer, start: int, end: int, limit: int) -> bytes | None: ...

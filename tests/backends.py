@@ -1,0 +1,34 @@
+"""The kernels that a test can run on: the native one, where it has been built, and its twin."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Final
+
+from records import backend
+
+FACES: Final = {"native": "records.native", "reference": "records.reference"}
+NAMES: Final = ["reference", *(["native"] if find_spec("records._kernel") else [])]
+KERNEL: Final = ("Transcoder", "encode", "crc32")
+
+
+@contextmanager
+def running_on(name: str) -> Iterator[None]:
+    """All modules of the project that have been imported use this kernel while it lasts."""
+    face = importlib.import_module(FACES[name])
+    usual = {part: getattr(backend, part) for part in KERNEL}
+    changed = [
+        (module, part)
+        for module in list(sys.modules.values())
+        for part in KERNEL
+        if getattr(module, part, None) is usual[part] and module.__name__ not in FACES.values()
+    ]
+    try:
+        for module, part in changed:
+            setattr(module, part, getattr(face, part))
+        yield
+    finally:
+        for module, part in changed:
+            setattr(module, part, usual[part])

@@ -155,7 +155,7 @@ class BatchHeader:
 
     @property
     def last_offset(self) -> int:
-        return (self.base_offset + self.last_offset_delta + 2**63) % 2**64 - 2**63  # as in Java
+        return wrapped(self.base_offset + self.last_offset_delta)
 
     @property
     def last_sequence(self) -> int:
@@ -186,6 +186,11 @@ class BatchHeader:
         if self.base_sequence == NONE:
             return NONE
         return (self.base_sequence + offset_delta) & SEQUENCE_MAX
+
+
+def wrapped(offset: int) -> int:
+    """A sum or difference of offsets, as 64-bit integers have it."""
+    return (offset + 2**63) % 2**64 - 2**63
 
 
 def codec_of(attributes: int, position: int) -> Codec:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from records.backend import Transcoder
-from records.batch import SIZE_AT, BatchHeader
+from records.batch import SIZE_AT, BatchHeader, wrapped
 from records.checksum import MISMATCH, verify_checksum
 from records.codecs import open_decoder
 from records.errors import CorruptRecordsError
@@ -119,7 +119,7 @@ class _Reader:
             last = self._last_offset_inside(window, header)
             if last > header.base_offset:
                 raise self._damage("compressed message is at a lower offset than its last", header)
-            offset_delta = header.base_offset - last
+            offset_delta = wrapped(header.base_offset - last)
             if window.holds_all:
                 window.start = 0
             else:

@@ -44,6 +44,11 @@ def test_a_compressed_v1_message_below_its_last_offset_is_damage() -> None:
     assert (count, error.reason, error.position) == (0, reason, ORIGIN)
 
 
+def test_offsets_beyond_all_offsets_wrap_as_in_java() -> None:
+    inner = message(V1, 1) + message(V1, -(2**63))
+    assert offsets(wrapper(V1, 2**62, inner)) == [2**62 - 2**63 + 1, 2**62]
+
+
 def test_under_log_append_time_the_compressed_message_says_when() -> None:
     inner = message(V1, 0, timestamp=1) + message(V1, 1, timestamp=2, attributes=LOG_APPEND)
     found = all_records(wrapper(V1, 5, inner, timestamp=777, attributes=LOG_APPEND))

@@ -50,9 +50,11 @@ class CompressedBatches:
 
     def __init__(self, walk: Converter) -> None:
         policy = walk.policy
-        limit = policy.wrapper_size_max or _UNLIMITED
+        wrapper_size_max = policy.wrapper_size_max or _UNLIMITED
+        record_size_max = policy.record_size_max or _UNLIMITED
+        one_shot = max(policy.chunk_size, min(ONE_SHOT_SIZE_MAX, wrapper_size_max // 8))
         self._walk = walk
-        self._one_shot = max(policy.chunk_size, min(ONE_SHOT_SIZE_MAX, limit // 8))
+        self._one_shot = min(one_shot, record_size_max)  # so that none larger goes unseen
         self._window = bytearray()
         self._input = bytearray()
         self._largest_body = 0

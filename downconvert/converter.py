@@ -63,6 +63,7 @@ class Converter:
         self.policy = policy
         self.measuring = measuring
         self.position = 0
+        self.in_hand = 0  # bytes from there on that are being converted as one
         self.source = bytearray(policy.chunk_size)
         self.source_view = memoryview(self.source)
         # Messages have 26 or 34 bytes more than key and value, records 7 or more: room for nearly
@@ -134,7 +135,7 @@ class Converter:
                 )
             self.position += consumed
             self.start = start + consumed
-            if produced or (consumed and outcome == SOURCE):
+            if produced or self.start >= filled:
                 yield produced
             if outcome == SOURCE:
                 if not consumed and start == 0:
@@ -186,7 +187,9 @@ class Converter:
         if magic <= self.to_magic and codec is instead:
             self.transcoder.admit()
             return
+        self.in_hand = size
         yield from self._compressed.convert(size, codec, instead)
+        self.in_hand = 0
         self.skip(size)
 
     def _is_left_out(self, attributes: int) -> bool:

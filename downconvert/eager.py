@@ -19,14 +19,14 @@ def convert(
     to_magic: int,
     first_offset: int = 0,
     policy: ConversionPolicy = DEFAULT_POLICY,
-) -> Iterator[memoryview]:
-    """The converted bytes, each piece valid until the next is asked for.
+) -> Iterator[bytes]:
+    """The converted bytes, a chunk at a time.
 
     Raises RecordsError at damage or a refusal, after everything good before it."""
     converter = Converter(records, to_magic, first_offset, policy)
     for size in converter.walk(records.size):
         if size:
-            yield converter.ready[:size]
+            yield bytes(converter.ready[:size])
 
 
 def eager(

@@ -44,6 +44,7 @@ class Oversize:
         """An entry that goes out as it is."""
         walk = self._walk
         self.copied_bytes += size
+        walk.in_hand = size
         if walk.measuring:
             yield size
         else:
@@ -52,7 +53,7 @@ class Oversize:
                 count = cursor.read_into(walk.target[: min(left, len(walk.target))])
                 left -= count
                 yield count
-        walk.position += size
+        self._passed(size)
 
     def _record(self, left: int) -> Iterator[int]:
         """A record of an uncompressed v2 batch."""
@@ -75,7 +76,7 @@ class Oversize:
         transcoder.handled(size, offset, timestamp, message.size if kept else 0)
         if kept:
             yield from self._pieces(message)
-        walk.position += size
+        self._passed(size)
 
     def _message(self, offset: int, size: int, magic: int) -> Iterator[int]:
         """An uncompressed v1 message, for a client that reads v0."""
@@ -97,7 +98,7 @@ class Oversize:
             self.messages += 1
             self.copied_bytes += size + message.size
             yield from self._pieces(message)
-        walk.position += size
+        self._passed(size)
 
     def _pieces(self, message: LargeMessage) -> Iterator[int]:
         walk = self._walk
@@ -110,7 +111,12 @@ class Oversize:
     def _scratch(self) -> memoryview | None:
         return None if self._walk.measuring else self._walk.target
 
+    def _passed(self, size: int) -> None:
+        self._walk.position += size
+        self._walk.in_hand = 0
+
     def _check(self, size: int) -> None:
+        self._walk.in_hand = size
         limit = self._walk.policy.record_size_max
         if limit is not None and size > limit:
             walk = self._walk

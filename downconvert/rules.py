@@ -7,7 +7,7 @@ Not here: reading batches (converter.py), aborted transactions (aborted.py)."""
 
 from records.batch import BatchHeader
 from records.errors import CorruptRecordsError, UnsupportedCodecError
-from records.formats import V2, Codec
+from records.formats import V0, V1, V2, Codec
 
 from .policy import ConversionPolicy
 
@@ -16,6 +16,8 @@ class Rules:
     """A policy, for messages of format `to_magic`."""
 
     def __init__(self, policy: ConversionPolicy, to_magic: int) -> None:
+        if to_magic not in (V0, V1, V2):
+            raise ValueError(f"to_magic is 0, 1 or 2, not {to_magic}")
         self._policy = policy
         self._to_magic = to_magic
         self.pass_codecs = sum(1 << codec for codec in Codec if self._passes_always(codec))

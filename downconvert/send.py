@@ -72,15 +72,14 @@ class LazyDownConvertSend:
         0: not now (the channel takes nothing, or a chunk's worth of records converted to
             nothing). Raises CorruptRecordsError where an estimate was promised and the records
             are damaged further on, and what the channel raises."""
-        pending = self._pending
-        if pending is None:
-            pending = self._next()
-            if pending is None:
-                return 0
         if channel is not self._channel:
             self._write = writer(channel)
             self._channel = channel
-        self._pending = pending  # also where the channel raises
+        pending = self._pending
+        if pending is None:
+            self._pending = pending = self._next()  # kept, also where the channel raises
+            if pending is None:
+                return 0
         written = self._write(pending)
         self._pending = pending[written:] if written < len(pending) else None
         self._sent += written
@@ -117,7 +116,7 @@ class LazyDownConvertSend:
         return ConversionStats(
             records_converted=converter.records_converted,
             batches_converted=converter.batches_converted,
-            bytes_in=converter.position,
+            bytes_in=converter.position + converter.in_hand,
             bytes_out=self._sent,
             filler_bytes=self._filler_bytes,
             temporary_bytes=converter.temporary_bytes,

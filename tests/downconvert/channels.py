@@ -1,0 +1,51 @@
+"""Channels that take what they are given in different ways, and keep it."""
+
+import random
+
+
+class Everything:
+    """Takes all of it."""
+
+    def __init__(self) -> None:
+        self.taken = bytearray()
+        self.writes = 0
+
+    def write(self, data: memoryview) -> int:
+        self.writes += 1
+        self.taken += data
+        return len(data)
+
+
+class OneByte(Everything):
+    """Takes a byte, and every other time nothing."""
+
+    def write(self, data: memoryview) -> int:
+        self.writes += 1
+        if self.writes % 2:
+            raise BlockingIOError
+        self.taken += data[:1]
+        return 1
+
+
+class RandomSizes(Everything):
+    """Takes some of it, or nothing, or is interrupted with nothing taken."""
+
+    def __init__(self, seed: int = 7) -> None:
+        super().__init__()
+        self._random = random.Random(seed)
+
+    def write(self, data: memoryview) -> int | None:
+        self.writes += 1
+        if self._random.random() < 0.2:
+            return None
+        size = self._random.randint(0, len(data))
+        self.taken += data[:size]
+        return size
+
+
+def sent(send, channel=None) -> bytes:
+    """All that a send writes."""
+    channel = channel or Everything()
+    while not send.completed:
+        send.write_to(channel)
+    return bytes(channel.taken)

@@ -7,10 +7,13 @@ cursors (large.py), which decompress the batch again, each from its beginning an
 Not here: the codecs (records.codecs), what is done with the bytes (converter.py)."""
 
 from collections.abc import Callable
+from typing import Final
 
 from records.codecs import Decoder
 from records.errors import CorruptRecordsError
 from records.kernel import UNKNOWN, Buffer
+
+_SCRATCH_SIZE: Final = 4096  # for what is gone over
 
 Opener = Callable[[], Decoder]
 
@@ -22,6 +25,7 @@ class Body:
         "_decoder",
         "_ended",
         "_open",
+        "_replays",
         "base",
         "filled",
         "position",
@@ -44,6 +48,7 @@ class Body:
         self._open = opener
         self._ended = whole
         self._decoder: Decoder | None = None
+        self._replays: dict[str, Replay] = {}
 
     @property
     def remaining(self) -> int:
@@ -93,13 +98,45 @@ class Body:
             self.fill()
         return self.start < self.filled
 
-    def opened_again(self) -> Decoder:
-        """Another decoder, at the beginning."""
-        return self._open()
+    def replay(self, purpose: str, position: int) -> "Replay":
+        """The decompressed bytes from a position on, once more. Who has one purpose goes forward
+        only, and so needs one decoder, however often it asks."""
+        replay = self._replays.get(purpose)
+        if replay is None:
+            replay = self._replays[purpose] = Replay(self._open(), self.position)
+        replay.skip(position - replay.position)
+        return replay
 
     def damage(self, reason: str, index: int) -> CorruptRecordsError:
         """The error for damage at an index of the window."""
         return CorruptRecordsError(reason, self.position, inside=self.base + index)
+
+
+def ended(position: int) -> CorruptRecordsError:
+    """The error for bytes that end too early."""
+    return CorruptRecordsError("record runs past its batch", position)
+
+
+class Replay:
+    """A batch decompressed once more, for the bytes that its window has left behind."""
+
+    def __init__(self, decoder: Decoder, position: int) -> None:
+        """`position`: the batch's in the file, for errors."""
+        self._decoder = decoder
+        self._batch = position
+        self._scratch = memoryview(bytearray(_SCRATCH_SIZE))
+        self.position = 0
+
+    def read_into(self, target: memoryview) -> int:
+        count = decode(self._decoder, target, self._batch)
+        if count == 0:
+            raise ended(self._batch)
+        self.position += count
+        return count
+
+    def skip(self, size: int) -> None:
+        while size:
+            size -= self.read_into(self._scratch[: min(size, len(self._scratch))])
 
 
 def decode(decoder: Decoder, target: memoryview, position: int) -> int:

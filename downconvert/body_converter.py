@@ -18,9 +18,8 @@ from records.formats import V1, Codec
 from records.kernel import Outcome
 
 from .body import Body
-from .cursors import Replay
 from .large_inner import Found, Inner, scan_inner
-from .policy import RESPONSE_SIZE_MAX
+from .policy import RESPONSE_SIZE_MAX, ConversionPolicy
 from .wrapper import Wrapper
 
 if TYPE_CHECKING:
@@ -42,32 +41,30 @@ class BodyConverter:
     """Converts one body after the other, with the kernel of the walk and a buffer that is
     reused."""
 
-    def __init__(self, walk: Converter, capacity: int) -> None:
+    def __init__(self, policy: ConversionPolicy, capacity: int) -> None:
         """`capacity`: of the buffer that messages wait in until they are compressed, in bytes."""
-        self._walk = walk
+        self._effort = policy.effort
         self._inner = bytearray(capacity)
         self._inner_view = memoryview(self._inner)
-        self._limit = walk.policy.wrapper_size_max or _UNLIMITED
+        self._limit = policy.wrapper_size_max or _UNLIMITED
         self._largest_wrapper = 0
-        self._replays: dict[str, Replay] = {}
 
     @property
     def buffer_bytes(self) -> int:
         """The most that was held here at a time."""
         return len(self._inner) + self._largest_wrapper
 
-    def convert(self, body: Body, codec: Codec, inner: Inner) -> Iterator[int]:
+    def convert(self, walk: Converter, body: Body, codec: Codec, inner: Inner) -> Iterator[int]:
         """All of a body that the kernel has been told to enter. Gives sizes of pieces, as the
         walk does."""
-        self._replays.clear()
         if codec is Codec.NONE:
-            return self._plain(body, inner)
-        return self._wrapped(body, codec, inner)
+            return self._plain(walk, body, inner)
+        return self._wrapped(walk, body, codec, inner)
 
     # --- plain messages
 
-    def _plain(self, body: Body, inner: Inner) -> Iterator[int]:
-        walk, transcoder = self._walk, self._walk.transcoder
+    def _plain(self, walk: Converter, body: Body, inner: Inner) -> Iterator[int]:
+        transcoder = walk.transcoder
         while True:
             window = (body.source, body.start, body.filled, body.remaining)
             if walk.measuring:
@@ -82,50 +79,49 @@ class BodyConverter:
             if outcome == SOURCE and body.is_full:
                 found = scan_inner(walk, body, inner, None if walk.measuring else walk.target)
                 if found is not None:
-                    yield from self._sent_plain(found, body)
+                    yield from self._sent_plain(walk, found, body)
             elif outcome == SOURCE:
                 body.fill()
             elif outcome == END:
                 return
             elif outcome == DAMAGE:
-                raise self._damage(body)
+                raise self._damage(walk, body)
 
-    def _sent_plain(self, found: Found, body: Body) -> Iterator[int]:
-        walk = self._walk
+    def _sent_plain(self, walk: Converter, found: Found, body: Body) -> Iterator[int]:
         if walk.measuring:
             yield found.message.size
         else:
             walk.ready = walk.target
-            yield from found.message.pieces(self._replay("plain", body, found), walk.target)
+            yield from found.message.pieces(body.replay("plain", found.position), walk.target)
 
     # --- wrappers
 
-    def _wrapped(self, body: Body, codec: Codec, inner: Inner) -> Iterator[int]:
+    def _wrapped(self, walk: Converter, body: Body, codec: Codec, inner: Inner) -> Iterator[int]:
         wrapper = self._wrapper(codec, inner)
         try:
-            while (event := self._step(body, wrapper)) != END:
+            while (event := self._step(walk, body, wrapper)) != END:
                 if event == PROGRESS:
                     yield 0
                 elif event == LARGE and self._limit == _UNLIMITED:
-                    yield from self._large_within(wrapper, body, inner)
+                    yield from self._large_within(walk, wrapper, body, inner)
                 else:
-                    yield from self._closed(wrapper)
+                    yield from self._closed(walk, wrapper)
                     wrapper = self._wrapper(codec, inner)
                     if event == LARGE:
-                        yield from self._large_alone(codec, body, inner)
+                        yield from self._large_alone(walk, codec, body, inner)
         except RecordsError:
-            yield from self._closed(wrapper)  # what was good before the damage
+            yield from self._closed(walk, wrapper)  # what was good before the damage
             raise
-        yield from self._closed(wrapper)
+        yield from self._closed(walk, wrapper)
 
     def _wrapper(self, codec: Codec, inner: Inner) -> Wrapper:
-        return Wrapper(codec, inner.magic, self._walk.policy.effort, self._inner_view)
+        return Wrapper(codec, inner.magic, self._effort, self._inner_view)
 
-    def _step(self, body: Body, wrapper: Wrapper) -> int:
+    def _step(self, walk: Converter, body: Body, wrapper: Wrapper) -> int:
         """Converts what the body's window holds into the wrapper's buffer."""
         capacity = len(self._inner)
         limit = min(capacity, self._limit - wrapper.flushed)
-        consumed, produced, outcome = self._walk.transcoder.transcode(
+        consumed, produced, outcome = walk.transcoder.transcode(
             body.source,
             body.start,
             body.filled,
@@ -147,12 +143,12 @@ class BodyConverter:
                 return PROGRESS
             return FULL if wrapper.waiting or wrapper.flushed else LARGE
         if outcome == DAMAGE:
-            raise self._damage(body)
+            raise self._damage(walk, body)
         return outcome
 
-    def _closed(self, wrapper: Wrapper) -> Iterator[int]:
+    def _closed(self, walk: Converter, wrapper: Wrapper) -> Iterator[int]:
         """The finished wrapper, if it holds a record; the next record is the first of another."""
-        walk, transcoder = self._walk, self._walk.transcoder
+        transcoder = walk.transcoder
         records, _, last_offset, max_timestamp, _ = transcoder.wrapper
         if records:
             data = wrapper.close(last_offset, max_timestamp, transcoder.append_time)
@@ -163,51 +159,51 @@ class BodyConverter:
 
     # --- large records
 
-    def _large_within(self, wrapper: Wrapper, body: Body, inner: Inner) -> Iterator[int]:
+    def _large_within(
+        self, walk: Converter, wrapper: Wrapper, body: Body, inner: Inner
+    ) -> Iterator[int]:
         """A large record in the batch's one wrapper, as in Kafka's."""
         wrapper.flush()
-        found = scan_inner(self._walk, body, inner, self._inner_view)
+        found = scan_inner(walk, body, inner, self._inner_view)
         if found is not None:
-            first_offset = self._walk.transcoder.wrapper[1]
-            yield from self._written(wrapper, found, body, inner, first_offset)
+            first_offset = walk.transcoder.wrapper[1]
+            yield from self._written(walk, wrapper, found, body, inner, first_offset)
 
-    def _large_alone(self, codec: Codec, body: Body, inner: Inner) -> Iterator[int]:
+    def _large_alone(
+        self, walk: Converter, codec: Codec, body: Body, inner: Inner
+    ) -> Iterator[int]:
         """A large record in a wrapper of its own, or plain where that would hold too much."""
-        found = scan_inner(self._walk, body, inner, self._inner_view)
+        found = scan_inner(walk, body, inner, self._inner_view)
         if found is None:
             return
         wrapper = self._wrapper(codec, inner)
-        yield from self._written(wrapper, found, body, inner, found.offset)
+        yield from self._written(walk, wrapper, found, body, inner, found.offset)
         if wrapper.size <= self._limit:
-            yield from self._closed(wrapper)
+            yield from self._closed(walk, wrapper)
         else:
-            self._walk.transcoder.start_wrapper()
-            yield from self._sent_plain(found, body)
+            walk.transcoder.start_wrapper()
+            yield from self._sent_plain(walk, found, body)
 
     def _written(
-        self, wrapper: Wrapper, found: Found, body: Body, inner: Inner, first_offset: int
+        self,
+        walk: Converter,
+        wrapper: Wrapper,
+        found: Found,
+        body: Body,
+        inner: Inner,
+        first_offset: int,
     ) -> Iterator[int]:
         """A large record compressed into a wrapper, as far as that may grow."""
         message = found.message
         if inner.magic == V1:
             message = message.at_offset(found.offset - first_offset)
-        for size in message.pieces(self._replay("wrapper", body, found), self._inner_view):
+        for size in message.pieces(body.replay("wrapper", found.position), self._inner_view):
             wrapper.waiting = size
             wrapper.flush()
             if wrapper.size > self._limit:
                 return
             yield 0
 
-    def _replay(self, purpose: str, body: Body, found: Found) -> Replay:
-        """The body's bytes from a large record on. Each purpose goes forward only, so it needs
-        one decoder."""
-        replay = self._replays.get(purpose)
-        if replay is None:
-            replay = Replay(body.opened_again(), body.position, memoryview(bytearray(4096)))
-            self._replays[purpose] = replay
-        replay.skip(found.position - replay.position)
-        return replay
-
-    def _damage(self, body: Body) -> CorruptRecordsError:
-        reason, index = self._walk.transcoder.damage or ("damaged", body.start)
+    def _damage(self, walk: Converter, body: Body) -> CorruptRecordsError:
+        reason, index = walk.transcoder.damage or ("damaged", body.start)
         return body.damage(reason, index)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from records.backend import Transcoder
-
 from records.codecs import Decoder, decompress, open_decoder
 from records.errors import CorruptRecordsError
 from records.formats import (
@@ -33,6 +32,7 @@ from records.source import Records
 from .body import Body
 from .body_converter import BodyConverter
 from .large_inner import Inner
+from .policy import ConversionPolicy
 
 if TYPE_CHECKING:
     from .converter import Converter
@@ -48,12 +48,10 @@ class CompressedBatches:
 
     Its buffers are made when the first one comes, and reused."""
 
-    def __init__(self, walk: Converter) -> None:
-        policy = walk.policy
+    def __init__(self, policy: ConversionPolicy) -> None:
         wrapper_size_max = policy.wrapper_size_max or _UNLIMITED
         record_size_max = policy.record_size_max or _UNLIMITED
         one_shot = max(policy.chunk_size, min(ONE_SHOT_SIZE_MAX, wrapper_size_max // 8))
-        self._walk = walk
         self._one_shot = min(one_shot, record_size_max)  # so that none larger goes unseen
         self._window = bytearray()
         self._input = bytearray()
@@ -69,27 +67,25 @@ class CompressedBatches:
             return 0
         return len(self._window) + len(self._input) + self._largest_body + self._output.buffer_bytes
 
-    def convert(self, size: int, codec: Codec, instead: Codec) -> Iterator[int]:
+    def convert(self, walk: Converter, size: int, codec: Codec, instead: Codec) -> Iterator[int]:
         """The entry of `size` bytes at the walk's position, whose head is in the walk's window."""
-        walk = self._walk
         if walk.start + min(size, len(walk.source)) > walk.filled:
             walk.read()
         if self._output is None:
-            self._output = BodyConverter(walk, 3 * self._one_shot // 2)
+            self._output = BodyConverter(walk.policy, 3 * self._one_shot // 2)
         self.has_compressed |= instead is not Codec.NONE
         before = walk.transcoder.totals[0]
         if walk.source[walk.start + MAGIC_AT] == V2:
-            yield from self._batch(self._output, size, codec, instead)
+            yield from self._batch(walk, self._output, size, codec, instead)
         else:
-            yield from self._message(self._output, size, codec, instead)
+            yield from self._message(walk, self._output, size, codec, instead)
         walk.transcoder.leave()
         if walk.transcoder.totals[0] > before:
             self.temporary_bytes += size
 
     def _batch(
-        self, output: BodyConverter, size: int, codec: Codec, instead: Codec
+        self, walk: Converter, output: BodyConverter, size: int, codec: Codec, instead: Codec
     ) -> Iterator[int]:
-        walk = self._walk
         header = BATCH_HEADER.unpack_from(walk.source, walk.start)
         base_offset, last_offset_delta, records_count = header[0], header[6], header[12]
         trim = walk.policy.trim_compressed or instead is Codec.NONE
@@ -98,28 +94,29 @@ class CompressedBatches:
         walk.transcoder.enter_batch(
             walk.source, walk.start, instead is not Codec.NONE, trim, walk.policy.split_at_gaps
         )
-        body = self._body(BATCH_HEADER_SIZE, size - BATCH_HEADER_SIZE, codec, V2)
-        yield from output.convert(body, instead, Inner(walk.to_magic, trim, is_batch=True))
+        body = self._body(walk, BATCH_HEADER_SIZE, size - BATCH_HEADER_SIZE, codec, V2)
+        yield from output.convert(walk, body, instead, Inner(walk.to_magic, trim, is_batch=True))
         if body.has_more():
             raise body.damage("bytes left after the last record", body.start)
 
     def _message(
-        self, output: BodyConverter, size: int, codec: Codec, instead: Codec
+        self, walk: Converter, output: BodyConverter, size: int, codec: Codec, instead: Codec
     ) -> Iterator[int]:
-        walk = self._walk
         magic = walk.source[walk.start + MAGIC_AT]
-        value_at, value_size = self._value(size, magic)
+        value_at, value_size = self._value(walk, size, magic)
         head = MESSAGE_HEAD[magic].unpack_from(walk.source, walk.start)
         wrapper_offset, attributes = head[0], head[4]
         trim = walk.policy.trim_compressed or instead is Codec.NONE
         if trim and wrapper_offset < walk.first_offset:
             return
-        last_inner = self._last_inner_offset(self._body(value_at, value_size, codec, magic))
+        last_inner = self._last_inner_offset(
+            walk, self._body(walk, value_at, value_size, codec, magic)
+        )
         delta = 0
         if magic == V1 and wrapper_offset != 0:  # 0: written by an old librdkafka, absolute inside
             delta = wrapper_offset - last_inner
             if delta < 0:
-                raise self._damage("wrapper offset is below its last inner offset")
+                raise walk.damaged("wrapper offset is below its last inner offset")
         append_time = head[5] if magic == V1 and attributes & LOG_APPEND_TIME else None
         to_magic = min(magic, walk.to_magic)
         walk.transcoder.enter_entries(
@@ -130,30 +127,29 @@ class CompressedBatches:
             trim,
             walk.policy.split_at_gaps,
         )
-        body = self._body(value_at, value_size, codec, magic)
+        body = self._body(walk, value_at, value_size, codec, magic)
         inner = Inner(to_magic, trim, is_batch=False, offset_delta=delta)
-        yield from output.convert(body, instead, inner)
+        yield from output.convert(walk, body, instead, inner)
 
-    def _value(self, size: int, magic: int) -> tuple[int, int]:
+    def _value(self, walk: Converter, size: int, magic: int) -> tuple[int, int]:
         """Where the value of the message at the walk's position lies in it, and its size."""
-        walk = self._walk
         key_at = MESSAGE_HEAD[magic].size + SIZE_FIELD.size
         if size < key_at + SIZE_FIELD.size:
-            raise self._damage("message is smaller than its header")
+            raise walk.damaged("message is smaller than its header")
         (key_size,) = SIZE_FIELD.unpack_from(walk.source, walk.start + key_at - SIZE_FIELD.size)
         value_at = key_at + max(key_size, 0) + SIZE_FIELD.size
         if value_at > size:
-            raise self._damage("key runs past its message")
+            raise walk.damaged("key runs past its message")
         field = bytearray(SIZE_FIELD.size)
         walk.records.read_into(memoryview(field), walk.position + value_at - SIZE_FIELD.size)
         (value_size,) = SIZE_FIELD.unpack(field)
         if value_size < 0:
-            raise self._damage("compressed message without a value")
+            raise walk.damaged("compressed message without a value")
         if value_size > size - value_at:
-            raise self._damage("value runs past its message")
+            raise walk.damaged("value runs past its message")
         return value_at, value_size
 
-    def _last_inner_offset(self, body: Body) -> int:
+    def _last_inner_offset(self, walk: Converter, body: Body) -> int:
         """The offset field of a message's last entry; every other offset hangs off it in v1."""
         scan = Transcoder(V1, 0, 0, False)
         scan.enter_entries(V1, 0, None, False, False, False)
@@ -176,14 +172,13 @@ class CompressedBatches:
             else:
                 body.fill()
         if last_offset is None:
-            raise self._damage("compressed message is empty")
+            raise walk.damaged("compressed message is empty")
         return last_offset
 
-    def _body(self, at: int, size: int, codec: Codec, magic: int) -> Body:
+    def _body(self, walk: Converter, at: int, size: int, codec: Codec, magic: int) -> Body:
         """The decompressed bytes of `size` bytes that begin `at` bytes into the entry."""
-        walk = self._walk
         position = walk.position + at
-        data = self._compressed(at, size)
+        data = self._compressed(walk, at, size)
         if data is not None:
             try:
                 whole = decompress(codec, data, limit=self._one_shot, magic=magic)
@@ -208,9 +203,8 @@ class CompressedBatches:
             whole=False,
         )
 
-    def _compressed(self, at: int, size: int) -> memoryview | None:
+    def _compressed(self, walk: Converter, at: int, size: int) -> memoryview | None:
         """The compressed bytes, where they are few enough to be held at once."""
-        walk = self._walk
         start = walk.start + at
         if start + size <= walk.filled:
             return walk.source_view[start : start + size]
@@ -222,9 +216,6 @@ class CompressedBatches:
         if walk.records.read_into(window, walk.position + at) < size:
             return None
         return window
-
-    def _damage(self, reason: str) -> CorruptRecordsError:
-        return CorruptRecordsError(reason, self._walk.records.origin + self._walk.position)
 
 
 def _opener(

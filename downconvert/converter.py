@@ -13,7 +13,6 @@ Not here: when the walk is driven and where its bytes go (send.py, plan.py)."""
 from collections.abc import Iterator
 
 from records.backend import Transcoder
-
 from records.batch import BatchHeader
 from records.errors import CorruptRecordsError
 from records.formats import (
@@ -29,7 +28,7 @@ from records.formats import (
 )
 from records.kernel import Outcome
 from records.reader import read_batch
-from records.source import Records
+from records.source import TRUNCATED, Records
 
 from .aborted import AbortedTransactions
 from .compressed import CompressedBatches
@@ -78,8 +77,8 @@ class Converter:
             to_magic, first_offset, self._rules.pass_codecs, self._committed_only
         )
         self._aborted = AbortedTransactions(policy.aborted)
-        self._oversize = Oversize(self)
-        self._compressed = CompressedBatches(self)
+        self._oversize = Oversize()
+        self._compressed = CompressedBatches(policy)
 
     @property
     def buffer_bytes(self) -> int:
@@ -139,7 +138,7 @@ class Converter:
                 yield produced
             if outcome == SOURCE:
                 if not consumed and start == 0:
-                    yield from self._oversize.convert(left)
+                    yield from self._oversize.convert(self, left)
                 self.start = self.filled = 0
             elif outcome == BATCH:
                 yield from self._decide()
@@ -153,14 +152,16 @@ class Converter:
         """Reads the window that begins at `position`."""
         self.start, self.filled = 0, self.records.read_into(self.source_view, self.position)
         if self.filled == 0:
-            raise CorruptRecordsError(
-                "file ends before its records", self.records.origin + self.position
-            )
+            raise self.damaged(TRUNCATED)
 
     def skip(self, size: int) -> None:
         """Goes over the entry that the walk stands before."""
         self.position += size
         self.start += size
+
+    def damaged(self, reason: str) -> CorruptRecordsError:
+        """The error for damage to the entry or record that the walk stands before."""
+        return CorruptRecordsError(reason, self.records.origin + self.position)
 
     def damage(self) -> CorruptRecordsError:
         """The error for what the kernel found in the window."""
@@ -188,7 +189,7 @@ class Converter:
             self.transcoder.admit()
             return
         self.in_hand = size
-        yield from self._compressed.convert(size, codec, instead)
+        yield from self._compressed.convert(self, size, codec, instead)
         self.in_hand = 0
         self.skip(size)
 

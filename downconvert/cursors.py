@@ -1,5 +1,4 @@
-"""Reading on from a position: in a log's file, in a batch's decompressed bytes, in those bytes
-once more.
+"""Reading on from a position: in a log's file, or in a batch's decompressed bytes.
 
 A cursor is for what does not fit in a window. It never gives nothing: where bytes end that a
 record's size has promised, that is damage, or a file that changed underneath.
@@ -8,18 +7,11 @@ Not here: what the bytes mean (large.py)."""
 
 from typing import Final, Protocol
 
-from records.codecs import Decoder
-from records.errors import CorruptRecordsError
 from records.source import Records
 
-from .body import Body, decode
+from .body import Body, ended
 
 _READ_AHEAD: Final = 512
-
-
-def ended(position: int) -> CorruptRecordsError:
-    """The error for bytes that end too early."""
-    return CorruptRecordsError("record runs past its batch", position)
 
 
 class Cursor(Protocol):
@@ -98,26 +90,3 @@ class BodyCursor:
             self._body.fill()
             if self._body.filled == 0:
                 raise ended(self._body.position)
-
-
-class Replay:
-    """A batch decompressed once more, for the bytes that its window has left behind."""
-
-    def __init__(self, decoder: Decoder, position: int, scratch: memoryview) -> None:
-        """`position`: the batch's in the file, for errors. What is gone over goes into
-        `scratch`."""
-        self._decoder = decoder
-        self._batch = position
-        self._scratch = scratch
-        self.position = 0
-
-    def read_into(self, target: memoryview) -> int:
-        count = decode(self._decoder, target, self._batch)
-        if count == 0:
-            raise ended(self._batch)
-        self.position += count
-        return count
-
-    def skip(self, size: int) -> None:
-        while size:
-            size -= self.read_into(self._scratch[: min(size, len(self._scratch))])

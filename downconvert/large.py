@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from records.backend import crc32
-
 from records.formats import (
     LOG_APPEND_TIME,
     MAGIC_AT,

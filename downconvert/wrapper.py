@@ -9,7 +9,6 @@ Not here: the messages inside (the kernel writes them), when a wrapper ends (con
 from typing import Final
 
 from records.backend import crc32
-
 from records.codecs import Effort, Encoder, compress, open_encoder
 from records.formats import (
     CRC_AT_LEGACY,

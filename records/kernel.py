@@ -230,7 +230,7 @@ class Transcoder(Protocol):
     @property
     def damage(self) -> tuple[str, int] | None:
         """What was wrong in the last call, and the index in the source buffer of the item that it
-        was wrong with. None if nothing was, and after entering and `leave`."""
+        was wrong with; None if nothing was."""
 
     @property
     def in_batch(self) -> bool:

@@ -83,7 +83,6 @@ class Transcoder:
     def leave(self) -> None:
         self._state.place = None
         self._state.admitted = False
-        self._damage = None
 
     # --- what it does
 

@@ -3,7 +3,6 @@
 And each of them is one with itself: to measure is to convert without the bytes, windows do not
 matter, and what columns find encode writes."""
 
-import os
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
@@ -17,20 +16,10 @@ from records.formats import V0, V1, V2
 from records.kernel import ROW_FIELDS, ROW_SIZE, Outcome
 from records.record import ROW
 from tests.records import raw
+from tests.records.examples import batch
+from tests.records.kernels import KERNELS, REQUIRE_NATIVE, each_kernel
 from tests.records.tracing import Entered, Job, Trace, trace
 
-REQUIRE_NATIVE = "LAZY_DOWNCONVERT_REQUIRE_NATIVE"
-
-try:
-    from records import native
-except ImportError:
-    if os.environ.get(REQUIRE_NATIVE):
-        raise
-    KERNELS = [reference]
-else:
-    KERNELS = [reference, native]
-
-each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.__name__)
 Task = tuple[Job, bytes]
 
 
@@ -164,7 +153,7 @@ def test_windows_and_targets_do_not_matter(kernel: ModuleType, task: Task) -> No
 def test_what_columns_find_encode_writes(
     kernel: ModuleType, body: list[bytes], base_offset: int, base_timestamp: int
 ) -> None:
-    header = raw.batch(*body, base_offset=base_offset, base_timestamp=base_timestamp)
+    header = batch(*body, base_offset=base_offset, base_timestamp=base_timestamp)
     data = b"".join(body)
     found = trace(kernel.Transcoder, Job("columns", entered=Entered(header)), data)
     assert found.outcome == Outcome.END

@@ -1,0 +1,433 @@
+"""What kernels take, drop, ask about, and refuse to be asked."""
+
+from types import ModuleType
+
+import pytest
+
+from records.formats import (
+    BATCH_HEADER_SIZE,
+    CONTROL,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    V0,
+    V1,
+    V2,
+)
+from records.kernel import ROW_SIZE, UNKNOWN, Outcome
+from records.record import ROW
+from records.varint import varint
+from tests.damage import damaged
+from tests.records.examples import batch, message, record
+from tests.records.kernels import each_kernel
+from tests.records.tracing import Entered, Job, trace
+
+GOOD = batch(record(0), record(1))
+GZIP = batch(record(0), attributes=1)
+MARKER = batch(record(0), attributes=CONTROL | TRANSACTIONAL)
+TRANSACTION = batch(record(0), attributes=TRANSACTIONAL)
+MESSAGE_SIZE = {V0: 28, V1: 36}  # with a key and a value of a byte
+EVERY_CODEC = 0xFF
+SKIPS = (False,)
+
+
+def outcome_of(kernel: ModuleType, job: Job, log: bytes, *, admit: bool = False) -> Outcome:
+    """What one call with a window of all of the log comes back with."""
+    transcoder = kernel.Transcoder(
+        job.to_magic, job.first_offset, job.pass_codecs, job.stop_transactional
+    )
+    if admit:
+        transcoder.admit()
+    window = (log, 0, len(log), len(log))
+    if job.work == "columns":
+        _, _, outcome = transcoder.columns(*window, bytearray(1000), 0, 1000)
+    else:
+        _, _, outcome = transcoder.transcode(*window, bytearray(1000), 0, 1000)
+    return Outcome(outcome)
+
+
+# --- entries that pass
+
+
+@each_kernel
+def test_what_is_old_enough_is_copied_as_it_is(kernel: ModuleType) -> None:
+    log = message(V0, 5) + message(V1, 6, attributes=1) + message(V0, 7, timestamp=-9)
+    found = trace(kernel.Transcoder, Job(to_magic=V1, first_offset=100), log)
+    assert found.output == log
+    assert found.said[0] == (0, 0, 0, 0, len(log))
+
+
+@each_kernel
+def test_everything_is_old_enough_for_v2(kernel: ModuleType) -> None:
+    log = GOOD + MARKER + GZIP + TRANSACTION + message(V0, 5)
+    job = Job(to_magic=V2, first_offset=100, stop_transactional=True)
+    assert trace(kernel.Transcoder, job, log).output == log
+
+
+@each_kernel
+@pytest.mark.parametrize("codec", range(8))
+def test_a_codec_that_may_not_pass_is_asked_about(kernel: ModuleType, codec: int) -> None:
+    log = message(V1, 0, attributes=codec)
+    for allowed in range(8):
+        outcome = outcome_of(kernel, Job(pass_codecs=1 << allowed), log)
+        assert outcome == (Outcome.END if codec == allowed else Outcome.BATCH)
+    assert outcome_of(kernel, Job(pass_codecs=0), log, admit=True) == Outcome.END
+
+
+# --- batches that are dropped or asked about
+
+
+@each_kernel
+@pytest.mark.parametrize("log", [batch(), batch(last_offset_delta=7), MARKER, batch(base_offset=9)])
+def test_batches_without_records_and_control_batches_become_nothing(
+    kernel: ModuleType, log: bytes
+) -> None:
+    found = trace(kernel.Transcoder, Job(), log)
+    assert (found.outcome, found.reached, found.produced) == (Outcome.END, len(log), 0)
+    assert found.said[0] == (0, 0, 0, 0, 0)
+
+
+@each_kernel
+def test_a_batch_below_the_first_offset_is_dropped_unread(kernel: ModuleType) -> None:
+    damaged_inside = batch(b"\xff" * 9, record(1), last_offset_delta=4)
+    found = trace(kernel.Transcoder, Job(first_offset=5), damaged_inside)
+    assert (found.outcome, found.produced) == (Outcome.END, 0)
+
+
+@each_kernel
+def test_what_is_dropped_need_not_be_in_the_window(kernel: ModuleType) -> None:
+    transcoder = kernel.Transcoder(V1, 5, EVERY_CODEC, False)
+    window = (GOOD, 0, BATCH_HEADER_SIZE, len(GOOD))
+    consumed, _, outcome = transcoder.measure(*window, 100)
+    assert (consumed, outcome) == (len(GOOD), Outcome.END)
+
+
+@each_kernel
+@pytest.mark.parametrize("work", ["transcode", "columns"])
+@pytest.mark.parametrize("admit", [False, True])
+@pytest.mark.parametrize("log", [GZIP, message(V1, 0, attributes=1)])
+def test_compressed_batches_are_always_asked_about(
+    kernel: ModuleType, log: bytes, admit: bool, work: str
+) -> None:
+    job = Job(to_magic=V0, work="columns" if work == "columns" else "transcode")
+    assert outcome_of(kernel, job, log, admit=admit) == Outcome.BATCH
+
+
+@each_kernel
+@pytest.mark.parametrize("log", [MARKER, TRANSACTION])
+def test_transactional_batches_are_asked_about_where_that_is_wanted(
+    kernel: ModuleType, log: bytes
+) -> None:
+    assert outcome_of(kernel, Job(), log) == Outcome.END
+    wanted = Job(stop_transactional=True)
+    assert outcome_of(kernel, wanted, log) == Outcome.BATCH
+    assert outcome_of(kernel, wanted, log, admit=True) == Outcome.END
+
+
+@each_kernel
+def test_columns_ask_about_control_batches_and_read_them_if_admitted(kernel: ModuleType) -> None:
+    assert outcome_of(kernel, Job("columns"), MARKER) == Outcome.BATCH
+    assert trace(kernel.Transcoder, Job("columns"), MARKER).produced == ROW_SIZE
+
+
+@each_kernel
+def test_an_admission_is_for_one_entry(kernel: ModuleType) -> None:
+    log = TRANSACTION + TRANSACTION
+    transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, True)
+    transcoder.admit()
+    for _ in range(2):  # it lasts until the entry has been passed
+        no_progress = transcoder.measure(log, 0, BATCH_HEADER_SIZE - 1, len(log), 100)
+        assert no_progress == (0, 0, Outcome.SOURCE)
+    consumed, _, outcome = transcoder.measure(log, 0, len(log), len(log), 100)
+    assert (consumed, outcome) == (len(TRANSACTION), Outcome.BATCH)
+
+
+@each_kernel
+@pytest.mark.parametrize("withdraw", ["leave", "enter_batch", "enter_entries"])
+def test_entering_and_leaving_withdraw_an_admission(kernel: ModuleType, withdraw: str) -> None:
+    transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, True)
+    transcoder.admit()
+    if withdraw == "enter_batch":
+        transcoder.enter_batch(GOOD, 0, False, False, False)
+    elif withdraw == "enter_entries":
+        transcoder.enter_entries(V1, 0, None, False, False, False)
+    transcoder.leave()
+    log = TRANSACTION
+    assert transcoder.measure(log, 0, len(log), len(log), 100) == (0, 0, Outcome.BATCH)
+
+
+# --- what is written
+
+
+@each_kernel
+@pytest.mark.parametrize("to_magic", [V0, V1])
+def test_each_record_takes_its_key_its_value_and_the_same_overhead(
+    kernel: ModuleType, to_magic: int
+) -> None:
+    log = batch(record(0, b"key", b"value"), record(1, None, None), record(2, b"", b""))
+    size = 3 * (MESSAGE_SIZE[to_magic] - 2) + len(b"keyvalue")
+    for room in range(size + 1):
+        transcoder = kernel.Transcoder(to_magic, 0, EVERY_CODEC, False)
+        window = (log, 0, len(log), len(log))
+        _, produced, outcome = transcoder.transcode(*window, bytearray(room), 0, room)
+        assert produced <= room
+        assert outcome == (Outcome.END if room == size else Outcome.TARGET)
+
+
+@each_kernel
+def test_an_empty_target_is_enough_for_what_becomes_nothing(kernel: ModuleType) -> None:
+    transcoder = kernel.Transcoder(V1, 1, EVERY_CODEC, False)
+    log = batch(record(0), record(1))
+    consumed, _, outcome = transcoder.transcode(log, 0, len(log), len(log), bytearray(), 0, 0)
+    assert (consumed, outcome) == (BATCH_HEADER_SIZE + len(record(0)), Outcome.TARGET)
+
+
+@each_kernel
+def test_v0_entries_become_v1_ones_without_a_timestamp(kernel: ModuleType) -> None:
+    job = Job(entered=Entered(to_magic=V1))
+    found = trace(kernel.Transcoder, job, message(V0, 3))
+    assert found.output == message(V1, 3, timestamp=-1)
+
+
+@each_kernel
+def test_what_entries_say_of_append_time_does_not_count(kernel: ModuleType) -> None:
+    entry = message(V1, 3, timestamp=7, attributes=LOG_APPEND_TIME)
+    found = trace(kernel.Transcoder, Job(entered=Entered()), entry)
+    assert found.output == message(V1, 3, timestamp=7)
+
+
+@each_kernel
+@pytest.mark.parametrize("magic", [V0, V1])
+def test_the_append_time_of_a_wrapper_is_that_of_all_its_entries(
+    kernel: ModuleType, magic: int
+) -> None:
+    job = Job(entered=Entered(append_time=555))
+    found = trace(kernel.Transcoder, job, message(magic, 3, timestamp=-9))
+    assert found.output == message(V1, 3, timestamp=555, attributes=LOG_APPEND_TIME)
+    rows = trace(kernel.Transcoder, Job("columns", entered=Entered(append_time=555)), found.output)
+    assert ROW.unpack(rows.output)[:3] == (3, 555, 1)
+
+
+@each_kernel
+def test_a_row_says_where_everything_is(kernel: ModuleType) -> None:
+    headers = [(b"h", b"x"), (b"", None)]
+    log = batch(record(4, b"key", None, timestamp_delta=5, headers=headers), base_offset=10)
+    row = ROW.unpack(trace(kernel.Transcoder, Job("columns"), log).output)
+    assert row[:3] == (14, 1005, 0)
+    key_at, key_size, value_at, value_size, headers_at, headers_size, headers_count = row[3:]
+    assert log[key_at : key_at + key_size] == b"key"
+    assert (value_at, value_size) == (key_at + 3 + 1, -1)
+    assert log[headers_at:] == b"\x02h\x02x\x00\x01"
+    assert (headers_size, headers_count) == (6, 2)
+
+
+@each_kernel
+@pytest.mark.parametrize(("attributes", "kind"), [(0, 0), (LOG_APPEND_TIME, 1)])
+def test_the_row_of_a_v1_message_has_its_own_timestamp_type(
+    kernel: ModuleType, attributes: int, kind: int
+) -> None:
+    log = message(V1, 3, b"k", None, timestamp=-7, attributes=attributes)
+    row = ROW.unpack(trace(kernel.Transcoder, Job("columns"), log).output)
+    assert row == (3, -7, kind, 30, 1, len(log), -1, len(log), 0, 0)
+
+
+@each_kernel
+def test_the_row_of_a_v0_message_has_no_timestamp(kernel: ModuleType) -> None:
+    row = ROW.unpack(trace(kernel.Transcoder, Job("columns"), message(V0, 3)).output)
+    assert row[:3] == (3, -1, -1)
+
+
+# --- wrappers
+
+
+@each_kernel
+@pytest.mark.parametrize("to_magic", [V0, V1])
+def test_a_v1_wrapper_ends_at_a_gap_where_that_is_wanted(kernel: ModuleType, to_magic: int) -> None:
+    body = [record(0), record(1), record(5), record(6)]
+    entered = Entered(batch(*body), wrapper=True, split_at_gaps=True)
+    found = trace(kernel.Transcoder, Job(to_magic=to_magic, entered=entered), b"".join(body))
+    outcomes = [step[2] for step in found.steps if step[0]]
+    first_of_last = 5 if to_magic == V1 else 0
+    records = 2 if to_magic == V1 else 4
+    assert found.said[1][:3] == (records, first_of_last, 6)
+    assert (Outcome.GAP in outcomes) == (to_magic == V1)
+
+
+@each_kernel
+@pytest.mark.parametrize(
+    ("wrapper", "split_at_gaps"), [(False, False), (False, True), (True, False)]
+)
+def test_gaps_do_not_matter_elsewhere(
+    kernel: ModuleType, wrapper: bool, split_at_gaps: bool
+) -> None:
+    body = [record(0), record(5)]
+    entered = Entered(batch(*body), wrapper=wrapper, split_at_gaps=split_at_gaps)
+    found = trace(kernel.Transcoder, Job(entered=entered), b"".join(body))
+    assert Outcome.GAP not in [step[2] for step in found.steps if len(step) > 2]
+    assert found.said[1] == ((2, 0, 5, 1000, 72) if wrapper else (0, -1, -1, -1, 0))
+
+
+@each_kernel
+@pytest.mark.parametrize("trim", [False, True])
+def test_decompressed_records_are_cut_where_that_is_wanted(kernel: ModuleType, trim: bool) -> None:
+    body = [record(0), record(1), record(2)]
+    entered = Entered(batch(*body), wrapper=True, trim=trim)
+    found = trace(kernel.Transcoder, Job(first_offset=1, entered=entered), b"".join(body))
+    assert found.said[1][:3] == ((2, 1, 2) if trim else (3, 0, 2))
+
+
+# --- records that the caller converts itself
+
+
+@each_kernel
+def test_the_head_of_a_record_is_known_before_its_body(kernel: ModuleType) -> None:
+    large = record(3, b"k" * 5000, b"v" * 5000, timestamp_delta=7)
+    transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
+    transcoder.enter_batch(batch(large, base_offset=10), 0, False, False, False)
+    before_key = 8  # size 3, attributes, timestamp, offset, key size 2
+    for end in range(before_key):
+        assert transcoder.record_head(large, 0, end, UNKNOWN) is None
+        assert transcoder.damage is None
+    head = (13, 1007, len(large), before_key, 5000)
+    for end in range(before_key, before_key + 100):
+        assert transcoder.record_head(large, 0, end, UNKNOWN) == head
+
+
+@each_kernel
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (record(0, timestamp_delta=-1002), "negative timestamp"),
+        (b"\x01", "negative record size"),
+        (b"\x08\x00\x00\x00\x04k", "key runs past its record"),
+        (b"\x02\x00\x00", "record ends before its fields"),
+    ],
+)
+def test_a_head_is_checked_as_far_as_it_is_there(
+    kernel: ModuleType, data: bytes, reason: str
+) -> None:
+    transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
+    transcoder.enter_batch(GOOD, 0, False, False, False)
+    assert transcoder.record_head(b"??" + data, 2, 2 + len(data), UNKNOWN) is None
+    assert transcoder.damage == (reason, 2)
+
+
+@each_kernel
+@pytest.mark.parametrize(("to_magic", "overhead"), [(V0, 14), (V1, 22)])
+def test_a_record_is_at_most_as_large_as_a_message_may_be(
+    kernel: ModuleType, to_magic: int, overhead: int
+) -> None:
+    def head(key_size: int) -> bytes:
+        return varint(key_size + 8) + b"\0\0\0" + varint(key_size)
+
+    transcoder = kernel.Transcoder(to_magic, 0, EVERY_CODEC, False)
+    transcoder.enter_batch(GOOD, 0, False, False, False)
+    most = 2**31 - 1 - overhead
+    assert transcoder.record_head(head(most), 0, 13, UNKNOWN) is not None
+    assert transcoder.record_head(head(most + 1), 0, 13, UNKNOWN) is None
+    assert transcoder.damage == ("record is too large for a message", 0)
+
+
+@each_kernel
+def test_what_the_caller_converts_counts_as_what_the_kernel_does(kernel: ModuleType) -> None:
+    transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
+    source, at = GOOD, BATCH_HEADER_SIZE
+    left = len(source) - at
+    assert transcoder.measure(source, 0, at, len(source), 100) == (at, 0, Outcome.SOURCE)
+    transcoder.handled(len(record(0)), 0, 1000, 36)
+    assert transcoder.in_batch
+    assert transcoder.last_offset == 0
+    at, left = at + len(record(0)), left - len(record(0))
+    assert transcoder.measure(source, at, len(source), left, 100) == (left, 36, Outcome.END)
+    assert transcoder.totals == (2, 1, len(GOOD), 72, 0)
+
+
+@each_kernel
+def test_what_the_caller_drops_does_not_count(kernel: ModuleType) -> None:
+    transcoder = kernel.Transcoder(V1, 1, EVERY_CODEC, False)
+    transcoder.enter_batch(GOOD, 0, True, True, False)
+    transcoder.handled(len(record(0)), 0, 1000, 0)
+    assert transcoder.totals == (0, 0, 0, 0, 0)
+    assert transcoder.wrapper == (0, -1, -1, -1, 0)
+    assert transcoder.last_offset == -1
+
+
+@each_kernel
+def test_entries_that_the_caller_converts_are_part_of_the_wrapper(kernel: ModuleType) -> None:
+    transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
+    transcoder.enter_entries(V1, 10, None, True, False, False)
+    transcoder.handled(5000, 13, 77, 5000)
+    data = message(V1, 4)
+    transcoder.measure(data, 0, len(data), len(data), 100)
+    assert transcoder.wrapper == (2, 13, 14, 1000, 5000 + len(data))
+    assert transcoder.totals == (2, 1, 0, 5000 + len(data), 0)
+
+
+# --- what is said between calls
+
+
+@each_kernel
+def test_it_knows_whether_a_record_is_next(kernel: ModuleType) -> None:
+    transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
+    assert not transcoder.in_batch
+    log = batch(record(0), attributes=LOG_APPEND_TIME, max_timestamp=555) + GOOD
+    transcoder.measure(log, 0, BATCH_HEADER_SIZE, len(log), 100)
+    assert transcoder.in_batch
+    assert transcoder.append_time == 555
+    rest = BATCH_HEADER_SIZE + len(record(0))
+    transcoder.measure(log, BATCH_HEADER_SIZE, rest, len(log) - BATCH_HEADER_SIZE, 100)
+    assert not transcoder.in_batch
+    assert transcoder.append_time is None
+    transcoder.enter_batch(log, 0, False, False, False)
+    assert transcoder.in_batch
+    assert transcoder.append_time == 555
+    transcoder.leave()
+    assert not transcoder.in_batch
+    assert transcoder.append_time is None
+
+
+@each_kernel
+def test_a_batch_without_records_is_read_at_once(kernel: ModuleType) -> None:
+    transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
+    for count in (0, -1, -(2**31)):
+        header = damaged(GOOD, field="records_count", to=count)
+        transcoder.enter_batch(header, 0, True, False, False)
+        assert not transcoder.in_batch
+        assert transcoder.measure(b"?", 0, 1, 1, 100) == (0, 0, Outcome.END)
+
+
+@each_kernel
+def test_the_last_offset_and_the_wrapper_outlive_their_batch(kernel: ModuleType) -> None:
+    transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
+    transcoder.enter_batch(GOOD, 0, True, False, False)
+    transcoder.measure(record(0), 0, len(record(0)), UNKNOWN, 100)
+    transcoder.leave()
+    assert transcoder.last_offset == 0
+    assert transcoder.wrapper[0] == 1
+    transcoder.enter_batch(GOOD, 0, True, False, False)
+    assert transcoder.last_offset == -1
+    assert transcoder.wrapper[0] == 0
+
+
+@each_kernel
+def test_columns_keep_no_account(kernel: ModuleType) -> None:
+    entered = Entered(GOOD, wrapper=True)
+    found = trace(kernel.Transcoder, Job("columns", entered=entered), record(0) + record(1))
+    assert found.said[:3] == ((0, 0, 0, 0, 0), (0, -1, -1, -1, 0), -1)
+
+
+@each_kernel
+def test_damage_is_told_until_the_next_call(kernel: ModuleType) -> None:
+    transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
+    bad = bytes(20)
+    assert transcoder.measure(bad, 0, 20, 20, 100) == (0, 0, Outcome.DAMAGE)
+    assert transcoder.damage == ("entry is smaller than a message header", 0)
+    assert transcoder.measure(bad, 0, 17, 20, 100) == (0, 0, Outcome.SOURCE)
+    assert transcoder.damage is None
+
+
+@each_kernel
+def test_a_window_ends_with_what_remains(kernel: ModuleType) -> None:
+    transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
+    log = GOOD + GOOD
+    consumed, _, outcome = transcoder.measure(log, 0, len(log), len(GOOD), 1000)
+    assert (consumed, outcome) == (len(GOOD), Outcome.END)

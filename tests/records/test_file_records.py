@@ -93,6 +93,19 @@ def test_a_file_that_shrank_gives_a_short_read(path: Path) -> None:
         assert records.read_into(memoryview(target), 500) == 0
 
 
+def test_a_read_that_the_system_answers_in_pieces_is_put_together(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    preadv = os.preadv  # gives no more than 2 GiB at once
+
+    def at_most_100(file: int, targets: tuple[memoryview], position: int) -> int:
+        return preadv(file, (targets[0][:100],), position)
+
+    monkeypatch.setattr(os, "preadv", at_most_100)
+    with FileRecords.open(path) as records:
+        assert content(records.slice(5, 950)) == DATA[5:955]
+
+
 def test_after_close_no_slice_reads_another_file(path: Path) -> None:
     records = FileRecords.open(path)
     part = records.slice(0, 10)

@@ -10,11 +10,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final, Self
 
-from records.backend import Transcoder
 from records.errors import CorruptRecordsError
-from records.formats import PREFIX, V0
-from records.kernel import ROW_SIZE
-from records.record import ROW
 
 KEY: Final = Struct(">hh")  # version, type
 MARKER: Final = Struct(">hi")  # version, coordinator epoch
@@ -66,19 +62,3 @@ class EndTransactionMarker:
         if version < 0:
             raise CorruptRecordsError("end of transaction has a negative version", position)
         return cls(kind, coordinator_epoch)
-
-
-def control_key(batch: memoryview) -> bytes:
-    """The key of the first record of a control batch, of which `batch` is the beginning.
-
-    Empty where there is none: the record is not whole, damaged, or compressed (Kafka does not
-    compress control batches)."""
-    transcoder = Transcoder(V0, -(2**63), 0, False)
-    transcoder.admit()
-    size = PREFIX.size + PREFIX.unpack_from(batch)[1]
-    row = bytearray(ROW_SIZE)
-    _, produced, _ = transcoder.columns(batch, 0, len(batch), size, row, 0, len(row))
-    if not produced:
-        return b""
-    _, _, _, key_at, key_size, *_ = ROW.unpack(row)
-    return bytes(batch[key_at : key_at + max(key_size, 0)])

@@ -3,10 +3,10 @@
 import pytest
 
 from records import CorruptRecordsError, MemoryRecords
-from records.control import ControlRecordType, EndTransactionMarker, control_key
+from records.control import ControlRecordType, EndTransactionMarker
 from records.reader import read_batch
 
-from .examples import batch, damaged, record
+from .examples import batch, record
 
 ABORT = bytes.fromhex("00000000")
 COMMIT = bytes.fromhex("00000001")
@@ -74,25 +74,3 @@ def test_a_marker_is_78_bytes_and_is_read_as_a_record() -> None:
     (header,) = records.batches()
     (read,) = read_batch(records, header)
     assert EndTransactionMarker.parse(read.key, read.value, 0).coordinator_epoch == 5
-
-
-def test_the_key_is_found_in_the_beginning_of_a_batch() -> None:
-    whole = marker()
-    assert control_key(memoryview(whole)) == COMMIT
-    for size in range(61, len(whole)):
-        assert control_key(memoryview(whole)[:size]) == b""
-
-
-@pytest.mark.parametrize(
-    "without",
-    [
-        marker(key=None),
-        batch(attributes=CONTROL),
-        batch(attributes=CONTROL | 1, compressed=b"", records_count=1),
-        damaged(marker(), at=61, bytes=b"\x7f"),
-        damaged(marker(), at=65, bytes=b"\x7f"),
-    ],
-    ids=["null", "no record", "compressed", "damaged record", "damaged key"],
-)
-def test_where_there_is_no_key_it_is_empty(without: bytes) -> None:
-    assert control_key(memoryview(without)) == b""

@@ -167,7 +167,7 @@ class BodyConverter:
         found = scan_inner(walk, body, inner, self._inner_view)
         if found is not None:
             first_offset = walk.transcoder.wrapper[1]
-            yield from self._written(walk, wrapper, found, body, inner, first_offset)
+            yield from self._written(wrapper, found, body, inner, first_offset)
 
     def _large_alone(
         self, walk: Converter, codec: Codec, body: Body, inner: Inner
@@ -177,7 +177,7 @@ class BodyConverter:
         if found is None:
             return
         wrapper = self._wrapper(codec, inner)
-        yield from self._written(walk, wrapper, found, body, inner, found.offset)
+        yield from self._written(wrapper, found, body, inner, found.offset)
         if wrapper.size <= self._limit:
             yield from self._closed(walk, wrapper)
         else:
@@ -186,7 +186,6 @@ class BodyConverter:
 
     def _written(
         self,
-        walk: Converter,
         wrapper: Wrapper,
         found: Found,
         body: Body,

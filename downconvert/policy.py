@@ -141,7 +141,7 @@ def _check_recode(codec: str, instead: str) -> None:
     name, _, magic = codec.partition(":")
     _check(
         name in ("gzip", "snappy", "lz4", "zstd") and magic in ("", "magic0", "magic1"),
-        f"recode: {codec!r} is not gzip, snappy, lz4 or zstd, nor one of them with :magic0 or :magic1",
+        f"recode: {codec!r} is not gzip, snappy, lz4 or zstd, nor these with :magic0 or :magic1",
     )
     _check(
         instead in ("none", "gzip", "snappy", "lz4", Refuse),

@@ -1,7 +1,6 @@
 """Records larger than a window are converted as any others, and never held."""
 
 import pytest
-from tests.downconvert.channels import sent
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert, eager
 from records import (
@@ -14,6 +13,7 @@ from records import (
     build,
     read,
 )
+from tests.downconvert.channels import sent
 
 KiB = 1024
 HEADERS = (("h", b"x" * 3000), ("", None), ("h", b""))

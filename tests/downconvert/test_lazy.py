@@ -1,7 +1,6 @@
 """Nothing is converted before it is sent, beyond what the promised size needs."""
 
 import pytest
-from tests.downconvert.channels import sent
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
 from records import (
@@ -16,6 +15,7 @@ from records import (
     build_marker,
     read,
 )
+from tests.downconvert.channels import sent
 
 KAFKA = ConversionPolicy.kafka()
 

@@ -7,11 +7,11 @@ import sys
 import tracemalloc
 
 import pytest
-from tests.downconvert.bombs import MB, write_bomb
-from tests.downconvert.channels import Everything
 
 from downconvert import LazyDownConvertRecords
 from records import Codec, MemoryRecords, Record, build
+from tests.downconvert.bombs import MB, write_bomb
+from tests.downconvert.channels import Everything
 
 KiB, MiB = 1024, 1024 * 1024
 GROWTH_MAX = 8 * MiB

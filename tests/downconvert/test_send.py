@@ -4,10 +4,10 @@ import os
 import socket
 
 import pytest
-from tests.downconvert.channels import Everything, OneByte, RandomSizes, sent
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, eager
 from records import Codec, CorruptRecordsError, FileRecords, MemoryRecords, Record, build
+from tests.downconvert.channels import Everything, OneByte, RandomSizes, sent
 
 SEGMENT = b"".join(
     build(

@@ -123,7 +123,7 @@ def simulate(
     jobs = _jobs(paths, workloads, keep)
     console = Console(highlight=False, quiet=as_json, soft_wrap=True)
     name_the_backend()
-    console.print(f"kernel {NAME}, {options.describe()}", style="dim")
+    console.print(f"{NAME} kernel, {options.describe()}", style="dim")
     for workload in workloads:
         console.print(f"workload {workload}", style="dim")
     results: list[Result] = []

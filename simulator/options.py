@@ -54,12 +54,11 @@ class Options:
 
     def describe(self) -> str:
         """In words, for the first lines of a run."""
-        slow = f" and {self.slow} slow ones at {format_size(self.rate)}/s" if self.slow else ""
         consumers = format_count(self.consumers, "consumer")
-        return (
-            f"to v{self.to_magic}, fetches of {format_size(self.max_bytes)}, "
-            f"{consumers}{slow}, policy {self.policy}"
-        )
+        if self.slow:
+            consumers += f" and {self.slow} slow ones at {format_size(self.rate)}/s"
+        size = format_size(self.max_bytes)
+        return f"to v{self.to_magic} by policy {self.policy}, fetches of {size}, {consumers}"
 
 
 def _check(holds: bool, rule: str) -> None:

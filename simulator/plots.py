@@ -11,6 +11,7 @@ from typing import Any, Final
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, PercentFormatter
 
@@ -68,7 +69,7 @@ def memory_over_time(result: Result) -> str:
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_locator(MaxNLocator(5))
         peaks = {mode: format_size(measured.peak) for mode, measured in result.modes.items()}
-        _name_the_lines(axes, {mode: f"{mode}: peak {peak}" for mode, peak in peaks.items()})
+        _name_the_lines(axes, peaks)
 
     return _drawn("Memory of the sender over time", _WIDE, draw)
 
@@ -90,7 +91,7 @@ def latencies(result: Result) -> str:
         axes.set_xlabel("from the request to the last byte")
         axes.set_ylabel("of the fetches")
         p99 = {mode: format_seconds(of.latency(99)) for mode, of in result.modes.items()}
-        _name_the_lines(axes, {mode: f"{mode}: p99 {time}" for mode, time in p99.items()})
+        _name_the_lines(axes, p99)
 
     return _drawn("Distribution of the latency of a fetch", _HALF, draw)
 
@@ -100,7 +101,7 @@ def throughput(result: Result) -> str:
     modes = list(result.modes)
     rates = [result.modes[mode].records_per_second for mode in modes]
     labels = [
-        f"{format_rate(rate, 'records/s')}\n{result.modes[mode].bytes_per_second / 1e6:,.0f} MB/s"
+        f"{format_rate(rate)} records/s\n{result.modes[mode].bytes_per_second / 1e6:,.0f} MB/s"
         for mode, rate in zip(modes, rates, strict=True)
     ]
 
@@ -116,24 +117,25 @@ def throughput(result: Result) -> str:
     return _drawn("Throughput", _HALF, draw)
 
 
-def _name_the_lines(axes: Axes, names: Mapping[Mode, str]) -> None:
-    """A legend above the plot, in the order of the modes."""
-    lines = [Line2D([], [], color=COLOURS[mode], linewidth=3) for mode in names]
-    axes.legend(
+def _name_the_lines(axes: Axes, figures: Mapping[Mode, str]) -> None:
+    """A legend above the plot, in the order of the modes, with one figure for each."""
+    lines = [Line2D([], [], color=COLOURS[mode], linewidth=3) for mode in figures]
+    legend = axes.legend(
         lines,
-        names.values(),
+        [f"{mode} {figure}" for mode, figure in figures.items()],
         loc="lower left",
         bbox_to_anchor=(-0.01, 1.0),
-        ncols=len(names),
+        ncols=len(figures),
         handlelength=1,
         columnspacing=1.4,
         borderaxespad=0,
     )
+    legend.set_in_layout(False)  # it may be wider than the plot
 
 
 def _drawn(title: str, size: tuple[float, float], draw: Callable[[Axes], None]) -> str:
     with mpl.rc_context(_STYLE):
-        figure = Figure(size, layout="constrained")
+        figure = Figure(size, layout=ConstrainedLayoutEngine(rect=(0, 0, 1, 0.92)))
         draw(figure.add_subplot())
         svg = StringIO()
         figure.savefig(svg, format="svg", metadata={"Date": None})

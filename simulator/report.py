@@ -19,14 +19,15 @@ from .units import format_count, format_size
 _SUMMARY: Final = (
     ("peak above idle", "peak memory of the sender, above idle"),
     ("first byte, p99", "until the first byte of a fetch comes, p99"),
-    ("whole fetch, p99", "until its last byte comes, p99"),
-    ("throughput", "throughput to all consumers"),
+    ("last byte, p99", "until its last byte comes, p99"),
+    ("records a CPU second", "records a CPU second of the sender"),
 )
 _HOW: Final = (
     (
         "lazy",
-        "converts at most one chunk for each write, while the response is being sent. The size was "
-        "promised before the first byte.",
+        "converts at most one chunk for each write, while the response is being sent. All "
+        "consumers are served side by side: a fetch begins sooner, and may end later, than where "
+        "one is served after the other.",
     ),
     ("eager", "converts all of a response before any of it is sent, as Kafka did before 2.0."),
     (
@@ -82,8 +83,12 @@ def _workload(result: Result) -> Iterator[str]:
     yield f"<section><h2>{escape(result.name)}</h2>"
     yield f'<p class="what">{files}, {format_size(result.size)}, {result.records:,} records</p>'
     yield from _tiles(result)
-    yield "<h3>Memory of the sender</h3>" + memory_over_time(result)
-    yield '<div class="pair"><div><h3>Latency of a fetch</h3>' + latencies(result) + "</div>"
+    yield "<h3>Memory of the sender over time, and its peak</h3>" + memory_over_time(result)
+    yield (
+        '<div class="pair"><div><h3>Latency of a fetch, and its 99th percentile</h3>'
+        + latencies(result)
+        + "</div>"
+    )
     yield "<div><h3>Throughput</h3>" + throughput(result) + "</div></div>"
     yield from _table(result)
     yield from _verdict(result)

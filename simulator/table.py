@@ -24,17 +24,17 @@ def table(result: Result) -> Table:
     modes = list(result.modes)
     compared = "lazy" in modes and "eager" in modes
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
-    grid.add_column("")
+    grid.add_column("", no_wrap=True)
     for mode in modes:
         grid.add_column(mode, justify="right", no_wrap=True)
     if compared:
         grid.add_column("lazy vs eager", justify="right", no_wrap=True)
-    group = METRICS[0].group
+    group = ""
     for metric in METRICS:
         if metric.group != group:
-            grid.add_section()
             group = metric.group
-        row: list[str | Text] = [metric.label]
+            grid.add_row(Text(group, style="dim italic"))
+        row: list[str | Text] = [f"  {metric.label}"]
         row += [metric.shown(result.modes[mode]) for mode in modes]
         if compared:
             words, is_good = metric.verdict(result)
@@ -50,7 +50,7 @@ def verdict(result: Result) -> Text:
     if failures:
         return Text("\n".join(f"FAILED  {failure}" for failure in failures), style="bold red")
     answers = sum(mode.run.reading.answers for mode in result.modes.values())
-    text = f"checked {answers:,} answers: every byte as planned, every promise kept"
+    text = f"checked {answers:,} answers: bytes as planned, sizes as promised"
     if "lazy" in result.modes:
-        text += ", lazy bytes = eager bytes"
+        text += ", lazy = eager"
     return Text(text, style="green")

@@ -49,12 +49,12 @@ def format_seconds(seconds: float) -> str:
     return f"{_three_digits(seconds)} s"
 
 
-def format_rate(per_second: float, unit: str) -> str:
-    """ "1.21 M records/s", "850 k records/s"."""
+def format_rate(number: float) -> str:
+    """ "1.21 M", "850 k": of something a second."""
     for prefix, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if per_second >= factor:
-            return f"{_three_digits(per_second / factor)} {prefix}{unit}"
-    return f"{_three_digits(per_second)} {unit}"
+        if number >= factor:
+            return f"{_three_digits(number / factor)} {prefix}"
+    return _three_digits(number)
 
 
 def format_count(count: int, what: str) -> str:

@@ -10,6 +10,7 @@ from .measure import percentile, thinned
 from .options import Mode, Options
 from .plan import Plan
 from .runs import Run
+from .units import format_count
 
 _JSON_POINTS = 200
 
@@ -57,16 +58,16 @@ class ModeResult:
     def failures(self) -> list[str]:
         """What should have been otherwise."""
         tally, reading = self.run.sent.tally, self.run.reading
-        found = []
-        if self.plan.different:
-            found.append(f"{self.plan.different} answers are not the bytes of the eager conversion")
-        if self.plan.broken or tally.broken:
-            found.append(f"{self.plan.broken + tally.broken} answers are not of the size promised")
-        if reading.wrong:
-            found.append(
-                f"{reading.wrong} answers reached a consumer with other bytes than planned"
-            )
-        return [f"{self.run.mode}: {failure}" for failure in found]
+        wrong = {
+            "not the bytes of the eager conversion": self.plan.different,
+            "not of the size promised": self.plan.broken + tally.broken,
+            "other bytes than planned reached a consumer": reading.wrong,
+        }
+        return [
+            f"{self.run.mode}: {what}: {format_count(count, 'answer')}"
+            for what, count in wrong.items()
+            if count
+        ]
 
     def to_json(self) -> dict[str, Any]:
         sent, reading = self.run.sent, self.run.reading

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from records.backend import Transcoder
+from records.batch import wrapped
 from records.codecs import Decoder, decompress, open_decoder
 from records.errors import CorruptRecordsError
 from records.formats import (
@@ -28,6 +29,7 @@ from records.formats import (
 )
 from records.kernel import Outcome
 from records.source import Records
+from records.wrapper import value_range
 
 from .body import Body
 from .body_converter import BodyConverter
@@ -103,7 +105,8 @@ class CompressedBatches:
         self, walk: Converter, output: BodyConverter, size: int, codec: Codec, instead: Codec
     ) -> Iterator[int]:
         magic = walk.source[walk.start + MAGIC_AT]
-        value_at, value_size = self._value(walk, size, magic)
+        value_at, value_end = value_range(walk.records, walk.position, size, magic)
+        value_size = value_end - value_at
         head = MESSAGE_HEAD[magic].unpack_from(walk.source, walk.start)
         wrapper_offset, attributes = head[0], head[4]
         trim = walk.policy.trim_compressed or instead is Codec.NONE
@@ -114,9 +117,9 @@ class CompressedBatches:
         )
         delta = 0
         if magic == V1 and wrapper_offset != 0:  # 0: written by an old librdkafka, absolute inside
-            delta = wrapper_offset - last_inner
-            if delta < 0:
-                raise walk.damaged("wrapper offset is below its last inner offset")
+            if last_inner > wrapper_offset:
+                raise walk.damaged("compressed message is at a lower offset than its last")
+            delta = wrapped(wrapper_offset - last_inner)
         append_time = head[5] if magic == V1 and attributes & LOG_APPEND_TIME else None
         to_magic = min(magic, walk.to_magic)
         walk.transcoder.enter_entries(
@@ -172,7 +175,7 @@ class CompressedBatches:
             else:
                 body.fill()
         if last_offset is None:
-            raise walk.damaged("compressed message is empty")
+            raise walk.damaged("compressed message holds no messages")
         return last_offset
 
     def _body(self, walk: Converter, at: int, size: int, codec: Codec, magic: int) -> Body:

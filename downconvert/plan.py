@@ -3,7 +3,7 @@
 Exact: the conversion is measured, to its end or to the first damage or refusal behind something
 good. Estimate: Kafka's max(raw size, first converted batch), from LazyDownConversionRecords; and
 where a codec is refused behind the first batch, Kafka's way of leaving out the chunk that it is
-found in (kafka-facts 3.2, 3.3).
+found in.
 
 Not here: converting (converter.py), keeping the promise (send.py)."""
 

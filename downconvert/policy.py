@@ -108,7 +108,7 @@ class ConversionPolicy:
 
     @classmethod
     def kafka(cls) -> Self:
-        """Kafka 3.9's observable behaviour (kafka-facts 3), but for its sending a batch twice."""
+        """Kafka 3.9's observable behaviour, but for its sending a batch twice."""
         return cls(
             size="estimate",
             recode={"zstd": Refuse},

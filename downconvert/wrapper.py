@@ -1,28 +1,14 @@
 """Compressed v0 and v1 messages: one message whose value is other messages, compressed.
 
 Its head states the size and the CRC of all of it, so that it is complete before its first byte
-can be sent; how large it may grow is the caller's limit. Format: kafka-facts 1.3,
-docs/formats.md.
+can be sent; how large it may grow is the caller's limit.
 
-Not here: the messages inside (the kernel writes them), when a wrapper ends (converter.py)."""
+Not here: the messages inside (the kernel writes them), when a wrapper ends (body_converter.py),
+what it looks like (records.wrapper)."""
 
-from typing import Final
-
-from records.backend import crc32
 from records.codecs import Effort, Encoder, compress, open_encoder
-from records.formats import (
-    CRC_AT_LEGACY,
-    LOG_APPEND_TIME,
-    MAGIC_AT,
-    MESSAGE_HEAD,
-    PREFIX,
-    SIZE_FIELD,
-    V1,
-    Codec,
-)
-
-_NULL_KEY: Final = SIZE_FIELD.pack(-1)
-_CRC: Final = SIZE_FIELD.size
+from records.formats import LOG_APPEND_TIME, V1, Codec
+from records.wrapper import wrapper
 
 
 class Wrapper:
@@ -77,17 +63,9 @@ class Wrapper:
             self._data += self._encoder.finish()
             data = self._data
         attributes = int(self._codec)
-        fields: tuple[int, ...] = ()
-        if self._magic == V1:
-            attributes |= LOG_APPEND_TIME if append_time is not None else 0
-            fields = (timestamp if append_time is None else append_time,)
-        head = MESSAGE_HEAD[self._magic]
-        size = head.size + 2 * SIZE_FIELD.size - PREFIX.size + len(data)
-        start = bytearray(
-            head.pack(last_offset, size, 0, self._magic, attributes, *fields)
-            + _NULL_KEY
-            + SIZE_FIELD.pack(len(data))
+        if self._magic == V1 and append_time is not None:
+            attributes |= LOG_APPEND_TIME
+            timestamp = append_time
+        return wrapper(
+            data, magic=self._magic, offset=last_offset, attributes=attributes, timestamp=timestamp
         )
-        crc = crc32(data, 0, len(data), crc32(start, MAGIC_AT, len(start)))
-        start[CRC_AT_LEGACY : CRC_AT_LEGACY + _CRC] = crc.to_bytes(_CRC, "big")
-        return start + data

@@ -15,7 +15,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from records.backend import crc32, encode
+from records.backend import encode
 from records.batch import NONE
 from records.codecs import Effort, compress
 from records.columns import Columns
@@ -26,11 +26,8 @@ from records.formats import (
     BATCH_HEADER_SIZE,
     CONTROL,
     CRC_AT_BATCH,
-    CRC_AT_LEGACY,
     DELETE_HORIZON,
     LOG_APPEND_TIME,
-    MAGIC_AT,
-    MESSAGE_HEAD,
     MESSAGE_OVERHEAD,
     NO_TIMESTAMP,
     PREFIX,
@@ -44,6 +41,7 @@ from records.formats import (
 )
 from records.kernel import ROW_SIZE, Outcome
 from records.record import Record
+from records.wrapper import wrapper
 
 CRC: Final = Struct(">I")
 NULL: Final = SIZE_FIELD.pack(-1)
@@ -129,7 +127,7 @@ def build(
     messages = _encoded(columns, magic, inner_type, relative_to, NO_TIMESTAMP)
     if not codec:
         return bytes(messages)
-    return _wrapper(
+    return wrapper(
         compress(codec, messages, magic=magic, effort=effort),
         magic=magic,
         offset=columns.offsets[-1],
@@ -244,13 +242,3 @@ def _batch(body: bytes | memoryview, *, base_offset: int, **fields: int) -> byte
     crc = crc32c(body, crc32c(memoryview(header)[ATTRIBUTES_AT_BATCH:]))
     CRC.pack_into(header, CRC_AT_BATCH, crc)
     return b"".join((header, body))
-
-
-def _wrapper(value: bytes, *, magic: int, offset: int, attributes: int, timestamp: int) -> bytes:
-    """A v0 or v1 message whose value is other messages, compressed. It has no key."""
-    size = MESSAGE_OVERHEAD[magic] - PREFIX.size + len(value)
-    fields = (offset, size, 0, magic, attributes)
-    head = MESSAGE_HEAD[magic].pack(*fields, *((timestamp,) if magic == V1 else ()))
-    message = bytearray().join((head, NULL, SIZE_FIELD.pack(len(value)), value))
-    CRC.pack_into(message, CRC_AT_LEGACY, crc32(message, MAGIC_AT, len(message)))
-    return bytes(message)

@@ -162,7 +162,8 @@ class Transcoder(Protocol):
         trim: bool,
         split_at_gaps: bool,
     ) -> None:
-        """Stands before the decompressed entries of a v0 or v1 message; messages written are of `to_magic`.
+        """Stands before the decompressed entries of a v0 or v1 message; messages written are of
+        `to_magic`.
 
         `append_time`: the wrapper's timestamp under LogAppendTime, which all entries then have,
         those of v0 too. Without it v1 entries are of CreateTime, whatever their attributes say.
@@ -206,7 +207,8 @@ class Transcoder(Protocol):
         at: int,
         limit: int,
     ) -> Progress:
-        """Writes a row for each record (`ROW_FIELDS`). Drops nothing but what is below first_offset.
+        """Writes a row for each record (`ROW_FIELDS`). Drops nothing but what is below
+        first_offset.
 
         Keeps no account: what it reads is in none of `totals`, `wrapper` and `last_offset`."""
 
@@ -222,10 +224,10 @@ class Transcoder(Protocol):
         damaged: then `damage` is set. ValueError outside of a v2 batch."""
 
     def handled(self, source_size: int, offset: int, timestamp: int, message_size: int) -> None:
-        """The caller has converted the item at the position reached itself: a v2 record, or an entry of a compressed
-        message. It had `source_size` bytes and became a message of `message_size` bytes, or was
-        dropped (0). ValueError in a log, where no record is left, or fewer bytes than that of the
-        batch."""
+        """The caller has converted the item at the position reached itself: a v2 record, or an
+        entry of a compressed message. It had `source_size` bytes and became a message of
+        `message_size` bytes, or was dropped (0). ValueError in a log, where no record is left, or
+        fewer bytes than that of the batch."""
 
     @property
     def damage(self) -> tuple[str, int] | None:
@@ -242,8 +244,8 @@ class Transcoder(Protocol):
 
     @property
     def totals(self) -> tuple[int, int, int, int, int]:
-        """Since the beginning: records converted, batches converted, their bytes in the source, bytes
-        of messages produced, bytes copied as they are. What is measured counts as well.
+        """Since the beginning: records converted, batches converted, their bytes in the source,
+        bytes of messages produced, bytes copied as they are. What is measured counts as well.
 
         A batch counts, and with all its bytes, when its first record is kept. An uncompressed
         message is a batch; so is what was entered, but its source bytes only the caller knows."""

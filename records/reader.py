@@ -18,7 +18,6 @@ from records.codecs import open_decoder
 from records.errors import CorruptRecordsError
 from records.formats import (
     BATCH_HEADER_SIZE,
-    MESSAGE_HEAD,
     PREFIX,
     SIZE_FIELD,
     V0,
@@ -31,6 +30,7 @@ from records.kernel import ROW_SIZE, Outcome
 from records.record import ROW, Record, Row, inner_record_of, is_sound, record_of
 from records.source import Records
 from records.window import WINDOW_SIZE, Stream, Stretch, Window
+from records.wrapper import value_range
 
 __all__ = ["Record", "read", "read_batch"]
 
@@ -110,7 +110,7 @@ class _Reader:
     def _read_compressed_message(self, header: BatchHeader) -> Iterator[Record]:
         if header.codec is Codec.ZSTD:
             raise self._damage("codec does not exist in this message format", header)
-        start, end = self._wrapped(header)
+        start, end = value_range(self._records, header.position, header.size, header.magic)
         window = self._decoded(header, start, end)
         offset_delta = 0
         if header.magic == V1 and header.base_offset:
@@ -141,27 +141,6 @@ class _Reader:
             raise self._damage("compressed message holds no messages", header)
 
     # --- compressed messages
-
-    def _wrapped(self, header: BatchHeader) -> tuple[int, int]:
-        """Where in the entry the value of a compressed message begins and ends."""
-        key_size_at = MESSAGE_HEAD[header.magic].size
-        head = bytearray(key_size_at + SIZE_FIELD.size)
-        self._read_head(head, header)
-        key_size: int = SIZE_FIELD.unpack_from(head, key_size_at)[0]
-        value_size_at = len(head) + max(key_size, 0)
-        if value_size_at > header.size:
-            raise self._damage("key runs past its message", header)
-        if value_size_at + SIZE_FIELD.size > header.size:
-            raise self._damage("value runs past its message", header)
-        field = bytearray(SIZE_FIELD.size)
-        self._read_head(field, header, value_size_at)
-        value_size: int = SIZE_FIELD.unpack(field)[0]
-        start = value_size_at + SIZE_FIELD.size
-        if value_size < 0:
-            raise self._damage("compressed message has no value", header)
-        if value_size > header.size - start:
-            raise self._damage("value runs past its message", header)
-        return start, start + value_size
 
     def _last_offset_inside(self, window: Window, header: BatchHeader) -> int:
         self._enter(header, 0, None)

@@ -10,6 +10,7 @@ Not here: gzip's framing of streams, and what is damage (gzip.py)."""
 
 import zlib
 from contextlib import suppress
+from struct import Struct
 from typing import Final, Protocol, cast
 
 from records import backend
@@ -20,6 +21,7 @@ RAW: Final = -15  # deflate alone, with the largest window that there is: 32 KiB
 GZIP: Final = 31  # the same, framed
 LEVEL_FAST: Final = 1
 LEVEL_KAFKA: Final = 6  # Java's default; libdeflate's 6 gives the size of zlib's
+SIZE_FIELD: Final = Struct("<I")  # the last of a member: the size of its content
 
 
 class Inflater(Protocol):
@@ -51,7 +53,7 @@ class Library(Protocol):
 
 
 class Native(Protocol):
-    """The compiled kernel's part in this: whole members of `source[start:end]`."""
+    """The compiled kernel's part in this (records/native.py)."""
 
     def gzip_compress(self, source: Buffer, start: int, end: int, level: int) -> bytes: ...
     def gzip_decompress(self, source: Buffer, start: int, end: int, limit: int) -> bytes | None: ...
@@ -83,14 +85,18 @@ def compress(data: Buffer, effort: Effort) -> bytes:
     return zlib.compress(data, level, GZIP)
 
 
-def decompress(data: Buffer, size: int) -> bytes | None:
-    """The content of one gzip member. None, if the data is not that and no more, or holds more
-    than `size`."""
+def decompress(data: Buffer, limit: int) -> bytes | None:
+    """The content of one good gzip member, up to `limit` bytes. None: it is anything else."""
     if native is not None:
-        return native.gzip_decompress(data, 0, len(data), size)
+        return native.gzip_decompress(data, 0, len(data), limit)
+    if len(data) < SIZE_FIELD.size:
+        return None
+    claimed = SIZE_FIELD.unpack_from(data, len(data) - SIZE_FIELD.size)[0]
+    if claimed > limit:
+        return None
     inflate = library.decompressobj(GZIP)
     try:
-        content = inflate.decompress(data, size + 1)
+        content = inflate.decompress(data, claimed + 1)
     except DAMAGE:
         return None
     return content if inflate.eof and not inflate.unused_data else None

@@ -25,13 +25,13 @@ FLAG_NAME: Final = 0x08
 FLAG_COMMENT: Final = 0x10
 SHORT: Final = Struct("<H")
 TRAILER: Final = Struct("<II")  # CRC-32 and size modulo 2**32 of the content
-SIZE_FIELD: Final = Struct("<I")
 # What is shorter than this after a member Java does not take for another one.
 FURTHER_SIZE_MIN: Final = HEADER.size + TRAILER.size + 1
 
-INPUT_SIZE: Final = 4096  # as much as is given to the library at once: it copies what is left over
+# As much as is given to the library at once. Little, since it copies what is left over; and the
+# same whatever the windows are, so that damage is met after the same bytes.
+INPUT_SIZE: Final = 4096
 PIECE_SIZE: Final = 32 * 1024
-EXPANSION_MAX: Final = 1032  # decompressed bytes that one byte of deflate can make
 
 
 class _NoMemberError(CorruptRecordsError):
@@ -92,9 +92,10 @@ def _content(windows: Windows, start: int) -> Iterator[bytes]:
     inflater = deflate.inflater()
     crc = size = 0
     while not inflater.eof:
-        data: Buffer = windows.some(INPUT_SIZE)
+        data: Buffer = windows.peek(INPUT_SIZE)
         if not data:
             raise windows.ended()
+        windows.use(len(data))
         while True:
             try:
                 piece = inflater.decompress(data, PIECE_SIZE)
@@ -116,13 +117,10 @@ def _content(windows: Windows, start: int) -> Iterator[bytes]:
 
 
 def decompress(data: Buffer, limit: int, magic: int) -> Buffer | None:
-    """One member that holds what its last four bytes say is taken as a whole."""
-    if len(data) >= HEADER.size + TRAILER.size:
-        size = SIZE_FIELD.unpack_from(data, len(data) - SIZE_FIELD.size)[0]
-        if size <= min(limit, len(data) * EXPANSION_MAX):
-            content = deflate.decompress(data, size)
-            if content is not None:
-                return content
+    """One good member is taken as a whole."""
+    content = deflate.decompress(data, limit)
+    if content is not None:
+        return content
     return gather(pieces(whole(data, NAME), magic), limit)
 
 

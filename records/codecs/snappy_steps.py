@@ -20,13 +20,16 @@ ALL: Final = 2**63  # the size of a block that is as long as the data is
 
 HISTORY_SIZE: Final = 1024 * 1024
 PIECE_SIZE: Final = 64 * 1024
+LOOK_AHEAD_SIZE: Final = 4096  # of compressed bytes: they make some 85 KiB at most
 
 CLAIM_SIZE_MAX: Final = 10  # a varint that the library reads: its value is below 2**32
-LITERAL, COPY_1, COPY_2, COPY_4 = range(4)  # an element's kind: the lowest two bits of its tag
+LITERAL, COPY_1, COPY_2 = range(3)  # an element's kind: the lowest two bits of its tag; 3: COPY_4
+COPY_SIZES: Final = (0, 2, 3, 5)  # by kind
 LITERAL_SIZE_IN_TAG: Final = 60  # a longer one has its size in the one to four bytes after the tag
 HEAD_SIZE_MAX: Final = 5  # of an element: all of a copy, and of a literal what is before its bytes
 
 DAMAGED: Final = "snappy block is damaged"
+TOO_FAR: Final = "large snappy block reaches back more than 1 MiB"
 
 
 def claimed_size(windows: Windows, size: int, start: int) -> tuple[int, int]:
@@ -48,80 +51,77 @@ def block_in_steps(windows: Windows, size: int, start: int) -> Iterator[bytes]:
     """The next block, of `size` compressed bytes."""
     missing, claim_size = claimed_size(windows, size, start)
     windows.use(claim_size)
-    end = windows.position + size - claim_size
-    literal = 0  # bytes of it that are still to come
+    left = size - claim_size  # compressed bytes
+    literal = 0  # bytes of the one begun that are still to come
     history = bytearray()
-    given = 0  # bytes of the history
     while missing:
+        given = len(history)
         if literal:
-            made = windows.some(min(literal, PIECE_SIZE))
-            if not made:
+            part = windows.some(min(literal, PIECE_SIZE))
+            if not part:
                 raise windows.ended()
-            literal -= len(made)
-            history += made
-            missing -= len(made)
+            history += part
+            used = len(part)
+            literal -= used
         else:
-            length, offset = _element(windows, end, start)
-            if length > missing:
+            view = windows.peek(min(left, LOOK_AHEAD_SIZE))
+            used, literal = _carry_out(bytes(view), history, start)
+            if not used:
+                if len(view) < min(left, HEAD_SIZE_MAX):
+                    raise windows.ended()
                 raise CorruptRecordsError(DAMAGED, start)
-            if offset is None:
-                literal = length
-                if literal > end - windows.position:
-                    raise CorruptRecordsError(DAMAGED, start)
-            else:
-                _check_offset(offset, len(history), start)
-                _copy(history, length, offset)
-                missing -= length
-        if len(history) - given >= PIECE_SIZE:
-            yield bytes(history[given:])
+            windows.use(used)
+        left -= used
+        missing -= len(history) - given
+        if literal > min(left, missing) or missing < 0:
+            raise CorruptRecordsError(DAMAGED, start)
+        yield bytes(history[given:])
+        if len(history) > 2 * HISTORY_SIZE:
             del history[:-HISTORY_SIZE]
-            given = len(history)
-    if windows.peek(min(1, end - windows.position)):
+    if windows.peek(min(1, left)):
         raise CorruptRecordsError(DAMAGED, start)
-    yield bytes(history[given:])
+    if left and size != ALL:
+        raise windows.ended()
 
 
-def _element(windows: Windows, end: int, start: int) -> tuple[int, int | None]:
-    """Length and offset of the next element; a literal has no offset, and its bytes come after
-    it."""
-    whole = min(HEAD_SIZE_MAX, end - windows.position)
-    head = windows.peek(whole)
-    size = 1 + _bytes_after(head[0]) if head else 1
-    if size > len(head):
-        if len(head) < whole:
-            raise windows.ended()
-        raise CorruptRecordsError(DAMAGED, start)
-    windows.use(size)
-    kind, number = head[0] & 3, head[0] >> 2
-    after = int.from_bytes(head[1:size], "little")
-    if kind == LITERAL:
-        return (after if size > 1 else number) + 1, None
-    if kind == COPY_1:
-        return 4 + (number & 7), number >> 3 << 8 | after
-    return number + 1, after
+def _carry_out(view: bytes, history: bytearray, start: int) -> tuple[int, int]:
+    """Appends to the history what the elements in the view make.
 
-
-def _bytes_after(tag: int) -> int:
-    """How many bytes of an element's head follow its tag."""
-    kind = tag & 3
-    if kind == LITERAL:
-        return max(0, (tag >> 2) + 1 - LITERAL_SIZE_IN_TAG)
-    return {COPY_1: 1, COPY_2: 2, COPY_4: 4}[kind]
-
-
-def _check_offset(offset: int, history_size: int, start: int) -> None:
-    if 0 < offset <= min(history_size, HISTORY_SIZE):
-        return
-    if offset > HISTORY_SIZE:
-        raise CorruptRecordsError("large snappy block reaches back more than 1 MiB", start)
-    raise CorruptRecordsError(DAMAGED, start)
-
-
-def _copy(history: bytearray, length: int, offset: int) -> None:
-    """Appends what lies `offset` back; where that is less than `length`, over and over."""
-    at = len(history) - offset
-    if offset >= length:
-        history += history[at : at + length]
-    else:
-        repeats = length // offset + 1
-        history += (history[at:] * repeats)[:length]
+    Gives how many bytes have been used, up to the last whole element; and how many of a literal
+    begun lie behind the view."""
+    end = len(view)
+    view += bytes(HEAD_SIZE_MAX)  # a head is looked at before it is known to be whole
+    at = 0
+    while at < end:
+        tag = view[at]
+        kind = tag & 3
+        length = (tag >> 2) + 1
+        if kind == LITERAL:
+            body = at + 1
+            if length > LITERAL_SIZE_IN_TAG:
+                body += length - LITERAL_SIZE_IN_TAG
+                length = int.from_bytes(view[at + 1 : body], "little") + 1
+            if body > end:
+                break
+            at = body + length
+            history += view[body : min(at, end)]
+            continue
+        if kind == COPY_1:
+            length = 4 + (tag >> 2 & 7)
+            offset = tag >> 5 << 8 | view[at + 1]
+        elif kind == COPY_2:
+            offset = view[at + 1] | view[at + 2] << 8
+        else:
+            offset = int.from_bytes(view[at + 1 : at + 5], "little")
+        if at + COPY_SIZES[kind] > end:
+            break
+        at += COPY_SIZES[kind]
+        made = len(history)
+        if not 0 < offset <= made or offset > HISTORY_SIZE:
+            reason = TOO_FAR if offset > HISTORY_SIZE else DAMAGED
+            raise CorruptRecordsError(reason, start)
+        if offset >= length:
+            history += history[made - offset : made - offset + length]
+        else:
+            history += (history[made - offset :] * (length // offset + 1))[:length]
+    return min(at, end), max(at - end, 0)

@@ -98,7 +98,7 @@ class Windows:
         return item
 
     def back(self, size: int) -> None:
-        """Gives back the last bytes of what `some` gave."""
+        """Gives back the last of the bytes used."""
         self._at -= size
 
     def skip(self, size: int) -> None:

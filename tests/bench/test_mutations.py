@@ -1,0 +1,56 @@
+"""A few of the million damaged segments, and what is said when one gets through."""
+
+import pytest
+from click.testing import CliRunner
+
+from bench import mutations, trials
+from bench.mutants import Mutants
+from bench.mutations import main
+
+SMOKE = 2000
+
+
+def test_no_damage_gets_through() -> None:
+    done = CliRunner().invoke(main, ["--count", str(SMOKE), "--seed", "1"])
+    assert done.exit_code == 0, done.output
+    assert f"{SMOKE} mutants" in done.output
+
+
+def test_a_mutant_is_made_of_its_seed_and_number() -> None:
+    assert [str(Mutants(7)[number]) for number in (5, 3)] == [
+        str(mutants[number]) for mutants in [Mutants(7)] for number in (5, 3)
+    ]
+    assert Mutants(7)[5].data != Mutants(8)[5].data
+
+
+def test_a_failure_ends_with_the_command_that_shows_it_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails_once(mutant: object, _: int) -> tuple[None, int, int]:
+        if getattr(mutant, "number", 0) == 3:
+            raise IndexError("no RecordsError")
+        return (None, 0, 0)
+
+    monkeypatch.setattr(mutations, "TRIALS", (fails_once,))
+    done = CliRunner().invoke(main, ["--count", "10", "--seed", "5", "--backend", "reference"])
+    assert done.exit_code == 1
+    assert "IndexError: no RecordsError" in done.output
+    *_, last = done.output.splitlines()
+    assert last == "reproduce: python -m bench.mutations --seed 5 --only 3 --backend reference"
+
+
+def test_what_goes_round_in_circles_is_stopped() -> None:
+    steps = trials.Steps()
+    for _ in range(trials.STEPS_MAX):
+        steps.take()
+    with pytest.raises(trials.CirclesError, match="steps"):
+        steps.take()
+
+
+def test_a_read_outside_of_the_records_is_noticed() -> None:
+    records = trials.Watched.among(0xFF, b"data")
+    target = memoryview(bytearray(10))
+    assert records.read_into(target, 1) == 3
+    assert bytes(target[:4]) == b"ata\0"
+    with pytest.raises(trials.CirclesError, match="read at 5"):
+        records.read_into(target, 5)

@@ -113,12 +113,12 @@ class EntryFile:
         self.count += 1
 
     def truncate(self, count: int) -> None:
-        """Leaves the first `count` entries. The room stays, and is zeros."""
-        if count >= self.count:
-            return
-        rest = bytes((self.count - count) * self.entry_size)
-        self._writable().write_at(rest, count * self.entry_size)
-        self.count = count
+        """Leaves the first `count` entries.
+
+        The others stay in the file until they are written over or trimmed. Who reads it meanwhile
+        finds that they lead nowhere; to write zeros there might need room that a disk has not."""
+        self._writable()
+        self.count = min(count, self.count)
 
     def sync(self) -> None:
         self._writable().sync()
@@ -128,7 +128,8 @@ class EntryFile:
         self._writable().truncate(self.count * self.entry_size)
 
     def close(self) -> None:
-        """Nothing may hold on to the view any more."""
+        """Lets go of the file; there are no entries any more."""
+        self.count = 0
         if self._map is not None:
             self._map.close()
             self._map = None

@@ -8,6 +8,7 @@ Not here: one partition's log (log.py), who may write to the directory (session.
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 from storage.checkpoint import read_offsets
@@ -118,8 +119,9 @@ class LogDir:
             if session is not None and not session.was_clean:
                 for partition in self.logs:  # a clean shutdown vouches for all of them
                     self.logs[partition]
-            for log in self.logs.opened.values():
-                log.close()
+            with ExitStack() as stack:  # all are closed, even if one cannot be
+                for log in self.logs.opened.values():
+                    stack.callback(log.close)
             closed = True
         finally:
             if session is not None:

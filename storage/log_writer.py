@@ -115,6 +115,8 @@ class LogWriter:
         base_offset = max(base_offset, self.end_offset)
         if base_offset == self._active.segment.base_offset:
             return
+        # The old segment is safe before there is a new one: else a crash may leave a hole between.
+        self.flush()
         self._write_snapshot(base_offset)
         segment = Segment(self.path, base_offset, self._open_files)
         try:
@@ -133,13 +135,20 @@ class LogWriter:
         self._flushed = base_offset
 
     def close(self) -> None:
-        """Flushes everything, and leaves the directory as a clean shutdown does."""
-        self._write_snapshot(self.end_offset)
-        self._active.close()
-        self._flushed = self.end_offset
-        self._checkpoints.set_recovery_point(self._flushed)
-        for segment in self.segments:
-            segment.release()
+        """Flushes everything, and leaves the directory as a clean shutdown does.
+
+        DiskFullError, or another OSError: files are let go of all the same, and recovered later."""
+        try:
+            self._write_snapshot(self.end_offset)
+            self._active.close()
+            self._flushed = self.end_offset
+            self._checkpoints.set_recovery_point(self._flushed)
+        except BaseException:
+            self._active.abandon()
+            raise
+        finally:
+            for segment in self.segments:
+                segment.release()
 
     # --- taking away
 
@@ -156,29 +165,31 @@ class LogWriter:
         self._checkpoints.set_recovery_point(min(self._flushed, self._checkpoints.recovery_point))
         while self._active.segment.base_offset > offset and len(self.segments) > 1:
             self._drop_active()
+        self._files.sync_directory(self.path)  # else they might come back, behind what is new
         self._active.truncate_to(offset)
+        if self.end_offset < self._start:  # the log began inside of a batch, which is gone
+            self.restart_at(self._start)
         self._forget_behind_end()
 
     def restart_at(self, offset: int) -> None:
         """Removes everything, and goes on at `offset`."""
         self._flushed = 0
         self._checkpoints.set_recovery_point(0)
-        self._checkpoints.set_start_offset(offset)
         while len(self.segments) > 1:
             self._drop_active()
-        old = self._active.segment
-        self._active.truncate_to(old.base_offset)
-        if old.base_offset != offset:
+        self._files.sync_directory(self.path)
+        old = self._active
+        old.truncate_to(old.segment.base_offset)
+        if old.segment.base_offset != offset:
             segment = Segment(self.path, offset, self._open_files)
-            following = self._open_segment(segment, 0, offset)
-            self._files.sync_directory(self.path)
-            self._active.abandon()
-            self._active = following
-            self._remove_segment(old)
+            self._active = self._open_segment(segment, 0, offset)
+            old.abandon()
+            self._remove_segment(old.segment)
             self.segments.add(segment)
-        self._start = offset
+            self._files.sync_directory(self.path)
+        self._checkpoints.set_start_offset(offset)
+        self._start = self._flushed = offset
         self._forget_behind_end()
-        self._flushed = offset
 
     def delete_records(self, before: int) -> int:
         """Moves the start of the log up to `before`, or to the end if that comes first.
@@ -193,6 +204,7 @@ class LogWriter:
                 if following is None or following.base_offset > start:
                     break
                 self._remove_segment(segment)
+            self._files.sync_directory(self.path)
         return self._start
 
     def remove_oldest(self, segments_count: int) -> None:
@@ -204,6 +216,7 @@ class LogWriter:
             oldest = self.segments[0]
             self._start = max(self._start, self.segments[1].base_offset)
             self._remove_segment(oldest)
+        self._files.sync_directory(self.path)
 
     # --- how
 
@@ -239,13 +252,14 @@ class LogWriter:
         return SegmentWriter(segment, position, next_offset, self._config, self._files)
 
     def _drop_active(self) -> None:
-        last = self._active.segment
-        self._active.abandon()
-        self._remove_segment(last)
-        previous = self.segments[-1]
+        """Makes the segment before the active one the active one."""
+        last = self._active
+        previous = self.segments[len(self.segments) - 2]
         tail = Tail(previous)
         tail.advance()
         self._active = self._open_segment(previous, tail.position, tail.next_offset)
+        last.abandon()
+        self._remove_segment(last.segment)
 
     def _remove_segment(self, segment: Segment) -> None:
         segment.release()

@@ -6,6 +6,7 @@ checksums match. Records inside are not looked at, and offsets not compared with
 Not here: which segments, and what becomes of those behind a cut (recovery.py)."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from records import BatchHeader, CorruptRecordsError, FileRecords
@@ -70,20 +71,23 @@ def rebuild_segment(
 
     `follow` is called with each batch, and says which transaction it aborts."""
     segment.release()
-    log = files.open(segment.path())
-    if report.bytes_cut:
-        log.truncate(report.good_size)
-    log.sync()  # what was read may be in memory only
-    log.close()
-    for kind in (Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX):
-        files.remove(segment.path(kind))
     base_offset, size_max = segment.base_offset, config.segment_index_bytes
-    offsets = OffsetIndex.open_writable(
-        segment.path(Kind.OFFSET_INDEX), base_offset, files, size_max
-    )
-    times = TimeIndex.open_writable(segment.path(Kind.TIME_INDEX), base_offset, files, size_max)
-    transactions = TransactionIndex(segment.path(Kind.TRANSACTION_INDEX), base_offset, files)
-    try:
+    with ExitStack() as opened:
+        log = files.open(segment.path())
+        opened.callback(log.close)
+        if report.bytes_cut:
+            log.truncate(report.good_size)
+        log.sync()  # what was read may be in memory only
+        for kind in (Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX):
+            files.remove(segment.path(kind))
+        offsets = OffsetIndex.open_writable(
+            segment.path(Kind.OFFSET_INDEX), base_offset, files, size_max
+        )
+        opened.callback(offsets.close)
+        times = TimeIndex.open_writable(segment.path(Kind.TIME_INDEX), base_offset, files, size_max)
+        opened.callback(times.close)
+        transactions = TransactionIndex(segment.path(Kind.TRANSACTION_INDEX), base_offset, files)
+        opened.callback(transactions.close)
         builder = IndexBuilder(offsets, times, config.index_interval_bytes)
         records = segment.slice(0, report.good_size)
         for header in records.batches():
@@ -94,7 +98,4 @@ def rebuild_segment(
         builder.finish()
         for index in (offsets.file, times.file, transactions):
             index.sync()
-    finally:
-        for opened in (offsets, times, transactions):
-            opened.close()
     segment.release()

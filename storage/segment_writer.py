@@ -6,6 +6,7 @@ and are, where it is not certain that they reached the disk. An append that fail
 Not here: which batches may be appended, and when a segment is rolled (log_writer.py)."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from records import BatchHeader
 from records.kernel import Buffer
@@ -39,25 +40,35 @@ class SegmentWriter:
         self, segment: Segment, position: int, next_offset: int, config: LogConfig, files: Files
     ) -> None:
         """The log up to `position` is good; what is behind it is cut off."""
-        base_offset, size_max = segment.base_offset, config.segment_index_bytes
         self.segment = segment
         self.position = position
         self.next_offset = next_offset
         self._config = config
         self._created: int | None = None  # when it was first appended to, by who says the time
+        with ExitStack() as undo:
+            self._open(files, undo)
+            self._file.truncate(position)
+            first = next(segment.slice(0, position).batches(), None)
+            self._first_timestamp = None if first is None else first.max_timestamp
+            self._find_max_timestamp()
+            undo.pop_all()
+
+    def _open(self, files: Files, undo: ExitStack) -> None:
+        segment, size_max = self.segment, self._config.segment_index_bytes
+        base_offset = segment.base_offset
         self._file: WritableFile = files.open(segment.path())
-        self._file.truncate(position)
+        undo.callback(self._file.close)
         offsets = OffsetIndex.open_writable(
             segment.path(Kind.OFFSET_INDEX), base_offset, files, size_max
         )
+        undo.callback(offsets.close)
         times = TimeIndex.open_writable(segment.path(Kind.TIME_INDEX), base_offset, files, size_max)
-        self._indexes = IndexBuilder(offsets, times, config.index_interval_bytes)
+        undo.callback(times.close)
+        self._indexes = IndexBuilder(offsets, times, self._config.index_interval_bytes)
         transactions = segment.path(Kind.TRANSACTION_INDEX)
         self._transactions = TransactionIndex(transactions, base_offset, files)
         segment.attach(offsets, times)
-        first = next(segment.slice(0, position).batches(), None)
-        self._first_timestamp = None if first is None else first.max_timestamp
-        self._find_max_timestamp()
+        undo.callback(segment.detach)
 
     @property
     def max_timestamp(self) -> int:
@@ -149,9 +160,9 @@ class SegmentWriter:
 
     def _cut(self, position: int, next_offset: int) -> None:
         self._file.truncate(position)
+        self.position, self.next_offset = position, next_offset
         self._indexes.truncate_to(next_offset)
         self._transactions.truncate_to(next_offset)
-        self.position, self.next_offset = position, next_offset
         self._find_max_timestamp()
 
     def _find_max_timestamp(self) -> None:

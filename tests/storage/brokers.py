@@ -1,8 +1,8 @@
 """Log directories of real brokers, and what a real consumer read from each.
 
 `data/real.zip` holds them by the broker's version, as `<version>/log` (after a clean shutdown),
-`log-running` (copied while the broker ran) and `log-killed` (after kill -9; some partitions of each).
-Beside them lies what consumers of the same version got, as JSON lines."""
+`log-running` (copied while the broker ran) and `log-killed` (after kill -9; some partitions of
+each). Beside them lies what consumers of the same version got, as JSON lines."""
 
 import hashlib
 import io

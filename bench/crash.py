@@ -1,0 +1,51 @@
+"""Does a log survive its machine, and its process, dying at any moment?
+
+Small logs of every format are appended to, rolled, truncated and cut at random, and die: the
+machine, at a random operation on its disk, of which then any of what was not synced may be lost;
+and the process, by a signal at a random time. After each death what is left must be a beginning of
+what was written, as long as what was flushed, with nothing torn in it, before recovery and
+after."""
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import click
+
+from tests.storage.deaths import machine_dies, process_is_killed
+
+DEATHS: Final = 4  # of one log, one after the other
+WAYS: Final[dict[str, Callable[[Path, int, int], None]]] = {
+    "machine": machine_dies,
+    "process": process_is_killed,
+}
+
+
+@click.command()
+@click.option("--deaths", default=1000, show_default=True, help="of machines and processes, in all")
+@click.option("--seed", default=1, show_default=True)
+@click.option("--way", type=click.Choice(list(WAYS)), help="how to die; both if not given")
+def main(deaths: int, seed: int, way: str | None) -> None:
+    """Lets logs die, and looks at what is left of them."""
+    ways = [way] if way else list(WAYS)
+    logs = max(1, deaths // DEATHS // len(ways))
+    click.echo(f"{logs} logs a way ({', '.join(ways)}), {DEATHS} deaths each, from seed {seed}")
+    for way in ways:
+        for number in range(logs):
+            with tempfile.TemporaryDirectory() as directory:
+                try:
+                    WAYS[way](Path(directory), seed + number, DEATHS)
+                except Exception as error:
+                    click.echo(f"{way}, seed {seed + number}: {error!r}", err=True)
+                    again = f"--way {way} --seed {seed + number} --deaths {DEATHS}"
+                    click.echo(f"reproduce: python -m bench.crash {again}", err=True)
+                    sys.exit(1)
+        click.echo(
+            f"{way}: died {logs * DEATHS} times; all that was flushed is there, nothing torn"
+        )
+
+
+if __name__ == "__main__":
+    main()

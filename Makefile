@@ -8,19 +8,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard native/Cargo.* native/src/*.rs)
 
-# What the demonstration converts. The Python reference gets a workload that it can do in as much time.
-NATIVE_DEMO := --generate record=100,size=48MiB,seed=1 \
-	--generate codec=lz4,record=100..1000,size=32MiB,seed=2 \
-	--generate codec=gzip,record=50..5000,headers=0.2,nulls=0.02,size=24MiB,seed=3
-REFERENCE_DEMO := --generate record=100,size=2MiB,seed=1 \
-	--generate codec=lz4,record=100..1000,size=2MiB,seed=2 \
-	--generate codec=gzip,record=50..5000,headers=0.2,nulls=0.02,size=2MiB,seed=3
+# What the demonstration converts, and for whom. The reference gets as much as it can do in the same time.
+DEMO_WORKLOADS = --generate record=100,size=$(1),seed=1 \
+	--generate codec=lz4,record=100..1000,size=$(2),seed=2 \
+	--generate codec=gzip,record=50..5000,headers=0.2,nulls=0.02,size=$(3),seed=3
+NATIVE_DEMO = $(call DEMO_WORKLOADS,48MiB,16MiB,12MiB) --max-bytes 4MiB --consumers 12 --slow 4
+REFERENCE_DEMO = $(call DEMO_WORKLOADS,1MiB,1MiB,1MiB) --max-bytes 512KiB --consumers 4
 
-.PHONY: help demo test lint clean
+.PHONY: help demo test build lint bench-smoke clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo: $(VENV)/simulator ## generate segments, convert them lazily and eagerly, print a table, write demo/report.html
 	@mkdir -p demo
@@ -28,9 +27,17 @@ demo: $(VENV)/simulator ## generate segments, convert them lazily and eagerly, p
 	then $(BIN)/downconvert simulate $(NATIVE_DEMO) --report demo/report.html; \
 	else $(BIN)/downconvert simulate $(REFERENCE_DEMO) --report demo/report.html; fi
 
-test: $(VENV)/dev ## the whole suite
-	@$(BIN)/python -c 'from records.backend import NAME; print(f"kernel: {NAME}")'
+test: build ## the whole suite
 	$(BIN)/python -m pytest -n 2
+
+build: $(VENV)/dev ## the environment, and in it the kernel where cargo is
+	@$(BIN)/python -c 'from records.backend import NAME; print(f"kernel: {NAME}")'
+
+bench-smoke: build ## the benchmarks, small: that they run, and convert rightly
+	$(BIN)/python -m bench.conversion --smoke
+	$(BIN)/python -m bench.memory --smoke
+	$(BIN)/python -m bench.mutations --count 2000
+	$(BIN)/downconvert simulate --generate size=2MiB --generate codec=mixed,size=2MiB --to-magic 0
 
 lint: $(VENV)/dev ## style and types, of Python and of Rust
 	$(BIN)/ruff check .

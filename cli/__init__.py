@@ -18,8 +18,12 @@ def main() -> int:
         from cli.app import run
 
         return run(sys.argv[1:])
-    except ModuleNotFoundError as error:
-        if str(error.name).split(".")[0] not in OF_THE_EXTRA:
+    except ImportError as error:
+        if str(error.name).split(".")[0] in OF_THE_EXTRA:
+            words = EXTRA_NEEDED
+        elif error.name is None:  # records.backend: the kernel that was asked for is not there
+            words = f"downconvert: {error}"
+        else:
             raise
-        print(EXTRA_NEEDED, file=sys.stderr)
+        print(words, file=sys.stderr)
         return 2

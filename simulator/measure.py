@@ -6,12 +6,14 @@ known.
 
 Not here: what is measured (driver.py, consumers.py)."""
 
+import ctypes
 import gc
 import resource
 import sys
 import time
 from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -31,18 +33,18 @@ class Memory:
 
     def __init__(self) -> None:
         gc.collect()
-        self._peak_is_since_then = _reset_peak()
+        _give_back()
+        self._peak_was_reset = _reset_peak()
         self.idle = _status("VmRSS") or _peak_of_life()
 
     def peak(self) -> int:
-        """The most bytes that were resident above idle.
+        """The most bytes that were resident above idle; 0 where the system does not tell.
 
-        Where the peak cannot be reset, a peak that lies before does not count: growth is then 0."""
-        return max((_status("VmHWM") or _peak_of_life()) - self.idle, 0)
-
-    @property
-    def exact(self) -> bool:
-        return self._peak_is_since_then
+        Without /proc: above the highest peak that there had been before."""
+        peak = _status("VmHWM")
+        if peak is None:
+            return max(_peak_of_life() - self.idle, 0)
+        return max(peak - self.idle, 0) if self._peak_was_reset else 0
 
 
 class Resident:
@@ -102,6 +104,12 @@ def thinned(line: Sequence[tuple[float, int]], buckets: int) -> list[tuple[float
             result.append(max(line[start:end], key=lambda point: point[1]))
             start = end
     return result
+
+
+def _give_back() -> None:
+    """What was freed and is kept for later would hide as much growth. Only glibc has a word for it."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _reset_peak() -> bool:

@@ -67,6 +67,14 @@ def test_without_its_extra_it_says_how_to_install_it(missing: str) -> None:
     assert not out
 
 
+def test_a_kernel_that_cannot_be_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAZY_DOWNCONVERT_BACKEND", "cobol")
+    process = start("dump", "x.log")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert one_line(err).startswith("downconvert: LAZY_DOWNCONVERT_BACKEND is native or reference")
+
+
 def test_nobody_reading_the_output_is_no_error(segment: Path) -> None:
     segment.write_bytes(segment.read_bytes() * 2000)
     process = start("dump", segment)

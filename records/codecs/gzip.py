@@ -80,8 +80,9 @@ def _skip_header(windows: Windows) -> None:
         take(SHORT.unpack(take(SHORT.size))[0])
     for flag in FLAG_NAME, FLAG_COMMENT:
         if flags & flag:
-            while take(1)[0]:
-                pass
+            while (end := windows.peek(INPUT_SIZE).tobytes().find(0)) < 0:
+                take(INPUT_SIZE)
+            take(end + 1)
     expected = crc & 0xFFFF
     if flags & FLAG_CHECKSUM and SHORT.unpack(take(SHORT.size))[0] != expected:
         raise _NoMemberError("gzip header checksum does not match", start)

@@ -3,16 +3,17 @@
 Walking them bounds what the library makes of what it is given: 128 KiB of a block. And it is how
 a stream that ends too early is told from one that has ended.
 
-Memory: the window that a frame asks for, up to 8 MiB. A frame that asks for more is tried with
-that much: at Kafka's level 22 the smallest batch asks for 128 MiB, and needs only what it holds.
-A frame whose matches really reach back further is refused.
+Memory: the window that a frame asks for, up to 8 MiB. One that asks for more is decompressed with
+that much as long as it holds no more: at Kafka's level 22 the smallest batch asks for 128 MiB. A
+frame that asks for more and holds more is refused where that shows. (The library would not notice
+a match that reaches back too far: what it finds there has been overwritten.)
 
 Contexts are dear to make. Those that take data at once are kept, a set for each thread.
 
 Sources: RFC 8878, zstd-jni's ZstdInputStreamNoFinalizer (Kafka's reader)."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import zstandard
@@ -39,6 +40,7 @@ from records.formats import V2
 from records.kernel import Buffer
 
 NAME: Final = "zstd"
+DAMAGED: Final = "zstd data is damaged"
 LEVELS: Final[dict[Effort, int]] = {"fast": 1, "kafka": 3}
 
 
@@ -94,39 +96,38 @@ def _frame(
     if header.has_dictionary:
         raise CorruptRecordsError("zstd frame needs a dictionary", start)
     frame = decompressor.decompressobj()
-    damaged = "zstd frame is damaged"
-    if header.is_window_cut:
-        damaged += ", or needs a window above 8 MiB"
-
-    def decompress(data: Buffer) -> bytes:
-        try:
-            return frame.decompress(data)
-        except zstandard.ZstdError:
-            raise CorruptRecordsError(damaged, start) from None
-
-    decompress(header.encoded)
+    _fed(frame.decompress, header.encoded, start)
+    made = 0
     is_last = False
     while not is_last:
         block_start = windows.position
-        block_head = bytes(windows.take(BLOCK_HEAD_SIZE))
-        bits = int.from_bytes(block_head, "little")
+        head = windows.peek(BLOCK_HEAD_SIZE)
+        if len(head) < BLOCK_HEAD_SIZE:
+            raise windows.ended()
+        bits = int.from_bytes(head, "little")
         is_last, kind, size = bool(bits & 1), bits >> 1 & 3, bits >> 3
         if kind == UNKNOWN:
             raise CorruptRecordsError("zstd block is of an unknown kind", block_start)
         if size > header.block_size_max:
             raise CorruptRecordsError("zstd block is larger than its frame allows", block_start)
-        yield decompress(block_head)
-        left = 1 if kind == REPEATED else size
-        while left:
-            data = windows.some(left)
-            if not data:
-                raise windows.ended()
-            left -= len(data)
-            yield decompress(data)
+        block = windows.take(BLOCK_HEAD_SIZE + (1 if kind == REPEATED else size))
+        content = _fed(frame.decompress, block, block_start)
+        made += len(content)
+        if header.is_window_cut and made > WINDOW_SIZE_MAX:
+            raise CorruptRecordsError("zstd frame needs a window above 8 MiB", start)
+        yield content
     if header.has_checksum:
-        yield decompress(windows.take(WORD.size))
+        yield _fed(frame.decompress, windows.take(WORD.size), start)
     if not frame.eof:
-        raise CorruptRecordsError(damaged, start)
+        raise CorruptRecordsError(DAMAGED, start)
+
+
+def _fed(frame: Callable[[Buffer], bytes], data: Buffer, position: int) -> bytes:
+    """What the library makes of a frame's next bytes."""
+    try:
+        return frame(data)
+    except zstandard.ZstdError:
+        raise CorruptRecordsError(DAMAGED, position) from None
 
 
 def decompress(data: Buffer, limit: int, magic: int) -> Buffer | None:

@@ -63,7 +63,9 @@ class FrameHeader(NamedTuple):
 
     @classmethod
     def parse(cls, header: bytes) -> "FrameHeader":
-        """The header is whole. A window above `WINDOW_SIZE_MAX` is replaced by that."""
+        """The header is whole. A window above `WINDOW_SIZE_MAX` is replaced by that.
+
+        Then it is right only for a frame that holds no more."""
         descriptor = header[DESCRIPTOR_AT]
         single_segment = bool(descriptor & SINGLE_SEGMENT)
         dictionary_at = FIELDS_AT if single_segment else FIELDS_AT + 1

@@ -1,0 +1,90 @@
+"""The deflate libraries: which one does what, and that all do the same."""
+
+import zlib
+from typing import NoReturn
+
+import pytest
+from isal import isal_zlib
+
+from records.codecs import deflate
+from records.codecs.deflate import compress, crc32, decompress, deflater, inflater
+
+from .streams import text
+
+DATA = text(50_000)
+
+
+class Kernel:
+    """A stand-in for the compiled kernel, which counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def gzip_compress(self, source: deflate.Buffer, start: int, end: int, level: int) -> bytes:
+        self.calls.append(f"compress {level}")
+        return zlib.compress(source[start:end], level, 31)
+
+    def gzip_decompress(
+        self, source: deflate.Buffer, start: int, end: int, limit: int
+    ) -> bytes | None:
+        self.calls.append(f"decompress {limit}")
+        content = zlib.decompress(source[start:end], 31)
+        return content if len(content) <= limit else None
+
+    def crc32(self, source: deflate.Buffer, start: int, end: int, value: int = 0) -> int:
+        self.calls.append("crc32")
+        return zlib.crc32(source[start:end], value)
+
+
+@pytest.mark.usefixtures("library")
+def test_each_library_does_the_same() -> None:
+    for effort in "fast", "kafka":
+        compressed = compress(DATA, effort)
+        assert zlib.decompress(compressed, 31) == decompress(compressed, len(DATA)) == DATA
+        assert decompress(compressed, len(DATA) - 1) is None
+        stream = deflater(effort)
+        assert zlib.decompress(stream.compress(DATA) + stream.flush(), 31) == DATA
+    assert crc32(DATA, 5) == zlib.crc32(DATA, 5)
+    raw = zlib.compress(DATA, wbits=-15)
+    assert inflater().decompress(raw, len(DATA)) == DATA
+
+
+@pytest.mark.usefixtures("library")
+def test_anything_but_one_good_member_is_left_to_the_stream() -> None:
+    good = compress(b"hello", "fast")
+    assert decompress(good, 5) == b"hello"
+    for other in b"", b"x", good[:-1], good[:-8], good + b"x", good * 2, b"\x00" + good[1:]:
+        assert decompress(other, 100) is None
+    for at in range(len(good) - 8, len(good)):
+        assert decompress(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :], 100) is None
+
+
+def test_the_kernel_does_what_it_does_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel()
+    monkeypatch.setattr(deflate, "native", kernel)
+    monkeypatch.setattr(deflate, "library", isal_zlib)
+    compressed = compress(DATA, "kafka")
+    assert decompress(compressed, 99_999) == DATA
+    crc32(DATA, 0)
+    assert kernel.calls == ["compress 6", "decompress 99999", "crc32"]
+    compress(DATA, "fast")
+    assert len(kernel.calls) == 3  # isal is faster
+    monkeypatch.setattr(deflate, "library", zlib)
+    compress(DATA, "fast")
+    assert kernel.calls[3:] == ["compress 1"]
+
+
+def test_without_isal_and_kernel_there_is_zlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> NoReturn:
+        raise AssertionError("isal was called")
+
+    for name in "compress", "compressobj", "decompressobj", "crc32":
+        monkeypatch.setattr(isal_zlib, name, missing)
+    monkeypatch.setattr(deflate, "library", zlib)
+    monkeypatch.setattr(deflate, "native", None)
+    assert compress(DATA, "fast") == zlib.compress(DATA, 1, 31)
+    assert compress(DATA, "kafka") == zlib.compress(DATA, 6, 31)
+    assert decompress(zlib.compress(DATA, 6, 31), len(DATA)) == DATA
+    crc32(DATA, 0)
+    deflater("fast")
+    inflater()

@@ -226,8 +226,8 @@ class Transcoder(Protocol):
     def handled(self, source_size: int, offset: int, timestamp: int, message_size: int) -> None:
         """The caller has converted the item at the position reached itself: a v2 record, or an
         entry of a compressed message. It had `source_size` bytes and became a message of
-        `message_size` bytes, or was dropped (0). ValueError in a log, where no record is left, or
-        fewer bytes than that of the batch."""
+        `message_size` bytes, or was dropped (0). ValueError for a negative size, in a log, where no
+        record is left, or fewer bytes than that of the batch."""
 
     @property
     def damage(self) -> tuple[str, int] | None:

@@ -64,7 +64,7 @@ class Target:
         self._target = memoryview(target).cast("B")
         if not 0 <= at <= limit <= len(self._target):
             raise ValueError("the room is not inside of the target")
-        if memoryview(source).obj is memoryview(target).obj:
+        if memoryview(source).obj is memoryview(target).obj:  # or might, as views of one object
             raise ValueError("source and target overlap")
         self._at = at
         self._limit = limit

@@ -161,6 +161,8 @@ class Transcoder:
         place = self._state.place
         if place is None:
             raise ValueError("no record and no entry is next")
+        if source_size < 0 or message_size < 0:
+            raise ValueError("a size is negative")
         if isinstance(place, Batch):
             if place.records_left == 0 or source_size > place.bytes_left:
                 raise ValueError("the batch has no such record left")

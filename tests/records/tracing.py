@@ -51,6 +51,7 @@ class Job:
     windows: Sequence[int] = (1 << 20,)  # bytes that arrive each time that more are asked for
     rooms: Sequence[int] = (1 << 16,)  # bytes of each call's target
     admits: Sequence[bool] = (True,)  # what is decided each time that a decision is due
+    overlong: bool = False  # the last window goes on behind what remains
     handles_large: bool = False  # what is not whole in the window the caller converts itself
 
     def whole(self) -> "Job":
@@ -147,7 +148,10 @@ class _Drive:
         remaining = max(len(self.data) - self.start, 0)
         if self.job.entered is not None and self.arrived < len(self.data):
             remaining = UNKNOWN
-        return self.guard + window + self.guard, GUARD_SIZE + len(window), remaining
+        source = self.guard + window + self.guard
+        has_all = self.arrived == len(self.data)
+        end = len(source) if self.job.overlong and has_all else GUARD_SIZE + len(window)
+        return source, end, remaining
 
     def _positioned(self, rows: bytes) -> bytes:
         """Rows with positions in the data, not in the buffer."""

@@ -56,6 +56,11 @@ class Body:
         return self.filled - self.start if self._ended else UNKNOWN
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all of it has been decompressed."""
+        return self._ended
+
+    @property
     def is_full(self) -> bool:
         """Whether more can only be had by consuming some."""
         return self.start == 0 and self.filled == len(self.view)

@@ -10,11 +10,11 @@ Not here: where the decompressed bytes come from (compressed.py), reading a larg
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from records.errors import CorruptRecordsError, RecordsError
-from records.formats import V1, Codec
+from records.formats import MAGIC_AT, MESSAGE_OVERHEAD, V1, Codec
 from records.kernel import Outcome
 
 from .body import Body
@@ -48,18 +48,23 @@ class BodyConverter:
         self._inner_view = memoryview(self._inner)
         self._limit = policy.wrapper_size_max or _UNLIMITED
         self._largest_wrapper = 0
+        self.wrapper_heads = 0  # bytes of all wrappers but what is inside of them
 
     @property
     def buffer_bytes(self) -> int:
         """The most that was held here at a time."""
         return len(self._inner) + self._largest_wrapper
 
-    def convert(self, walk: Converter, body: Body, codec: Codec, inner: Inner) -> Iterator[int]:
-        """All of a body that the kernel has been told to enter. Gives sizes of pieces, as the
-        walk does."""
+    def convert(self, walk: Converter, body: Body, codec: Codec, inner: Inner) -> Iterable[int]:
+        """All of a body that the kernel has been told to enter. Gives sizes of pieces, as the walk
+        does; a tuple where all is done when this returns."""
         if codec is Codec.NONE:
             return self._plain(walk, body, inner)
-        return self._wrapped(walk, body, codec, inner)
+        wrapper = self._wrapper(codec, inner)
+        event = self._step(walk, body, wrapper) if body.is_whole else PROGRESS
+        if event == END:
+            return self._close(walk, wrapper)
+        return self._wrapped(walk, body, codec, inner, wrapper, event)
 
     # --- plain messages
 
@@ -96,23 +101,34 @@ class BodyConverter:
 
     # --- wrappers
 
-    def _wrapped(self, walk: Converter, body: Body, codec: Codec, inner: Inner) -> Iterator[int]:
-        wrapper = self._wrapper(codec, inner)
+    def _wrapped(
+        self,
+        walk: Converter,
+        body: Body,
+        codec: Codec,
+        inner: Inner,
+        wrapper: Wrapper,
+        event: int,
+    ) -> Iterator[int]:
+        """Goes on with a wrapper after a step that ended with `event`."""
         try:
-            while (event := self._step(walk, body, wrapper)) != END:
+            while event != END:
                 if event == PROGRESS:
                     yield 0
+                elif event == DAMAGE:
+                    raise self._damage(walk, body)
                 elif event == LARGE and self._limit == _UNLIMITED:
                     yield from self._large_within(walk, wrapper, body, inner)
                 else:
-                    yield from self._closed(walk, wrapper)
+                    yield from self._close(walk, wrapper)
                     wrapper = self._wrapper(codec, inner)
                     if event == LARGE:
                         yield from self._large_alone(walk, codec, body, inner)
+                event = self._step(walk, body, wrapper)
         except RecordsError:
-            yield from self._closed(walk, wrapper)  # what was good before the damage
+            yield from self._close(walk, wrapper)  # what was good before the damage
             raise
-        yield from self._closed(walk, wrapper)
+        yield from self._close(walk, wrapper)
 
     def _wrapper(self, codec: Codec, inner: Inner) -> Wrapper:
         return Wrapper(codec, inner.magic, self._effort, self._inner_view)
@@ -142,20 +158,20 @@ class BodyConverter:
                 wrapper.flush()
                 return PROGRESS
             return FULL if wrapper.waiting or wrapper.flushed else LARGE
-        if outcome == DAMAGE:
-            raise self._damage(walk, body)
         return outcome
 
-    def _closed(self, walk: Converter, wrapper: Wrapper) -> Iterator[int]:
-        """The finished wrapper, if it holds a record; the next record is the first of another."""
+    def _close(self, walk: Converter, wrapper: Wrapper) -> tuple[int, ...]:
+        """Finishes a wrapper, if it holds a record; the next record is the first of another."""
         transcoder = walk.transcoder
         records, _, last_offset, max_timestamp, _ = transcoder.wrapper
-        if records:
-            data = wrapper.close(last_offset, max_timestamp, transcoder.append_time)
-            self._largest_wrapper = max(self._largest_wrapper, len(data))
-            walk.ready = memoryview(data)
-            yield len(data)
-            transcoder.start_wrapper()
+        if not records:
+            return ()
+        data = wrapper.close(last_offset, max_timestamp, transcoder.append_time)
+        transcoder.start_wrapper()
+        self.wrapper_heads += MESSAGE_OVERHEAD[data[MAGIC_AT]]
+        self._largest_wrapper = max(self._largest_wrapper, len(data))
+        walk.ready = memoryview(data)
+        return (len(data),)
 
     # --- large records
 
@@ -179,7 +195,7 @@ class BodyConverter:
         wrapper = self._wrapper(codec, inner)
         yield from self._written(wrapper, found, body, inner, found.offset)
         if wrapper.size <= self._limit:
-            yield from self._closed(walk, wrapper)
+            yield from self._close(walk, wrapper)
         else:
             walk.transcoder.start_wrapper()
             yield from self._sent_plain(walk, found, body)

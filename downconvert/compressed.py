@@ -8,7 +8,7 @@ Not here: what is made of the bytes (body_converter.py), whether to convert at a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from records.backend import Transcoder
@@ -59,7 +59,7 @@ class CompressedBatches:
         self._input = bytearray()
         self._largest_body = 0
         self._output: BodyConverter | None = None
-        self.temporary_bytes = 0
+        self._source_bytes = self._batches = 0
         self.has_compressed = False
 
     @property
@@ -69,88 +69,94 @@ class CompressedBatches:
             return 0
         return len(self._window) + len(self._input) + self._largest_body + self._output.buffer_bytes
 
-    def convert(self, walk: Converter, size: int, codec: Codec, instead: Codec) -> Iterator[int]:
-        """The entry of `size` bytes at the walk's position, whose head is in the walk's window."""
+    @property
+    def temporary_bytes(self) -> int:
+        """Source bytes of what was kept, and what compressed messages have around what is
+        inside."""
+        return self._source_bytes + (self._output.wrapper_heads if self._output else 0)
+
+    def convert(self, walk: Converter, size: int, codec: Codec, instead: Codec) -> Iterable[int]:
+        """The entry of `size` bytes at the walk's position, whose head is in the walk's window.
+
+        A tuple where all is done when this returns: that saves generators in the frequent case."""
         if walk.start + min(size, len(walk.source)) > walk.filled:
             walk.read()
         if self._output is None:
             self._output = BodyConverter(walk.policy, 3 * self._one_shot // 2)
-        self.has_compressed |= instead is not Codec.NONE
-        before = walk.transcoder.totals[0]
+        if instead is not Codec.NONE:
+            self.has_compressed = True
         if walk.source[walk.start + MAGIC_AT] == V2:
-            yield from self._batch(walk, self._output, size, codec, instead)
+            entered = self._enter_batch(walk, size, codec, instead)
         else:
-            yield from self._message(walk, self._output, size, codec, instead)
-        walk.transcoder.leave()
-        if walk.transcoder.totals[0] > before:
-            self.temporary_bytes += size
+            entered = self._enter_message(walk, size, codec, instead)
+        if entered is None:
+            return ()
+        body, inner = entered
+        pieces = self._output.convert(walk, body, instead, inner)
+        if isinstance(pieces, tuple) and body.start == body.filled:
+            self._finish(walk, size, body, inner)
+            return pieces
+        return self._rest(walk, size, pieces, body, inner)
 
-    def _batch(
-        self, walk: Converter, output: BodyConverter, size: int, codec: Codec, instead: Codec
+    def _rest(
+        self, walk: Converter, size: int, pieces: Iterable[int], body: Body, inner: Inner
     ) -> Iterator[int]:
+        yield from pieces
+        self._finish(walk, size, body, inner)
+
+    def _finish(self, walk: Converter, size: int, body: Body, inner: Inner) -> None:
+        if inner.is_batch and body.has_more():
+            raise body.damage("bytes left after the last record", body.start)
+        walk.transcoder.leave()
+        batches = walk.transcoder.totals[1]
+        if batches > self._batches:  # something of it was kept
+            self._source_bytes += size
+            self._batches = batches
+
+    def _enter_batch(
+        self, walk: Converter, size: int, codec: Codec, instead: Codec
+    ) -> tuple[Body, Inner] | None:
+        """A v2 batch. None: nothing of it is kept."""
         header = BATCH_HEADER.unpack_from(walk.source, walk.start)
         base_offset, last_offset_delta, records_count = header[0], header[6], header[12]
         trim = walk.policy.trim_compressed or instead is Codec.NONE
         if records_count == 0 or (trim and base_offset + last_offset_delta < walk.first_offset):
-            return
+            return None
         walk.transcoder.enter_batch(
             walk.source, walk.start, instead is not Codec.NONE, trim, walk.policy.split_at_gaps
         )
         body = self._body(walk, BATCH_HEADER_SIZE, size - BATCH_HEADER_SIZE, codec, V2)
-        yield from output.convert(walk, body, instead, Inner(walk.to_magic, trim, is_batch=True))
-        if body.has_more():
-            raise body.damage("bytes left after the last record", body.start)
+        return body, Inner(walk.to_magic, trim, is_batch=True)
 
-    def _message(
-        self, walk: Converter, output: BodyConverter, size: int, codec: Codec, instead: Codec
-    ) -> Iterator[int]:
+    def _enter_message(
+        self, walk: Converter, size: int, codec: Codec, instead: Codec
+    ) -> tuple[Body, Inner] | None:
+        """A v0 or v1 message. None: nothing of it is kept."""
         magic = walk.source[walk.start + MAGIC_AT]
         value_at, value_end = value_range(walk.records, walk.position, size, magic)
-        value_size = value_end - value_at
+        value = (walk, value_at, value_end - value_at, codec, magic)
         head = MESSAGE_HEAD[magic].unpack_from(walk.source, walk.start)
-        wrapper_offset, attributes = head[0], head[4]
+        offset, attributes = head[0], head[4]
         trim = walk.policy.trim_compressed or instead is Codec.NONE
-        if trim and wrapper_offset < walk.first_offset:
-            return
-        last_inner = self._last_inner_offset(
-            walk, self._body(walk, value_at, value_size, codec, magic)
-        )
+        if trim and offset < walk.first_offset:
+            return None
+        last_inner = self._last_inner_offset(walk, self._body(*value))
         delta = 0
-        if magic == V1 and wrapper_offset != 0:  # 0: written by an old librdkafka, absolute inside
-            if last_inner > wrapper_offset:
+        if magic == V1 and offset != 0:  # 0: written by an old librdkafka, absolute inside
+            if last_inner > offset:
                 raise walk.damaged("compressed message is at a lower offset than its last")
-            delta = wrapped(wrapper_offset - last_inner)
+            delta = wrapped(offset - last_inner)
         append_time = head[5] if magic == V1 and attributes & LOG_APPEND_TIME else None
-        to_magic = min(magic, walk.to_magic)
+        inner = Inner(min(magic, walk.to_magic), trim, is_batch=False, offset_delta=delta)
         walk.transcoder.enter_entries(
-            to_magic,
+            inner.magic,
             delta,
             append_time,
             instead is not Codec.NONE,
             trim,
             walk.policy.split_at_gaps,
         )
-        body = self._body(walk, value_at, value_size, codec, magic)
-        inner = Inner(to_magic, trim, is_batch=False, offset_delta=delta)
-        yield from output.convert(walk, body, instead, inner)
-
-    def _value(self, walk: Converter, size: int, magic: int) -> tuple[int, int]:
-        """Where the value of the message at the walk's position lies in it, and its size."""
-        key_at = MESSAGE_HEAD[magic].size + SIZE_FIELD.size
-        if size < key_at + SIZE_FIELD.size:
-            raise walk.damaged("message is smaller than its header")
-        (key_size,) = SIZE_FIELD.unpack_from(walk.source, walk.start + key_at - SIZE_FIELD.size)
-        value_at = key_at + max(key_size, 0) + SIZE_FIELD.size
-        if value_at > size:
-            raise walk.damaged("key runs past its message")
-        field = bytearray(SIZE_FIELD.size)
-        walk.records.read_into(memoryview(field), walk.position + value_at - SIZE_FIELD.size)
-        (value_size,) = SIZE_FIELD.unpack(field)
-        if value_size < 0:
-            raise walk.damaged("compressed message without a value")
-        if value_size > size - value_at:
-            raise walk.damaged("value runs past its message")
-        return value_at, value_size
+        return self._body(*value), inner
 
     def _last_inner_offset(self, walk: Converter, body: Body) -> int:
         """The offset field of a message's last entry; every other offset hangs off it in v1."""

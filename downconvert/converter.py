@@ -10,7 +10,7 @@ output has no size before it is made, so it is made then, too, and dropped.
 
 Not here: when the walk is driven and where its bytes go (send.py, plan.py)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from records.backend import Transcoder
 from records.batch import BatchHeader
@@ -168,7 +168,7 @@ class Converter:
         reason, index = self.transcoder.damage or ("damaged", self.start)
         return CorruptRecordsError(reason, self.records.origin + self.position + index - self.start)
 
-    def _decide(self) -> Iterator[int]:
+    def _decide(self) -> Iterable[int]:
         """What the kernel asked about: the window holds the head of the entry at `start`."""
         source, start = self.source, self.start
         size = PREFIX.unpack_from(source, start)[1] + PREFIX.size
@@ -179,17 +179,24 @@ class Converter:
             attributes = source[start + ATTRIBUTES_AT_BATCH + 1]
             if attributes & (CONTROL | TRANSACTIONAL) and self._is_left_out(attributes):
                 self.skip(size)
-                return
+                return ()
             codec_id = attributes & CODEC_MASK
             if codec_id == Codec.NONE:
                 self.transcoder.admit()
-                return
+                return ()
         codec, instead = self._rules.codec_for(codec_id, magic, self.records.origin + self.position)
         if magic <= self.to_magic and codec is instead:
             self.transcoder.admit()
-            return
+            return ()
+        pieces = self._compressed.convert(self, size, codec, instead)
+        if isinstance(pieces, tuple):
+            self.skip(size)
+            return pieces
+        return self._in_hand(pieces, size)
+
+    def _in_hand(self, pieces: Iterable[int], size: int) -> Iterator[int]:
         self.in_hand = size
-        yield from self._compressed.convert(self, size, codec, instead)
+        yield from pieces
         self.in_hand = 0
         self.skip(size)
 

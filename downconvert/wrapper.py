@@ -34,14 +34,15 @@ class Wrapper:
         self._effort = effort
         self._buffer = buffer
         self._encoder: Encoder | None = None
-        self._data = bytearray()
+        self._data: bytearray | None = None
         self.waiting = 0
         self.flushed = 0  # bytes of messages that have been compressed
 
     def flush(self) -> None:
         """Compresses the messages that wait."""
-        if self._encoder is None:
+        if self._encoder is None or self._data is None:
             self._encoder = open_encoder(self._codec, magic=self._magic, effort=self._effort)
+            self._data = bytearray()
         self._data += self._encoder.write(self._buffer[: self.waiting])
         self.flushed += self.waiting
         self.waiting = 0
@@ -49,17 +50,17 @@ class Wrapper:
     @property
     def size(self) -> int:
         """Compressed bytes held."""
-        return len(self._data)
+        return len(self._data or b"")
 
-    def close(self, last_offset: int, timestamp: int, append_time: int | None) -> bytes | bytearray:
+    def close(self, last_offset: int, timestamp: int, append_time: int | None) -> bytes:
         """The whole entry. `timestamp` is the largest inside; `append_time` replaces it under
         LogAppendTime."""
-        waiting = self._buffer[: self.waiting]
         data: bytes | bytearray
-        if self._encoder is None:
+        if self._encoder is None or self._data is None:
+            waiting = self._buffer[: self.waiting]
             data = compress(self._codec, waiting, magic=self._magic, effort=self._effort)
         else:
-            self._data += self._encoder.write(waiting)
+            self.flush()
             self._data += self._encoder.finish()
             data = self._data
         attributes = int(self._codec)

@@ -155,3 +155,20 @@ def test_a_channel_without_send_or_write_is_refused():
     with pytest.raises(TypeError, match="neither send nor write"):
         send.write_to(object())
     assert len(sent(send)) == send.size
+
+
+@pytest.mark.parametrize(("to_magic", "inside"), [(0, 90 + 26), (1, 114 + 34)])
+def test_temporary_bytes_of_a_compressed_batch_are_what_is_inside_and_its_wrapper(to_magic, inside):
+    batch = build(
+        [
+            Record(offset=offset, timestamp=timestamp, key=f"k{n}".encode(), value=f"v{n}".encode())
+            for n, offset, timestamp in ((1, 12, 100), (2, 15, 300), (3, 19, 200))
+        ],
+        magic=2,
+        codec=Codec.GZIP,
+    )
+    send = LazyDownConvertRecords(
+        MemoryRecords(batch), to_magic, 15, ConversionPolicy.kafka()
+    ).to_send()
+    sent(send)
+    assert send.stats.temporary_bytes == len(batch) + inside

@@ -149,7 +149,7 @@ class PieceDecoder:
     def __init__(self, pieces: Iterator[Buffer]) -> None:
         self._pieces = pieces
         self._left = EMPTY  # of the piece begun
-        self._damage: CorruptRecordsError | None = None
+        self._damage: tuple[str, int, int | None] | None = None
 
     def read_into(self, target: memoryview) -> int:
         filled, size = 0, len(target)
@@ -173,10 +173,12 @@ class PieceDecoder:
             try:
                 return next(self._pieces, None)
             except CorruptRecordsError as damage:
-                self._damage = damage
+                # Not the error itself: with its traceback it would keep the window alive.
+                self._damage = damage.reason, damage.position, damage.inside
         if filled:
             return None
-        raise self._damage
+        reason, position, inside = self._damage
+        raise CorruptRecordsError(reason, position, inside=inside)
 
 
 def whole(data: Buffer, codec: str) -> Windows:

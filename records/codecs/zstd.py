@@ -126,7 +126,9 @@ def _fed(frame: Callable[[Buffer], bytes], data: Buffer, position: int) -> bytes
     """What the library makes of a frame's next bytes."""
     try:
         return frame(data)
-    except zstandard.ZstdError:
+    except zstandard.ZstdError as error:
+        if "not enough memory" in str(error):
+            raise MemoryError(str(error)) from None
         raise CorruptRecordsError(DAMAGED, position) from None
 
 

@@ -83,21 +83,21 @@ def test_each_library_reads_what_the_other_writes(
 # --- the header
 
 
-@pytest.mark.parametrize("flags", range(256))
-def test_any_header_is_read(flags: int) -> None:
-    fields = b""
-    if flags & 4:
-        fields += b"\x05\x00extra"
-    if flags & 8:
-        fields += b"a name\x00"
-    if flags & 16:
-        fields += b"a comment\x00"
-    if flags & 2:
-        fields += header_checksum(member(b"", flags=flags)[:10] + fields)
-    compressed = member(b"hello", flags=flags, fields=fields)
-    assert decoded(Codec.GZIP, compressed) == (b"hello", None)
-    assert damage(Codec.GZIP, compressed) is None
-    assert damage(Codec.GZIP, compressed[:10]) == ("gzip data ends too early", 10)
+def test_any_header_is_read() -> None:
+    for flags in range(256):
+        fields = b""
+        if flags & 4:
+            fields += b"\x05\x00extra"
+        if flags & 8:
+            fields += b"a name\x00"
+        if flags & 16:
+            fields += b"a comment\x00"
+        if flags & 2:
+            fields += header_checksum(member(b"", flags=flags)[:10] + fields)
+        compressed = member(b"hello", flags=flags, fields=fields)
+        assert decoded(Codec.GZIP, compressed) == (b"hello", None)
+        assert damage(Codec.GZIP, compressed) is None
+        assert damage(Codec.GZIP, compressed[:10]) == ("gzip data ends too early", 10)
 
 
 @pytest.mark.parametrize(

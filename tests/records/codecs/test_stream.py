@@ -1,6 +1,8 @@
 """Windows of compressed bytes, whatever their sizes, and decoders made of pieces."""
 
+import gc
 import random
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -114,6 +116,31 @@ def test_a_target_without_room_takes_nothing() -> None:
     decoder = PieceDecoder(pieces())
     assert decoder.read_into(memoryview(bytearray())) == 0
     assert decoder.read_into(memoryview(bytearray(5))) == 5
+
+
+class Memory:
+    """What a codec holds while it decodes."""
+
+
+def test_after_damage_what_decoding_took_is_free_at_once() -> None:
+    memory = Memory()
+
+    def broken(_: Memory) -> Iterator[bytes]:
+        yield DATA
+        raise CorruptRecordsError("broken", 7)
+
+    decoder = PieceDecoder(broken(memory))
+    gone = weakref.ref(memory)
+    del memory
+    target = memoryview(bytearray(len(DATA) + 1))
+    gc.disable()
+    try:
+        assert decoder.read_into(target) == len(DATA)
+        with pytest.raises(CorruptRecordsError, match="broken, at byte 7"):
+            decoder.read_into(target)
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_pieces_are_gathered_up_to_the_limit() -> None:

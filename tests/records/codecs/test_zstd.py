@@ -69,13 +69,9 @@ def test_kafkas_effort_is_level_3_and_the_fast_one_1() -> None:
 @pytest.mark.parametrize("level", [-5, 1, 3, 10, 19, 22])
 def test_every_level_is_read(level: int) -> None:
     data = text(300_000)
-    stream = zstandard.ZstdCompressor(level=level).compressobj()
-    for compressed in (
-        zstandard.ZstdCompressor(level=level).compress(data),
-        stream.compress(data) + stream.flush(),
-    ):
-        assert decoded(Codec.ZSTD, compressed) == (data, None)
-        assert at_once(Codec.ZSTD, compressed) == (data, None)
+    compressed = zstandard.ZstdCompressor(level=level).compress(data)
+    assert decoded(Codec.ZSTD, compressed) == (data, None)
+    assert at_once(Codec.ZSTD, compressed) == (data, None)
 
 
 def test_no_data_is_no_content() -> None:

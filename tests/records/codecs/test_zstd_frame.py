@@ -16,28 +16,29 @@ RESERVED = 0x08
 FIELDS = bytes([0x51, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
 
 
-@pytest.mark.parametrize("descriptor", [d for d in range(256) if not d & RESERVED])
 @pytest.mark.parametrize("window", [0x00, 0x07, 0x51, 0x68])
-def test_headers_are_read_as_the_library_reads_them(descriptor: int, window: int) -> None:
-    header = (MAGIC + bytes([descriptor, window]) + FIELDS[1:])[: HEADER_SIZES[descriptor]]
-    assert zstandard.frame_header_size(header) == len(header)
-    expected = zstandard.get_frame_parameters(header)
-    read = FrameHeader.parse(header)
-    assert read.encoded == header
-    assert read.block_size_max == min(expected.window_size, BLOCK_SIZE_MAX)
-    assert read.has_checksum == expected.has_checksum
-    assert read.has_dictionary == bool(expected.dict_id)
-    assert not read.is_window_cut
+@pytest.mark.parametrize("high", range(0, 256, 16))
+def test_headers_are_read_as_the_library_reads_them(high: int, window: int) -> None:
+    for descriptor in range(high, high + RESERVED):
+        header = (MAGIC + bytes([descriptor, window]) + FIELDS[1:])[: HEADER_SIZES[descriptor]]
+        assert zstandard.frame_header_size(header) == len(header)
+        expected = zstandard.get_frame_parameters(header)
+        read = FrameHeader.parse(header)
+        assert read.encoded == header
+        assert read.block_size_max == min(expected.window_size, BLOCK_SIZE_MAX)
+        assert read.has_checksum == expected.has_checksum
+        assert read.has_dictionary == bool(expected.dict_id)
+        assert not read.is_window_cut
 
 
-@pytest.mark.parametrize("descriptor", [d for d in range(256) if d & 3 and not d & RESERVED])
-def test_a_dictionary_is_seen(descriptor: int) -> None:
-    header = (MAGIC + bytes([descriptor]) + b"\x07" * 20)[: HEADER_SIZES[descriptor]]
-    assert zstandard.get_frame_parameters(header).dict_id
-    assert FrameHeader.parse(header).has_dictionary
+def test_a_dictionary_is_seen() -> None:
+    for descriptor in (d for d in range(256) if d & 3 and not d & RESERVED):
+        header = (MAGIC + bytes([descriptor]) + b"\x07" * 20)[: HEADER_SIZES[descriptor]]
+        assert zstandard.get_frame_parameters(header).dict_id
+        assert FrameHeader.parse(header).has_dictionary
 
 
-@pytest.mark.parametrize("window", range(0x69, 0xB0))
+@pytest.mark.parametrize("window", [0x69, 0x70, 0x88, 0x8F, 0xA0])
 def test_a_window_too_large_is_cut_and_the_rest_kept(window: int) -> None:
     for descriptor, content_size in (0x00, b""), (0x44, b"\x01\x02"), (0xC4, bytes(range(8))):
         header = MAGIC + bytes([descriptor, window]) + content_size

@@ -8,7 +8,6 @@ Not here: how a line looks (dump_lines.py)."""
 import os
 import sys
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
 import click
@@ -20,6 +19,7 @@ from simulator import advice, segment_files
 
 from .app import BAD_INPUT
 from .dump_lines import JsonLines, Lines, TextLines
+from .failure import shortened
 from .terminal import name_the_backend
 
 
@@ -52,10 +52,8 @@ def dump(paths: tuple[Path, ...], as_json: bool, batches: bool, full: bool) -> i
                 if line:
                     print(line)
         sys.stdout.flush()
-        for problem in islice(problems, 5):
+        for problem in shortened(problems):
             click.echo(f"downconvert: {path}: {problem}", err=True)
-        if len(problems) > 5:
-            click.echo(f"downconvert: {path}: {len(problems) - 5} more like these", err=True)
         damaged |= bool(problems)
     return BAD_INPUT if damaged else 0
 

@@ -3,6 +3,7 @@
 Not here: where lines are printed (app.py)."""
 
 import errno
+from collections.abc import Sequence
 from typing import Final
 
 from records import RecordsError
@@ -43,3 +44,9 @@ def in_words(error: Exception) -> str | None:
         case MemoryError():
             return "out of memory"
     return None
+
+
+def shortened(problems: Sequence[str], shown_max: int = 5) -> list[str]:
+    """The first of many problems, and how many more there are."""
+    more = len(problems) - shown_max
+    return [*problems[:shown_max], *([f"{more} more like these"] if more > 0 else [])]

@@ -31,7 +31,7 @@ from simulator import simulate as run_simulation
 from simulator.table import headline, table, verdict
 from simulator.units import plain_size
 
-from .failure import CommandError, in_words
+from .failure import CommandError, in_words, shortened
 from .terminal import Step, name_the_backend, progress
 from .values import POLICY, POLICY_HELP, SIZE, WORKLOAD
 
@@ -138,7 +138,7 @@ def simulate(
         results.append(result)
         console.print()
         console.print(headline(result), table(result), "", verdict(result), sep="\n")
-        problems += [f"{line}; what lies before it was measured" for line in result.damage]
+        problems += shortened([f"{line}; measured up to there" for line in result.damage])
     command = _command(paths, workloads, options)
     failures = [failure for result in results for failure in result.failures()]
     if as_json:
@@ -194,6 +194,8 @@ def _command(paths: Sequence[Path], workloads: Sequence[Workload], options: Opti
         value = getattr(options, field.name)
         if value == field.default:
             continue
+        if field.name in ("max_bytes", "rate"):
+            value = plain_size(value)
         text = ",".join(value) if isinstance(value, tuple) else str(value)
         arguments += [f"--{field.name.replace('_', '-')}", text]
     return shlex.join(arguments)

@@ -107,7 +107,7 @@ def thinned(line: Sequence[tuple[float, int]], buckets: int) -> list[tuple[float
 
 
 def _give_back() -> None:
-    """What was freed and is kept for later would hide as much growth. Only glibc has a word for it."""
+    """What was freed and kept for later would hide as much growth. Only glibc has a word for it."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 

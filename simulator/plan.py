@@ -9,23 +9,25 @@ as an old client would.
 
 Not here: the measured runs, which must give the same bytes again (driver.py, consumers.py)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 import xxhash
 
-from records import CorruptRecordsError, RecordsError
+from records import CorruptRecordsError, RecordTooLargeError, UnsupportedCodecError
 
 from .advice import advice
-from .children import SimulationError
 from .delivered import delivered
 from .fetches import BatchIndex, Fetch
 from .options import Mode, Options
 from .responses import Responses
 
 Progress = Callable[[int], None]
+
+_STUCK: Final = "no record fits in what is promised, and a consumer never gets past that"
 
 
 class Answer(NamedTuple):
@@ -38,6 +40,13 @@ class Answer(NamedTuple):
     filler: int  # bytes
 
 
+class Ending(NamedTuple):
+    """Where a file ends for a consumer, although it has more bytes: damage, or what is refused."""
+
+    position: int
+    why: str
+
+
 @dataclass(slots=True)
 class Plan:
     """The fetches of one mode, their answers, and what was found wrong on the way."""
@@ -47,7 +56,7 @@ class Plan:
     different: int = 0  # answers whose lazy bytes are not those of the eager conversion
     broken: int = 0  # promises
     cut: int = 0  # answers that do not carry all that was asked for, and nothing else
-    damage: dict[int, str] = field(default_factory=dict)  # file -> why, and where, it ends early
+    endings: dict[int, Ending] = field(default_factory=dict)  # of files that end early
 
     @property
     def records(self) -> int:
@@ -55,45 +64,58 @@ class Plan:
 
 
 def make_plan(
-    mode: Mode, paths: Sequence[Path], options: Options, progress: Progress = lambda _: None
+    mode: Mode,
+    paths: Sequence[Path],
+    options: Options,
+    endings: Mapping[int, Ending] = MappingProxyType({}),
+    progress: Progress = lambda _: None,
 ) -> Plan:
     """Walks a consumer through all of the files. `progress` is told the bytes of the log so far.
 
-    Raises UnsupportedCodecError and RecordTooLargeError where the policy refuses: there is no
-    answer then."""
-    plan = Plan()
+    A file ends where nothing more of it can be sent, or where it ended for another mode."""
+    plan = Plan(endings=dict(endings))
     done = 0
     with Responses(mode, paths, options) as responses:
-        answer = _raw if mode == "zero-copy" else _converted
         for file, records in enumerate(responses.files):
             index = BatchIndex(records)
             if index.damage is not None:
-                plan.damage[file] = f"{index.damage}{advice(index.damage)}"
-            batch, first_offset = 0, 0
-            while batch < len(index):
-                end = index.cut(batch, options.max_bytes)
-                fetch = index.fetch(file, batch, end, first_offset)
-                try:
-                    read_on = answer(plan, responses, fetch)
-                except CorruptRecordsError as error:
-                    plan.damage[file] = str(error)
-                    index.end_before(min(error.position, fetch.position + fetch.size - 1))
-                    continue  # with what is left of it
-                except RecordsError as error:
-                    raise SimulationError(f"{paths[file]}: {error}{advice(error)}") from None
-                plan.fetches.append(fetch)
-                if read_on is None:
-                    batch, first_offset = end, index.last_offset(end - 1) + 1
-                elif read_on > first_offset:
-                    batch, first_offset = index.at_offset(read_on, batch), read_on
-                else:
-                    raise SimulationError(
-                        f"a consumer never gets past the batch at byte {fetch.position} of "
-                        f"{paths[file]}: no whole record of it fits in what is promised"
-                    )
-                progress(done + fetch.position + fetch.size)
+                plan.endings.setdefault(file, _ending(index.damage))
+            if file in plan.endings:
+                index.end_before(plan.endings[file].position)
+            for position in _walk(plan, responses, file, index, options.max_bytes):
+                progress(done + position)
             done += index.size
     return plan
+
+
+def _walk(
+    plan: Plan, responses: Responses, file: int, index: BatchIndex, max_bytes: int
+) -> Iterator[int]:
+    """Adds the fetches of one file and their answers; gives how far each comes."""
+    answer = _raw if responses.mode == "zero-copy" else _converted
+    batch, first_offset = 0, 0
+    while batch < len(index):
+        end = index.cut(batch, max_bytes)
+        fetch = index.fetch(file, batch, end, first_offset)
+        try:
+            read_on = answer(plan, responses, fetch)
+        except (CorruptRecordsError, UnsupportedCodecError, RecordTooLargeError) as error:
+            plan.endings[file] = _ending(error)
+            index.end_before(min(error.position, fetch.position + fetch.size - 1))
+            continue  # with what is left of it
+        plan.fetches.append(fetch)
+        if read_on is None:
+            batch, first_offset = end, index.last_offset(end - 1) + 1
+        elif read_on > first_offset:
+            batch, first_offset = index.at_offset(read_on, batch), read_on
+        else:
+            plan.endings[file] = Ending(fetch.position, f"{_STUCK}, at byte {fetch.position}")
+            return
+        yield fetch.position + fetch.size
+
+
+def _ending(error: CorruptRecordsError | UnsupportedCodecError | RecordTooLargeError) -> Ending:
+    return Ending(error.position, f"{error}{advice(error)}")
 
 
 def digest(data: bytes | bytearray | memoryview) -> bytes:

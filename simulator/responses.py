@@ -57,7 +57,7 @@ class Responses:
     """Makes the sends of one mode. Holds the files open, and nothing else."""
 
     def __init__(self, mode: Mode, paths: Sequence[Path], options: Options) -> None:
-        self._mode: Mode = mode
+        self.mode: Mode = mode
         self._to_magic = options.to_magic
         policy = parse_policy(options.policy)
         # An estimate may cut what does not fit. What is converted before it is sent has its true
@@ -91,7 +91,7 @@ class Responses:
             "eager": lambda: BytesSend(self.eager(fetch)),
             "zero-copy": lambda: self.records(fetch).to_send(),
         }
-        return makers[self._mode]()
+        return makers[self.mode]()
 
 
 def buffer_bytes(send: Send) -> int:

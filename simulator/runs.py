@@ -7,7 +7,7 @@ Not here: the plan that says what is asked and answered (plan.py), what the numb
 (results.py)."""
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from .driver import Driver, Tally
 from .fetches import Fetch
 from .measure import Cpu, Memory, Resident, now
 from .options import SEND_BUFFER_SIZE, Mode, Options
-from .plan import Plan, make_plan
+from .plan import Ending, Plan, make_plan
 from .responses import Responses
 
 _SAMPLE_EVERY: Final = 0.005  # seconds
@@ -52,9 +52,15 @@ class Run:
     timeline: list[tuple[float, int]]  # seconds from the beginning, bytes above idle
 
 
-def plan_in_child(mode: Mode, paths: Sequence[Path], options: Options, progress: Progress) -> Plan:
+def plan_in_child(
+    mode: Mode,
+    paths: Sequence[Path],
+    options: Options,
+    endings: Mapping[int, Ending],
+    progress: Progress,
+) -> Plan:
     """`make_plan` where an eager conversion that needs all memory takes only a child with it."""
-    with Child("planning", _plan, mode, list(paths), options) as child:
+    with Child("planning", _plan, mode, list(paths), options, dict(endings)) as child:
         while not child.done:
             for done in listen([child]):
                 progress(done)
@@ -115,8 +121,10 @@ def _measured(
 # --- in the children
 
 
-def _plan(line: Line, mode: Mode, paths: list[Path], options: Options) -> Plan:
-    return make_plan(mode, paths, options, _now_and_then(line))
+def _plan(
+    line: Line, mode: Mode, paths: list[Path], options: Options, endings: dict[int, Ending]
+) -> Plan:
+    return make_plan(mode, paths, options, endings, _now_and_then(line))
 
 
 def _send(

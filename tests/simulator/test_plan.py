@@ -2,11 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
 from downconvert import eager
 from records import Codec, FileRecords
-from simulator import Options, SimulationError
+from simulator import Options
 from simulator.plan import digest, make_plan
 
 from .segments import batch, marker, written
@@ -91,19 +89,33 @@ def test_a_file_is_read_up_to_its_damage(tmp_path: Path) -> None:
         for max_bytes in (1000, 100_000):
             plan = make_plan(mode, paths, Options(max_bytes=max_bytes))
             assert plan.records == 7 + 14
-            assert list(plan.damage) == [0]
-            assert plan.damage[0].startswith("negative record size, at byte ")
+            assert list(plan.endings) == [0]
+            assert plan.endings[0].why.startswith("negative record size, at byte ")
 
 
-def test_what_the_policy_refuses_stops_the_plan_with_the_way_out(tmp_path: Path) -> None:
-    path = written(tmp_path, batch([0], Codec.ZSTD))
-    with pytest.raises(SimulationError, match=rf"{path}: zstd is refused .* recode=zstd:gzip"):
-        make_plan("lazy", [path], Options(policy="kafka"))
+def test_what_the_policy_refuses_ends_its_file_with_the_way_out(tmp_path: Path) -> None:
+    good = batch(range(7))
+    path = written(tmp_path, good, batch([7], Codec.ZSTD), batch([8]))
+    plan = make_plan("lazy", [path], Options(policy="kafka"))
+    assert plan.records == 7
+    (ending,) = plan.endings.values()
+    assert ending.position == len(good)
+    assert ending.why.startswith("zstd is refused for this client")
+    assert ending.why.endswith("add recode=zstd:gzip")
+
+
+def test_a_file_ends_where_it_ended_for_another_mode(tmp_path: Path) -> None:
+    path = written(tmp_path, batch(range(7)), batch([7], Codec.ZSTD), batch([8]))
+    lazy = make_plan("lazy", [path], Options(policy="kafka"))
+    assert make_plan("zero-copy", [path], SMALL).records == 9
+    limited = make_plan("zero-copy", [path], SMALL, lazy.endings)
+    assert limited.records == 7
+    assert limited.endings == lazy.endings
 
 
 def test_progress_tells_the_bytes_of_all_files(tmp_path: Path) -> None:
     paths = [written(tmp_path, batch(range(9)), batch(range(9, 18)), name=n) for n in "ab"]
     told: list[int] = []
-    make_plan("zero-copy", paths, SMALL, told.append)
+    make_plan("zero-copy", paths, SMALL, progress=told.append)
     size = paths[0].stat().st_size
     assert told == [size // 2, size, 3 * size // 2, 2 * size]

@@ -8,10 +8,10 @@ use crate::layout::{
     self, BASE_TIMESTAMP_AT, BATCH_HEADER_SIZE, LAST_OFFSET_DELTA_AT, MAX_TIMESTAMP_AT,
     NO_TIMESTAMP, RECORDS_COUNT_AT, SIZE_MAX, V1,
 };
-use crate::message::prefix;
+use crate::message::{bytes_at, prefix};
 use crate::reason::Reason;
-use crate::sink::{Form, Sink};
-use crate::transcoder::Stop;
+use crate::sink::Sink;
+use crate::transcoder::{Settings, Stop};
 
 /// A batch header's fields that matter here.
 pub struct Header {
@@ -30,17 +30,16 @@ impl Header {
         Self {
             base_offset,
             attributes: bytes[layout::ATTRIBUTES_AT_BATCH],
-            last_offset_delta: i32::from_be_bytes(field(bytes, LAST_OFFSET_DELTA_AT)),
-            base_timestamp: i64::from_be_bytes(field(bytes, BASE_TIMESTAMP_AT)),
-            max_timestamp: i64::from_be_bytes(field(bytes, MAX_TIMESTAMP_AT)),
-            records_count: i32::from_be_bytes(field(bytes, RECORDS_COUNT_AT)),
+            last_offset_delta: i32::from_be_bytes(bytes_at::<LAST_OFFSET_DELTA_AT, _, _>(bytes)),
+            base_timestamp: i64::from_be_bytes(bytes_at::<BASE_TIMESTAMP_AT, _, _>(bytes)),
+            max_timestamp: i64::from_be_bytes(bytes_at::<MAX_TIMESTAMP_AT, _, _>(bytes)),
+            records_count: i32::from_be_bytes(bytes_at::<RECORDS_COUNT_AT, _, _>(bytes)),
         }
     }
 
     #[inline(always)]
     pub fn last_offset(&self) -> i64 {
-        self.base_offset
-            .wrapping_add(i64::from(self.last_offset_delta))
+        self.base_offset.wrapping_add(i64::from(self.last_offset_delta))
     }
 
     /// The timestamp that all records have under LogAppendTime.
@@ -49,11 +48,6 @@ impl Header {
         let is_append_time = self.attributes & layout::LOG_APPEND_TIME != 0;
         is_append_time.then_some(self.max_timestamp)
     }
-}
-
-#[inline(always)]
-fn field<const N: usize>(bytes: &[u8; BATCH_HEADER_SIZE], at: usize) -> [u8; N] {
-    std::array::from_fn(|index| bytes[at + index])
 }
 
 /// The records kept since the beginning.
@@ -97,6 +91,17 @@ pub struct Purpose {
     pub split_at_gaps: bool,
 }
 
+impl Purpose {
+    pub fn of_log(settings: &Settings) -> Self {
+        Self {
+            magic: settings.to_magic,
+            floor: settings.first_offset,
+            is_wrapper: false,
+            split_at_gaps: false,
+        }
+    }
+}
+
 /// Where offsets and timestamps start from, what is left, and what has been kept.
 pub struct Batch {
     pub purpose: Purpose,
@@ -108,8 +113,43 @@ pub struct Batch {
     pub bytes_left: u64,
     /// What it counts for in the source once a record is kept.
     pub source_bytes: u64,
-    /// The first and the last offset kept.
-    pub kept: Option<(i64, i64)>,
+    pub kept: Kept,
+}
+
+/// The offsets kept in a batch.
+pub struct Kept {
+    /// None has been kept where this is None.
+    first: Option<i64>,
+    last: i64,
+    /// The highest offset that is not too far from the first.
+    highest: i64,
+}
+
+impl Kept {
+    pub const NONE: Self = Self { first: None, last: i64::MIN, highest: i64::MAX };
+
+    /// The last one, or -1.
+    pub fn last_offset(&self) -> i64 {
+        self.first.map_or(-1, |_| self.last)
+    }
+
+    #[inline(always)]
+    fn check(&self, offset: i64) -> Result<(), Reason> {
+        if offset > self.last && offset <= self.highest {
+            return Ok(());
+        }
+        self.refuse(offset)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse(&self, offset: i64) -> Result<(), Reason> {
+        match self.first {
+            None => Ok(()), // the lowest offset that there is
+            Some(_) if offset <= self.last => Err(Reason::OffsetDoesNotIncrease),
+            Some(_) => Err(Reason::OffsetDeltaTooLarge),
+        }
+    }
 }
 
 impl Batch {
@@ -120,19 +160,18 @@ impl Batch {
 
     /// Rule 5, for a record that is kept.
     #[inline(always)]
-    pub fn check(&self, offset: i64, timestamp: i64, content: u64) -> Result<(), Reason> {
+    pub fn check(
+        &self,
+        magic: u8,
+        offset: i64,
+        timestamp: i64,
+        content: u64,
+    ) -> Result<(), Reason> {
         if timestamp < NO_TIMESTAMP {
             return Err(Reason::NegativeTimestamp);
         }
-        if let Some((first, last)) = self.kept {
-            if offset <= last {
-                return Err(Reason::OffsetDoesNotIncrease);
-            }
-            if offset.wrapping_sub(first) as u64 > SIZE_MAX {
-                return Err(Reason::OffsetDeltaTooLarge);
-            }
-        }
-        let overhead = layout::message_overhead(self.purpose.magic) - layout::PREFIX_SIZE;
+        self.kept.check(offset)?;
+        let overhead = layout::message_overhead(magic) - layout::PREFIX_SIZE;
         if content > SIZE_MAX - overhead as u64 {
             return Err(Reason::RecordTooLarge);
         }
@@ -148,37 +187,27 @@ impl Batch {
         totals: &mut Totals,
         sink: &mut S,
     ) -> Result<(), Stop> {
-        let Purpose {
-            magic,
-            is_wrapper,
-            split_at_gaps,
-            ..
-        } = self.purpose;
-        let mut form = Form {
-            magic,
-            offset: item.offset,
-        };
-        if S::CONVERTS {
-            let content = item.key.bytes.len() as u64 + item.value.bytes.len() as u64;
-            self.check(item.offset, item.timestamp, content)
-                .map_err(Stop::Damage)?;
-            if is_wrapper && magic == V1 && wrapper.records != 0 {
-                if split_at_gaps && item.offset != wrapper.last_offset.wrapping_add(1) {
-                    return Err(Stop::Gap);
-                }
-                form.offset = item.offset.wrapping_sub(wrapper.first_offset);
-            } else if is_wrapper && magic == V1 {
-                form.offset = 0;
+        if !S::CONVERTS {
+            sink.put(item, item.offset)?;
+            return Ok(());
+        }
+        let content = item.key.bytes.len() as u64 + item.value.bytes.len() as u64;
+        self.check(S::MAGIC, item.offset, item.timestamp, content).map_err(Stop::Damage)?;
+        let mut offset = item.offset;
+        if self.purpose.is_wrapper && S::MAGIC == V1 {
+            let first_offset = if wrapper.records == 0 { offset } else { wrapper.first_offset };
+            let follows = offset == wrapper.last_offset.wrapping_add(1);
+            if self.purpose.split_at_gaps && wrapper.records != 0 && !follows {
+                return Err(Stop::Gap);
             }
+            offset = offset.wrapping_sub(first_offset);
         }
-        let size = sink.put(item, form)?;
-        if S::CONVERTS {
-            self.note(item.offset, item.timestamp, size as u64, wrapper, totals);
-        }
+        let size = sink.put(item, offset)?;
+        self.note(item.offset, item.timestamp, size as u64, wrapper, totals);
         Ok(())
     }
 
-    /// A message of `size` bytes has been made of a record.
+    /// A message of `size` bytes has been made of a record. Bytes produced are added up by who makes them.
     #[inline(always)]
     pub fn note(
         &mut self,
@@ -188,17 +217,14 @@ impl Batch {
         wrapper: &mut Wrapper,
         totals: &mut Totals,
     ) {
-        let first = match self.kept {
-            Some((first, _)) => first,
-            None => {
-                totals.batches += 1;
-                totals.source_bytes += self.source_bytes;
-                offset
-            }
-        };
-        self.kept = Some((first, offset));
+        if self.kept.first.is_none() {
+            self.kept.first = Some(offset);
+            self.kept.highest = offset.saturating_add(SIZE_MAX as i64);
+            totals.batches += 1;
+            totals.source_bytes += self.source_bytes;
+        }
+        self.kept.last = offset;
         totals.records += 1;
-        totals.produced_bytes = totals.produced_bytes.wrapping_add(size);
         if self.purpose.is_wrapper {
             if wrapper.records == 0 {
                 wrapper.first_offset = offset;

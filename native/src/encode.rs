@@ -3,8 +3,8 @@
 //! Not here: batch headers, wrappers and their checksums (records/builder.py).
 
 use crate::item::{Field, Item};
-use crate::layout::{self, ROW_FIELDS, ROW_SIZE, SIZE_MAX, V1, V2};
-use crate::sink::{Form, Messages, Sink};
+use crate::layout::{self, ROW_FIELDS, ROW_SIZE, SIZE_MAX, V0, V1, V2};
+use crate::sink::{Messages, Sink};
 use crate::transcoder::{Outcome, Progress, Stop};
 use crate::varint;
 
@@ -37,27 +37,24 @@ pub fn encode(
     if !rest.is_empty() {
         return Err(ROWS);
     }
-    let bases = Bases {
-        offset: base_offset,
-        timestamp: base_timestamp,
-    };
+    let bases = Bases { offset: base_offset, timestamp: base_timestamp };
     match magic {
         V2 => encode_batch(rows, source, &bases, target),
-        0 | V1 => encode_messages(rows, source, magic, &bases, target),
+        V0 => encode_messages::<V0>(rows, source, &bases, target),
+        V1 => encode_messages::<V1>(rows, source, &bases, target),
         _ => Err(MAGIC),
     }
 }
 
-fn encode_messages(
+fn encode_messages<const MAGIC: u8>(
     rows: &[[u8; ROW_SIZE]],
     source: &[u8],
-    magic: u8,
     bases: &Bases,
     target: &mut [u8],
 ) -> Result<Progress, Refusal> {
-    let mut messages = Messages::new(target);
+    let mut messages = Messages::<MAGIC>::new(target);
     let mut consumed = 0;
-    let overhead = (layout::message_overhead(magic) - layout::PREFIX_SIZE) as u64;
+    let overhead = (layout::message_overhead(MAGIC) - layout::PREFIX_SIZE) as u64;
     let mut outcome = Outcome::End;
     for row in rows {
         let item = item_of(row, source)?;
@@ -66,18 +63,14 @@ fn encode_messages(
             return Err(TOO_LARGE);
         }
         let offset = item.offset.wrapping_sub(bases.offset);
-        if let Err(Stop::Target) = messages.put(&item, Form { magic, offset }).map(drop) {
+        if let Err(Stop::Target) = messages.put(&item, offset).map(drop) {
             outcome = Outcome::Target;
             break;
         }
         consumed += ROW_SIZE as u64;
     }
     messages.finish();
-    Ok(Progress {
-        consumed,
-        produced: messages.produced(),
-        outcome,
-    })
+    Ok(Progress { consumed, produced: messages.produced(), outcome })
 }
 
 fn encode_batch(
@@ -90,27 +83,15 @@ fn encode_batch(
     let mut consumed = 0;
     for row in rows {
         let (headers, headers_count) = headers_of(row, source)?;
-        let item = Item {
-            headers,
-            headers_count,
-            ..item_of(row, source)?
-        };
+        let item = Item { headers, headers_count, ..item_of(row, source)? };
         let Some(size) = write_record(&item, bases, &mut target[produced..])? else {
             let outcome = Outcome::Target;
-            return Ok(Progress {
-                consumed,
-                produced: produced as u64,
-                outcome,
-            });
+            return Ok(Progress { consumed, produced: produced as u64, outcome });
         };
         produced += size;
         consumed += ROW_SIZE as u64;
     }
-    Ok(Progress {
-        consumed,
-        produced: produced as u64,
-        outcome: Outcome::End,
-    })
+    Ok(Progress { consumed, produced: produced as u64, outcome: Outcome::End })
 }
 
 /// Writes a v2 record at the beginning of `room` and gives its size, or None where it does not fit.
@@ -173,16 +154,8 @@ impl Writer<'_> {
 
 /// A row's fields but for its headers.
 fn item_of<'a>(row: &[u8; ROW_SIZE], source: &'a [u8]) -> Result<Item<'a>, Refusal> {
-    let [
-        offset,
-        timestamp,
-        timestamp_type,
-        key_at,
-        key_size,
-        value_at,
-        value_size,
-        ..,
-    ] = fields(row);
+    let [offset, timestamp, timestamp_type, key_at, key_size, value_at, value_size, ..] =
+        fields(row);
     Ok(Item {
         offset,
         timestamp,
@@ -197,9 +170,7 @@ fn item_of<'a>(row: &[u8; ROW_SIZE], source: &'a [u8]) -> Result<Item<'a>, Refus
 fn headers_of<'a>(row: &[u8; ROW_SIZE], source: &'a [u8]) -> Result<(&'a [u8], i32), Refusal> {
     let [.., headers_at, headers_size, headers_count] = fields(row);
     let headers = part(source, headers_at, headers_size)?;
-    let count = i32::try_from(headers_count)
-        .ok()
-        .filter(|count| *count >= 0);
+    let count = i32::try_from(headers_count).ok().filter(|count| *count >= 0);
     Ok((headers, count.ok_or(HEADER_COUNT)?))
 }
 
@@ -210,10 +181,7 @@ fn fields(row: &[u8; ROW_SIZE]) -> [i64; ROW_FIELDS] {
 
 fn field_of(source: &[u8], at: i64, size: i64) -> Result<Field<'_>, Refusal> {
     if size < 0 {
-        return Ok(Field {
-            size: -1,
-            bytes: &[],
-        });
+        return Ok(Field { size: -1, bytes: &[] });
     }
     let bytes = part(source, at, size)?;
     let size = i32::try_from(size).map_err(|_| TOO_LARGE)?;
@@ -223,8 +191,5 @@ fn field_of(source: &[u8], at: i64, size: i64) -> Result<Field<'_>, Refusal> {
 fn part(source: &[u8], at: i64, size: i64) -> Result<&[u8], Refusal> {
     let at = usize::try_from(at).map_err(|_| POSITION)?;
     let size = usize::try_from(size).map_err(|_| POSITION)?;
-    source
-        .get(at..)
-        .and_then(|rest| rest.get(..size))
-        .ok_or(POSITION)
+    source.get(at..).and_then(|rest| rest.get(..size)).ok_or(POSITION)
 }

@@ -62,9 +62,7 @@ struct Decompressor(Option<NonNull<libdeflate_sys::libdeflate_decompressor>>);
 impl Decompressor {
     fn new() -> Self {
         // SAFETY: it takes nothing; null, which is where there is no memory, becomes None.
-        Self(NonNull::new(unsafe {
-            libdeflate_sys::libdeflate_alloc_decompressor()
-        }))
+        Self(NonNull::new(unsafe { libdeflate_sys::libdeflate_alloc_decompressor() }))
     }
 
     fn member(&self, data: &[u8], room: &mut [u8]) -> bool {

@@ -34,11 +34,7 @@ pub const MESSAGE_SIZE_MIN_V1: i32 = (message_overhead(V1) - PREFIX_SIZE) as i32
 /// A message's bytes besides its key and value.
 #[inline(always)]
 pub const fn message_overhead(magic: u8) -> usize {
-    let head = if magic == V0 {
-        MESSAGE_HEAD_SIZE_V0
-    } else {
-        MESSAGE_HEAD_SIZE_V1
-    };
+    let head = if magic == V0 { MESSAGE_HEAD_SIZE_V0 } else { MESSAGE_HEAD_SIZE_V1 };
     head + 2 * SIZE_FIELD_SIZE
 }
 

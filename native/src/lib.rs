@@ -18,6 +18,7 @@ pub mod gzip;
 mod item;
 mod layout;
 mod message;
+mod quick;
 mod reason;
 mod record;
 mod sink;

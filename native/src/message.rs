@@ -22,11 +22,7 @@ pub fn parse(entry: &[u8]) -> Result<Item<'_>, Reason> {
         }
         let timestamp = cursor.array().map_err(|_| Reason::MessageTooSmall)?;
         let is_append_time = attributes & layout::LOG_APPEND_TIME != 0;
-        let timestamp_type = if is_append_time {
-            LOG_APPEND_TIME
-        } else {
-            CREATE_TIME
-        };
+        let timestamp_type = if is_append_time { LOG_APPEND_TIME } else { CREATE_TIME };
         (i64::from_be_bytes(*timestamp), timestamp_type)
     };
     let key = field(&mut cursor, Reason::KeyRunsPastMessage)?;
@@ -45,12 +41,17 @@ pub fn parse(entry: &[u8]) -> Result<Item<'_>, Reason> {
 /// The offset and the size that every entry begins with.
 #[inline(always)]
 pub fn prefix<const N: usize>(head: &[u8; N]) -> (i64, i32) {
-    const { assert!(N >= layout::PREFIX_SIZE) };
-    let offset = [
-        head[0], head[1], head[2], head[3], head[4], head[5], head[6], head[7],
-    ];
-    let size = [head[8], head[9], head[10], head[11]];
-    (i64::from_be_bytes(offset), i32::from_be_bytes(size))
+    let offset = i64::from_be_bytes(bytes_at::<0, 8, N>(head));
+    (offset, i32::from_be_bytes(bytes_at::<8, 4, N>(head)))
+}
+
+/// `SIZE` bytes from `AT` on.
+#[inline(always)]
+pub fn bytes_at<const AT: usize, const SIZE: usize, const N: usize>(head: &[u8; N]) -> [u8; SIZE] {
+    const { assert!(AT + SIZE <= N) };
+    let mut bytes = [0; SIZE];
+    bytes.copy_from_slice(&head[AT..AT + SIZE]);
+    bytes
 }
 
 fn field<'a>(cursor: &mut Cursor<'a>, past: Reason) -> Result<Field<'a>, Reason> {

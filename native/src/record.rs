@@ -1,6 +1,7 @@
 //! One v2 record: its fields, each checked against the bytes that are left of the record.
 //!
-//! Not here: what deltas are relative to, and what is kept (`batch`).
+//! Not here: ordinary records, which are read faster (`quick`), what deltas are relative to, and what is kept
+//! (`batch`).
 
 use crate::cursor::Cursor;
 use crate::item::Field;
@@ -15,7 +16,8 @@ pub struct Head {
 }
 
 pub struct Record<'a> {
-    pub head: Head,
+    pub timestamp_delta: i64,
+    pub offset_delta: i32,
     pub key: Field<'a>,
     pub value: Field<'a>,
     pub headers: &'a [u8],
@@ -34,28 +36,16 @@ pub fn head(body: &mut Cursor<'_>) -> Result<Head, Fault> {
 }
 
 /// Reads a whole record: `body` is what its size counts.
-#[inline(always)]
 pub fn parse(body: &[u8]) -> Result<Record<'_>, Reason> {
     let mut body = Cursor::new(body);
-    let head = head(&mut body).map_err(in_body)?;
-    let key = field(&mut body, head.key_size, Reason::KeyRunsPastRecord)?;
+    let Head { timestamp_delta, offset_delta, key_size } = head(&mut body).map_err(in_body)?;
+    let key = field(&mut body, key_size, Reason::KeyRunsPastRecord)?;
     let value_size = varint::read_i32(&mut body).map_err(in_body)?;
     let value = field(&mut body, value_size, Reason::ValueRunsPastRecord)?;
     let headers_count = varint::read_i32(&mut body).map_err(in_body)?;
     let headers = body.rest();
-    if headers_count != 0 {
-        skip_headers(&mut body, headers_count)?;
-    }
-    if body.left() != 0 {
-        return Err(Reason::BytesAfterFields);
-    }
-    Ok(Record {
-        head,
-        key,
-        value,
-        headers,
-        headers_count,
-    })
+    check_headers(headers, headers_count)?;
+    Ok(Record { timestamp_delta, offset_delta, key, value, headers, headers_count })
 }
 
 /// What a varint that is none means inside of a record.
@@ -74,20 +64,24 @@ fn field<'a>(body: &mut Cursor<'a>, size: i32, past: Reason) -> Result<Field<'a>
     Ok(Field { size, bytes })
 }
 
-#[inline(never)]
-fn skip_headers(body: &mut Cursor<'_>, count: i32) -> Result<(), Reason> {
+/// Goes over `count` headers, with which a record ends.
+pub fn check_headers(headers: &[u8], count: i32) -> Result<(), Reason> {
+    let mut body = Cursor::new(headers);
     let count = usize::try_from(count).map_err(|_| Reason::NegativeHeaderCount)?;
     if count > body.left() {
         return Err(Reason::MoreHeadersThanBytes);
     }
     for _ in 0..count {
-        let size = varint::read_i32(body).map_err(in_body)?;
+        let size = varint::read_i32(&mut body).map_err(in_body)?;
         if size < 0 {
             return Err(Reason::HeaderKeyNull);
         }
-        field(body, size, Reason::HeaderKeyRunsPastRecord)?;
-        let size = varint::read_i32(body).map_err(in_body)?;
-        field(body, size, Reason::HeaderValueRunsPastRecord)?;
+        field(&mut body, size, Reason::HeaderKeyRunsPastRecord)?;
+        let size = varint::read_i32(&mut body).map_err(in_body)?;
+        field(&mut body, size, Reason::HeaderValueRunsPastRecord)?;
+    }
+    if body.left() != 0 {
+        return Err(Reason::BytesAfterFields);
     }
     Ok(())
 }

@@ -11,19 +11,15 @@ use crate::layout::{
 use crate::message::prefix;
 use crate::transcoder::Stop;
 
-/// How a message is written: its magic and the offset in it, which may be relative.
-#[derive(Clone, Copy)]
-pub struct Form {
-    pub magic: u8,
-    pub offset: i64,
-}
-
 pub trait Sink {
     /// Whether older messages are made: then what is old enough passes, and messages must be possible.
     const CONVERTS: bool;
+    /// Of the messages made.
+    const MAGIC: u8;
 
-    /// Takes an item and gives the bytes that it made, or stops where there is no room.
-    fn put(&mut self, item: &Item<'_>, form: Form) -> Result<usize, Stop>;
+    /// Takes an item and gives the bytes that it made, or stops where there is no room. The offset to be written may be
+    /// a relative one.
+    fn put(&mut self, item: &Item<'_>, offset: i64) -> Result<usize, Stop>;
 
     /// Takes an entry as it is.
     fn copy(&mut self, entry: &[u8]) -> Result<(), Stop>;
@@ -33,19 +29,15 @@ pub trait Sink {
 }
 
 /// Writes messages; their CRCs come last, since a CRC waits for the stores that it is to read (`finish`).
-pub struct Messages<'a> {
+pub struct Messages<'a, const MAGIC: u8> {
     target: &'a mut [u8],
     filled: usize,
     summed: usize,
 }
 
-impl<'a> Messages<'a> {
+impl<'a, const MAGIC: u8> Messages<'a, MAGIC> {
     pub fn new(target: &'a mut [u8]) -> Self {
-        Self {
-            target,
-            filled: 0,
-            summed: 0,
-        }
+        Self { target, filled: 0, summed: 0 }
     }
 
     /// Stores the CRCs of the messages written since the last time.
@@ -63,29 +55,28 @@ impl<'a> Messages<'a> {
 
     #[inline(always)]
     fn room(&mut self, size: usize) -> Result<&mut [u8], Stop> {
-        let room = self.target[self.filled..]
-            .get_mut(..size)
-            .ok_or(Stop::Target)?;
+        let room = self.target[self.filled..].get_mut(..size).ok_or(Stop::Target)?;
         self.filled += size;
         Ok(room)
     }
 }
 
-impl Sink for Messages<'_> {
+impl<const MAGIC: u8> Sink for Messages<'_, MAGIC> {
     const CONVERTS: bool = true;
+    const MAGIC: u8 = MAGIC;
 
     #[inline(always)]
-    fn put(&mut self, item: &Item<'_>, form: Form) -> Result<usize, Stop> {
-        let size = message_size(item, form.magic);
+    fn put(&mut self, item: &Item<'_>, offset: i64) -> Result<usize, Stop> {
+        let size = message_size::<MAGIC>(item);
         let message = self.room(size)?;
         let size_field = (size - PREFIX_SIZE) as u32;
-        if form.magic == V0 {
+        if MAGIC == V0 {
             if let Some((head, body)) = message.split_first_chunk_mut() {
-                *head = head_v0(form.offset, size_field, item.key.size);
+                *head = head_v0(offset, size_field, item.key.size);
                 write_content(body, item.key, item.value);
             }
         } else if let Some((head, body)) = message.split_first_chunk_mut() {
-            *head = head_v1(form.offset, size_field, item);
+            *head = head_v1(offset, size_field, item);
             write_content(body, item.key, item.value);
         }
         Ok(size)
@@ -105,8 +96,8 @@ impl Sink for Messages<'_> {
 }
 
 #[inline(always)]
-fn message_size(item: &Item<'_>, magic: u8) -> usize {
-    message_overhead(magic) + item.key.bytes.len() + item.value.bytes.len()
+fn message_size<const MAGIC: u8>(item: &Item<'_>) -> usize {
+    message_overhead(MAGIC) + item.key.bytes.len() + item.value.bytes.len()
 }
 
 const HEAD_V0: usize = MESSAGE_HEAD_SIZE_V0 + SIZE_FIELD_SIZE;
@@ -129,11 +120,7 @@ fn head_v1(offset: i64, size: u32, item: &Item<'_>) -> [u8; HEAD_V1] {
     head[..8].copy_from_slice(&offset.to_be_bytes());
     head[8..12].copy_from_slice(&size.to_be_bytes());
     head[MAGIC_AT] = V1;
-    head[MAGIC_AT + 1] = if is_append_time {
-        layout::LOG_APPEND_TIME
-    } else {
-        0
-    };
+    head[MAGIC_AT + 1] = if is_append_time { layout::LOG_APPEND_TIME } else { 0 };
     head[MESSAGE_HEAD_SIZE_V0..MESSAGE_HEAD_SIZE_V1].copy_from_slice(&item.timestamp.to_be_bytes());
     head[MESSAGE_HEAD_SIZE_V1..].copy_from_slice(&item.key.size.to_be_bytes());
     head
@@ -142,43 +129,40 @@ fn head_v1(offset: i64, size: u32, item: &Item<'_>) -> [u8; HEAD_V1] {
 /// Key, size of the value, value: what is left of a message's room.
 #[inline(always)]
 fn write_content(room: &mut [u8], key: Field<'_>, value: Field<'_>) {
-    let room = if key.bytes.is_empty() {
-        room
-    } else {
-        let (key_room, room) = room.split_at_mut(key.bytes.len());
-        key_room.copy_from_slice(key.bytes);
-        room
-    };
+    let (key_room, room) = room.split_at_mut(key.bytes.len());
+    if !key.bytes.is_empty() {
+        key_room.copy_from_slice(key.bytes); // a call, which many records without a key can do without
+    }
     let (size_room, value_room) = room.split_at_mut(SIZE_FIELD_SIZE);
     size_room.copy_from_slice(&value.size.to_be_bytes());
     value_room.copy_from_slice(value.bytes);
 }
 
 /// Adds up what `Messages` would write, into a target of `room` bytes.
-pub struct Size {
+pub struct Size<const MAGIC: u8> {
     room: u64,
-    produced: u64,
+    left: u64,
 }
 
-impl Size {
+impl<const MAGIC: u8> Size<MAGIC> {
     pub fn new(room: u64) -> Self {
-        Self { room, produced: 0 }
+        Self { room, left: room }
     }
 
     #[inline(always)]
     fn add(&mut self, size: usize) -> Result<usize, Stop> {
-        self.room = self.room.checked_sub(size as u64).ok_or(Stop::Target)?;
-        self.produced += size as u64;
+        self.left = self.left.checked_sub(size as u64).ok_or(Stop::Target)?;
         Ok(size)
     }
 }
 
-impl Sink for Size {
+impl<const MAGIC: u8> Sink for Size<MAGIC> {
     const CONVERTS: bool = true;
+    const MAGIC: u8 = MAGIC;
 
     #[inline(always)]
-    fn put(&mut self, item: &Item<'_>, form: Form) -> Result<usize, Stop> {
-        self.add(message_size(item, form.magic))
+    fn put(&mut self, item: &Item<'_>, _: i64) -> Result<usize, Stop> {
+        self.add(message_size::<MAGIC>(item))
     }
 
     fn copy(&mut self, entry: &[u8]) -> Result<(), Stop> {
@@ -186,7 +170,7 @@ impl Sink for Size {
     }
 
     fn produced(&self) -> u64 {
-        self.produced
+        self.room - self.left
     }
 }
 
@@ -201,11 +185,7 @@ pub struct Rows<'a> {
 impl<'a> Rows<'a> {
     pub fn new(source: &[u8], target: &'a mut [u8]) -> Self {
         let source = source.as_ptr().addr();
-        Self {
-            source,
-            target,
-            filled: 0,
-        }
+        Self { source, target, filled: 0 }
     }
 
     /// The index of a part of the source in it.
@@ -217,9 +197,10 @@ impl<'a> Rows<'a> {
 
 impl Sink for Rows<'_> {
     const CONVERTS: bool = false;
+    const MAGIC: u8 = V1; // none
 
     #[inline(always)]
-    fn put(&mut self, item: &Item<'_>, _: Form) -> Result<usize, Stop> {
+    fn put(&mut self, item: &Item<'_>, _: i64) -> Result<usize, Stop> {
         let row: [i64; ROW_FIELDS] = [
             item.offset,
             item.timestamp,
@@ -232,9 +213,7 @@ impl Sink for Rows<'_> {
             item.headers.len() as i64,
             i64::from(item.headers_count),
         ];
-        let room = self.target[self.filled..]
-            .first_chunk_mut::<ROW_SIZE>()
-            .ok_or(Stop::Target)?;
+        let room = self.target[self.filled..].first_chunk_mut::<ROW_SIZE>().ok_or(Stop::Target)?;
         for (room, field) in room.chunks_exact_mut(8).zip(row) {
             room.copy_from_slice(&field.to_ne_bytes());
         }

@@ -2,17 +2,18 @@
 //!
 //! It goes through entries and records by the contract's rules, in their order, and stops where one says so.
 
-use crate::batch::{Batch, Header, Purpose, Totals, Wrapper};
+use crate::batch::{Batch, Header, Kept, Purpose, Totals, Wrapper};
 use crate::cursor::Cursor;
 use crate::item::{self, Item};
 use crate::layout::{
     self, BATCH_HEADER_SIZE, BATCH_SIZE_MIN, CODEC_MASK, ENTRY_HEAD_SIZE, MESSAGE_SIZE_MIN_V0,
-    NO_TIMESTAMP, PREFIX_SIZE, RECORD_SIZE_MIN, V0, V2,
+    NO_TIMESTAMP, PREFIX_SIZE, RECORD_SIZE_MIN, V0, V1, V2,
 };
 use crate::message;
+use crate::quick;
 use crate::reason::Reason;
-use crate::record;
-use crate::sink::{Form, Messages, Rows, Sink, Size};
+use crate::record::{self, Record};
+use crate::sink::{Messages, Rows, Sink, Size};
 use crate::varint::{self, Fault};
 use crate::window::Window;
 
@@ -116,21 +117,15 @@ pub struct Transcoder {
 impl Transcoder {
     /// Stands in a log.
     pub fn new(settings: Settings) -> Self {
-        let purpose = Purpose {
-            magic: settings.to_magic,
-            floor: settings.first_offset,
-            is_wrapper: false,
-            split_at_gaps: false,
-        };
         let batch = Batch {
-            purpose,
+            purpose: Purpose::of_log(&settings),
             base_offset: 0,
             base_timestamp: 0,
             append_time: None,
             records_left: 0,
             bytes_left: 0,
             source_bytes: 0,
-            kept: None,
+            kept: Kept::NONE,
         };
         Self {
             settings,
@@ -169,27 +164,14 @@ impl Transcoder {
     }
 
     fn enter(&mut self, place: Place, magic: u8, entered: Entered) {
-        let Entered {
-            is_wrapper,
-            trim,
-            split_at_gaps,
-        } = entered;
-        let floor = if trim {
-            self.settings.first_offset
-        } else {
-            i64::MIN
-        };
+        let Entered { is_wrapper, trim, split_at_gaps } = entered;
+        let floor = if trim { self.settings.first_offset } else { i64::MIN };
         self.place = place;
         self.is_admitted = false;
-        self.batch.purpose = Purpose {
-            magic,
-            floor,
-            is_wrapper,
-            split_at_gaps,
-        };
+        self.batch.purpose = Purpose { magic, floor, is_wrapper, split_at_gaps };
         self.batch.bytes_left = u64::MAX;
         self.batch.source_bytes = 0;
-        self.batch.kept = None;
+        self.batch.kept = Kept::NONE;
         self.start_wrapper();
     }
 
@@ -206,12 +188,25 @@ impl Transcoder {
     /// Back to the log, at an entry's start.
     pub fn leave(&mut self) {
         self.place = Place::Log;
+        self.batch.purpose = Purpose::of_log(&self.settings);
         self.is_admitted = false;
     }
 
     /// Converts a window into a target, with which it does not overlap.
     pub fn transcode(&mut self, window: &[u8], remaining: u64, target: &mut [u8]) -> Progress {
-        let mut messages = Messages::new(target);
+        match self.batch.purpose.magic {
+            V0 => self.write::<V0>(window, remaining, target),
+            _ => self.write::<V1>(window, remaining, target),
+        }
+    }
+
+    fn write<const MAGIC: u8>(
+        &mut self,
+        window: &[u8],
+        remaining: u64,
+        target: &mut [u8],
+    ) -> Progress {
+        let mut messages = Messages::<MAGIC>::new(target);
         let progress = self.run(Window::new(window, remaining), &mut messages);
         messages.finish();
         progress
@@ -219,7 +214,11 @@ impl Transcoder {
 
     /// As `transcode` into a target of `room` bytes, without one.
     pub fn measure(&mut self, window: &[u8], remaining: u64, room: u64) -> Progress {
-        self.run(Window::new(window, remaining), &mut Size::new(room))
+        let window = Window::new(window, remaining);
+        match self.batch.purpose.magic {
+            V0 => self.run(window, &mut Size::<V0>::new(room)),
+            _ => self.run(window, &mut Size::<V1>::new(room)),
+        }
     }
 
     /// Writes a row for each record. Positions in it count from the beginning of `source`; `window` is a part of it.
@@ -230,10 +229,7 @@ impl Transcoder {
         remaining: u64,
         target: &mut [u8],
     ) -> Progress {
-        self.run(
-            Window::new(window, remaining),
-            &mut Rows::new(source, target),
-        )
+        self.run(Window::new(window, remaining), &mut Rows::new(source, target))
     }
 
     /// What was wrong, and how many bytes behind the window's first one.
@@ -270,23 +266,19 @@ impl Transcoder {
 
     /// Records, first offset, last offset, maximum timestamp, bytes.
     pub fn wrapper(&self) -> (u64, i64, i64, i64, u64) {
-        let Wrapper {
-            records,
-            first_offset,
-            last_offset,
-            max_timestamp,
-            bytes,
-        } = self.wrapper;
+        let Wrapper { records, first_offset, last_offset, max_timestamp, bytes } = self.wrapper;
         (records, first_offset, last_offset, max_timestamp, bytes)
     }
 
     /// The last record or entry kept in this batch, or -1.
     pub fn last_offset(&self) -> i64 {
-        self.batch.kept.map_or(-1, |(_, last)| last)
+        self.batch.kept.last_offset()
     }
 
+    #[inline(never)]
     fn run<S: Sink>(&mut self, mut window: Window<'_>, sink: &mut S) -> Progress {
         let remaining = window.remaining;
+        let copied_bytes = self.totals.copied_bytes;
         self.damage = None;
         let stop = loop {
             let step = match self.place {
@@ -299,6 +291,10 @@ impl Transcoder {
             }
         };
         let consumed = remaining - window.remaining;
+        if S::CONVERTS {
+            let copied_bytes = self.totals.copied_bytes - copied_bytes;
+            self.totals.produced_bytes += sink.produced() - copied_bytes;
+        }
         let outcome = match stop {
             Stop::Source => Outcome::Source,
             Stop::Target => Outcome::Target,
@@ -310,11 +306,7 @@ impl Transcoder {
                 Outcome::Damage
             }
         };
-        Progress {
-            consumed,
-            produced: sink.produced(),
-            outcome,
-        }
+        Progress { consumed, produced: sink.produced(), outcome }
     }
 
     /// One entry of a log: dropped, copied, converted, or entered.
@@ -323,10 +315,7 @@ impl Transcoder {
         if window.remaining < ENTRY_HEAD_SIZE as u64 {
             return Err(Stop::End);
         }
-        let head = window
-            .bytes
-            .first_chunk::<ENTRY_HEAD_SIZE>()
-            .ok_or(Stop::Source)?;
+        let head = window.bytes.first_chunk::<ENTRY_HEAD_SIZE>().ok_or(Stop::Source)?;
         let size = message::prefix(head).1;
         let magic = head[layout::MAGIC_AT];
         if size < MESSAGE_SIZE_MIN_V0 {
@@ -385,12 +374,7 @@ impl Transcoder {
         entry_size: u64,
         window: &mut Window<'_>,
     ) -> Result<(), Stop> {
-        let Settings {
-            to_magic,
-            first_offset,
-            stop_transactional,
-            ..
-        } = self.settings;
+        let Settings { first_offset, stop_transactional, .. } = self.settings;
         let count = header.records_count;
         if count < 0 {
             return Err(Stop::Damage(Reason::NegativeRecordCount));
@@ -421,19 +405,14 @@ impl Transcoder {
             return Err(Stop::Damage(Reason::MoreRecordsThanBytes));
         }
         self.batch = Batch {
-            purpose: Purpose {
-                magic: to_magic,
-                floor: first_offset,
-                is_wrapper: false,
-                split_at_gaps: false,
-            },
+            purpose: self.batch.purpose,
             base_offset: header.base_offset,
             base_timestamp: header.base_timestamp,
             append_time: header.append_time(),
             records_left: count,
             bytes_left: entry_size - BATCH_HEADER_SIZE as u64,
             source_bytes: entry_size,
-            kept: None,
+            kept: Kept::NONE,
         };
         self.place = Place::LogBatch;
         self.passed(BATCH_HEADER_SIZE as u64, window);
@@ -448,11 +427,7 @@ impl Transcoder {
         window: &mut Window<'_>,
         sink: &mut S,
     ) -> Result<(), Stop> {
-        let Settings {
-            to_magic,
-            first_offset,
-            ..
-        } = self.settings;
+        let first_offset = self.settings.first_offset;
         if codec != 0 {
             return Err(Stop::Batch);
         }
@@ -461,18 +436,11 @@ impl Transcoder {
             if S::CONVERTS && item.timestamp < NO_TIMESTAMP {
                 return Err(Stop::Damage(Reason::NegativeTimestamp));
             }
-            let size = sink.put(
-                &item,
-                Form {
-                    magic: to_magic,
-                    offset: item.offset,
-                },
-            )?;
+            sink.put(&item, item.offset)?;
             if S::CONVERTS {
                 self.totals.records += 1;
                 self.totals.batches += 1;
                 self.totals.source_bytes += entry_size;
-                self.totals.produced_bytes += size as u64;
             }
         }
         self.passed(entry_size, window);
@@ -488,26 +456,25 @@ impl Transcoder {
     /// The records of a v2 batch, up to its end.
     #[inline(always)]
     fn records<S: Sink>(&mut self, window: &mut Window<'_>, sink: &mut S) -> Result<(), Stop> {
-        let Self {
-            batch,
-            wrapper,
-            totals,
-            ..
-        } = self;
+        let Self { batch, wrapper, totals, .. } = self;
         let inside = Window::new(window.bytes, batch.bytes_left.min(window.remaining));
         let beyond = inside.remaining - inside.bytes.len() as u64;
-        let mut cursor = Cursor::new(inside.bytes);
+        let mut bytes = inside.bytes;
         let mut stop = None;
-        while batch.records_left > 0 {
-            let mut next = cursor;
-            if let Err(reason) = one_record(&mut next, beyond, batch, wrapper, totals, sink) {
-                stop = Some(reason);
-                break;
+        let count = batch.records_left;
+        let mut index = 0;
+        while index < count {
+            match one_record(bytes, beyond, batch, wrapper, totals, sink) {
+                Ok(behind) => bytes = behind,
+                Err(reason) => {
+                    stop = Some(reason);
+                    break;
+                }
             }
-            cursor = next;
-            batch.records_left -= 1;
+            index += 1;
         }
-        let consumed = (inside.bytes.len() - cursor.left()) as u64;
+        batch.records_left -= index;
+        let consumed = (inside.bytes.len() - bytes.len()) as u64;
         batch.bytes_left -= consumed;
         window.advance(consumed);
         if let Some(stop) = stop {
@@ -519,7 +486,8 @@ impl Transcoder {
         if self.batch.bytes_left > 0 {
             return Err(Stop::Damage(Reason::BytesAfterLastRecord));
         }
-        self.leave();
+        self.place = Place::Log;
+        self.is_admitted = false;
         Ok(())
     }
 
@@ -528,10 +496,7 @@ impl Transcoder {
         if window.remaining < PREFIX_SIZE as u64 {
             return Err(Stop::End);
         }
-        let head = window
-            .bytes
-            .first_chunk::<PREFIX_SIZE>()
-            .ok_or(Stop::Source)?;
+        let head = window.bytes.first_chunk::<PREFIX_SIZE>().ok_or(Stop::Source)?;
         let size = message::prefix(head).1;
         if size < MESSAGE_SIZE_MIN_V0 {
             return Err(Stop::Damage(Reason::EntryTooSmall));
@@ -548,12 +513,7 @@ impl Transcoder {
             return Err(Stop::Damage(Reason::CompressedInside));
         }
         let mut item = message::parse(entry).map_err(Stop::Damage)?;
-        let Self {
-            batch,
-            wrapper,
-            totals,
-            ..
-        } = self;
+        let Self { batch, wrapper, totals, .. } = self;
         item.offset = item.offset.wrapping_add(batch.base_offset);
         if let Some(append_time) = batch.append_time {
             item.timestamp = append_time;
@@ -608,11 +568,9 @@ impl Transcoder {
         if key_size > body_size - before_key as u64 {
             return Err(Stop::Damage(Reason::KeyRunsPastRecord));
         }
-        let (offset, timestamp, _) = batch.place_of(&head);
+        let (offset, timestamp, _) = batch.place_of(head.offset_delta, head.timestamp_delta);
         if !batch.is_dropped(offset) {
-            batch
-                .check(offset, timestamp, key_size)
-                .map_err(Stop::Damage)?;
+            batch.check(batch.purpose.magic, offset, timestamp, key_size).map_err(Stop::Damage)?;
         }
         Ok(RecordHead {
             offset,
@@ -631,12 +589,7 @@ impl Transcoder {
         timestamp: i64,
         message_size: u64,
     ) -> bool {
-        let Self {
-            batch,
-            wrapper,
-            totals,
-            ..
-        } = self;
+        let Self { batch, wrapper, totals, .. } = self;
         match self.place {
             Place::Log => return false,
             Place::Entries => {}
@@ -650,6 +603,7 @@ impl Transcoder {
         }
         if message_size > 0 {
             batch.note(offset, timestamp, message_size, wrapper, totals);
+            totals.produced_bytes = totals.produced_bytes.wrapping_add(message_size);
         }
         true
     }
@@ -658,32 +612,66 @@ impl Transcoder {
 impl Batch {
     /// A record's offset, timestamp and timestamp type.
     #[inline(always)]
-    fn place_of(&self, head: &record::Head) -> (i64, i64, i8) {
-        let offset = self.base_offset.wrapping_add(i64::from(head.offset_delta));
+    fn place_of(&self, offset_delta: i32, timestamp_delta: i64) -> (i64, i64, i8) {
+        let offset = self.base_offset.wrapping_add(i64::from(offset_delta));
         match self.append_time {
             Some(timestamp) => (offset, timestamp, item::LOG_APPEND_TIME),
             None => {
-                let timestamp = self.base_timestamp.wrapping_add(head.timestamp_delta);
+                let timestamp = self.base_timestamp.wrapping_add(timestamp_delta);
                 (offset, timestamp, item::CREATE_TIME)
             }
         }
     }
 }
 
-/// Reads a record, keeps or drops it. `beyond` bytes of its batch are behind the cursor's last.
+/// Reads a record, keeps or drops it, and gives what is behind it. `beyond` bytes of its batch are behind `bytes`.
 #[inline(always)]
-fn one_record<S: Sink>(
-    cursor: &mut Cursor<'_>,
+fn one_record<'a, S: Sink>(
+    bytes: &'a [u8],
     beyond: u64,
     batch: &mut Batch,
     wrapper: &mut Wrapper,
     totals: &mut Totals,
     sink: &mut S,
-) -> Result<(), Stop> {
-    let size = record_size(cursor, beyond)?;
+) -> Result<&'a [u8], Stop> {
+    match quick::read(bytes) {
+        Some((record, behind)) => {
+            keep_record(&record, batch, wrapper, totals, sink)?;
+            Ok(behind)
+        }
+        None => any_record(bytes, beyond, batch, wrapper, totals, sink),
+    }
+}
+
+/// The same for a record that may be anything. Out of the way of ordinary ones, which it would slow down.
+#[inline(never)]
+fn any_record<'a, S: Sink>(
+    bytes: &'a [u8],
+    beyond: u64,
+    batch: &mut Batch,
+    wrapper: &mut Wrapper,
+    totals: &mut Totals,
+    sink: &mut S,
+) -> Result<&'a [u8], Stop> {
+    let mut cursor = Cursor::new(bytes);
+    let size = record_size(&mut cursor, beyond)?;
     let body = cursor.take(size as usize).map_err(|_| Stop::Source)?;
     let record = record::parse(body).map_err(Stop::Damage)?;
-    let (offset, timestamp, timestamp_type) = batch.place_of(&record.head);
+    keep_record(&record, batch, wrapper, totals, sink)?;
+    Ok(cursor.rest())
+}
+
+/// Rules 4 to 7.
+#[inline(always)]
+fn keep_record<S: Sink>(
+    record: &Record<'_>,
+    batch: &mut Batch,
+    wrapper: &mut Wrapper,
+    totals: &mut Totals,
+    sink: &mut S,
+) -> Result<(), Stop> {
+    let (offset, timestamp, timestamp_type) =
+        batch.place_of(record.offset_delta, record.timestamp_delta);
     if batch.is_dropped(offset) {
         return Ok(());
     }

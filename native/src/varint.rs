@@ -32,7 +32,7 @@ pub fn read_i32(cursor: &mut Cursor<'_>) -> Result<i32, Fault> {
             let _ = cursor.take(2);
             Ok(unzigzag_32(two(*first, *second)))
         }
-        _ => Ok(unzigzag_32(read_long::<SIZE_MAX_32>(cursor)? as u32)),
+        _ => Ok(unzigzag_32(long::<SIZE_MAX_32>(cursor)? as u32)),
     }
 }
 
@@ -48,7 +48,7 @@ pub fn read_i64(cursor: &mut Cursor<'_>) -> Result<i64, Fault> {
             Ok(i64::from(unzigzag_32(two(*first, *second))))
         }
         _ => {
-            let raw = read_long::<SIZE_MAX_64>(cursor)?;
+            let raw = long::<SIZE_MAX_64>(cursor)?;
             Ok((raw >> 1) as i64 ^ -((raw & 1) as i64))
         }
     }
@@ -64,15 +64,23 @@ fn unzigzag_32(raw: u32) -> i32 {
     (raw >> 1) as i32 ^ -((raw & 1) as i32)
 }
 
+#[inline(always)]
+fn long<const SIZE_MAX: usize>(cursor: &mut Cursor<'_>) -> Result<u64, Fault> {
+    let (raw, behind) = read_long::<SIZE_MAX>(*cursor)?;
+    *cursor = behind;
+    Ok(raw)
+}
+
+/// Gives the cursor back rather than to move it, which would keep it in memory everywhere.
 #[cold]
 #[inline(never)]
-fn read_long<const SIZE_MAX: usize>(cursor: &mut Cursor<'_>) -> Result<u64, Fault> {
+fn read_long<const SIZE_MAX: usize>(mut cursor: Cursor<'_>) -> Result<(u64, Cursor<'_>), Fault> {
     let mut raw = 0u64;
     for index in 0..SIZE_MAX {
         let [byte] = *cursor.array().map_err(|_| Fault::Short)?;
         raw |= u64::from(byte & !MORE) << (7 * index);
         if byte < MORE {
-            return Ok(raw);
+            return Ok((raw, cursor));
         }
     }
     Err(Fault::TooLong)
@@ -141,10 +149,7 @@ mod tests {
         assert_eq!(i32_of(b"\xff\xff\xff\xff\x7f"), Ok((i32::MIN, 0)));
         assert_eq!(i32_of(b"\xff\xff\xff\xff\xff"), Err(Fault::TooLong));
         assert_eq!(i32_of(b"\xff\xff\xff\xff"), Err(Fault::Short));
-        assert_eq!(
-            i64_of(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f"),
-            Ok((i64::MIN, 0))
-        );
+        assert_eq!(i64_of(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f"), Ok((i64::MIN, 0)));
         assert_eq!(i64_of(&[0xff; 10]), Err(Fault::TooLong));
         assert_eq!(i64_of(&[0xff; 9]), Err(Fault::Short));
         assert_eq!(i32_of(b"\x80\x80\x00"), Ok((0, 0)));

@@ -10,10 +10,7 @@ impl<'a> Window<'a> {
     /// A window that is longer than what remains ends with it.
     pub fn new(bytes: &'a [u8], remaining: u64) -> Self {
         let size = remaining.min(bytes.len() as u64) as usize;
-        Self {
-            bytes: &bytes[..size],
-            remaining,
-        }
+        Self { bytes: &bytes[..size], remaining }
     }
 
     /// Goes on by `size` bytes of what remains, perhaps beyond the window.

@@ -26,11 +26,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Index {
 
 #[cold]
 fn too_large(py: Python<'_>, error: PyErr) -> PyErr {
-    if error.is_instance_of::<pyo3::exceptions::PyOverflowError>(py) {
-        outside()
-    } else {
-        error
-    }
+    if error.is_instance_of::<pyo3::exceptions::PyOverflowError>(py) { outside() } else { error }
 }
 
 #[cold]
@@ -58,8 +54,7 @@ pub fn progress(progress: Progress) -> (u64, u64, u8) {
 /// Runs the kernel without the interpreter. A panic is a defect of the kernel, and says so.
 #[inline]
 pub fn guarded<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
-    py.detach(|| catch_unwind(AssertUnwindSafe(work)))
-        .map_err(defect)
+    py.detach(|| catch_unwind(AssertUnwindSafe(work))).map_err(defect)
 }
 
 #[cold]

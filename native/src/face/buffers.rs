@@ -19,10 +19,7 @@ pub struct Buffer {
 impl Buffer {
     #[inline]
     pub fn new() -> Self {
-        Self {
-            view: MaybeUninit::uninit(),
-            is_borrowed: false,
-        }
+        Self { view: MaybeUninit::uninit(), is_borrowed: false }
     }
 
     /// All bytes of a buffer. An error of Python's where it is none, or not contiguous.

@@ -42,12 +42,9 @@ fn encode(
     let rows = arguments::part(rows, rows_start, rows_end)?;
     let target = arguments::part_mut(target, at, limit)?;
     let magic = u8::try_from(magic).unwrap_or(u8::MAX);
-    let progress = guarded(py, || {
-        crate::encode(rows, source, magic, base_offset, base_timestamp, target)
-    })?;
-    progress
-        .map(arguments::progress)
-        .map_err(PyValueError::new_err)
+    let progress =
+        guarded(py, || crate::encode(rows, source, magic, base_offset, base_timestamp, target))?;
+    progress.map(arguments::progress).map_err(PyValueError::new_err)
 }
 
 /// CRC-32 (IEEE), continued from `value`.

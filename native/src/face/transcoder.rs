@@ -31,16 +31,8 @@ impl Transcoder {
         stop_transactional: bool,
     ) -> PyResult<Self> {
         let to_magic = magic(to_magic, V2)?;
-        let settings = Settings {
-            to_magic,
-            first_offset,
-            pass_codecs,
-            stop_transactional,
-        };
-        Ok(Self {
-            kernel: crate::Transcoder::new(settings),
-            damage: None,
-        })
+        let settings = Settings { to_magic, first_offset, pass_codecs, stop_transactional };
+        Ok(Self { kernel: crate::Transcoder::new(settings), damage: None })
     }
 
     fn enter_batch(
@@ -53,15 +45,9 @@ impl Transcoder {
     ) -> PyResult<()> {
         let mut buffer = Buffer::new();
         let bytes = buffer.read(header)?;
-        let header = bytes
-            .get(at.0..)
-            .and_then(|bytes| bytes.first_chunk::<BATCH_HEADER_SIZE>());
+        let header = bytes.get(at.0..).and_then(|bytes| bytes.first_chunk::<BATCH_HEADER_SIZE>());
         let header = header.ok_or_else(|| PyValueError::new_err("the header is not whole"))?;
-        let entered = Entered {
-            is_wrapper: wrapper,
-            trim,
-            split_at_gaps,
-        };
+        let entered = Entered { is_wrapper: wrapper, trim, split_at_gaps };
         self.kernel.enter_batch(header, entered);
         Ok(())
     }
@@ -76,13 +62,8 @@ impl Transcoder {
         split_at_gaps: bool,
     ) -> PyResult<()> {
         let to_magic = magic(to_magic, V1)?;
-        let entered = Entered {
-            is_wrapper: wrapper,
-            trim,
-            split_at_gaps,
-        };
-        self.kernel
-            .enter_entries(to_magic, offset_delta, append_time, entered);
+        let entered = Entered { is_wrapper: wrapper, trim, split_at_gaps };
+        self.kernel.enter_entries(to_magic, offset_delta, append_time, entered);
         Ok(())
     }
 
@@ -133,9 +114,7 @@ impl Transcoder {
         let mut buffer = Buffer::new();
         let window = part(buffer.read(source)?, start, end)?;
         let kernel = &mut self.kernel;
-        let reached = guarded(py, || {
-            kernel.measure(window, remaining.0 as u64, room.0 as u64)
-        })?;
+        let reached = guarded(py, || kernel.measure(window, remaining.0 as u64, room.0 as u64))?;
         self.note_damage(start);
         Ok(progress(reached))
     }
@@ -158,9 +137,7 @@ impl Transcoder {
         let window = part(source, start, end)?;
         let target = part_mut(target, at, limit)?;
         let kernel = &mut self.kernel;
-        let reached = guarded(py, || {
-            kernel.columns(source, window, remaining.0 as u64, target)
-        })?;
+        let reached = guarded(py, || kernel.columns(source, window, remaining.0 as u64, target))?;
         self.note_damage(start);
         Ok(progress(reached))
     }
@@ -179,15 +156,8 @@ impl Transcoder {
         let window = part(buffer.read(source)?, start, end)?;
         let head = self.kernel.record_head(window, remaining.0 as u64);
         self.note_damage(start);
-        Ok(head.map(|head| {
-            (
-                head.offset,
-                head.timestamp,
-                head.size,
-                head.before_key,
-                head.key_size,
-            )
-        }))
+        Ok(head
+            .map(|head| (head.offset, head.timestamp, head.size, head.before_key, head.key_size)))
     }
 
     fn handled(
@@ -198,13 +168,8 @@ impl Transcoder {
         message_size: Index,
     ) -> PyResult<()> {
         let (source_size, message_size) = (source_size.0 as u64, message_size.0 as u64);
-        if !self
-            .kernel
-            .handled(source_size, offset, timestamp, message_size)
-        {
-            return Err(PyValueError::new_err(
-                "no item of that size is at the position reached",
-            ));
+        if !self.kernel.handled(source_size, offset, timestamp, message_size) {
+            return Err(PyValueError::new_err("no item of that size is at the position reached"));
         }
         Ok(())
     }
@@ -244,10 +209,7 @@ impl Transcoder {
 impl Transcoder {
     #[inline]
     fn note_damage(&mut self, start: Index) {
-        self.damage = self
-            .kernel
-            .damage()
-            .map(|(reason, at)| (reason.text(), start.0 + at));
+        self.damage = self.kernel.damage().map(|(reason, at)| (reason.text(), start.0 + at));
     }
 }
 

@@ -1,0 +1,109 @@
+//! Ordinary v2 records, read fast: good ones, whole in the window, whose varints are short.
+//!
+//! Nearly all records are ordinary, and most of what reading them costs is varints, one byte after the other.
+//! Here one word holds all that stand before the key, and what they add up to is checked once. What is not
+//! ordinary is no error: `record` reads it with care, and finds the same in ordinary ones, only slower.
+
+use crate::item::Field;
+use crate::record::{Record, check_headers};
+
+/// No varint is longer here: sizes and offset deltas up to a million, timestamp deltas up to a quarter of an hour.
+const VARINT_SIZE_MAX: usize = 3;
+const WORD_SIZE: usize = size_of::<u64>();
+/// Size, attributes, and a word.
+const START_SIZE: usize = VARINT_SIZE_MAX + 1 + WORD_SIZE;
+
+/// The record that `bytes` begin with, and what is behind it; or None, which says nothing.
+#[inline(always)]
+pub fn read(bytes: &[u8]) -> Option<(Record<'_>, &[u8])> {
+    let start = bytes.first_chunk::<START_SIZE>()?;
+    let mut word = Word::at(start, 0);
+    let size = word.varint()?;
+    if is_negative(size) {
+        return None;
+    }
+    let body_at = word.used;
+    let mut word = Word::at(start, body_at + 1);
+    let timestamp_delta = i64::from(unzigzag(word.varint()?));
+    let offset_delta = unzigzag(word.varint()?);
+    let key_size = word.varint()?;
+    if word.used > WORD_SIZE {
+        return None;
+    }
+    let (body, behind) = bytes[body_at..].split_at_checked(size as usize >> 1)?;
+    let (key, rest) = field(key_size, body.get(1 + word.used..)?)?;
+    let (value_size, rest) = varint(rest)?;
+    let (value, rest) = field(value_size, rest)?;
+    let (headers_count, headers) = varint(rest)?;
+    let headers_count = unzigzag(headers_count);
+    if headers_count != 0 {
+        check_headers(headers, headers_count).ok()?;
+    } else if !headers.is_empty() {
+        return None;
+    }
+    Some((Record { timestamp_delta, offset_delta, key, value, headers, headers_count }, behind))
+}
+
+/// Varints in a word, as they are before `unzigzag`. Once more than its size is used, the last one was not all there.
+struct Word {
+    bits: u64,
+    used: usize,
+}
+
+impl Word {
+    #[inline(always)]
+    fn at(start: &[u8; START_SIZE], at: usize) -> Self {
+        let mut word = [0; WORD_SIZE];
+        word.copy_from_slice(&start[at..at + WORD_SIZE]);
+        Self { bits: u64::from_le_bytes(word), used: 0 }
+    }
+
+    #[inline(always)]
+    fn varint(&mut self) -> Option<u32> {
+        let bits = self.bits;
+        let (raw, size) = if bits & 0x80 == 0 {
+            (bits & 0x7f, 1)
+        } else if bits & 0x8000 == 0 {
+            (bits & 0x7f | bits >> 1 & 0x3f80, 2)
+        } else if bits & 0x80_0000 == 0 {
+            (bits & 0x7f | bits >> 1 & 0x3f80 | bits >> 2 & 0x1f_c000, 3)
+        } else {
+            return None;
+        };
+        self.bits >>= 8 * size;
+        self.used += size;
+        Some(raw as u32)
+    }
+}
+
+#[inline(always)]
+fn varint(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    match bytes {
+        [a, rest @ ..] if *a < 0x80 => Some((u32::from(*a), rest)),
+        [a, b, rest @ ..] if *b < 0x80 => Some((u32::from(a & 0x7f) | u32::from(*b) << 7, rest)),
+        [a, b, c, rest @ ..] if *c < 0x80 => {
+            let low = u32::from(a & 0x7f) | u32::from(b & 0x7f) << 7;
+            Some((low | u32::from(*c) << 14, rest))
+        }
+        _ => None,
+    }
+}
+
+#[inline(always)]
+fn is_negative(raw: u32) -> bool {
+    raw & 1 != 0
+}
+
+#[inline(always)]
+fn unzigzag(raw: u32) -> i32 {
+    (raw >> 1) as i32 ^ -((raw & 1) as i32)
+}
+
+/// A key or value by its size as it is before `unzigzag`. All negative sizes are null.
+#[inline(always)]
+fn field(raw_size: u32, bytes: &[u8]) -> Option<(Field<'_>, &[u8])> {
+    let null = -((raw_size & 1) as i32);
+    let size = (raw_size >> 1) as i32 & !null;
+    let (bytes, rest) = bytes.split_at_checked(size as usize)?;
+    Some((Field { size: size | null, bytes }, rest))
+}

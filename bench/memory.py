@@ -91,7 +91,8 @@ def convert(path: Path) -> tuple[int, int, int]:
         send = LazyDownConvertRecords(log, 1, policy=ConversionPolicy()).to_send()
         while not send.completed:
             send.write_to(channel)
-        return channel.size, send.stats.records_converted, send.stats.peak_buffer_bytes
+        done = send.stats
+        return done.bytes_out, done.records_converted, done.peak_buffer_bytes
 
 
 def memory(field: str) -> int:

@@ -13,26 +13,20 @@ from records import FileRecords
 
 
 class Discard:
-    """A channel that takes everything at once and keeps nothing."""
-
-    def __init__(self) -> None:
-        self.size = 0
+    """A channel that takes everything at once and keeps nothing, not even count."""
 
     def write(self, data: memoryview) -> int:
-        taken = len(data)
-        self.size += taken
-        return taken
+        return len(data)
 
 
 class Checksum:
     """A channel that keeps a checksum."""
 
     def __init__(self) -> None:
-        self.size = self.crc = 0
+        self.crc = 0
 
     def write(self, data: memoryview) -> int:
         self.crc = zlib.crc32(data, self.crc)
-        self.size += len(data)
         return len(data)
 
 
@@ -51,21 +45,21 @@ class Ours:
         channel = Discard()
         with FileRecords.open(self._segment) as log:
             cpu, started = process_time(), perf_counter()
-            records = self._convert(log, channel)
+            records, size = self._convert(log, channel)
             seconds, cpu_seconds = perf_counter() - started, process_time() - cpu
-        return Round(records, channel.size, seconds, cpu_seconds)
+        return Round(records, size, seconds, cpu_seconds)
 
     def checked_round(self) -> Round:
         """A round with a CRC of all that was sent."""
         channel = Checksum()
         with FileRecords.open(self._segment) as log:
             started = perf_counter()
-            records = self._convert(log, channel)
+            records, size = self._convert(log, channel)
             seconds = perf_counter() - started
-        return Round(records, channel.size, seconds, seconds, channel.crc)
+        return Round(records, size, seconds, seconds, channel.crc)
 
-    def _convert(self, log: FileRecords, channel: Discard | Checksum) -> int:
-        records = 0
+    def _convert(self, log: FileRecords, channel: Discard | Checksum) -> tuple[int, int]:
+        records = sent = 0
         for position, size, first_offset in self._fetches:
             lazy = LazyDownConvertRecords(
                 log.slice(position, size), self._to_magic, first_offset, self._policy
@@ -73,5 +67,7 @@ class Ours:
             send = lazy.to_send()
             while not send.completed:
                 send.write_to(channel)
-            records += send.stats.records_converted
-        return records
+            done = send.stats
+            records += done.records_converted
+            sent += done.bytes_out
+        return records, sent

@@ -6,7 +6,8 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 CARGO ?= $(shell command -v cargo || ls $(HOME)/.cargo/bin/cargo 2>/dev/null)
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml $(wildcard native/Cargo.* native/src/*.rs)
+KERNEL := $(if $(CARGO),native,reference)
+SOURCES := pyproject.toml $(wildcard native/Cargo.* native/src/*.rs native/src/*/*.rs)
 
 # What the demonstration converts, and for whom. The reference gets as much as it can do in the same time.
 DEMO_WORKLOADS = --generate record=100,size=$(1),seed=1 \
@@ -21,7 +22,7 @@ REFERENCE_DEMO = $(call DEMO_WORKLOADS,1MiB,1MiB,1MiB) --max-bytes 512KiB --cons
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-demo: $(VENV)/simulator ## generate segments, convert them lazily and eagerly, print a table, write demo/report.html
+demo: $(VENV)/simulator.$(KERNEL) ## generate segments, convert them lazily and eagerly, print a table, write demo/report.html
 	@mkdir -p demo
 	@if [ "$$($(BIN)/python -c 'from records.backend import NAME; print(NAME)')" = native ]; \
 	then $(BIN)/downconvert simulate $(NATIVE_DEMO) --report demo/report.html; \
@@ -30,7 +31,7 @@ demo: $(VENV)/simulator ## generate segments, convert them lazily and eagerly, p
 test: build ## the whole suite
 	$(BIN)/python -m pytest -n 2
 
-build: $(VENV)/dev ## the environment, and in it the kernel where cargo is
+build: $(VENV)/dev.$(KERNEL) ## the environment, and in it the kernel where cargo is
 	@$(BIN)/python -c 'from records.backend import NAME; print(f"kernel: {NAME}")'
 
 bench-smoke: build ## the benchmarks, small: that they run, and convert rightly
@@ -39,7 +40,7 @@ bench-smoke: build ## the benchmarks, small: that they run, and convert rightly
 	$(BIN)/python -m bench.mutations --count 2000
 	$(BIN)/downconvert simulate --generate size=2MiB --generate codec=mixed,size=2MiB --to-magic 0
 
-lint: $(VENV)/dev ## style and types, of Python and of Rust
+lint: build ## style and types, of Python and of Rust
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -48,10 +49,11 @@ lint: $(VENV)/dev ## style and types, of Python and of Rust
 clean: ## remove the environment and everything built
 	rm -rf $(VENV) build demo native/target *.egg-info records/*.so
 
-# An environment is made again when the kernel's source or the list of requirements changes.
-$(VENV)/simulator $(VENV)/dev: $(VENV)/%: $(SOURCES)
+# Made again when the kernel's source or the list of requirements changes, or when cargo has come.
+$(VENV)/simulator.$(KERNEL) $(VENV)/dev.$(KERNEL): $(VENV)/%.$(KERNEL): $(SOURCES)
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed (make PYTHON=/path/to/python3.12 ...)"; exit 1; }
 	@test -n "$(CARGO)" || echo "no cargo: running on the Python reference, slowly. The kernel needs Rust: https://rustup.rs"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(if $(CARGO),PATH="$(dir $(CARGO)):$$PATH" )$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
+	@test -z "$(CARGO)" || $(BIN)/python -c 'import records._kernel' || echo "cargo is there, but the kernel was not built; this shows why: $(BIN)/python -m pip install -v -e ."
 	@touch $@

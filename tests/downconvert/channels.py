@@ -1,6 +1,9 @@
 """Channels that take what they are given in different ways, and keep it."""
 
 import random
+from collections.abc import Iterable
+
+from records import RecordsError
 
 
 class Everything:
@@ -49,3 +52,14 @@ def sent(send, channel=None) -> bytes:
     while not send.completed:
         send.write_to(channel)
     return bytes(channel.taken)
+
+
+def until_error(pieces: Iterable[bytes]) -> tuple[bytes, RecordsError | None]:
+    """What comes before an error, and the error."""
+    good = bytearray()
+    try:
+        for piece in pieces:
+            good += piece
+    except RecordsError as error:
+        return bytes(good), error
+    return bytes(good), None

@@ -1,6 +1,6 @@
 """Run in a process of its own: how much it grows while it converts a segment, as JSON.
 
-    python -m tests.downconvert.grown SEGMENT TO_MAGIC {default,kafka,none} {exact,estimate,convert}"""
+python -m tests.downconvert.grown SEGMENT TO_MAGIC POLICY {exact,estimate,convert}"""
 
 import json
 import re

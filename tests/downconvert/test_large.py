@@ -13,7 +13,7 @@ from records import (
     build,
     read,
 )
-from tests.downconvert.channels import sent
+from tests.downconvert.channels import sent, until_error
 
 KiB = 1024
 HEADERS = (("h", b"x" * 3000), ("", None), ("h", b""))
@@ -86,9 +86,12 @@ def test_a_large_record_under_log_append_time_has_the_batchs_time():
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.LZ4])
 @pytest.mark.parametrize("chunk_size", [128, 1024, 16 * KiB])
 def test_large_v1_messages_are_converted_to_v0(codec, chunk_size):
-    records = [r for r in records_of(SIZES)]
-    log = build([Record(r.offset, r.timestamp, key=r.key, value=r.value) for r in records],
-                magic=1, codec=codec)
+    records = records_of(SIZES)
+    log = build(
+        [Record(r.offset, r.timestamp, key=r.key, value=r.value) for r in records],
+        magic=1,
+        codec=codec,
+    )
     policy = ConversionPolicy(chunk_size=chunk_size)
     converted = sent(LazyDownConvertRecords(MemoryRecords(log), 0, 0, policy).to_send())
     assert shown(read(MemoryRecords(converted))) == [
@@ -183,9 +186,8 @@ def test_damage_in_a_large_record_is_found_in_the_same_words_and_place(reason, c
     batch = build(records, magic=2)
     bad = batch.replace(b"\x80\xb5\x18", DAMAGE[reason], 1)  # the size of the value
     assert bad != batch
-    pieces = []
-    with pytest.raises(CorruptRecordsError) as caught:
-        for piece in convert(MemoryRecords(bad), 1, 0, ConversionPolicy(chunk_size=chunk_size)):
-            pieces.append(bytes(piece))
-    assert (caught.value.reason, caught.value.position) == (reason, 61 + 11)
-    assert [r.value for r in read(MemoryRecords(b"".join(pieces)))] == [b"good"]
+    policy = ConversionPolicy(chunk_size=chunk_size)
+    good, error = until_error(convert(MemoryRecords(bad), 1, 0, policy))
+    assert isinstance(error, CorruptRecordsError)
+    assert (error.reason, error.position) == (reason, 61 + 11)
+    assert [r.value for r in read(MemoryRecords(good))] == [b"good"]

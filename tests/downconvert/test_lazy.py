@@ -125,9 +125,7 @@ def test_kafka_loses_the_chunk_that_zstd_is_in():
 
 def test_an_exact_range_ends_before_a_refusal_and_says_why():
     policy = ConversionPolicy(recode={"zstd": "refuse"})
-    lazy = LazyDownConvertRecords(
-        MemoryRecords(one(0) + one(1) + one(2, Codec.ZSTD)), 1, 0, policy
-    )
+    lazy = LazyDownConvertRecords(MemoryRecords(one(0) + one(1) + one(2, Codec.ZSTD)), 1, 0, policy)
     assert lazy.size == 2 * 36
     assert isinstance(lazy.damage, UnsupportedCodecError)
 

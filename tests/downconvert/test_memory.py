@@ -7,8 +7,8 @@ import sys
 import tracemalloc
 
 import pytest
-from bench.bombs import bomb
 
+from bench.bombs import bomb
 from downconvert import LazyDownConvertRecords
 from records import Codec, MemoryRecords, Record, build
 from tests.downconvert.channels import Everything

@@ -49,7 +49,7 @@ def test_a_write_converts_at_most_one_chunk_and_writes_at_most_once():
 
 def test_what_a_failing_channel_did_not_take_is_sent_by_the_next_write():
     class Broken:
-        def write(self, data):
+        def write(self, _):
             raise ConnectionResetError
 
     lazy = LazyDownConvertRecords(MemoryRecords(SEGMENT), 1)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.storage import brokers
+from tests.storage import brokers, kafka_broker
 
 
 @pytest.fixture(scope="session")
@@ -13,3 +13,13 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("real")
     brokers.unpack(path)
     return path
+
+
+# Without Java there is nobody to ask. It is said in the head of a run, and an error in CI.
+ASKS_KAFKA = "test_kafka_accepts.py"
+collect_ignore = [] if kafka_broker.REQUIRED or not kafka_broker.missing() else [ASKS_KAFKA]
+
+
+def pytest_report_header() -> str:
+    absent = ", ".join(kafka_broker.missing())
+    return f"Kafka as judge: {f'not asked, for want of {absent}' if absent else 'asked'}"

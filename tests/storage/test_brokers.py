@@ -11,6 +11,7 @@ from storage import Log, LogConfig, LogDir, TopicPartition
 from storage.names import Kind
 from storage.producer_state import read_snapshot
 from tests.storage import brokers
+from tests.storage.logs import UNSYNCED
 
 # Topics whose indexes may have an entry every 512 bytes; the others have Kafka's 4,096.
 DENSE: Final = {"rolled", "rolled-gzip", "rolled-lat", "trimmed", "f010-rolled", "f09-rolled"}
@@ -41,7 +42,7 @@ def test_recovery_of_what_no_crash_has_damaged_loses_nothing(
 ) -> None:
     path = copy_unclean(real / directory, tmp_path)
     logs = {name: data for name, data in files(path).items() if name.endswith(".log")}
-    with LogDir.open(path, writable=True) as log_dir:
+    with LogDir.open(path, writable=True, files=UNSYNCED) as log_dir:
         for log in log_dir.logs.values():
             assert log.writer.recovery.checked
             assert log.writer.recovery.bytes_cut == 0
@@ -61,7 +62,7 @@ def test_recovery_makes_the_files_that_the_broker_wrote(
     for directory in sorted(path.glob("*-[0-9]")):
         dense = directory.name.rpartition("-")[0] in DENSE
         config = LogConfig(index_interval_bytes=DENSE_INTERVAL if dense else SPARSE_INTERVAL)
-        Log.open(directory, writable=True, config=config).close()
+        Log.open(directory, writable=True, config=config, files=UNSYNCED).close()
     compared = 0
     for name, data in files(real / version / "log").items():
         kind, topic = Path(name).suffix, Path(name).parts[0].rpartition("-")[0]

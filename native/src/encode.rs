@@ -4,8 +4,8 @@
 
 use crate::item::{Field, Item};
 use crate::layout::{self, ROW_FIELDS, ROW_SIZE, SIZE_MAX, V0, V1, V2};
+use crate::outcome::{Outcome, Progress, Stop};
 use crate::sink::{Messages, Sink};
-use crate::transcoder::{Outcome, Progress, Stop};
 use crate::varint;
 
 /// Why rows cannot be written.

@@ -6,10 +6,12 @@
 //! must know reads it as a stream (records/codecs/gzip.py).
 
 use std::cell::RefCell;
+use std::collections::TryReserveError;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use libdeflater::{CompressionLvl, Compressor};
+pub use libdeflater::CompressionLvl;
+use libdeflater::Compressor;
 
 /// Decompressed bytes that one byte of deflate can make, at the most.
 const EXPANSION_MAX: u64 = 1032;
@@ -20,22 +22,24 @@ const FLAGS_AT: usize = 3;
 const FLAG_CHECKSUM: u8 = 0x02;
 
 thread_local! {
-    static COMPRESSOR: RefCell<Option<(i32, Compressor)>> = const { RefCell::new(None) };
+    static COMPRESSOR: RefCell<Option<(CompressionLvl, Compressor)>> = const { RefCell::new(None) };
     static DECOMPRESSOR: Decompressor = Decompressor::new();
 }
 
-/// One member, without a name or a time. None if there is no such level.
-pub fn compress(data: &[u8], level: i32) -> Option<Vec<u8>> {
-    let checked = CompressionLvl::new(level).ok()?;
+/// One member, without a name or a time. An error where there is no memory for it.
+pub fn compress(data: &[u8], level: CompressionLvl) -> Result<Vec<u8>, TryReserveError> {
     COMPRESSOR.with_borrow_mut(|slot| {
         let compressor = match slot {
-            Some((at, compressor)) if *at == level => compressor,
-            _ => &mut slot.insert((level, Compressor::new(checked))).1,
+            Some((made_for, compressor)) if *made_for == level => compressor,
+            _ => &mut slot.insert((level, Compressor::new(level))).1,
         };
-        let mut member = vec![0; compressor.gzip_compress_bound(data.len())];
-        let size = compressor.gzip_compress(data, &mut member).ok()?;
+        let bound = compressor.gzip_compress_bound(data.len());
+        let mut member = Vec::new();
+        member.try_reserve_exact(bound)?;
+        member.resize(bound, 0);
+        let size = compressor.gzip_compress(data, &mut member).expect("the bound is one");
         member.truncate(size);
-        Some(member)
+        Ok(member)
     })
 }
 

@@ -8,16 +8,18 @@
 //!
 //! Not here: files, sockets, codecs but gzip, and any decision that a policy could take.
 
-mod batch;
+mod account;
 mod crc;
 mod cursor;
 mod encode;
 #[cfg(feature = "python")]
 mod face;
 pub mod gzip;
+mod header;
 mod item;
 mod layout;
 mod message;
+mod outcome;
 mod quick;
 mod reason;
 mod record;
@@ -29,5 +31,6 @@ mod window;
 pub use crc::crc32;
 pub use encode::encode;
 pub use layout::{ROW_FIELDS, ROW_SIZE};
+pub use outcome::{Outcome, Progress};
 pub use reason::Reason;
-pub use transcoder::{Entered, Outcome, Progress, RecordHead, Settings, Transcoder};
+pub use transcoder::{Entered, RecordHead, Settings, Transcoder};

@@ -1,5 +1,7 @@
 //! The part of the source that is in memory, and how much there is in all.
 
+use crate::outcome::Stop;
+
 /// `bytes` begin at the place reached; `remaining` counts them and what is behind them.
 pub struct Window<'a> {
     pub bytes: &'a [u8],
@@ -8,9 +10,23 @@ pub struct Window<'a> {
 
 impl<'a> Window<'a> {
     /// A window that is longer than what remains ends with it.
+    #[inline(always)]
     pub fn new(bytes: &'a [u8], remaining: u64) -> Self {
         let size = remaining.min(bytes.len() as u64) as usize;
         Self { bytes: &bytes[..size], remaining }
+    }
+
+    /// The bytes that remain behind the window.
+    #[inline(always)]
+    pub fn beyond(&self) -> u64 {
+        self.remaining - self.bytes.len() as u64
+    }
+
+    /// The entry of `size` bytes that it begins with, if all of it is there.
+    #[inline(always)]
+    pub fn whole(&self, size: u64) -> Result<&'a [u8], Stop> {
+        let size = usize::try_from(size).map_err(|_| Stop::Source)?;
+        self.bytes.get(..size).ok_or(Stop::Source)
     }
 
     /// Goes on by `size` bytes of what remains, perhaps beyond the window.

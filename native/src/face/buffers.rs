@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::slice;
 
 use pyo3::exceptions::PyValueError;
@@ -32,12 +33,18 @@ impl Buffer {
         Ok(unsafe { slice::from_raw_parts(start, size) })
     }
 
-    /// The same, to be written.
+    /// The same, to be written. ValueError if it overlaps what is read in the same call.
     #[inline]
-    pub fn write(&mut self, object: &Bound<'_, PyAny>) -> PyResult<&mut [u8]> {
+    pub fn write(&mut self, object: &Bound<'_, PyAny>, read: &[&[u8]]) -> PyResult<&mut [u8]> {
         let (start, size) = self.borrow(object, ffi::PyBUF_WRITABLE)?;
-        // SAFETY: as in `read`; the exporter said that it may be written, and `disjoint` is asked before it is that
-        // no slice that is read in the same call overlaps it.
+        let written = start.addr()..start.addr() + size;
+        for bytes in read {
+            let Range { start, end } = bytes.as_ptr_range();
+            if start.addr() < written.end && written.start < end.addr() {
+                return Err(PyValueError::new_err("source and target overlap"));
+            }
+        }
+        // SAFETY: as in `read`; the exporter said that it may be written, and no slice of this call overlaps it.
         Ok(unsafe { slice::from_raw_parts_mut(start, size) })
     }
 
@@ -71,14 +78,4 @@ impl Drop for Buffer {
             unsafe { ffi::PyBuffer_Release(self.view.as_mut_ptr()) }
         }
     }
-}
-
-/// ValueError if what is read and what is written overlap.
-#[inline]
-pub fn disjoint(read: &[u8], written: &[u8]) -> PyResult<()> {
-    let (read, written) = (read.as_ptr_range(), written.as_ptr_range());
-    if read.start < written.end && written.start < read.end {
-        return Err(PyValueError::new_err("source and target overlap"));
-    }
-    Ok(())
 }

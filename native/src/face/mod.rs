@@ -7,12 +7,14 @@ mod arguments;
 mod buffers;
 mod transcoder;
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use arguments::{Index, guarded};
-use buffers::{Buffer, disjoint};
+use buffers::Buffer;
+
+use crate::gzip::{self, CompressionLvl};
 
 type Progress = (u64, u64, u8);
 
@@ -36,9 +38,7 @@ fn encode(
     let mut target_buffer = Buffer::new();
     let rows = rows_buffer.read(rows)?;
     let source = source_buffer.read(source)?;
-    let target = target_buffer.write(target)?;
-    disjoint(rows, target)?;
-    disjoint(source, target)?;
+    let target = target_buffer.write(target, &[rows, source])?;
     let rows = arguments::part(rows, rows_start, rows_end)?;
     let target = arguments::part_mut(target, at, limit)?;
     let magic = u8::try_from(magic).unwrap_or(u8::MAX);
@@ -73,8 +73,10 @@ fn gzip_compress<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let mut buffer = Buffer::new();
     let bytes = arguments::part(buffer.read(source)?, start, end)?;
-    let member = guarded(py, || crate::gzip::compress(bytes, level))?;
-    let member = member.ok_or_else(|| PyValueError::new_err("no such level of compression"))?;
+    let level = CompressionLvl::new(level)
+        .map_err(|_| PyValueError::new_err("no such level of compression"))?;
+    let member = guarded(py, || gzip::compress(bytes, level))?;
+    let member = member.map_err(|error| PyMemoryError::new_err(error.to_string()))?;
     Ok(PyBytes::new(py, &member))
 }
 
@@ -89,12 +91,12 @@ fn gzip_decompress<'py>(
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let mut buffer = Buffer::new();
     let bytes = arguments::part(buffer.read(source)?, start, end)?;
-    let Some(size) = crate::gzip::claimed_size(bytes, limit.0 as u64) else {
+    let Some(size) = gzip::claimed_size(bytes, limit.0 as u64) else {
         return Ok(None);
     };
     let mut is_good = false;
     let content = PyBytes::new_with(py, size, |room| {
-        is_good = guarded(py, || crate::gzip::decompress(bytes, room))?;
+        is_good = guarded(py, || gzip::decompress(bytes, room))?;
         Ok(())
     })?;
     Ok(is_good.then_some(content))

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use super::Progress;
 use super::arguments::{Index, guarded, part, part_mut, progress};
-use super::buffers::{Buffer, disjoint};
+use super::buffers::Buffer;
 use crate::layout::{BATCH_HEADER_SIZE, V1, V2};
 use crate::{Entered, Settings};
 
@@ -92,8 +92,7 @@ impl Transcoder {
     ) -> PyResult<Progress> {
         let (mut source_buffer, mut target_buffer) = (Buffer::new(), Buffer::new());
         let source = source_buffer.read(source)?;
-        let target = target_buffer.write(target)?;
-        disjoint(source, target)?;
+        let target = target_buffer.write(target, &[source])?;
         let window = part(source, start, end)?;
         let target = part_mut(target, at, limit)?;
         let kernel = &mut self.kernel;
@@ -132,8 +131,7 @@ impl Transcoder {
     ) -> PyResult<Progress> {
         let (mut source_buffer, mut target_buffer) = (Buffer::new(), Buffer::new());
         let source = source_buffer.read(source)?;
-        let target = target_buffer.write(target)?;
-        disjoint(source, target)?;
+        let target = target_buffer.write(target, &[source])?;
         let window = part(source, start, end)?;
         let target = part_mut(target, at, limit)?;
         let kernel = &mut self.kernel;
@@ -191,8 +189,7 @@ impl Transcoder {
 
     #[getter]
     fn totals(&self) -> (u64, u64, u64, u64, u64) {
-        let [records, batches, source, produced, copied] = self.kernel.totals();
-        (records, batches, source, produced, copied)
+        self.kernel.totals()
     }
 
     #[getter]

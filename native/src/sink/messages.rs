@@ -1,34 +1,18 @@
-//! What comes of the items that are kept: messages, their size, or rows.
+//! Messages of v0 and v1, written.
 //!
-//! The parser is compiled once for each, so that none pays for the others.
+//! A CRC waits for the stores that it is to read, so all messages of a call are written first, and then summed up.
 
+use super::Sink;
 use crate::crc::crc32;
 use crate::item::{Field, Item, LOG_APPEND_TIME};
 use crate::layout::{
     self, CRC_AT_LEGACY, MAGIC_AT, MESSAGE_HEAD_SIZE_V0, MESSAGE_HEAD_SIZE_V1, PREFIX_SIZE,
-    ROW_FIELDS, ROW_SIZE, SIZE_FIELD_SIZE, V0, V1, message_overhead,
+    SIZE_FIELD_SIZE, V0, V1, message_overhead,
 };
 use crate::message::prefix;
-use crate::transcoder::Stop;
+use crate::outcome::Stop;
 
-pub trait Sink {
-    /// Whether older messages are made: then what is old enough passes, and messages must be possible.
-    const CONVERTS: bool;
-    /// Of the messages made.
-    const MAGIC: u8;
-
-    /// Takes an item and gives the bytes that it made, or stops where there is no room. The offset to be written may be
-    /// a relative one.
-    fn put(&mut self, item: &Item<'_>, offset: i64) -> Result<usize, Stop>;
-
-    /// Takes an entry as it is.
-    fn copy(&mut self, entry: &[u8]) -> Result<(), Stop>;
-
-    /// All that it has made.
-    fn produced(&self) -> u64;
-}
-
-/// Writes messages; their CRCs come last, since a CRC waits for the stores that it is to read (`finish`).
+/// Messages one after the other, with entries that are copied in between. `finish` must be the last call.
 pub struct Messages<'a, const MAGIC: u8> {
     target: &'a mut [u8],
     filled: usize,
@@ -40,7 +24,7 @@ impl<'a, const MAGIC: u8> Messages<'a, MAGIC> {
         Self { target, filled: 0, summed: 0 }
     }
 
-    /// Stores the CRCs of the messages written since the last time.
+    /// Stores the CRCs of the messages that have none yet.
     pub fn finish(&mut self) {
         let mut rest = &mut self.target[self.summed..self.filled];
         while let Some(head) = rest.first_chunk::<PREFIX_SIZE>() {
@@ -95,11 +79,6 @@ impl<const MAGIC: u8> Sink for Messages<'_, MAGIC> {
     }
 }
 
-#[inline(always)]
-fn message_size<const MAGIC: u8>(item: &Item<'_>) -> usize {
-    message_overhead(MAGIC) + item.key.bytes.len() + item.value.bytes.len()
-}
-
 const HEAD_V0: usize = MESSAGE_HEAD_SIZE_V0 + SIZE_FIELD_SIZE;
 const HEAD_V1: usize = MESSAGE_HEAD_SIZE_V1 + SIZE_FIELD_SIZE;
 
@@ -138,95 +117,8 @@ fn write_content(room: &mut [u8], key: Field<'_>, value: Field<'_>) {
     value_room.copy_from_slice(value.bytes);
 }
 
-/// Adds up what `Messages` would write, into a target of `room` bytes.
-pub struct Size<const MAGIC: u8> {
-    room: u64,
-    left: u64,
-}
-
-impl<const MAGIC: u8> Size<MAGIC> {
-    pub fn new(room: u64) -> Self {
-        Self { room, left: room }
-    }
-
-    #[inline(always)]
-    fn add(&mut self, size: usize) -> Result<usize, Stop> {
-        self.left = self.left.checked_sub(size as u64).ok_or(Stop::Target)?;
-        Ok(size)
-    }
-}
-
-impl<const MAGIC: u8> Sink for Size<MAGIC> {
-    const CONVERTS: bool = true;
-    const MAGIC: u8 = MAGIC;
-
-    #[inline(always)]
-    fn put(&mut self, item: &Item<'_>, _: i64) -> Result<usize, Stop> {
-        self.add(message_size::<MAGIC>(item))
-    }
-
-    fn copy(&mut self, entry: &[u8]) -> Result<(), Stop> {
-        self.add(entry.len()).map(drop)
-    }
-
-    fn produced(&self) -> u64 {
-        self.room - self.left
-    }
-}
-
-/// Writes a row for each item.
-pub struct Rows<'a> {
-    /// The address of the buffer that positions index.
-    source: usize,
-    target: &'a mut [u8],
-    filled: usize,
-}
-
-impl<'a> Rows<'a> {
-    pub fn new(source: &[u8], target: &'a mut [u8]) -> Self {
-        let source = source.as_ptr().addr();
-        Self { source, target, filled: 0 }
-    }
-
-    /// The index of a part of the source in it.
-    #[inline(always)]
-    fn index_of(&self, part: &[u8]) -> i64 {
-        part.as_ptr().addr().wrapping_sub(self.source) as i64
-    }
-}
-
-impl Sink for Rows<'_> {
-    const CONVERTS: bool = false;
-    const MAGIC: u8 = V1; // none
-
-    #[inline(always)]
-    fn put(&mut self, item: &Item<'_>, _: i64) -> Result<usize, Stop> {
-        let row: [i64; ROW_FIELDS] = [
-            item.offset,
-            item.timestamp,
-            i64::from(item.timestamp_type),
-            self.index_of(item.key.bytes),
-            i64::from(item.key.size),
-            self.index_of(item.value.bytes),
-            i64::from(item.value.size),
-            self.index_of(item.headers),
-            item.headers.len() as i64,
-            i64::from(item.headers_count),
-        ];
-        let room = self.target[self.filled..].first_chunk_mut::<ROW_SIZE>().ok_or(Stop::Target)?;
-        for (room, field) in room.chunks_exact_mut(8).zip(row) {
-            room.copy_from_slice(&field.to_ne_bytes());
-        }
-        self.filled += ROW_SIZE;
-        Ok(ROW_SIZE)
-    }
-
-    /// Nothing passes: it is no conversion.
-    fn copy(&mut self, _: &[u8]) -> Result<(), Stop> {
-        Err(Stop::Batch)
-    }
-
-    fn produced(&self) -> u64 {
-        self.filled as u64
-    }
+/// The bytes of the message that is made of an item.
+#[inline(always)]
+pub fn message_size<const MAGIC: u8>(item: &Item<'_>) -> usize {
+    message_overhead(MAGIC) + item.key.bytes.len() + item.value.bytes.len()
 }

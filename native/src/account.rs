@@ -1,0 +1,195 @@
+//! Which records are kept, whether messages can be made of them, and what they add up to.
+//!
+//! A batch here is one of v2, in a log or entered, or the entries of a compressed message.
+
+use crate::item::Item;
+use crate::layout::{self, NO_TIMESTAMP, SIZE_MAX, V1};
+use crate::outcome::Stop;
+use crate::reason::Reason;
+use crate::sink::Sink;
+
+/// Since the beginning.
+#[derive(Default)]
+pub struct Totals {
+    pub records: u64,
+    /// Of which a record was kept.
+    pub batches: u64,
+    pub source_bytes: u64,
+    pub produced_bytes: u64,
+    pub copied_bytes: u64,
+}
+
+/// The records kept that go into one compressed message.
+#[derive(Clone, Copy)]
+pub struct Wrapper {
+    pub records: u64,
+    pub first_offset: i64,
+    pub last_offset: i64,
+    pub max_timestamp: i64,
+    pub bytes: u64,
+}
+
+impl Wrapper {
+    pub const EMPTY: Self = Self {
+        records: 0,
+        first_offset: -1,
+        last_offset: -1,
+        max_timestamp: NO_TIMESTAMP,
+        bytes: 0,
+    };
+
+    fn add(&mut self, offset: i64, timestamp: i64, size: u64) {
+        if self.records == 0 {
+            self.first_offset = offset;
+        }
+        self.records += 1;
+        self.last_offset = offset;
+        self.max_timestamp = self.max_timestamp.max(timestamp);
+        self.bytes = self.bytes.wrapping_add(size);
+    }
+}
+
+/// The offsets kept in a batch.
+pub struct Kept {
+    first: Option<i64>,
+    last: i64,
+    /// The highest offset that is not too far from the first.
+    highest: i64,
+}
+
+impl Kept {
+    const NONE: Self = Self { first: None, last: i64::MIN, highest: i64::MAX };
+
+    #[inline(always)]
+    fn check(&self, offset: i64) -> Result<(), Reason> {
+        if offset > self.last && offset <= self.highest {
+            return Ok(());
+        }
+        match self.first {
+            None => Ok(()), // the lowest offset that there is
+            Some(_) if offset <= self.last => Err(Reason::OffsetDoesNotIncrease),
+            Some(_) => Err(Reason::OffsetDeltaTooLarge),
+        }
+    }
+}
+
+/// What becomes of records: decided where a batch is entered.
+#[derive(Clone, Copy)]
+pub struct Purpose {
+    /// Of the messages made.
+    pub magic: u8,
+    /// Records below it are dropped.
+    pub lowest_offset: i64,
+    pub is_wrapper: bool,
+    pub split_at_gaps: bool,
+}
+
+pub struct Account {
+    pub purpose: Purpose,
+    pub wrapper: Wrapper,
+    pub totals: Totals,
+    kept: Kept,
+    /// What the batch counts for in the source once a record of it is kept.
+    source_bytes: u64,
+}
+
+impl Account {
+    pub fn new(purpose: Purpose) -> Self {
+        Self {
+            purpose,
+            wrapper: Wrapper::EMPTY,
+            totals: Totals::default(),
+            kept: Kept::NONE,
+            source_bytes: 0,
+        }
+    }
+
+    /// Another batch begins.
+    #[inline(always)]
+    pub fn start_batch(&mut self, source_bytes: u64) {
+        self.kept = Kept::NONE;
+        self.source_bytes = source_bytes;
+    }
+
+    /// The last offset kept in this batch.
+    pub fn last_offset(&self) -> Option<i64> {
+        self.kept.first.map(|_| self.kept.last)
+    }
+
+    #[inline(always)]
+    pub fn is_dropped(&self, offset: i64) -> bool {
+        offset < self.purpose.lowest_offset
+    }
+
+    /// Rule 5: whether a message can be made of a record that is kept. `content`: the bytes of its key and value.
+    #[inline(always)]
+    pub fn check(&self, magic: u8, at: (i64, i64), content: u64) -> Result<(), Reason> {
+        let (offset, timestamp) = at;
+        if timestamp < NO_TIMESTAMP {
+            return Err(Reason::NegativeTimestamp);
+        }
+        self.kept.check(offset)?;
+        let overhead = layout::message_overhead(magic) - layout::PREFIX_SIZE;
+        if content > SIZE_MAX - overhead as u64 {
+            return Err(Reason::RecordTooLarge);
+        }
+        Ok(())
+    }
+
+    /// Rules 4 to 7: drops an item, or checks it and gives it to the sink.
+    #[inline(always)]
+    pub fn take<S: Sink>(&mut self, item: &Item<'_>, sink: &mut S) -> Result<(), Stop> {
+        if self.is_dropped(item.offset) {
+            return Ok(());
+        }
+        if !S::CONVERTS {
+            return sink.put(item, item.offset).map(drop);
+        }
+        let content = item.key.bytes.len() as u64 + item.value.bytes.len() as u64;
+        let at = (item.offset, item.timestamp);
+        self.check(S::MAGIC, at, content).map_err(Stop::Damage)?;
+        let mut offset = item.offset;
+        if self.purpose.is_wrapper && S::MAGIC == V1 {
+            offset = self.offset_in_wrapper(offset)?;
+        }
+        let size = sink.put(item, offset)?;
+        self.note(at, size as u64);
+        Ok(())
+    }
+
+    /// Rule 6, and the offset relative to the wrapper's first.
+    fn offset_in_wrapper(&self, offset: i64) -> Result<i64, Stop> {
+        if self.wrapper.records == 0 {
+            return Ok(0);
+        }
+        if self.purpose.split_at_gaps && offset != self.wrapper.last_offset.wrapping_add(1) {
+            return Err(Stop::Gap);
+        }
+        Ok(offset.wrapping_sub(self.wrapper.first_offset))
+    }
+
+    /// A message of `size` bytes has been made of the record with this offset and timestamp. The bytes are not added to
+    /// the totals, which calls do once.
+    #[inline(always)]
+    pub fn note(&mut self, at: (i64, i64), size: u64) {
+        let (offset, timestamp) = at;
+        if self.kept.first.is_none() {
+            self.kept.first = Some(offset);
+            self.kept.highest = offset.saturating_add(SIZE_MAX as i64);
+            self.totals.batches += 1;
+            self.totals.source_bytes += self.source_bytes;
+        }
+        self.kept.last = offset;
+        self.totals.records += 1;
+        if self.purpose.is_wrapper {
+            self.wrapper.add(offset, timestamp, size);
+        }
+    }
+
+    /// The same for an uncompressed message of a log, which is a batch of its own and none that others follow.
+    pub fn note_message(&mut self, source_bytes: u64) {
+        self.totals.records += 1;
+        self.totals.batches += 1;
+        self.totals.source_bytes += source_bytes;
+    }
+}

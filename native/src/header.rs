@@ -1,0 +1,43 @@
+//! The header of a v2 batch, as far as it matters to its records.
+
+use crate::layout::{
+    self, BASE_TIMESTAMP_AT, BATCH_HEADER_SIZE, LAST_OFFSET_DELTA_AT, MAX_TIMESTAMP_AT,
+    RECORDS_COUNT_AT,
+};
+use crate::message::{bytes_at, prefix};
+
+pub struct Header {
+    pub base_offset: i64,
+    pub attributes: u8,
+    pub last_offset_delta: i32,
+    pub base_timestamp: i64,
+    pub max_timestamp: i64,
+    pub records_count: i32,
+}
+
+impl Header {
+    #[inline(always)]
+    pub fn parse(bytes: &[u8; BATCH_HEADER_SIZE]) -> Self {
+        let (base_offset, _) = prefix(bytes);
+        Self {
+            base_offset,
+            attributes: bytes[layout::ATTRIBUTES_AT_BATCH],
+            last_offset_delta: i32::from_be_bytes(bytes_at::<LAST_OFFSET_DELTA_AT, _, _>(bytes)),
+            base_timestamp: i64::from_be_bytes(bytes_at::<BASE_TIMESTAMP_AT, _, _>(bytes)),
+            max_timestamp: i64::from_be_bytes(bytes_at::<MAX_TIMESTAMP_AT, _, _>(bytes)),
+            records_count: i32::from_be_bytes(bytes_at::<RECORDS_COUNT_AT, _, _>(bytes)),
+        }
+    }
+
+    #[inline(always)]
+    pub fn last_offset(&self) -> i64 {
+        self.base_offset.wrapping_add(i64::from(self.last_offset_delta))
+    }
+
+    /// Under LogAppendTime the timestamp of all records.
+    #[inline(always)]
+    pub fn append_time(&self) -> Option<i64> {
+        let is_append_time = self.attributes & layout::LOG_APPEND_TIME != 0;
+        is_append_time.then_some(self.max_timestamp)
+    }
+}

@@ -1,0 +1,168 @@
+//! The records of a v2 batch, of a log or entered.
+
+use super::{Place, Transcoder};
+use crate::account::Account;
+use crate::cursor::Cursor;
+use crate::header::Header;
+use crate::item::{self, Item};
+use crate::outcome::Stop;
+use crate::quick;
+use crate::reason::Reason;
+use crate::record::{self, Record};
+use crate::sink::Sink;
+use crate::varint::{self, Fault};
+use crate::window::Window;
+
+/// What records are relative to, and what is left of them. Entries of a compressed message are a batch, too, whose
+/// records are not counted.
+#[derive(Default)]
+pub struct Batch {
+    pub base_offset: i64,
+    pub base_timestamp: i64,
+    pub append_time: Option<i64>,
+    /// Never negative.
+    pub records_left: i32,
+    pub bytes_left: u64,
+}
+
+impl Batch {
+    #[inline(always)]
+    pub fn of_records(header: &Header, bytes_left: u64) -> Self {
+        Self {
+            base_offset: header.base_offset,
+            base_timestamp: header.base_timestamp,
+            append_time: header.append_time(),
+            records_left: header.records_count.max(0),
+            bytes_left,
+        }
+    }
+
+    pub fn of_entries(base_offset: i64, append_time: Option<i64>) -> Self {
+        Self { base_offset, append_time, ..Self::default() }
+    }
+
+    /// A record's offset, timestamp and timestamp type.
+    #[inline(always)]
+    pub fn place_of(&self, offset_delta: i32, timestamp_delta: i64) -> (i64, i64, i8) {
+        let offset = self.base_offset.wrapping_add(i64::from(offset_delta));
+        match self.append_time {
+            Some(timestamp) => (offset, timestamp, item::LOG_APPEND_TIME),
+            None => {
+                let timestamp = self.base_timestamp.wrapping_add(timestamp_delta);
+                (offset, timestamp, item::CREATE_TIME)
+            }
+        }
+    }
+}
+
+impl Transcoder {
+    /// All records that are whole in the window and fit, up to the batch's end.
+    #[inline(always)]
+    pub(super) fn records<S: Sink>(
+        &mut self,
+        window: &mut Window<'_>,
+        sink: &mut S,
+    ) -> Result<(), Stop> {
+        let Self { batch, account, .. } = self;
+        let inside = Window::new(window.bytes, batch.bytes_left.min(window.remaining));
+        let beyond = inside.beyond();
+        let mut bytes = inside.bytes;
+        let mut done = 0;
+        let mut result = Ok(());
+        let count = batch.records_left;
+        while done < count {
+            match one_record(bytes, beyond, batch, account, sink) {
+                Ok(behind) => bytes = behind,
+                Err(stop) => {
+                    result = Err(stop);
+                    break;
+                }
+            }
+            done += 1;
+        }
+        let consumed = (inside.bytes.len() - bytes.len()) as u64;
+        batch.records_left -= done;
+        batch.bytes_left -= consumed;
+        window.advance(consumed);
+        result?;
+        self.finish_batch()
+    }
+
+    /// Rule 1, where no record is left.
+    #[inline(always)]
+    fn finish_batch(&mut self) -> Result<(), Stop> {
+        if self.place == Place::Batch {
+            return Err(Stop::End);
+        }
+        if self.batch.bytes_left > 0 {
+            return Err(Stop::Damage(Reason::BytesAfterLastRecord));
+        }
+        self.place = Place::Log;
+        self.is_admitted = false;
+        Ok(())
+    }
+}
+
+/// Reads a record, keeps or drops it, and gives what is behind it. `beyond` bytes of its batch are behind `bytes`.
+#[inline(always)]
+fn one_record<'a, S: Sink>(
+    bytes: &'a [u8],
+    beyond: u64,
+    batch: &Batch,
+    account: &mut Account,
+    sink: &mut S,
+) -> Result<&'a [u8], Stop> {
+    match quick::read(bytes) {
+        Some((record, behind)) => {
+            account.take(&item_of(&record, batch), sink)?;
+            Ok(behind)
+        }
+        None => any_record(bytes, beyond, batch, account, sink),
+    }
+}
+
+/// The same for a record that may be anything. Out of the way of ordinary ones, which it would slow down.
+#[inline(never)]
+fn any_record<'a, S: Sink>(
+    bytes: &'a [u8],
+    beyond: u64,
+    batch: &Batch,
+    account: &mut Account,
+    sink: &mut S,
+) -> Result<&'a [u8], Stop> {
+    let mut cursor = Cursor::new(bytes);
+    let size = record_size(&mut cursor, beyond)?;
+    let body = cursor.take(size as usize).map_err(|_| Stop::Source)?;
+    let record = record::parse(body).map_err(Stop::Damage)?;
+    account.take(&item_of(&record, batch), sink)?;
+    Ok(cursor.rest())
+}
+
+#[inline(always)]
+fn item_of<'a>(record: &Record<'a>, batch: &Batch) -> Item<'a> {
+    let (offset, timestamp, timestamp_type) =
+        batch.place_of(record.offset_delta, record.timestamp_delta);
+    Item {
+        offset,
+        timestamp,
+        timestamp_type,
+        key: record.key,
+        value: record.value,
+        headers: record.headers,
+        headers_count: record.headers_count,
+    }
+}
+
+/// Rule 2: the size of a record, all of which is in the batch if not in the window.
+pub fn record_size(cursor: &mut Cursor<'_>, beyond: u64) -> Result<u64, Stop> {
+    let size = varint::read_i32(cursor).map_err(|fault| match fault {
+        Fault::Short if beyond > 0 => Stop::Source,
+        Fault::Short => Stop::Damage(Reason::BatchEndsEarly),
+        Fault::TooLong => Stop::Damage(Reason::VarintTooLong),
+    })?;
+    let size = u64::try_from(size).map_err(|_| Stop::Damage(Reason::NegativeRecordSize))?;
+    if size > cursor.left() as u64 + beyond {
+        return Err(Stop::Damage(Reason::RecordRunsPastBatch));
+    }
+    Ok(size)
+}

@@ -1,0 +1,104 @@
+//! Items that are larger than any window: their caller converts them, and says so.
+
+use super::batch::record_size;
+use super::{Place, Transcoder};
+use crate::cursor::Cursor;
+use crate::outcome::Stop;
+use crate::reason::Reason;
+use crate::record;
+use crate::varint::Fault;
+use crate::window::Window;
+
+/// The head of a record whose body need not be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordHead {
+    /// Absolute.
+    pub offset: i64,
+    /// Absolute.
+    pub timestamp: i64,
+    /// With its size varint.
+    pub size: u64,
+    /// From the record's first byte on.
+    pub before_key: u64,
+    /// -1 is null.
+    pub key_size: i32,
+}
+
+impl Transcoder {
+    /// The head of the record that it stands before; None where the window is too short for it, where no record is
+    /// left, or where it is damaged.
+    pub fn record_head(&mut self, window: &[u8], remaining: u64) -> Option<RecordHead> {
+        let found = self.find_head(window, remaining);
+        self.damage = match found {
+            Err(Stop::Damage(reason)) => Some((reason, 0)),
+            _ => None,
+        };
+        found.ok()
+    }
+
+    fn find_head(&self, window: &[u8], remaining: u64) -> Result<RecordHead, Stop> {
+        let batch = &self.batch;
+        if batch.records_left == 0 {
+            if self.place == Place::LogBatch && batch.bytes_left > 0 {
+                return Err(Stop::Damage(Reason::BytesAfterLastRecord));
+            }
+            return Err(Stop::End);
+        }
+        let inside = Window::new(window, batch.bytes_left.min(remaining));
+        let mut cursor = Cursor::new(inside.bytes);
+        let body_size = record_size(&mut cursor, inside.beyond())?;
+        let body_at = inside.bytes.len() - cursor.left();
+        let body = Window::new(cursor.rest(), body_size);
+        let mut cursor = Cursor::new(body.bytes);
+        let head = record::head(&mut cursor).map_err(|fault| match fault {
+            Fault::Short if body.beyond() > 0 => Stop::Source,
+            fault => Stop::Damage(record::in_body(fault)),
+        })?;
+        let before_key = (body.bytes.len() - cursor.left()) as u64;
+        let key_size = head.key_size.max(0) as u64;
+        if key_size > body_size - before_key {
+            return Err(Stop::Damage(Reason::KeyRunsPastRecord));
+        }
+        let (offset, timestamp, _) = batch.place_of(head.offset_delta, head.timestamp_delta);
+        if !self.account.is_dropped(offset) {
+            let magic = self.account.purpose.magic;
+            self.account.check(magic, (offset, timestamp), key_size).map_err(Stop::Damage)?;
+        }
+        Ok(RecordHead {
+            offset,
+            timestamp,
+            size: body_at as u64 + body_size,
+            before_key: body_at as u64 + before_key,
+            key_size: head.key_size.max(-1),
+        })
+    }
+
+    /// The caller has converted the item at the position reached itself, into a message of that size, or dropped it
+    /// (0). False where there is no item of `source_size` bytes.
+    pub fn handled(
+        &mut self,
+        source_size: u64,
+        offset: i64,
+        timestamp: i64,
+        message_size: u64,
+    ) -> bool {
+        match self.place {
+            Place::Log => return false,
+            Place::Entries => {}
+            Place::LogBatch | Place::Batch => {
+                let batch = &mut self.batch;
+                if batch.records_left == 0 || source_size > batch.bytes_left {
+                    return false;
+                }
+                batch.bytes_left -= source_size;
+                batch.records_left -= 1;
+            }
+        }
+        if message_size > 0 {
+            self.account.note((offset, timestamp), message_size);
+            let totals = &mut self.account.totals;
+            totals.produced_bytes = totals.produced_bytes.wrapping_add(message_size);
+        }
+        true
+    }
+}

@@ -1,0 +1,153 @@
+//! The entries of a log: dropped, copied, converted, or entered.
+
+use super::batch::Batch;
+use super::{Place, Transcoder};
+use crate::header::Header;
+use crate::layout::{
+    self, BATCH_HEADER_SIZE, BATCH_SIZE_MIN, CODEC_MASK, CONTROL, ENTRY_HEAD_SIZE,
+    MESSAGE_SIZE_MIN_V0, NO_TIMESTAMP, PREFIX_SIZE, RECORD_SIZE_MIN, TRANSACTIONAL, V2,
+};
+use crate::message;
+use crate::outcome::Stop;
+use crate::reason::Reason;
+use crate::sink::Sink;
+use crate::window::Window;
+
+impl Transcoder {
+    /// Rules 1 to 3, and the way to the others.
+    #[inline(always)]
+    pub(super) fn entry<S: Sink>(
+        &mut self,
+        window: &mut Window<'_>,
+        sink: &mut S,
+    ) -> Result<(), Stop> {
+        if window.remaining < ENTRY_HEAD_SIZE as u64 {
+            return Err(Stop::End);
+        }
+        let head = window.bytes.first_chunk::<ENTRY_HEAD_SIZE>().ok_or(Stop::Source)?;
+        let size = message::prefix(head).1;
+        let magic = head[layout::MAGIC_AT];
+        if size < MESSAGE_SIZE_MIN_V0 {
+            return Err(Stop::Damage(Reason::EntryTooSmall));
+        }
+        if magic > V2 {
+            return Err(Stop::Damage(Reason::UnknownMagic));
+        }
+        let entry_size = size as u64 + PREFIX_SIZE as u64;
+        if entry_size > window.remaining {
+            return Err(Stop::End);
+        }
+        let passes = S::CONVERTS && magic <= self.settings.to_magic;
+        if magic < V2 {
+            let codec = head[layout::ATTRIBUTES_AT_LEGACY] & CODEC_MASK;
+            if passes {
+                return self.copy(codec, entry_size, window, sink);
+            }
+            return self.message(codec, entry_size, window, sink);
+        }
+        if size < BATCH_SIZE_MIN {
+            return Err(Stop::Damage(Reason::BatchTooSmall));
+        }
+        let header = Header::parse(window.bytes.first_chunk().ok_or(Stop::Source)?);
+        if passes {
+            return self.copy(header.attributes & CODEC_MASK, entry_size, window, sink);
+        }
+        self.batch::<S>(&header, size, entry_size, window)
+    }
+
+    /// Rule 4: what is old enough passes.
+    fn copy<S: Sink>(
+        &mut self,
+        codec: u8,
+        entry_size: u64,
+        window: &mut Window<'_>,
+        sink: &mut S,
+    ) -> Result<(), Stop> {
+        if !self.is_admitted && self.settings.pass_codecs >> codec & 1 == 0 {
+            return Err(Stop::Batch);
+        }
+        sink.copy(window.whole(entry_size)?)?;
+        self.account.totals.copied_bytes += entry_size;
+        self.pass(entry_size, window);
+        Ok(())
+    }
+
+    /// Rule 5: a v2 batch is dropped or entered.
+    #[inline(always)]
+    fn batch<S: Sink>(
+        &mut self,
+        header: &Header,
+        size: i32,
+        entry_size: u64,
+        window: &mut Window<'_>,
+    ) -> Result<(), Stop> {
+        if header.records_count < 0 {
+            return Err(Stop::Damage(Reason::NegativeRecordCount));
+        }
+        let mut is_dropped = false;
+        if header.attributes & (CONTROL | CODEC_MASK | TRANSACTIONAL) != 0 {
+            is_dropped = self.decided::<S>(header.attributes)?;
+        }
+        let is_below = header.last_offset() < self.settings.first_offset;
+        if is_dropped || header.records_count == 0 || is_below {
+            self.pass(entry_size, window);
+            return Ok(());
+        }
+        if header.records_count > (size - BATCH_SIZE_MIN) / RECORD_SIZE_MIN {
+            return Err(Stop::Damage(Reason::MoreRecordsThanBytes));
+        }
+        self.place = Place::LogBatch;
+        self.batch = Batch::of_records(header, entry_size - BATCH_HEADER_SIZE as u64);
+        self.account.start_batch(entry_size);
+        self.pass(BATCH_HEADER_SIZE as u64, window);
+        Ok(())
+    }
+
+    /// Rules 5b to 5d: whether a batch that is not a plain one is dropped, or needs a decision.
+    fn decided<S: Sink>(&self, attributes: u8) -> Result<bool, Stop> {
+        let stops = self.settings.stop_transactional && !self.is_admitted;
+        if attributes & CONTROL != 0 {
+            if stops || (!S::CONVERTS && !self.is_admitted) {
+                return Err(Stop::Batch);
+            }
+            if S::CONVERTS {
+                return Ok(true);
+            }
+        }
+        if attributes & CODEC_MASK != 0 || (attributes & TRANSACTIONAL != 0 && stops) {
+            return Err(Stop::Batch);
+        }
+        Ok(false)
+    }
+
+    /// Rule 6: an uncompressed v0 or v1 message.
+    fn message<S: Sink>(
+        &mut self,
+        codec: u8,
+        entry_size: u64,
+        window: &mut Window<'_>,
+        sink: &mut S,
+    ) -> Result<(), Stop> {
+        if codec != 0 {
+            return Err(Stop::Batch);
+        }
+        let item = message::parse(window.whole(entry_size)?).map_err(Stop::Damage)?;
+        if item.offset >= self.settings.first_offset {
+            if S::CONVERTS && item.timestamp < NO_TIMESTAMP {
+                return Err(Stop::Damage(Reason::NegativeTimestamp));
+            }
+            sink.put(&item, item.offset)?;
+            if S::CONVERTS {
+                self.account.note_message(entry_size);
+            }
+        }
+        self.pass(entry_size, window);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn pass(&mut self, size: u64, window: &mut Window<'_>) {
+        self.is_admitted = false;
+        window.advance(size);
+    }
+}

@@ -1,0 +1,253 @@
+//! The state machine: where in a log, batch or compressed message a kernel stands, and the walk from there on.
+//!
+//! It goes through entries and records by the contract's rules, in their order, and stops where one says so.
+
+mod batch;
+mod entries;
+mod large;
+mod log;
+
+pub use large::RecordHead;
+
+use crate::account::{Account, Purpose, Wrapper};
+use crate::header::Header;
+use crate::layout::{BATCH_HEADER_SIZE, V0, V1};
+use crate::outcome::{Outcome, Progress, Stop};
+use crate::reason::Reason;
+use crate::sink::{Messages, Rows, Sink, Size};
+use crate::window::Window;
+use batch::Batch;
+
+/// What a transcoder is made for.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Of the messages written: 0, 1, or 2, by which everything passes.
+    pub to_magic: u8,
+    /// Records of a log below it are dropped.
+    pub first_offset: i64,
+    /// The codecs, as bits, of entries that pass.
+    pub pass_codecs: u8,
+    /// Whether transactional and control batches need a decision.
+    pub stop_transactional: bool,
+}
+
+impl Settings {
+    /// What becomes of the records of a log.
+    fn purpose(&self) -> Purpose {
+        Purpose {
+            magic: self.to_magic,
+            lowest_offset: self.first_offset,
+            is_wrapper: false,
+            split_at_gaps: false,
+        }
+    }
+}
+
+/// How what is entered is taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Entered {
+    /// Messages are made for a wrapper: v1 offsets count from its first.
+    pub is_wrapper: bool,
+    /// Records below the first offset are dropped.
+    pub trim: bool,
+    /// A wrapper ends where an offset is missing.
+    pub split_at_gaps: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Log,
+    /// In the records of a v2 batch of the log.
+    LogBatch,
+    /// In the decompressed records of a v2 batch.
+    Batch,
+    /// In the decompressed entries of a v0 or v1 message.
+    Entries,
+}
+
+/// Reads entries of a log, or records of one decompressed batch, and converts them.
+pub struct Transcoder {
+    settings: Settings,
+    place: Place,
+    /// What it stands in, or stood in last.
+    batch: Batch,
+    account: Account,
+    is_admitted: bool,
+    damage: Option<(Reason, usize)>,
+}
+
+impl Transcoder {
+    /// Stands in a log.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            place: Place::Log,
+            batch: Batch::default(),
+            account: Account::new(settings.purpose()),
+            is_admitted: false,
+            damage: None,
+        }
+    }
+
+    /// Stands before the decompressed records of the v2 batch with this header.
+    pub fn enter_batch(&mut self, header: &[u8; BATCH_HEADER_SIZE], entered: Entered) {
+        self.enter(Place::Batch, self.settings.to_magic, entered);
+        self.batch = Batch::of_records(&Header::parse(header), u64::MAX);
+    }
+
+    /// Stands before the decompressed entries of a v0 or v1 message.
+    pub fn enter_entries(
+        &mut self,
+        to_magic: u8,
+        offset_delta: i64,
+        append_time: Option<i64>,
+        entered: Entered,
+    ) {
+        self.enter(Place::Entries, to_magic, entered);
+        self.batch = Batch::of_entries(offset_delta, append_time);
+    }
+
+    fn enter(&mut self, place: Place, magic: u8, entered: Entered) {
+        let Entered { is_wrapper, trim, split_at_gaps } = entered;
+        let lowest_offset = if trim { self.settings.first_offset } else { i64::MIN };
+        self.place = place;
+        self.is_admitted = false;
+        self.account.purpose = Purpose { magic, lowest_offset, is_wrapper, split_at_gaps };
+        self.account.start_batch(0);
+        self.start_wrapper();
+    }
+
+    /// The next record kept is the first of a new wrapper.
+    pub fn start_wrapper(&mut self) {
+        self.account.wrapper = Wrapper::EMPTY;
+    }
+
+    /// The entry that the next call starts at is not asked about again, until it has been passed.
+    pub fn admit(&mut self) {
+        self.is_admitted = true;
+    }
+
+    /// Back to the log, at an entry's start.
+    pub fn leave(&mut self) {
+        self.place = Place::Log;
+        self.is_admitted = false;
+        self.account.purpose = self.settings.purpose();
+    }
+
+    /// Converts a window into a target.
+    pub fn transcode(&mut self, window: &[u8], remaining: u64, target: &mut [u8]) -> Progress {
+        let window = Window::new(window, remaining);
+        match self.account.purpose.magic {
+            V0 => self.write(window, Messages::<V0>::new(target)),
+            _ => self.write(window, Messages::<V1>::new(target)),
+        }
+    }
+
+    fn write<const MAGIC: u8>(
+        &mut self,
+        window: Window<'_>,
+        mut messages: Messages<'_, MAGIC>,
+    ) -> Progress {
+        let progress = self.walk(window, &mut messages);
+        messages.finish();
+        progress
+    }
+
+    /// As `transcode` into a target of `room` bytes, without one.
+    pub fn measure(&mut self, window: &[u8], remaining: u64, room: u64) -> Progress {
+        let window = Window::new(window, remaining);
+        match self.account.purpose.magic {
+            V0 => self.walk(window, &mut Size::<V0>::new(room)),
+            _ => self.walk(window, &mut Size::<V1>::new(room)),
+        }
+    }
+
+    /// Writes a row for each record. Its positions count from the beginning of `source`, of which `window` is a part.
+    pub fn columns(
+        &mut self,
+        source: &[u8],
+        window: &[u8],
+        remaining: u64,
+        target: &mut [u8],
+    ) -> Progress {
+        self.walk(Window::new(window, remaining), &mut Rows::new(source, target))
+    }
+
+    /// From where it stands to where a rule stops it.
+    #[inline(never)]
+    fn walk<S: Sink>(&mut self, mut window: Window<'_>, sink: &mut S) -> Progress {
+        let remaining = window.remaining;
+        let copied_before = self.account.totals.copied_bytes;
+        self.damage = None;
+        let stop = loop {
+            let step = match self.place {
+                Place::Log => self.entry(&mut window, sink),
+                Place::LogBatch | Place::Batch => self.records(&mut window, sink),
+                Place::Entries => self.inner_entry(&mut window, sink),
+            };
+            if let Err(stop) = step {
+                break stop;
+            }
+        };
+        let consumed = remaining - window.remaining;
+        let produced = sink.produced();
+        let totals = &mut self.account.totals;
+        if S::CONVERTS {
+            let made = produced - (totals.copied_bytes - copied_before);
+            totals.produced_bytes = totals.produced_bytes.wrapping_add(made);
+        }
+        if let Stop::Damage(reason) = stop {
+            self.damage = Some((reason, consumed as usize));
+        }
+        Progress { consumed, produced, outcome: Outcome::from(stop) }
+    }
+
+    /// What was wrong in the last call, and how many bytes behind its window's first one.
+    pub fn damage(&self) -> Option<(Reason, usize)> {
+        self.damage
+    }
+
+    /// Whether it stands inside of a v2 batch and a record is next.
+    pub fn in_batch(&self) -> bool {
+        self.stands_in_batch() && self.batch.records_left > 0
+    }
+
+    /// The same where perhaps no record is left.
+    pub fn stands_in_batch(&self) -> bool {
+        matches!(self.place, Place::LogBatch | Place::Batch)
+    }
+
+    /// Under LogAppendTime the timestamp of all records of what it stands in.
+    pub fn append_time(&self) -> Option<i64> {
+        self.batch.append_time.filter(|_| self.place != Place::Log)
+    }
+
+    /// Records, batches, their source bytes, produced bytes, copied bytes.
+    pub fn totals(&self) -> (u64, u64, u64, u64, u64) {
+        let totals = &self.account.totals;
+        (
+            totals.records,
+            totals.batches,
+            totals.source_bytes,
+            totals.produced_bytes,
+            totals.copied_bytes,
+        )
+    }
+
+    /// Records, first offset, last offset, maximum timestamp, bytes.
+    pub fn wrapper(&self) -> (u64, i64, i64, i64, u64) {
+        let wrapper = &self.account.wrapper;
+        (
+            wrapper.records,
+            wrapper.first_offset,
+            wrapper.last_offset,
+            wrapper.max_timestamp,
+            wrapper.bytes,
+        )
+    }
+
+    /// The last record or entry kept in this batch, or -1.
+    pub fn last_offset(&self) -> i64 {
+        self.account.last_offset().unwrap_or(-1)
+    }
+}

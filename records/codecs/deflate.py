@@ -4,7 +4,8 @@ libdeflate takes whole buffers only; it decompresses fastest, and its level 6 gi
 half the time. isal also streams; its level 1 compresses fastest, and some 10 % larger on text.
 zlib is always there.
 
-What they decompress to is the same. All of it may be called from several threads.
+What good data decompresses to is the same. Damaged data is damage to all of them, though they
+notice it some bytes sooner or later. All of it may be called from several threads.
 
 Not here: gzip's framing of streams, and what is damage (gzip.py)."""
 

@@ -137,7 +137,8 @@ def decompress(data: Buffer, limit: int, magic: int) -> Buffer | None:
     bound = min(limit, content_bound(data))
     if bound > 0 and magic >= V2:
         try:
-            if zstandard.frame_content_size(data) <= bound:
+            # Of a frame that claims to be empty the library would look no further.
+            if 0 != zstandard.frame_content_size(data) <= bound:
                 return _contexts.decompressor.decompress(data, max_output_size=bound)
         except zstandard.ZstdError:
             pass  # damaged, or larger than the limit: told apart below

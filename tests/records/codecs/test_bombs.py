@@ -74,7 +74,8 @@ def child(
     small = open_encoder(codec, magic=magic, effort="fast")
     (tmp_path / "small").write_bytes(small.write(RECORD) + small.finish())
     (tmp_path / "bomb").write_bytes(bomb)
-    arguments = [str(int(codec)), str(magic), str(limit), tmp_path / "small", tmp_path / "bomb"]
+    paths = [str(tmp_path / "small"), str(tmp_path / "bomb")]
+    arguments = [str(int(codec)), str(magic), str(limit), *paths]
     ran = subprocess.run(
         [sys.executable, "-c", CHILD, *arguments], capture_output=True, text=True, check=False
     )

@@ -8,6 +8,7 @@ from isal import isal_zlib
 
 from records.codecs import deflate
 from records.codecs.deflate import compress, crc32, decompress, deflater, inflater
+from records.kernel import Buffer
 
 from .streams import text
 
@@ -20,18 +21,16 @@ class Kernel:
     def __init__(self) -> None:
         self.calls: list[str] = []
 
-    def gzip_compress(self, source: deflate.Buffer, start: int, end: int, level: int) -> bytes:
+    def gzip_compress(self, source: Buffer, start: int, end: int, level: int) -> bytes:
         self.calls.append(f"compress {level}")
         return zlib.compress(source[start:end], level, 31)
 
-    def gzip_decompress(
-        self, source: deflate.Buffer, start: int, end: int, limit: int
-    ) -> bytes | None:
+    def gzip_decompress(self, source: Buffer, start: int, end: int, limit: int) -> bytes | None:
         self.calls.append(f"decompress {limit}")
         content = zlib.decompress(source[start:end], 31)
         return content if len(content) <= limit else None
 
-    def crc32(self, source: deflate.Buffer, start: int, end: int, value: int = 0) -> int:
+    def crc32(self, source: Buffer, start: int, end: int, value: int = 0) -> int:
         self.calls.append("crc32")
         return zlib.crc32(source[start:end], value)
 

@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from records.codecs import compress, decompress, deflate, open_decoder
+from records.codecs import Effort, compress, decompress, deflate, open_decoder
 from records.codecs.gzip import FURTHER_SIZE_MIN
 from records.formats import V1, Codec
 
@@ -49,7 +49,7 @@ def test_a_member_by_java_is_read() -> None:
 @pytest.mark.parametrize("effort", ["fast", "kafka"])
 @pytest.mark.parametrize("size", [0, 1, 1000, 65536, 98304, 200_001])
 def test_what_is_written_has_neither_name_nor_time_and_is_read_by_zlib(
-    effort: deflate.Effort, size: int
+    effort: Effort, size: int
 ) -> None:
     for data in noise(size), text(size), bytes(size):
         compressed = compress(Codec.GZIP, data, magic=V1, effort=effort)

@@ -4,7 +4,7 @@ import pytest
 import xxhash
 import zstandard
 
-from records.codecs import compress, decompress
+from records.codecs import Effort, compress, decompress
 from records.codecs.zstd_frame import WINDOW_SIZE_MAX
 from records.formats import V2, Codec
 
@@ -61,7 +61,8 @@ def test_frames_of_unknown_size_are_read(payload: str, size: int) -> None:
 
 def test_kafkas_effort_is_level_3_and_the_fast_one_1() -> None:
     data = text(100_000)
-    for effort, level in ("kafka", 3), ("fast", 1):
+    levels: dict[Effort, int] = {"kafka": 3, "fast": 1}
+    for effort, level in levels.items():
         expected = zstandard.ZstdCompressor(level=level).compress(data)
         assert compress(Codec.ZSTD, data, magic=V2, effort=effort) == expected
 
@@ -144,6 +145,8 @@ def test_checksums_are_compared() -> None:
     good = frame(stored(b"abc"), checksum, descriptor=4)
     assert decoded(Codec.ZSTD, good) == (b"abc", None)
     assert damage(Codec.ZSTD, good) is None
+    empty = frame(stored(b""), bytes(4), descriptor=0x24, fields=b"\x00")
+    assert damage(Codec.ZSTD, empty) == (DAMAGED, 0)
 
 
 @pytest.mark.parametrize("size", [4, 2**20, 2**32, 2**60, 2**64 - 2])

@@ -1,11 +1,12 @@
 """No compression, with the interface of a codec: what goes in comes out."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from records.codecs.stream import Effort, Encoder, Windows
 from records.kernel import Buffer
 
-PIECE_SIZE_MAX = 2**31
+PIECE_SIZE_MAX: Final = 2**31  # every window is a piece
 
 
 def pieces(windows: Windows, _magic: int) -> Iterator[Buffer]:

@@ -55,6 +55,6 @@ def progress() -> Iterator[Step]:
             if what != current:
                 current = what
                 bar.reset(task, description=what)
-            bar.update(task, completed=done, total=total or 1)
+            bar.update(task, completed=min(done, total), total=total or 1)
 
         yield step

@@ -26,7 +26,7 @@ from .responses import Responses
 
 _SAMPLE_EVERY: Final = 0.005  # seconds
 _TELL_EVERY: Final = 0.1  # seconds
-_STALLED_AFTER: Final = 120.0  # seconds without an answer: a defect, not a slow machine
+_STALLED_AFTER: Final = 600.0  # seconds without an answer: a defect, not a slow machine
 
 Progress = Callable[[int], None]
 
@@ -74,10 +74,7 @@ def run(mode: Mode, paths: Sequence[Path], options: Options, plan: Plan, progres
     fetches = list(plan.fetches)
     expected = [Expected(answer.size, answer.digest, answer.records) for answer in plan.answers]
     with ExitStack() as stack:
-        pairs = [socket.socketpair() for _ in range(options.consumers + options.slow)]
-        ours, theirs = zip(*pairs, strict=True)
-        for connected in ours:
-            connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_SIZE)
+        ours, theirs = _connected(options.consumers + options.slow, stack)
         sender = stack.enter_context(
             Child(f"{mode} sender", _send, ours, mode, list(paths), fetches, options)
         )
@@ -88,6 +85,20 @@ def run(mode: Mode, paths: Sequence[Path], options: Options, plan: Plan, progres
         resident = Resident(sender.process_id)
         stack.callback(resident.close)
         return _measured(mode, sender, readers, resident, progress)
+
+
+def _connected(
+    count: int, stack: ExitStack
+) -> tuple[tuple[socket.socket, ...], tuple[socket.socket, ...]]:
+    """Both ends of so many connections, closed with the stack at the latest."""
+    pairs = []
+    for _ in range(count):
+        ours, theirs = socket.socketpair()
+        stack.callback(ours.close)
+        stack.callback(theirs.close)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_SIZE)
+        pairs.append((ours, theirs))
+    return tuple(ours for ours, _ in pairs), tuple(theirs for _, theirs in pairs)
 
 
 def _await(sender: Child, readers: Child) -> None:
@@ -112,7 +123,7 @@ def _measured(
             progress(told[-1])
             last_heard = moment
         if moment - last_heard > _STALLED_AFTER:
-            raise SimulationError(f"nothing has come from the {mode} sender for two minutes")
+            raise SimulationError(f"nothing has come from the {mode} sender for ten minutes")
     sent: Sent = sender.result
     line = [(seconds, max(size - sent.idle, 0)) for seconds, size in timeline if size]
     return Run(mode, sent, readers.result, line)

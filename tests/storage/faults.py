@@ -54,7 +54,7 @@ class Inode:
 
 
 class FaultyDisk:
-    """The `Files` of a machine that dies at its `dies_at`th operation, or whose disk is full then."""
+    """The `Files` of a machine that dies at its `dies_at`th operation, or whose disk is full."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""A broker of Kafka 3.9.1 as judge: its DumpLogSegments, and its way of loading a log after a crash.
+"""A broker of Kafka 3.9.1 as judge: its DumpLogSegments, and how it loads a log after a crash.
 
 Java, javac and Maven are needed, and a network the first time: Maven fetches the broker's classes
 into `build/kafka-broker`. Where they are not there, the tests that ask it are not collected

@@ -1,7 +1,7 @@
 """What we write, a broker of Kafka 3.9.1 reads without a complaint: in all formats and codecs."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -94,7 +94,7 @@ SEEDS = range(5)
 @pytest.fixture(scope="module")
 def verdicts(
     tmp_path_factory: pytest.TempPathFactory, real: Path
-) -> Iterator[dict[str, tuple[Verdict, Path]]]:
+) -> dict[str, tuple[Verdict, Path]]:
     """Of everything at once: a JVM takes longer to start than to judge. With each verdict comes a
     copy of what was judged."""
     path = tmp_path_factory.mktemp("judged")
@@ -119,7 +119,7 @@ def verdicts(
         shutil.rmtree(path / "recovered")
     shutil.copytree(ours, theirs)
     found = judge(sorted(p for p in theirs.iterdir() if p.is_dir()))
-    yield {name: (verdict, ours / name) for name, verdict in found.items()}
+    return {name: (verdict, ours / name) for name, verdict in found.items()}
 
 
 def assert_accepted(verdict: Verdict, path: Path) -> None:

@@ -86,12 +86,12 @@ def _framed(windows: Windows, size: int) -> Iterator[Buffer]:
 def _raw(windows: Windows) -> Iterator[Buffer]:
     """One block, as long as the data is."""
     start = windows.position
-    block = windows.peek(BLOCK_SIZE_MAX + 1)
-    claimed, _ = claimed_size(windows, len(block), start)
-    if max(len(block), claimed) > BLOCK_SIZE_MAX:
+    claimed, _ = claimed_size(windows, ALL, start)
+    if claimed > BLOCK_SIZE_MAX or len(block := windows.peek(BLOCK_SIZE_MAX + 1)) > BLOCK_SIZE_MAX:
         yield from block_in_steps(windows, ALL, start)
     else:
-        yield _block(windows.take(len(block)), claimed, start)
+        windows.use(len(block))
+        yield _block(block, claimed, start)
 
 
 def _block(block: Buffer, claimed: int, start: int) -> Buffer:

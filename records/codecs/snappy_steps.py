@@ -18,7 +18,7 @@ from records.errors import CorruptRecordsError
 
 ALL: Final = 2**63  # the size of a block that is as long as the data is
 
-HISTORY_SIZE: Final = 1024 * 1024
+HISTORY_SIZE: Final = 256 * 1024
 PIECE_SIZE: Final = 64 * 1024
 LOOK_AHEAD_SIZE: Final = 4096  # of compressed bytes: they make some 85 KiB at most
 
@@ -29,7 +29,7 @@ LITERAL_SIZE_IN_TAG: Final = 60  # a longer one has its size in the one to four 
 HEAD_SIZE_MAX: Final = 5  # of an element: all of a copy, and of a literal what is before its bytes
 
 DAMAGED: Final = "snappy block is damaged"
-TOO_FAR: Final = "large snappy block reaches back more than 1 MiB"
+TOO_FAR: Final = "large snappy block reaches back more than 256 KiB"
 
 
 def claimed_size(windows: Windows, size: int, start: int) -> tuple[int, int]:

@@ -29,10 +29,16 @@ _STANDARD_OUTPUT = Path("-")
 @click.argument("source", metavar="IN", type=click.Path(path_type=Path))
 @click.argument("target", metavar="OUT", type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
-    "--to-magic", type=click.IntRange(0, 1), required=True, help="Message format to write."
+    "--to-magic",
+    metavar="0|1",
+    type=click.IntRange(0, 1),
+    required=True,
+    help="Message format to write.",
 )
-@click.option("--first-offset", type=int, default=0, help="Leave out records below this offset.")
-@click.option("--policy", default="default", callback=POLICY, help=POLICY_HELP)
+@click.option(
+    "--first-offset", metavar="N", type=int, default=0, help="Leave out records below this offset."
+)
+@click.option("--policy", metavar="POLICY", default="default", callback=POLICY, help=POLICY_HELP)
 @click.option("--force", is_flag=True, help="Write over OUT if it is there.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON, on standard output.")
 def convert(

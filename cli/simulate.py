@@ -28,6 +28,7 @@ from simulator import (
     segment_files,
 )
 from simulator import simulate as run_simulation
+from simulator.options import CONSUMERS_MAX
 from simulator.table import headline, table, verdict
 from simulator.units import plain_size
 
@@ -59,28 +60,48 @@ def _modes(_context: click.Context, _option: click.Parameter, text: str) -> tupl
     callback=WORKLOAD,
     help="Make up segments (SPEC: see downconvert generate --help); several times if you like.",
 )
-@click.option("--keep", metavar="DIR", type=click.Path(path_type=Path), help="Keep them there.")
-@click.option("--to-magic", type=click.IntRange(0, 1), default=1, help="What the consumers read.")
+@click.option(
+    "--keep", metavar="DIR", type=click.Path(path_type=Path), help="Keep them in this directory."
+)
+@click.option(
+    "--to-magic",
+    metavar="0|1",
+    type=click.IntRange(0, 1),
+    default=1,
+    help="Message format that the consumers read.",
+)
 @click.option(
     "--max-bytes",
     metavar="SIZE",
     default=plain_size(DEFAULT.max_bytes),
     callback=SIZE,
-    help="Of one fetch, as max.partition.fetch.bytes.",
+    help="How much of the log one fetch is, as max.partition.fetch.bytes.",
 )
-@click.option("--consumers", type=click.IntRange(1, 1000), default=DEFAULT.consumers)
 @click.option(
-    "--slow", type=click.IntRange(0, 1000), default=DEFAULT.slow, help="More consumers, slow ones."
+    "--consumers",
+    metavar="N",
+    type=click.IntRange(1, CONSUMERS_MAX),
+    default=DEFAULT.consumers,
+    help="How many read at once, as fast as they can.",
+)
+@click.option(
+    "--slow",
+    metavar="N",
+    type=click.IntRange(0, CONSUMERS_MAX),
+    default=DEFAULT.slow,
+    help="How many more read slowly.",
 )
 @click.option(
     "--rate",
     metavar="SIZE",
     default=plain_size(DEFAULT.rate),
     callback=SIZE,
-    help="Bytes a second that a slow one reads.",
+    help="What a slow one reads in a second.",
 )
-@click.option("--policy", default=DEFAULT.policy, callback=POLICY, help=POLICY_HELP)
-@click.option("--modes", default=",".join(MODES), callback=_modes, help="Which are run.")
+@click.option(
+    "--policy", metavar="POLICY", default=DEFAULT.policy, callback=POLICY, help=POLICY_HELP
+)
+@click.option("--modes", metavar="MODES", default=",".join(MODES), callback=_modes)
 @click.option("--json", "as_json", is_flag=True, help="Results as JSON, and nothing else.")
 @click.option(
     "--report",

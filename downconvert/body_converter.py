@@ -81,7 +81,7 @@ class BodyConverter:
             body.start += consumed
             if produced or outcome == SOURCE:
                 yield produced
-            if outcome == SOURCE and body.is_full:
+            if (outcome == SOURCE and body.is_full) or (outcome == TARGET and not produced):
                 found = scan_inner(walk, body, inner, None if walk.measuring else walk.target)
                 if found is not None:
                     yield from self._sent_plain(walk, found, body)

@@ -20,11 +20,11 @@ from downconvert import (
     LazyDownConvertRecords,
     eager,
 )
-from records import Codec, MemoryRecords, Record, TimestampType, read
+from records import Codec, MemoryRecords, Record, TimestampType, build, read
 from records.control import ControlRecordType
 from records.formats import NO_TIMESTAMP, V0, V1, V2
 from tests import backends
-from tests.strategies import Segment, segments
+from tests.strategies import TODAY, Segment, segments
 
 from .channels import Everything, OneByte, RandomSizes, sent
 
@@ -61,10 +61,10 @@ ESTIMATING: Final = st.builds(
 
 @st.composite
 def conversions(
-    draw: st.DrawFn, logs: st.SearchStrategy[Segment] = segments()
+    draw: st.DrawFn, codecs: tuple[Codec, ...] = tuple(Codec)
 ) -> tuple[Segment, int, int]:
     """A log, the format to convert it to, and the offset to begin at: of a record, or between."""
-    log = draw(logs)
+    log = draw(segments(codecs=codecs))
     offsets = [record.offset for record in log.records] or [0]
     return log, draw(TARGETS), draw(st.sampled_from(offsets)) + draw(st.sampled_from([0, 1, -1]))
 
@@ -129,7 +129,7 @@ def test_every_byte_is_of_a_message_that_the_client_reads(
     assert all(header.magic <= to_magic for header in headers)
 
 
-@given(conversions(segments(codecs=tuple(Codec)[1:])))
+@given(conversions(codecs=tuple(Codec)[1:]))
 def test_by_default_compressed_messages_of_v1_have_no_gaps(
     conversion: tuple[Segment, int, int],
 ) -> None:
@@ -203,11 +203,22 @@ def test_a_send_gives_the_same_bytes_however_the_channel_takes_them(
     assert sent(lazy.to_send(), channel()) == sent(lazy.to_send())
 
 
+@pytest.mark.parametrize("magic", [V1, V2])
+def test_a_record_that_fits_no_chunk_comes_out_of_a_small_compressed_batch(magic: int) -> None:
+    """It is whole in memory, and its message still has no room in what is sent at a time."""
+    batch = build([Record(0, TODAY, value=bytes(5000))], magic=magic, codec=Codec.LZ4)
+    policy = ConversionPolicy(chunk_size=128, recode={"lz4": "none"})
+    lazy = LazyDownConvertRecords(MemoryRecords(batch), V0, 0, policy)
+    assert [record.value for record in found(sent(lazy.to_send()))] == [bytes(5000)]
+
+
 @given(conversions(), FAITHFUL, CHUNK_SIZES)
-def test_the_size_of_chunks_changes_no_byte(
+def test_the_size_of_chunks_changes_no_byte_where_batches_are_not_divided(
     conversion: tuple[Segment, int, int], policy: ConversionPolicy, chunk_size: int
 ) -> None:
+    """Else a record that is larger than a chunk has a compressed message of its own."""
     log, to_magic, first_offset = conversion
+    policy = policy.with_(wrapper_size_max=None)
     other = policy.with_(chunk_size=chunk_size)
     assert eagerly(log.data, to_magic, first_offset, other) == eagerly(
         log.data, to_magic, first_offset, policy
@@ -300,15 +311,17 @@ def read_by(reader: Any, converted: bytes) -> list[Read]:
     remaining = reader(converted)
     while (batch := remaining.next_batch()) is not None:
         assert batch.validate_crc()
-        records += [(r.offset, r.timestamp, r.timestamp_type, r.key, r.value) for r in batch]
+        records += [as_read(r.offset, r.timestamp, r.timestamp_type, r.key, r.value) for r in batch]
     return records
 
 
-def as_they_say(record: Record) -> Read:
-    kind = record.timestamp_type
-    if kind is TimestampType.NONE:
-        return record.offset, None, None, record.key, record.value
-    return record.offset, record.timestamp, int(kind), record.key, record.value
+def as_read(
+    offset: int, timestamp: int | None, kind: int | None, key: bytes | None, value: bytes | None
+) -> Read:
+    """Without the difference between no timestamp and -1, which one of them does not make."""
+    if timestamp in (None, NO_TIMESTAMP):
+        return offset, None, None, key, value
+    return offset, timestamp, kind, key, value
 
 
 @pytest.mark.parametrize(
@@ -322,4 +335,7 @@ def test_other_readers_find_the_same_records(
 ) -> None:
     log = data.draw(segments(codecs=codecs))
     converted = eagerly(log.data, to_magic)
-    assert read_by(reader, converted) == [as_they_say(r) for r in expected(log, to_magic)]
+    assert read_by(reader, converted) == [
+        as_read(r.offset, r.timestamp, r.timestamp_type, r.key, r.value)
+        for r in expected(log, to_magic)
+    ]

@@ -7,7 +7,7 @@ from typing import Final
 from records.formats import MESSAGE_OVERHEAD, NO_TIMESTAMP, PREFIX, V1
 from records.kernel import Outcome
 from records.reference.call import Damaged, Stop
-from records.reference.places import Inside
+from records.reference.places import Inside, wrapped
 
 INT32_MAX: Final = 2**31 - 1
 EMPTY_WRAPPER: Final = (0, -1, -1, NO_TIMESTAMP, 0)
@@ -71,7 +71,7 @@ class Account:
         if not (place.is_wrapper and place.to_magic == V1):
             return offset
         records, first_offset, _, _, _ = self.wrapper
-        return offset - first_offset if records else 0
+        return wrapped(offset - first_offset) if records else 0
 
     def keep(self, place: Inside, offset: int, timestamp: int, message_size: int) -> None:
         """A record of a batch, or an entry of a message, has become a message."""

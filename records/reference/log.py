@@ -86,9 +86,8 @@ def _take_batch(state: State, call: Call, size: int, codec: int) -> None:
             return
     if codec:  # c
         raise Stop(Outcome.BATCH)
-    if (  # d
-        header.attributes & TRANSACTIONAL and state.stop_transactional and not state.admitted
-    ):
+    is_transactional = header.attributes & TRANSACTIONAL
+    if is_transactional and state.stop_transactional and not state.admitted:  # d
         raise Stop(Outcome.BATCH)
     if header.records_count == 0 or header.last_offset < state.first_offset:  # e
         _pass_entry(state, call, size)

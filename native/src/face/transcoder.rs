@@ -90,6 +90,7 @@ impl Transcoder {
         at: Index,
         limit: Index,
     ) -> PyResult<Progress> {
+        self.can_convert()?;
         let (mut source_buffer, mut target_buffer) = (Buffer::new(), Buffer::new());
         let source = source_buffer.read(source)?;
         let target = target_buffer.write(target, &[source])?;
@@ -110,6 +111,7 @@ impl Transcoder {
         remaining: Index,
         room: Index,
     ) -> PyResult<Progress> {
+        self.can_convert()?;
         let mut buffer = Buffer::new();
         let window = part(buffer.read(source)?, start, end)?;
         let kernel = &mut self.kernel;
@@ -150,6 +152,7 @@ impl Transcoder {
         if !self.kernel.stands_in_batch() {
             return Err(PyValueError::new_err("it stands in no batch"));
         }
+        self.can_convert()?;
         let mut buffer = Buffer::new();
         let window = part(buffer.read(source)?, start, end)?;
         let head = self.kernel.record_head(window, remaining.0 as u64);
@@ -204,6 +207,14 @@ impl Transcoder {
 }
 
 impl Transcoder {
+    #[inline]
+    fn can_convert(&self) -> PyResult<()> {
+        if self.kernel.can_convert() {
+            return Ok(());
+        }
+        Err(PyValueError::new_err("records of a batch become no messages of magic 2"))
+    }
+
     #[inline]
     fn note_damage(&mut self, start: Index) {
         self.damage = self.kernel.damage().map(|(reason, at)| (reason.text(), start.0 + at));

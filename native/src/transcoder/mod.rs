@@ -11,7 +11,7 @@ pub use large::RecordHead;
 
 use crate::account::{Account, Purpose, Wrapper};
 use crate::header::Header;
-use crate::layout::{BATCH_HEADER_SIZE, V0, V1};
+use crate::layout::{BATCH_HEADER_SIZE, V0, V1, V2};
 use crate::outcome::{Outcome, Progress, Stop};
 use crate::reason::Reason;
 use crate::sink::{Messages, Rows, Sink, Size};
@@ -134,7 +134,7 @@ impl Transcoder {
         self.account.purpose = self.settings.purpose();
     }
 
-    /// Converts a window into a target.
+    /// Converts a window into a target, where `can_convert`.
     pub fn transcode(&mut self, window: &[u8], remaining: u64, target: &mut [u8]) -> Progress {
         let window = Window::new(window, remaining);
         match self.account.purpose.magic {
@@ -215,6 +215,11 @@ impl Transcoder {
     /// The same where perhaps no record is left.
     pub fn stands_in_batch(&self) -> bool {
         matches!(self.place, Place::LogBatch | Place::Batch)
+    }
+
+    /// Whether it stands where messages can be made: records of a v2 batch do not become messages of magic 2.
+    pub fn can_convert(&self) -> bool {
+        !self.stands_in_batch() || self.account.purpose.magic < V2
     }
 
     /// Under LogAppendTime the timestamp of all records of what it stands in.

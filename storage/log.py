@@ -24,6 +24,7 @@ from storage.open_files import OpenFiles, SharedFile
 from storage.producers import Producers
 from storage.recovery import RecoveredLog
 from storage.runs import runs_of
+from storage.segment import Segment
 from storage.segments import Segments
 from storage.session import Session
 from storage.transaction_index import AbortedTransaction
@@ -132,6 +133,10 @@ class Log:
     @property
     def segments(self) -> Segments:
         return self._extent.segments
+
+    def end_of(self, segment: Segment) -> int:
+        """The position behind the last batch of a segment that counts: its file may be longer."""
+        return self._extent.end_of(segment)
 
     @property
     def start_offset(self) -> int:

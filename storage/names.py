@@ -40,6 +40,9 @@ class State(StrEnum):
     TEMPORARY = ".tmp"
 
 
+KINDS: Final = {kind.value: kind for kind in Kind}
+STATES: Final = {state.value: state for state in State}
+
 # In a broker's directory.
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
@@ -87,12 +90,13 @@ def file_name(offset: int, kind: Kind, state: State = State.LIVE) -> str:
 def parse_file_name(name: str) -> FileName | None:
     """What a file is by its name; None where it belongs to no offset."""
     found = FILE.fullmatch(name)
-    if found is None or (offset := int(found[1])) > OFFSET_MAX:
+    if found is None:
         return None
-    try:
-        return FileName(offset, Kind(found[2]), State(found[3] or ""))
-    except ValueError:  # a suffix that no Kafka gives
+    digits, kind, state = found.groups("")
+    offset = int(digits)
+    if offset > OFFSET_MAX or state not in STATES:  # a suffix that no Kafka gives
         return None
+    return FileName(offset, KINDS[kind], STATES[state])
 
 
 def parse_partition(name: str) -> TopicPartition | None:

@@ -23,24 +23,37 @@ CLEAN: Final = b'{"version":0,"brokerEpoch":-1}'
 _held: Final[set[str]] = set()
 
 
+class DirectoryLock:
+    """The lock that a broker holds on a directory. LogInUseError: someone else holds it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._name = os.path.realpath(directory)
+        if self._name in _held:
+            raise LogInUseError(str(directory))
+        # Not through `Files`: nothing is ever written, and a lock goes with its descriptor.
+        self._file = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._file)
+            raise LogInUseError(str(directory)) from error
+        _held.add(self._name)
+
+    def release(self) -> None:
+        if self._file >= 0:
+            _held.discard(self._name)
+            os.close(self._file)
+            self._file = -1
+
+
 class Session:
-    """The right to write to a directory, from `begin` to `end`."""
+    """The right to write to a directory, until `end`."""
 
     def __init__(self, directory: Path, files: Files) -> None:
         """LogInUseError: another process has it, or another part of this one."""
         self._directory = directory
         self._files = files
-        self._name = os.path.realpath(directory)
-        if self._name in _held:
-            raise LogInUseError(str(directory))
-        # Not through `files`: it is never written, and a lock goes with the descriptor.
-        self._lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._lock)
-            raise LogInUseError(str(directory)) from error
-        _held.add(self._name)
+        self._lock = DirectoryLock(directory)
         try:
             self.was_clean = (directory / CLEAN_SHUTDOWN).exists()
             self.checkpoints = Checkpoints(directory, files)
@@ -48,7 +61,7 @@ class Session:
                 files.remove(directory / CLEAN_SHUTDOWN)
                 files.sync_directory(directory)
         except BaseException:
-            self._release()
+            self._lock.release()
             raise
 
     def end(self, *, clean: bool) -> None:
@@ -57,9 +70,4 @@ class Session:
             if clean:
                 replace_file(self._files, self._directory / CLEAN_SHUTDOWN, CLEAN)
         finally:
-            self._release()
-
-    def _release(self) -> None:
-        if self._name in _held:
-            _held.discard(self._name)
-            os.close(self._lock)
+            self._lock.release()

@@ -1,0 +1,107 @@
+"""Batches of v0 and v1 as v2: the same records, in the same order, at the same offsets.
+
+A compressed message becomes a batch of the same codec; messages that are not compressed are put
+together as a producer would have done. Neither is held in memory as a whole when it is large: then
+it becomes several batches. Batches of v2 are handed on as they are.
+
+What v2 has and older formats lack stays empty: no headers, producers or leader epochs. A v0 record
+has timestamp -1 afterwards, which v2 calls a CreateTime; so does a broker that converts it.
+
+Not here: files and directories (upgrade_log.py)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+from records import BatchHeader, Codec, Records, TimestampType
+from records.builder import build
+from records.checksum import verify_checksum
+from records.formats import V2
+from records.reader import Record, read_batch
+
+# Keys and values of one batch. A producer puts together 16 KB, by default; compressed, it may be
+# set to send as much as a broker takes.
+PLAIN_SIZE_MAX: Final = 16 * 1024
+COMPRESSED_SIZE_MAX: Final = 1024 * 1024
+RECORD_OVERHEAD: Final = 16  # bytes, about
+
+
+@dataclass(slots=True)
+class UpgradeCount:
+    """What went in, and what came out."""
+
+    batches_in: int = 0
+    batches_converted: int = 0
+    batches_out: int = 0
+    records_converted: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+    def add(self, other: "UpgradeCount") -> None:
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+
+
+def upgrade_batches(records: Records, count: UpgradeCount) -> Iterator[bytes]:
+    """The batches of a log, one behind the other; what is done is added to `count`.
+
+    CorruptRecordsError: what cannot be read cannot be converted."""
+    for data in _batches(records, count):
+        count.batches_out += 1
+        count.bytes_out += len(data)
+        yield data
+
+
+def upgraded(record: Record) -> Record:
+    """A record as it is read from v2 afterwards."""
+    if record.timestamp_type is not TimestampType.NONE:
+        return record
+    return replace(record, timestamp_type=TimestampType.CREATE)
+
+
+def _batches(records: Records, count: UpgradeCount) -> Iterator[bytes]:
+    group: list[Record] = []
+    codec = Codec.NONE
+    size = 0
+    for header in records.batches():
+        count.batches_in += 1
+        count.bytes_in += header.size
+        is_old = header.magic < V2
+        # Only messages that are not compressed go together with others.
+        if group and not (is_old and header.codec is codec is Codec.NONE):
+            yield _built(group, codec)
+            group, size = [], 0
+        if not is_old:
+            yield _copied(records, header)
+            continue
+        codec = header.codec
+        size_max = COMPRESSED_SIZE_MAX if codec else PLAIN_SIZE_MAX
+        count.batches_converted += 1
+        for record in read_batch(records, header):
+            count.records_converted += 1
+            size += len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD
+            if group and (size > size_max or not _fit_together(group[-1], record)):
+                yield _built(group, codec)
+                group, size = [], 0
+            group.append(upgraded(record))
+    if group:
+        yield _built(group, codec)
+
+
+def _fit_together(before: Record, record: Record) -> bool:
+    """Under LogAppendTime all records of a batch have one timestamp."""
+    if before.timestamp_type is not upgraded(record).timestamp_type:
+        return False
+    is_appended = before.timestamp_type is TimestampType.LOG_APPEND
+    return not is_appended or before.timestamp == record.timestamp
+
+
+def _built(group: list[Record], codec: Codec) -> bytes:
+    return build(group, magic=V2, codec=codec, timestamp_type=group[0].timestamp_type)
+
+
+def _copied(records: Records, header: BatchHeader) -> bytes:
+    verify_checksum(records, header)
+    data = bytearray(header.size)
+    records.read_into(memoryview(data), header.position)
+    return bytes(data)

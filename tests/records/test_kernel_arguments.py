@@ -1,5 +1,6 @@
 """What kernels refuse to be asked: ValueErrors of the caller's making, before anything is read."""
 
+from mmap import mmap
 from types import ModuleType
 from typing import Any
 
@@ -212,6 +213,15 @@ def test_v2_offset_deltas_are_32_bit_integers(kernel: ModuleType) -> None:
     for offset in (2**31, -(2**31) - 1, 2**63 - 1):
         with pytest.raises(ValueError, match=r"\w"):
             encoded(kernel, row(offset=offset), V2)
+
+
+@each_kernel
+@pytest.mark.parametrize("magic", [V0, V1, V2])
+def test_sizes_are_32_bit_integers(kernel: ModuleType, magic: int) -> None:
+    with mmap(-1, 2**30) as source:  # of which no byte is ever there
+        huge = row(key_size=2**30, value_size=2**30)
+        with pytest.raises(ValueError, match=r"\w"):
+            kernel.encode(huge, 0, ROW_SIZE, source, magic, 0, 0, bytearray(), 0, 0)
 
 
 @each_kernel

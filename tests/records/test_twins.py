@@ -81,7 +81,7 @@ operations = st.one_of(
 
 @given(
     made=st.tuples(
-        *(st.sampled_from([V1, V0]), st.integers(-1, 8), st.sampled_from([0xFF, 1]), sides)
+        *(st.sampled_from([V1, V0, V2]), st.integers(-1, 8), st.sampled_from([0xFF, 1]), sides)
     ),
     data=raw.logs() | raw.records().map(b"".join) | raw.entries(),
     called=st.lists(operations, max_size=12),

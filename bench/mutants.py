@@ -5,7 +5,7 @@ before it was compressed, so that damage is met inside of compressed data, too.
 
 Not here: what is done with them (trials.py)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
@@ -44,7 +44,7 @@ POLICIES: Final = (
         aborted=[AbortedTransaction(1, 0), AbortedTransaction(2, 3, 8)],
         record_size_max=1000,
     ),
-    ConversionPolicy.kafka().with_(chunk_size=150),
+    replace(ConversionPolicy.kafka(), chunk_size=150),
 )
 
 

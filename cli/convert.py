@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import click
 
-from downconvert.converter import Converter
+from downconvert import convert as converted
 from records import FileRecords, RecordsError
 from simulator import advice, parse_policy
 from simulator.units import format_seconds, format_size
@@ -62,38 +62,37 @@ def convert(
     name_the_backend()
     started = perf_counter()
     with FileRecords.open(source) as log, _written_to(target, source, force) as file:
-        converter = Converter(log, to_magic, first_offset, parse_policy(policy))
-        size = 0
+        pieces = converted(log, to_magic, first_offset, parse_policy(policy))
         damage: RecordsError | None = None
         try:
             with progress() as step:
-                for piece in converter.walk(log.size):
-                    size += piece
-                    file.write(converter.ready[:piece])
-                    step("convert", converter.position, log.size)
+                for piece in pieces:
+                    file.write(piece)
+                    step("convert", pieces.stats.bytes_in, log.size)
         except RecordsError as error:
-            if not size:  # nothing to write: OUT is not made
+            if not pieces.stats.bytes_out:  # nothing to write: OUT is not made
                 raise CommandError(f"{source}: {error}{advice(error)}") from None
             damage = error
-        torn = log.size - converter.position if damage is None else 0
+        stats = pieces.stats
+        torn = log.size - stats.bytes_in if damage is None else 0
         summary = {
-            "bytes_in": converter.position,
-            "bytes_out": size,
-            "records_converted": converter.records_converted,
-            "batches_converted": converter.batches_converted,
+            "bytes_in": stats.bytes_in,
+            "bytes_out": stats.bytes_out,
+            "records_converted": stats.records_converted,
+            "batches_converted": stats.batches_converted,
             "torn_bytes": torn,
             "damage": str(damage) if damage else None,
         }
     if as_json and target != _STANDARD_OUTPUT:
         click.echo(json.dumps(summary))
-    done = f"{converter.records_converted:,} records converted, {format_size(size)}"
+    done = f"{stats.records_converted:,} records converted, {format_size(stats.bytes_out)}"
     if damage is not None:
         raise CommandError(
             f"{source}: {damage}{advice(damage)}; {done} from before it are in {target}"
         )
     if torn:
         raise CommandError(
-            f"{source}: torn: the last {torn} bytes, from byte {converter.position} on, are no "
+            f"{source}: torn: the last {torn} bytes, from byte {stats.bytes_in} on, are no "
             f"whole batch; {done} from before it are in {target}"
         )
     seconds = format_seconds(perf_counter() - started)

@@ -8,7 +8,7 @@
 
 What each policy option does and why its default is what it is: docs/conversion.md."""
 
-from .eager import convert, eager
+from .eager import Conversion, convert, eager
 from .lazy import LazyDownConvertRecords
 from .policy import AbortedTransaction, ConversionPolicy
 from .send import LazyDownConvertSend
@@ -16,6 +16,7 @@ from .stats import ConversionStats
 
 __all__ = [
     "AbortedTransaction",
+    "Conversion",
     "ConversionPolicy",
     "ConversionStats",
     "LazyDownConvertRecords",

@@ -35,6 +35,7 @@ from .compressed import CompressedBatches
 from .oversize import Oversize
 from .policy import RESPONSE_SIZE_MAX, ConversionPolicy
 from .rules import Rules
+from .stats import ConversionStats
 
 SOURCE, TARGET, BATCH, END, DAMAGE = (
     int(outcome)
@@ -81,34 +82,26 @@ class Converter:
         self._compressed = CompressedBatches(policy)
 
     @property
-    def buffer_bytes(self) -> int:
-        """The most that all buffers have held at a time."""
-        return len(self.source) + len(self._target) + self._compressed.buffer_bytes
-
-    @property
     def compresses(self) -> bool:
         """Whether something has had to be compressed again."""
         return self._compressed.has_compressed
 
-    @property
-    def records_converted(self) -> int:
-        return self.transcoder.totals[0] + self._oversize.messages
-
-    @property
-    def batches_converted(self) -> int:
-        return self.transcoder.totals[1] + self._oversize.messages
-
-    @property
-    def temporary_bytes(self) -> int:
-        """Source bytes of all that was kept, and what they became before compression: Kafka's
-        figure."""
-        _, _, source_bytes, produced, copied = self.transcoder.totals
-        return (
-            source_bytes
-            + produced
-            + copied
-            + self._compressed.temporary_bytes
-            + self._oversize.copied_bytes
+    def stats(
+        self, *, bytes_out: int = 0, filler: int = 0, seconds: float = 0.0
+    ) -> ConversionStats:
+        """What has been done so far, with what only the caller knows."""
+        records, batches, source_bytes, produced, copied = self.transcoder.totals
+        temporary = source_bytes + produced + copied
+        compressed, oversize = self._compressed, self._oversize
+        return ConversionStats(
+            records_converted=records + oversize.messages,
+            batches_converted=batches + oversize.messages,
+            bytes_in=self.position + self.in_hand,
+            bytes_out=bytes_out,
+            filler_bytes=filler,
+            temporary_bytes=temporary + compressed.temporary_bytes + oversize.copied_bytes,
+            peak_buffer_bytes=len(self.source) + len(self._target) + compressed.buffer_bytes,
+            seconds_converting=seconds,
         )
 
     def walk(self, end: int) -> Iterator[int]:

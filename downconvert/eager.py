@@ -5,13 +5,41 @@ measure against.
 
 Not here: the conversion itself (converter.py)."""
 
-from collections.abc import Iterator
+from typing import Self
 
 from records.source import Records
 
 from .converter import Converter
 from .lazy import DEFAULT_POLICY
 from .policy import ConversionPolicy
+from .stats import ConversionStats
+
+
+class Conversion:
+    """The converted bytes, a chunk at a time.
+
+    Raises RecordsError at damage or a refusal, after everything good before it."""
+
+    __slots__ = ("_converter", "_pieces", "_size")
+
+    def __init__(self, converter: Converter) -> None:
+        self._converter = converter
+        self._pieces = converter.walk(converter.records.size)
+        self._size = 0
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> bytes:
+        while (size := next(self._pieces)) == 0:
+            pass
+        self._size += size
+        return bytes(self._converter.ready[:size])
+
+    @property
+    def stats(self) -> ConversionStats:
+        """What has been done so far. `bytes_in` is where the next entry or record begins."""
+        return self._converter.stats(bytes_out=self._size)
 
 
 def convert(
@@ -19,14 +47,9 @@ def convert(
     to_magic: int,
     first_offset: int = 0,
     policy: ConversionPolicy = DEFAULT_POLICY,
-) -> Iterator[bytes]:
-    """The converted bytes, a chunk at a time.
-
-    Raises RecordsError at damage or a refusal, after everything good before it."""
-    converter = Converter(records, to_magic, first_offset, policy)
-    for size in converter.walk(records.size):
-        if size:
-            yield bytes(converter.ready[:size])
+) -> Conversion:
+    """Converts records without a promise, for a file or for whoever has no socket."""
+    return Conversion(Converter(records, to_magic, first_offset, policy))
 
 
 def eager(
@@ -43,7 +66,7 @@ def eager(
     converted = bytearray()
     for size in converter.walk(records.size):
         converted += converter.ready[:size]
-    if policy.size == "estimate" and converter.records_converted == 0:
+    if policy.size == "estimate" and converter.stats().records_converted == 0:
         converted = bytearray(records.size)
         del converted[records.read_into(memoryview(converted), 0) :]
     return bytes(converted)

@@ -7,9 +7,9 @@ does, without sending a batch twice. docs/conversion.md says why each default is
 Not here: what follows from a policy for one batch (rules.py)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from records.codecs import Effort
 from records.formats import Codec
@@ -118,9 +118,9 @@ class ConversionPolicy:
             effort="kafka",
         )
 
-    def with_(self, **changes: object) -> Self:
-        """The same policy with other values for some options."""
-        return replace(self, **changes)  # type: ignore[arg-type]
+    def __reduce__(self) -> tuple[object, ...]:
+        options = {option.name: getattr(self, option.name) for option in fields(self)}
+        return _restored, (options | {"recode": dict(self.recode)},)
 
     def codec_for(self, codec: Codec, magic: int) -> Codec | None:
         """What records compressed with `codec` are compressed with in messages of format `magic`;
@@ -130,6 +130,10 @@ class ConversionPolicy:
         if instead == Refuse or (instead == "zstd" and magic < 2):
             return None
         return Codec[instead.upper()]
+
+
+def _restored(options: dict[str, Any]) -> ConversionPolicy:
+    return ConversionPolicy(**options)
 
 
 def _check(holds: bool, rule: str) -> None:

@@ -112,14 +112,6 @@ class LazyDownConvertSend:
     @property
     def stats(self) -> ConversionStats:
         """What has been done so far."""
-        converter = self._converter
-        return ConversionStats(
-            records_converted=converter.records_converted,
-            batches_converted=converter.batches_converted,
-            bytes_in=converter.position + converter.in_hand,
-            bytes_out=self._sent,
-            filler_bytes=self._filler_bytes,
-            temporary_bytes=converter.temporary_bytes,
-            peak_buffer_bytes=converter.buffer_bytes,
-            seconds_converting=self._seconds,
+        return self._converter.stats(
+            bytes_out=self._sent, filler=self._filler_bytes, seconds=self._seconds
         )

@@ -6,6 +6,7 @@ import json
 import re
 import resource
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
@@ -57,7 +58,7 @@ def main(path: str, to_magic: str, policy_name: str, how: str) -> None:
             for piece in convert(log, int(to_magic), 0, policy):
                 channel.write(piece)
         else:
-            policy = policy.with_(size=how)
+            policy = replace(policy, size=how)
             send = LazyDownConvertRecords(log, int(to_magic), 0, policy).to_send()
             while not send.completed:
                 send.write_to(channel)

@@ -1,5 +1,8 @@
 """A policy says what it allows, and refuses what makes no sense."""
 
+import copy
+import pickle
+
 import pytest
 
 from downconvert import AbortedTransaction, ConversionPolicy
@@ -14,6 +17,12 @@ def test_a_policy_is_a_value():
     assert ConversionPolicy(recode={"zstd": "none"}) != ConversionPolicy()
     with pytest.raises(AttributeError):
         ConversionPolicy().chunk_size = 1  # type: ignore[misc]
+
+
+def test_a_policy_travels_to_other_processes():
+    for policy in (ConversionPolicy(), ConversionPolicy.kafka()):
+        assert pickle.loads(pickle.dumps(policy)) == policy
+        assert copy.deepcopy(policy) == policy
 
 
 def test_options_are_keywords():

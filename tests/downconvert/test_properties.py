@@ -54,7 +54,7 @@ FAITHFUL: Final = st.builds(
     effort=st.sampled_from(["fast", "kafka"]),
 )
 ESTIMATING: Final = st.builds(
-    lambda policy, kafka: ConversionPolicy.kafka() if kafka else policy.with_(size="estimate"),
+    lambda policy, kafka: ConversionPolicy.kafka() if kafka else replace(policy, size="estimate"),
     FAITHFUL,
     st.booleans(),
 )
@@ -183,7 +183,7 @@ def test_an_estimated_send_is_as_long_as_promised_and_ends_with_nothing_but_fill
     written = sent(send)
     assert len(written) == lazy.size
     messages = len(written) - send.stats.filler_bytes
-    exact = policy.with_(size="exact")
+    exact = replace(policy, size="exact")
     whole = eagerly(log.data, to_magic, first_offset, exact)
     assert written[:messages] == whole[:messages]
     assert messages in (len(whole), lazy.size)
@@ -219,8 +219,8 @@ def test_the_size_of_chunks_changes_no_byte_where_batches_are_not_divided(
 ) -> None:
     """Else a record that is larger than a chunk has a compressed message of its own."""
     log, to_magic, first_offset = conversion
-    policy = policy.with_(wrapper_size_max=None)
-    other = policy.with_(chunk_size=chunk_size)
+    policy = replace(policy, wrapper_size_max=None)
+    other = replace(policy, chunk_size=chunk_size)
     assert eagerly(log.data, to_magic, first_offset, other) == eagerly(
         log.data, to_magic, first_offset, policy
     )
@@ -247,7 +247,7 @@ def test_what_is_converted_needs_no_more_conversion(
     log: Segment, to_magic: int, policy: ConversionPolicy
 ) -> None:
     converted = eagerly(log.data, to_magic, 0, policy)
-    again = policy.with_(recode={"zstd": "gzip"})
+    again = replace(policy, recode={"zstd": "gzip"})
     assert eagerly(converted, to_magic, 0, again) == converted
 
 

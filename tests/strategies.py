@@ -180,7 +180,7 @@ def batches(
 ) -> SearchStrategy[Unplaced]:
     """Batches of data, of every format and codec."""
     drawn = drawn_records(contents)
-    options = {
+    options: dict[int, dict[str, SearchStrategy[Any]]] = {
         V2: {
             "append_time": APPEND_TIMES,
             "producer": PRODUCERS,
@@ -192,15 +192,17 @@ def batches(
         V0: {},
     }
     return st.one_of(
-        st.builds(
-            partial,
-            st.just(_data_batch),
-            st.just(magic),
-            st.sampled_from([codec for codec in codecs if codec is not Codec.ZSTD or magic == V2]),
-            drawn,
-            **options[magic],
-        )
-        for magic in magics
+        [
+            st.builds(
+                partial,
+                st.just(_data_batch),
+                st.just(magic),
+                st.sampled_from([c for c in codecs if c is not Codec.ZSTD or magic == V2]),
+                drawn,
+                **options[magic],
+            )
+            for magic in magics
+        ]
     )
 
 

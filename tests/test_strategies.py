@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import TypeAlias
 
 from hypothesis import Phase, find, given, settings
 
@@ -19,7 +20,7 @@ from tests.strategies import (
     segments,
 )
 
-Any_ = Callable[[Segment], bool]
+Holds: TypeAlias = Callable[[Segment], bool]
 
 
 @given(segments())
@@ -56,19 +57,21 @@ def headers(segment: Segment) -> list[BatchHeader]:
     return list(MemoryRecords(segment.data).batches())
 
 
-def some_record(holds: Callable[[Record], bool]) -> Any_:
+def some_record(holds: Callable[[Record], bool]) -> Holds:
     return lambda segment: any(map(holds, segment.records))
 
 
-def some_header(holds: Callable[[BatchHeader], bool]) -> Any_:
+def some_header(holds: Callable[[BatchHeader], bool]) -> Holds:
     return lambda segment: any(map(holds, headers(segment)))
 
 
-KINDS: dict[str, Any_] = {
+def some_batch_of(magic: int, codec: Codec, kind: TimestampType) -> Holds:
+    return some_header(lambda h: (h.magic, h.codec, h.timestamp_type) == (magic, codec, kind))
+
+
+KINDS: dict[str, Holds] = {
     **{
-        f"v{magic} {codec.name} {kind.name}": some_header(
-            lambda h, m=magic, c=codec, k=kind: (h.magic, h.codec, h.timestamp_type) == (m, c, k)
-        )
+        f"v{magic} {codec.name} {kind.name}": some_batch_of(magic, codec, kind)
         for magic in (V0, V1, V2)
         for codec in Codec
         if magic == V2 or codec is not Codec.ZSTD

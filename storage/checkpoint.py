@@ -16,7 +16,7 @@ from storage.files import Files, replace_file
 from storage.names import TopicPartition
 
 VERSION: Final = 0
-INTEGER: Final = re.compile(r"-?\d{1,19}")
+INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 

@@ -19,7 +19,7 @@ from storage.files import Files, replace_file
 from storage.names import META_PROPERTIES, PARTITION_METADATA
 
 TOPIC_ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
-METADATA: Final = re.compile(r"version: (\d+)\r?\ntopic_id: (\S+)\s*")
+METADATA: Final = re.compile(r"version: ([0-9]+)\r?\ntopic_id: (\S+)\s*")
 PROPERTY: Final = re.compile(r"([^=:\s]+)\s*[=:\s]\s*(.*)")
 
 

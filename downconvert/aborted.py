@@ -27,9 +27,7 @@ class AbortedTransactions:
 
     def holds(self, producer_id: int, base_offset: int, last_offset: int) -> bool:
         """Whether a transactional batch of this producer is to be left out."""
-        while self._later and self._later[0].first_offset <= last_offset:
-            transaction = self._later.popleft()
-            self._active[transaction.producer_id] = transaction.last_offset
+        self._begin(last_offset)
         if producer_id not in self._active:
             return False
         ends = self._active[producer_id]
@@ -38,7 +36,15 @@ class AbortedTransactions:
             return False
         return True
 
-    def marker(self, producer_id: int, key: bytes) -> None:
-        """Takes note of a control record."""
+    def marker(self, producer_id: int, offset: int, key: bytes) -> None:
+        """Takes note of a control record. What it ends may have had all its data before the first
+        batch that was asked about, or taken by compaction."""
+        self._begin(offset)
         if len(key) >= _CONTROL_KEY.size and _CONTROL_KEY.unpack_from(key)[1] == _ABORT:
             self._active.pop(producer_id, None)
+
+    def _begin(self, offset: int) -> None:
+        """Transactions that begin up to this offset are active from here on."""
+        while self._later and self._later[0].first_offset <= offset:
+            transaction = self._later.popleft()
+            self._active[transaction.producer_id] = transaction.last_offset

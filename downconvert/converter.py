@@ -202,6 +202,6 @@ class Converter:
         if attributes & CONTROL:
             marker = next(read_batch(self.records, header, verify=False), None)
             if marker is not None and marker.key is not None:
-                self._aborted.marker(header.producer_id, marker.key)
+                self._aborted.marker(header.producer_id, header.last_offset, marker.key)
             return True
         return self._aborted.holds(header.producer_id, header.base_offset, header.last_offset)

@@ -96,26 +96,29 @@ TIMESTAMPS: Final = st.one_of(
     st.integers(TODAY - 1000, TODAY + 1000),
     st.just(2**62),
 )
-HEADER_KEYS: Final = st.one_of(
-    st.sampled_from(["", "k", "\u0447\u0451", "\N{SNOWMAN}", "k" * 100, "\udcff"]),  # no UTF-8
-    st.text(max_size=4),
-)
-HEADERS: Final[SearchStrategy[Headers]] = st.one_of(
-    st.just(()),
-    st.builds(
-        tuple,
-        st.lists(st.tuples(HEADER_KEYS, st.none() | st.binary(max_size=8)), min_size=1, max_size=4),
-    ),
-)
+
+
+def _headers(*keys: str) -> SearchStrategy[Headers]:
+    """Often none; else a few, of these keys among others, some without a value."""
+    header = st.tuples(
+        st.sampled_from(keys) | st.text(max_size=4), st.none() | st.binary(max_size=8)
+    )
+    return st.just(()) | st.builds(tuple, st.lists(header, min_size=1, max_size=4))
+
+
+UTF8_HEADERS: Final = _headers("", "k", "\u0447\u0451", "\N{SNOWMAN}", "k" * 100)
+HEADERS: Final = _headers("", "k", "\u0447\u0451", "k" * 100, "\udcff")  # the last is no UTF-8
 # From one offset to the next: 1, or more where compaction took records away.
 STEPS: Final = st.one_of(st.just(1), st.integers(1, 5), st.sampled_from([100, 2**27]))
 PLAIN: Final[Drawn] = (1, TODAY, b"key", b"value", ())
 
 
 @cache
-def drawn_records(contents: Contents) -> SearchStrategy[list[Drawn]]:
+def drawn_records(
+    contents: Contents, headers: SearchStrategy[Headers]
+) -> SearchStrategy[list[Drawn]]:
     """One plain record, a few of every kind, or many of one."""
-    drawn = st.tuples(STEPS, TIMESTAMPS, contents, contents, HEADERS)
+    drawn = st.tuples(STEPS, TIMESTAMPS, contents, contents, headers)
     return st.one_of(
         st.just([PLAIN]),
         st.lists(drawn, min_size=1, max_size=2),
@@ -126,7 +129,7 @@ def drawn_records(contents: Contents) -> SearchStrategy[list[Drawn]]:
 
 def record_lists(contents: Contents = CONTENTS) -> SearchStrategy[list[Record]]:
     """Records from offset 1 on, with gaps between them."""
-    return drawn_records(contents).map(partial(_placed, 0))
+    return drawn_records(contents, HEADERS).map(partial(_placed, 0))
 
 
 def _many(count: int, seed: int) -> list[Drawn]:
@@ -177,9 +180,10 @@ def batches(
     magics: tuple[int, ...] = (V2, V1, V0),
     codecs: tuple[Codec, ...] = tuple(Codec),
     contents: Contents = CONTENTS,
+    headers: SearchStrategy[Headers] = HEADERS,
 ) -> SearchStrategy[Unplaced]:
     """Batches of data, of every format and codec."""
-    drawn = drawn_records(contents)
+    drawn = drawn_records(contents, headers)
     options: dict[int, dict[str, SearchStrategy[Any]]] = {
         V2: {
             "append_time": APPEND_TIMES,

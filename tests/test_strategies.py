@@ -11,6 +11,7 @@ from records.formats import V0, V1, V2, Codec, TimestampType
 from records.reader import read, read_batch
 from records.record import Record
 from tests.strategies import (
+    SMALL_CONTENTS,
     Batch,
     Segment,
     batches,
@@ -134,7 +135,7 @@ def test_every_kind_is_drawn() -> None:
 
 def test_a_failure_shrinks_to_one_plain_record() -> None:
     simplest = find(
-        segments(),
+        segments(contents=SMALL_CONTENTS, batches_max=2),
         lambda segment: bool(segment.records),
         settings=settings(database=None, derandomize=True),
     )

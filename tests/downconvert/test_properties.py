@@ -5,15 +5,13 @@ and keeps it; and other people's readers find the same records as ours."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import groupby, pairwise
+from itertools import pairwise
 from operator import attrgetter
 from typing import Any, Final
 
 import pytest
-from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 
 from downconvert import (
     AbortedTransaction,
@@ -25,6 +23,7 @@ from records import Codec, MemoryRecords, Record, TimestampType, build, read
 from records.control import ControlRecordType
 from records.formats import NO_TIMESTAMP, V0, V1, V2
 from tests import backends
+from tests.other_readers import OTHER_READERS, OtherReader, as_others_tell
 from tests.strategies import TODAY, Segment, segments
 
 from .channels import Everything, OneByte, RandomSizes, sent
@@ -214,12 +213,13 @@ def test_a_record_that_fits_no_chunk_comes_out_of_a_small_compressed_batch(magic
 
 
 @given(conversions(), FAITHFUL, CHUNK_SIZES)
-def test_the_size_of_chunks_changes_no_byte_where_batches_are_not_divided(
+def test_the_size_of_chunks_changes_no_byte_of_what_kafka_writes(
     conversion: tuple[Segment, int, int], policy: ConversionPolicy, chunk_size: int
 ) -> None:
-    """Else a record that is larger than a chunk has a compressed message of its own."""
+    """Where batches may be divided, a record that is larger than a chunk has a compressed message
+    of its own; and fast compression depends on the pieces that it is given."""
     log, to_magic, first_offset = conversion
-    policy = replace(policy, wrapper_size_max=None)
+    policy = replace(policy, wrapper_size_max=None, effort="kafka")
     other = replace(policy, chunk_size=chunk_size)
     assert eagerly(log.data, to_magic, first_offset, other) == eagerly(
         log.data, to_magic, first_offset, policy
@@ -302,48 +302,12 @@ def committed(log: Segment, aborted: list[AbortedTransaction]) -> Iterator[Any]:
 
 # --- other people's readers
 
-KAFKA_PYTHON_CODECS: Final = (Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD)  # as installed
-Read = tuple[int, int | None, int | None, bytes | None, bytes | None]
 
-
-def read_by(reader: Any, converted: bytes) -> list[Read]:
-    """What another library's reader finds, its checks of checksums included.
-
-    It is given messages of one format at a time: aiokafka takes the format of the first one in a
-    response for that of all."""
-    records: list[Read] = []
-    for _, headers in groupby(MemoryRecords(converted).batches(), attrgetter("magic")):
-        run = list(headers)
-        remaining = reader(converted[run[0].position : run[-1].position + run[-1].size])
-        while (batch := remaining.next_batch()) is not None:
-            assert batch.validate_crc()
-            records += [
-                as_read(r.offset, r.timestamp, r.timestamp_type, r.key, r.value) for r in batch
-            ]
-    return records
-
-
-def as_read(
-    offset: int, timestamp: int | None, kind: int | None, key: bytes | None, value: bytes | None
-) -> Read:
-    """Without the difference between no timestamp and -1, which one of them does not make."""
-    if timestamp in (None, NO_TIMESTAMP):
-        return offset, None, None, key, value
-    return offset, timestamp, kind, key, value
-
-
-@pytest.mark.parametrize(
-    ("reader", "codecs"),
-    [(KafkaPythonRecords, KAFKA_PYTHON_CODECS), (AiokafkaRecords, tuple(Codec))],
-    ids=["kafka-python", "aiokafka"],
-)
+@pytest.mark.parametrize("reader", OTHER_READERS, ids=attrgetter("name"))
 @given(data=st.data(), to_magic=TARGETS)
 def test_other_readers_find_the_same_records(
-    reader: Any, codecs: tuple[Codec, ...], data: st.DataObject, to_magic: int
+    reader: OtherReader, data: st.DataObject, to_magic: int
 ) -> None:
-    log = data.draw(segments(codecs=codecs))
+    log = data.draw(segments(codecs=reader.codecs))
     converted = eagerly(log.data, to_magic)
-    assert read_by(reader, converted) == [
-        as_read(r.offset, r.timestamp, r.timestamp_type, r.key, r.value)
-        for r in expected(log, to_magic)
-    ]
+    assert reader.read(converted) == list(map(as_others_tell, expected(log, to_magic)))

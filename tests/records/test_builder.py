@@ -1,6 +1,7 @@
 """Building batches: what Kafka's own builder writes is what ours writes."""
 
 import gzip
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -24,7 +25,8 @@ from records.formats import (
 from records.reader import read
 from records.record import Record
 from tests import corpus
-from tests.strategies import SMALL_CONTENTS, record_lists
+from tests.other_readers import OTHER_READERS, OtherReader, as_others_tell
+from tests.strategies import SMALL_CONTENTS, UTF8_HEADERS, batches, placed, record_lists
 
 from .examples import CHECKSUMS, TWO_RECORDS
 
@@ -327,6 +329,18 @@ def test_a_batch_of_nothing_is_refused() -> None:
 def test_only_abort_and_commit_end_a_transaction() -> None:
     with pytest.raises(ValueError, match="end a transaction"):
         build_marker(ControlRecordType.LEADER_CHANGE, offset=0, timestamp=0, producer_id=1)
+
+
+# --- other people's readers
+
+
+@pytest.mark.parametrize("reader", OTHER_READERS, ids=attrgetter("name"))
+@given(data=st.data())
+def test_other_readers_find_what_is_built(reader: OtherReader, data: st.DataObject) -> None:
+    magic = data.draw(st.sampled_from([V2, V1, V0]))
+    codecs = reader.codecs_of(magic)
+    batch = data.draw(placed(batches((magic,), codecs, headers=UTF8_HEADERS)))
+    assert reader.read(batch.data) == list(map(as_others_tell, batch.records))
 
 
 # --- columns

@@ -1,0 +1,213 @@
+"""What the native kernel alone has: buffers of every kind, threads, and gzip in one go.
+
+Not here: that it does what the reference does (test_twins.py, test_kernel_*.py)."""
+
+import gzip
+import mmap
+import random
+import threading
+import zlib
+from array import array
+from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+
+from records.kernel import Buffer, Outcome
+from tests.records.examples import batch, record
+from tests.records.kernels import KERNELS, REQUIRE_NATIVE
+
+LOG = batch(*(record(delta, b"key", b"value" * delta) for delta in range(5)))
+
+
+@pytest.fixture(scope="module")
+def native() -> ModuleType:
+    if len(KERNELS) == 1:
+        pytest.skip(f"the native kernel has not been built, and {REQUIRE_NATIVE} is not set")
+    return KERNELS[1]
+
+
+# --- buffers
+
+
+def converted(native: ModuleType, source: Buffer, target: Buffer) -> bytes:
+    size = len(LOG)
+    transcoder = native.Transcoder(1, 0, 0xFF, False)
+    consumed, produced, outcome = transcoder.transcode(source, 0, size, size, target, 3, 900)
+    assert (consumed, outcome) == (size, Outcome.END)
+    return bytes(memoryview(target).cast("B")[3 : 3 + produced])
+
+
+def in_map(data: bytes) -> mmap.mmap:
+    mapped = mmap.mmap(-1, len(data))
+    mapped[:] = data
+    return mapped
+
+
+@pytest.mark.parametrize("make_source", [bytes, bytearray, memoryview, in_map])
+@pytest.mark.parametrize(
+    "target",
+    [bytearray(1000), memoryview(bytearray(1000)), in_map(bytes(1000)), array("q", [0] * 125)],
+    ids=lambda target: type(target).__name__,
+)
+def test_all_buffers_are_read_and_written_in_place(
+    native: ModuleType, make_source: Callable[[bytes], Buffer], target: Buffer
+) -> None:
+    expected = converted(native, LOG, bytearray(1000))
+    assert converted(native, make_source(LOG), target) == expected
+
+
+def test_a_part_of_a_buffer_may_be_converted_into_another_part(native: ModuleType) -> None:
+    both = memoryview(bytearray(len(LOG) + 1000))
+    both[: len(LOG)] = LOG
+    expected = converted(native, LOG, bytearray(1000))
+    assert converted(native, both[: len(LOG)], both[len(LOG) :]) == expected
+
+
+@pytest.mark.parametrize("at", [0, 1, 50])
+def test_buffers_that_overlap_are_refused(native: ModuleType, at: int) -> None:
+    both = memoryview(bytearray(LOG + bytes(1000)))
+    with pytest.raises(ValueError, match="overlap"):
+        converted(native, both[: len(LOG)], both[at:])
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "error"),
+    [
+        (LOG, bytes(1000), BufferError),
+        (memoryview(LOG * 2)[::2], bytearray(1000), BufferError),
+        ("text", bytearray(1000), TypeError),
+        (LOG, None, TypeError),
+    ],
+    ids=["read-only target", "gaps in the source", "text", "no target"],
+)
+def test_what_is_no_buffer_is_refused(
+    native: ModuleType, source: Buffer, target: Buffer, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        native.Transcoder(1, 0, 0xFF, False).transcode(source, 0, 9, 9, target, 0, 9)
+
+
+def test_a_buffer_is_given_back_after_each_call(native: ModuleType) -> None:
+    source, target = bytearray(LOG), bytearray(1000)
+    converted(native, source, target)
+    source.clear()  # a BufferError as long as something holds it
+    target.clear()
+
+
+def test_numbers_that_no_index_can_be_are_refused(native: ModuleType) -> None:
+    transcoder = native.Transcoder(1, 0, 0xFF, False)
+    for wrong in -1, len(LOG) + 1, 2**63, -(2**70), 2**70:
+        with pytest.raises(ValueError, match="outside"):
+            transcoder.measure(LOG, 0, wrong, len(LOG), 0)
+
+
+# --- threads
+
+
+def test_other_threads_run_while_the_kernel_does(native: ModuleType) -> None:
+    data = bytes(1 << 28)
+    running = threading.Event()
+    done = threading.Event()
+
+    def sum_up() -> None:
+        running.set()
+        native.crc32(data, 0, len(data))
+        done.set()
+
+    thread = threading.Thread(target=sum_up)
+    thread.start()
+    assert running.wait(60)
+    turns = 0
+    while not done.is_set():
+        turns += 1
+    thread.join()
+    assert turns > 1000
+
+
+def test_each_thread_compresses_for_itself(native: ModuleType) -> None:
+    contents = [random.Random(seed).randbytes(500) * 40 for seed in range(8)]
+    results: dict[int, bytes | None] = {}
+
+    def there_and_back(index: int) -> None:
+        content = contents[index]
+        member = native.gzip_compress(content, 0, len(content), 1 + index)
+        results[index] = native.gzip_decompress(member, 0, len(member), len(content))
+
+    threads = [threading.Thread(target=there_and_back, args=(index,)) for index in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [results[index] for index in range(8)] == contents
+
+
+# --- gzip
+
+
+SEEDED = random.Random(8191)
+CONTENTS = {
+    "nothing": b"",
+    "a byte": b"a",
+    "zeros": bytes(1_000_000),
+    "noise": SEEDED.randbytes(70_000),
+    "words": b"".join(SEEDED.choice([b"key", b"value", b"offset"]) for _ in range(30_000)),
+}
+
+
+@pytest.mark.parametrize("content", list(CONTENTS.values()), ids=list(CONTENTS))
+def test_gzip_of_any_level_and_origin_is_read(native: ModuleType, content: bytes) -> None:
+    members = [native.gzip_compress(content, 0, len(content), level) for level in (1, 6, 12)]
+    assert [gzip.decompress(member) for member in members] == [content] * 3
+    for member in [*members, gzip.compress(content), zlib.compress(content, wbits=31)]:
+        framed = b"<" + member + b">"
+        end = 1 + len(member)
+        assert native.gzip_decompress(framed, 1, end, len(content)) == content
+        if content:
+            assert native.gzip_decompress(framed, 1, end, len(content) - 1) is None
+
+
+CONTENT = b"the content of a member" * 20
+MEMBER = gzip.compress(CONTENT, mtime=0)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        MEMBER[:17],
+        MEMBER[:-1],
+        MEMBER + b"\0",
+        MEMBER + MEMBER,
+        MEMBER[:-8] + bytes([MEMBER[-8] ^ 1]) + MEMBER[-7:],
+        MEMBER[:-4] + (len(CONTENT) + 1).to_bytes(4, "little"),
+        MEMBER[:-4] + b"\xff\xff\xff\xff",
+        MEMBER[:30] + bytes([MEMBER[30] ^ 0xFF]) + MEMBER[31:],
+        b"\x1f\x8c" + MEMBER[2:],
+        MEMBER[:3] + b"\x02" + MEMBER[4:10] + b"\0\0" + MEMBER[10:],
+    ],
+    ids=[
+        "nothing",
+        "shorter than any member",
+        "cut short",
+        "a byte behind it",
+        "two members",
+        "another checksum",
+        "another size",
+        "an impossible size",
+        "damaged data",
+        "another magic",
+        "a header checksum, which is not checked here",
+    ],
+)
+def test_gzip_that_is_not_one_good_member_is_left_to_the_stream(
+    native: ModuleType, data: bytes
+) -> None:
+    assert native.gzip_decompress(MEMBER, 0, len(MEMBER), 10_000) == CONTENT
+    assert native.gzip_decompress(data, 0, len(data), 2**40) is None
+
+
+@pytest.mark.parametrize("level", [-1, 13])
+def test_there_are_levels_that_do_not_exist(native: ModuleType, level: int) -> None:
+    with pytest.raises(ValueError, match="level"):
+        native.gzip_compress(b"", 0, 0, level)

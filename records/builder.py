@@ -31,7 +31,6 @@ from records.formats import (
     MESSAGE_OVERHEAD,
     NO_TIMESTAMP,
     PREFIX,
-    SIZE_FIELD,
     TRANSACTIONAL,
     V0,
     V1,
@@ -43,10 +42,10 @@ from records.kernel import ROW_SIZE, Outcome
 from records.record import Record
 from records.wrapper import wrapper
 
+NO_PRODUCER: Final = (NONE, NONE, NONE)  # id, epoch, base sequence
 CRC: Final = Struct(">I")
-NULL: Final = SIZE_FIELD.pack(-1)
-# A v2 record without its key, value and headers: six varints of up to 5 bytes and one of up to 10,
-# and the attributes. Kafka's MAX_RECORD_OVERHEAD is 21 because it leaves out sizes and count.
+# A v2 record without its key, value and headers: size, attributes, timestamp delta, offset delta, key
+# size, value size, header count. Kafka's MAX_RECORD_OVERHEAD is 21 because it ends before the key's.
 RECORD_OVERHEAD_MAX: Final = 5 + 1 + 10 + 5 + 5 + 5 + 5
 
 
@@ -86,53 +85,41 @@ def build(
     columns = records if isinstance(records, Columns) else Columns.of(records)
     if not len(columns):
         raise ValueError("no records: an empty batch is what build_empty builds")
-    append = timestamp_type is TimestampType.LOG_APPEND
-    latest = max(columns.timestamps)
-    if append and append_time is not None:
-        latest = append_time
+    is_append = timestamp_type is TimestampType.LOG_APPEND
+    latest = max(columns.timestamps) if append_time is None or not is_append else append_time
     base = columns.offsets[0] if base_offset is None else base_offset
-    if magic == V2:
-        bases = (delete_horizon, base_timestamp, columns.timestamps[0])
-        base_time = next(time for time in bases if time is not None)
-        body = _encoded(columns, magic, timestamp_type, base, base_time)
-        end = columns.offsets[-1] if last_offset is None else last_offset
-        return _batch(
-            compress(codec, body, magic=magic, effort=effort) if codec else body,
-            base_offset=base,
-            leader_epoch=leader_epoch,
-            attributes=codec
-            | (LOG_APPEND_TIME if append else 0)
-            | (TRANSACTIONAL if transactional else 0)
-            | (CONTROL if control else 0)
-            | (0 if delete_horizon is None else DELETE_HORIZON),
-            last_offset_delta=end - base,
-            base_timestamp=base_time,
-            max_timestamp=latest,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            base_sequence=base_sequence,
-            records_count=len(columns),
-        )
-    producer = (producer_id, producer_epoch, base_sequence)
-    if transactional or control or producer != (NONE, NONE, NONE):
-        raise ValueError("v0 and v1 have no producers, transactions and control records")
-    if (last_offset, base_timestamp, delete_horizon, leader_epoch) != (None, None, None, NONE):
-        raise ValueError("v0 and v1 have no last offset, base timestamp, horizon and leader epoch")
-    if magic == V0 and append:
-        raise ValueError("v0 has no timestamps")
-    if append and (append_time_inside or not codec):
-        columns = replace(columns, timestamps=[latest] * len(columns))
-    inner_type = timestamp_type if append_time_inside or not codec else TimestampType.CREATE
-    relative_to = base if codec and magic == V1 else 0
-    messages = _encoded(columns, magic, inner_type, relative_to, NO_TIMESTAMP)
-    if not codec:
-        return bytes(messages)
-    return wrapper(
-        compress(codec, messages, magic=magic, effort=effort),
-        magic=magic,
-        offset=columns.offsets[-1],
-        attributes=codec | (LOG_APPEND_TIME if append else 0),
-        timestamp=latest,
+    if magic != V2:
+        if transactional or control or (producer_id, producer_epoch, base_sequence) != NO_PRODUCER:
+            raise ValueError("v0 and v1 have no producers, transactions and control records")
+        if (last_offset, base_timestamp, delete_horizon, leader_epoch) != (None, None, None, NONE):
+            raise ValueError("v0 and v1 have no last offset, base timestamp, horizon, leader epoch")
+        if magic == V0 and is_append:
+            raise ValueError("v0 has no timestamps")
+        if is_append and (append_time_inside or not codec):
+            columns = replace(columns, timestamps=[latest] * len(columns))
+        else:
+            timestamp_type = TimestampType.CREATE
+        relative_to = base if codec and magic == V1 else 0
+        messages = _encoded(columns, magic, timestamp_type, relative_to, NO_TIMESTAMP)
+        return _messages(messages, magic, codec, effort, is_append, columns.offsets[-1], latest)
+    if delete_horizon is not None:
+        base_timestamp = delete_horizon
+    elif base_timestamp is None:
+        base_timestamp = columns.timestamps[0]
+    body = _encoded(columns, magic, timestamp_type, base, base_timestamp)
+    return _batch(
+        compress(codec, body, magic=magic, effort=effort) if codec else body,
+        base_offset=base,
+        leader_epoch=leader_epoch,
+        attributes=_attributes(codec, timestamp_type, transactional, control)
+        | (0 if delete_horizon is None else DELETE_HORIZON),
+        last_offset_delta=(columns.offsets[-1] if last_offset is None else last_offset) - base,
+        base_timestamp=base_timestamp,
+        max_timestamp=latest,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        records_count=len(columns),
     )
 
 
@@ -155,9 +142,7 @@ def build_empty(
         b"",
         base_offset=base_offset,
         leader_epoch=leader_epoch,
-        attributes=(LOG_APPEND_TIME if timestamp_type is TimestampType.LOG_APPEND else 0)
-        | (TRANSACTIONAL if transactional else 0)
-        | (CONTROL if control else 0),
+        attributes=_attributes(Codec.NONE, timestamp_type, transactional, control),
         last_offset_delta=last_offset - base_offset,
         base_timestamp=NO_TIMESTAMP,
         max_timestamp=max_timestamp,
@@ -218,6 +203,38 @@ def _encoded(
     )
     assert outcome == Outcome.END, "the target is as large as the records can be"
     return memoryview(target)[:produced]
+
+
+def _messages(
+    messages: memoryview,
+    magic: int,
+    codec: Codec,
+    effort: Effort,
+    is_append: bool,
+    offset: int,
+    timestamp: int,
+) -> bytes:
+    """v0 or v1 messages as they are, or in a compressed one with this offset and timestamp."""
+    if not codec:
+        return bytes(messages)
+    return wrapper(
+        compress(codec, messages, magic=magic, effort=effort),
+        magic=magic,
+        offset=offset,
+        attributes=codec | (LOG_APPEND_TIME if is_append else 0),
+        timestamp=timestamp,
+    )
+
+
+def _attributes(
+    codec: Codec, timestamp_type: TimestampType, transactional: bool, control: bool
+) -> int:
+    return (
+        codec
+        | (LOG_APPEND_TIME if timestamp_type is TimestampType.LOG_APPEND else 0)
+        | (TRANSACTIONAL if transactional else 0)
+        | (CONTROL if control else 0)
+    )
 
 
 def _batch(body: bytes | memoryview, *, base_offset: int, **fields: int) -> bytes:

@@ -214,11 +214,11 @@ class CompressedBatches:
 
     def _compressed(self, walk: Converter, at: int, size: int) -> memoryview | None:
         """The compressed bytes, where they are few enough to be held at once."""
+        if size > self._one_shot:
+            return None
         start = walk.start + at
         if start + size <= walk.filled:
             return walk.source_view[start : start + size]
-        if size > self._one_shot:
-            return None
         if not self._input:
             self._input = bytearray(self._one_shot)
         window = memoryview(self._input)[:size]

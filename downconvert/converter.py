@@ -11,6 +11,7 @@ output has no size before it is made, so it is made then, too, and dropped.
 Not here: when the walk is driven and where its bytes go (send.py, plan.py)."""
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from records.backend import Transcoder
 from records.batch import BatchHeader
@@ -30,17 +31,32 @@ from records.kernel import Outcome
 from records.reader import read_batch
 from records.source import TRUNCATED, Records
 
+from . import buffers
 from .aborted import AbortedTransactions
 from .compressed import CompressedBatches
 from .oversize import Oversize
 from .policy import RESPONSE_SIZE_MAX, ConversionPolicy
-from .rules import Rules
+from .rules import rules_for
 from .stats import ConversionStats
 
 SOURCE, TARGET, BATCH, END, DAMAGE = (
     int(outcome)
     for outcome in (Outcome.SOURCE, Outcome.TARGET, Outcome.BATCH, Outcome.END, Outcome.DAMAGE)
 )
+
+LARGE_CHUNK_SIZE: Final = 64 * 1024
+
+
+def _window_size(policy: ConversionPolicy, measuring: bool, first_only: bool) -> int:
+    """Of the log. Two small chunks are read at once, since a read costs as much as four kilobytes
+    do; measuring, which has no target, takes its room. No record larger than `record_size_max`
+    fits, so that none goes unseen."""
+    size = policy.chunk_size
+    if not measuring:
+        size *= 2 if size < LARGE_CHUNK_SIZE else 1
+    elif not first_only:
+        size = max(size, LARGE_CHUNK_SIZE)
+    return min(size, policy.record_size_max or size)
 
 
 class Converter:
@@ -56,7 +72,10 @@ class Converter:
         policy: ConversionPolicy,
         *,
         measuring: bool = False,
+        first_only: bool = False,
     ) -> None:
+        """`measuring`: sizes are all that is asked for; `first_only`: of little more than a
+        batch."""
         self.records = records
         self.to_magic = to_magic
         self.first_offset = first_offset
@@ -64,15 +83,17 @@ class Converter:
         self.measuring = measuring
         self.position = 0
         self.in_hand = 0  # bytes from there on that are being converted as one
-        self.source = bytearray(policy.chunk_size)
+        self.source = buffers.take(_window_size(policy, measuring, first_only))
         self.source_view = memoryview(self.source)
         # Messages have 26 or 34 bytes more than key and value, records 7 or more: room for nearly
-        # every window's.
-        self._target = bytearray(0 if measuring else 2 * policy.chunk_size)
+        # every chunk's.
+        self._target = buffers.take(0 if measuring else 2 * policy.chunk_size)
         self.target = memoryview(self._target)
+        self._step = len(self.source) if measuring else policy.chunk_size
+        self._buffer_bytes = len(self.source) + len(self._target)
         self.ready = self.target
         self.start = self.filled = 0  # source[start:filled] is the log from `position` on
-        self._rules = Rules(policy, to_magic)
+        self._rules = rules_for(policy, to_magic)
         self._committed_only = policy.isolation == "read_committed"
         self.transcoder = Transcoder(
             to_magic, first_offset, self._rules.pass_codecs, self._committed_only
@@ -100,7 +121,7 @@ class Converter:
             bytes_out=bytes_out,
             filler_bytes=filler,
             temporary_bytes=temporary + compressed.temporary_bytes + oversize.copied_bytes,
-            peak_buffer_bytes=len(self.source) + len(self._target) + compressed.buffer_bytes,
+            peak_buffer_bytes=self._buffer_bytes + compressed.buffer_bytes,
             seconds_converting=seconds,
         )
 
@@ -113,25 +134,32 @@ class Converter:
         source, target = self.source, self._target
         capacity = len(target)
         transcode, measure = self.transcoder.transcode, self.transcoder.measure
+        step = self._step
         while self.position < end:
             if self.start >= self.filled:
                 self.read()
-            start, filled, left = self.start, self.filled, end - self.position
+            start, left = self.start, end - self.position
+            stop = min(start + step, self.filled)
             if self.measuring:
-                consumed, produced, outcome = measure(
-                    source, start, filled, left, RESPONSE_SIZE_MAX
-                )
+                consumed, produced, outcome = measure(source, start, stop, left, RESPONSE_SIZE_MAX)
             else:
                 consumed, produced, outcome = transcode(
-                    source, start, filled, left, target, 0, capacity
+                    source, start, stop, left, target, 0, capacity
                 )
             self.position += consumed
             self.start = start + consumed
-            if produced or self.start >= filled:
+            if produced or self.start >= stop:
                 yield produced
-            if outcome == SOURCE:
+            step = self._step
+            if outcome == SOURCE or (outcome == TARGET and not produced):
+                if consumed and stop < self.filled:
+                    continue  # the window goes on behind the chunk
                 if not consumed and start == 0:
-                    yield from self._oversize.convert(self, left)
+                    if stop == self.filled or outcome == TARGET:
+                        yield from self._oversize.convert(self, left)
+                    else:
+                        step = len(source)  # an item larger than a chunk that the window may hold
+                        continue
                 self.start = self.filled = 0
             elif outcome == BATCH:
                 yield from self._decide()
@@ -140,6 +168,13 @@ class Converter:
                 raise self.damage()
             elif outcome == END:
                 return
+
+    def release(self) -> None:
+        """Nothing more will be asked for: the buffers are for others now."""
+        for buffer in (self.source, self._target):
+            buffers.give_back(buffer)
+        self.source = self._target = bytearray()
+        self.source_view = self.target = self.ready = memoryview(self.source)
 
     def read(self) -> None:
         """Reads the window that begins at `position`."""

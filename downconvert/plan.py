@@ -17,7 +17,7 @@ from records.source import Records
 from .converter import Converter
 from .filler import NOTHING_LEFT_SIZE
 from .policy import RESPONSE_SIZE_MAX, ConversionPolicy
-from .rules import Rules
+from .rules import rules_for
 
 KAFKA_READ_SIZE_MAX: Final = 128 * 1024  # LazyDownConversionRecordsSend.MAX_READ_SIZE
 
@@ -61,24 +61,29 @@ def _exact(
         if size == 0:
             raise
         damage = error
+    finally:
+        converter.release()
     return Plan(size, True, 0, damage)
 
 
 def _estimate(records: Records, to_magic: int, first_offset: int, policy: ConversionPolicy) -> Plan:
-    converter = Converter(records, to_magic, first_offset, policy, measuring=True)
+    converter = Converter(records, to_magic, first_offset, policy, measuring=True, first_only=True)
     size = end = 0
-    for header in records.batches():
-        end = header.position + header.size
-        size = sum(converter.walk(end))
-        if size:
-            return Plan(max(records.size, size), False, end, None)
+    try:
+        for header in records.batches():
+            end = header.position + header.size
+            size = sum(converter.walk(end))
+            if size:
+                return Plan(max(records.size, size), False, end, None)
+    finally:
+        converter.release()
     return Plan(NOTHING_LEFT_SIZE if end else 0, False, end, None)
 
 
 def ends(records: Records, policy: ConversionPolicy, to_magic: int, chosen: Plan) -> Iterator[int]:
     """How far to convert, step by step: each end is known to be good to go to when it is given."""
-    rules = Rules(policy, to_magic)
-    if chosen.is_exact or not rules.may_refuse():
+    rules = rules_for(policy, to_magic)
+    if chosen.is_exact or not rules.may_refuse:
         yield records.size
         return
     yield chosen.first_end

@@ -104,7 +104,9 @@ class ConversionPolicy:
         object.__setattr__(self, "aborted", tuple(self.aborted))
 
     def __hash__(self) -> int:
-        return hash((self.chunk_size, self.size, tuple(sorted(self.recode.items())), self.aborted))
+        return hash(
+            (self.chunk_size, self.size, self.isolation, self.wrapper_size_max, self.effort)
+        )
 
     @classmethod
     def kafka(cls) -> Self:

@@ -5,11 +5,19 @@ a codec, a control batch or a transaction needs one of these.
 
 Not here: reading batches (converter.py), aborted transactions (aborted.py)."""
 
+from functools import lru_cache
+
 from records.batch import BatchHeader
 from records.errors import CorruptRecordsError, UnsupportedCodecError
 from records.formats import V0, V1, V2, Codec
 
 from .policy import ConversionPolicy
+
+
+@lru_cache(maxsize=64)
+def rules_for(policy: ConversionPolicy, to_magic: int) -> "Rules":
+    """The rules of a policy, made once: a fetch asks for them several times."""
+    return Rules(policy, to_magic)
 
 
 class Rules:
@@ -20,6 +28,8 @@ class Rules:
             raise ValueError(f"to_magic is 0, 1 or 2, not {to_magic}")
         self._policy = policy
         self._to_magic = to_magic
+        self._chosen: dict[tuple[int, int], tuple[Codec, Codec]] = {}
+        self.may_refuse = self._may_refuse()  # whether there is a codec that is refused
         self.pass_codecs = sum(1 << codec for codec in Codec if self._passes_always(codec))
 
     def _passes_always(self, codec: Codec) -> bool:
@@ -38,6 +48,9 @@ class Rules:
         Raises UnsupportedCodecError where the policy refuses it, CorruptRecordsError where there
         is no such codec in this format. The order is Kafka's: zstd is refused before anybody asks
         for the batch's format."""
+        chosen = self._chosen.get((codec_id, magic))
+        if chosen is not None:
+            return chosen
         if codec_id not in Codec.__members__.values():
             raise CorruptRecordsError("unknown codec", position)
         codec = Codec(codec_id)
@@ -46,10 +59,10 @@ class Rules:
             raise UnsupportedCodecError(codec.name.lower(), position)
         if codec is Codec.ZSTD and magic < V2:
             raise CorruptRecordsError("zstd in a message of a format that has none", position)
+        self._chosen[codec_id, magic] = codec, instead
         return codec, instead
 
-    def may_refuse(self) -> bool:
-        """Whether there is a codec that this policy refuses."""
+    def _may_refuse(self) -> bool:
         return self._to_magic < V2 and any(
             self._policy.codec_for(codec, magic) is None
             for codec in Codec

@@ -7,7 +7,7 @@ first the next time, so that nothing is lost and nothing sent twice however the 
 Not here: what was promised (plan.py), the conversion (converter.py), the channel's ways
 (records.channel)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from records.channel import Write, writer
@@ -18,6 +18,11 @@ from .filler import filler
 from .stats import ConversionStats
 
 Clock = Callable[[], float]
+
+
+def _through(converter: Converter, ends: Iterator[int]) -> Generator[int, None, None]:
+    for end in ends:
+        yield from converter.walk(end)
 
 
 class LazyDownConvertSend:
@@ -48,7 +53,7 @@ class LazyDownConvertSend:
     ) -> None:
         self.size = size
         self._converter = converter
-        self._pieces = (piece for end in ends for piece in converter.walk(end))
+        self._pieces = _through(converter, ends)
         self._is_exact = is_exact
         self._clock = clock
         self._pending: memoryview | None = None  # converted, and not taken by the channel
@@ -77,27 +82,30 @@ class LazyDownConvertSend:
             self._channel = channel
         pending = self._pending
         if pending is None:
-            self._pending = pending = self._next()  # kept, also where the channel raises
-            if pending is None:
+            remaining = self.size - self._sent
+            if not remaining:
                 return 0
+            clock = self._clock
+            started = clock()
+            size = next(self._pieces, None)
+            self._seconds += clock() - started
+            if size is None:
+                pending = self._filler(remaining)
+            elif size:
+                pending = self._converter.ready[: min(size, remaining)]
+            else:
+                return 0
+            self._pending = pending  # also where the channel raises
         written = self._write(pending)
-        self._pending = pending[written:] if written < len(pending) else None
+        if written == len(pending):
+            self._pending = None
+        else:
+            self._pending = pending[written:]
         self._sent += written
+        if self._sent == self.size:
+            self._pieces.close()
+            self._converter.release()
         return written
-
-    def _next(self) -> memoryview | None:
-        """The next bytes to write, or None where there are none yet."""
-        remaining = self.size - self._sent
-        if not remaining:
-            return None
-        started = self._clock()
-        size = next(self._pieces, None)
-        self._seconds += self._clock() - started
-        if size is None:
-            return self._filler(remaining)
-        if size == 0:
-            return None
-        return self._converter.ready[: min(size, remaining)]
 
     def _filler(self, remaining: int) -> memoryview:
         if self._is_exact:

@@ -1,0 +1,32 @@
+"""Buffers that are used again: a fetch needs some hundred kilobytes for a few microseconds a chunk.
+
+A new buffer of 256 KiB is zeroed, and its pages are mapped one fault at a time, which costs a
+tenth of converting a fetch. So a conversion that is over leaves its buffers here for the next
+one, in any thread. What is kept is bounded; whoever gives a buffer back must not look at it
+again.
+
+Not here: how large they are, and when a conversion is over (converter.py)."""
+
+from typing import Final
+
+SPARES_MAX: Final = 8  # of each size
+SIZE_MAX: Final = 1024 * 1024  # of a buffer that is kept
+
+_spares: dict[int, list[bytearray]] = {}
+
+
+def take(size: int) -> bytearray:
+    """A buffer of that size, with anything in it."""
+    try:
+        return _spares[size].pop()
+    except (KeyError, IndexError):
+        return bytearray(size)
+
+
+def give_back(buffer: bytearray) -> None:
+    """For whoever takes the next one of its size."""
+    size = len(buffer)
+    if 0 < size <= SIZE_MAX:
+        spares = _spares.setdefault(size, [])
+        if len(spares) < SPARES_MAX:
+            spares.append(buffer)

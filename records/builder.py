@@ -44,8 +44,8 @@ from records.wrapper import wrapper
 
 NO_PRODUCER: Final = (NONE, NONE, NONE)  # id, epoch, base sequence
 CRC: Final = Struct(">I")
-# A v2 record without its key, value and headers: size, attributes, timestamp delta, offset delta, key
-# size, value size, header count. Kafka's MAX_RECORD_OVERHEAD is 21 because it ends before the key's.
+# What a v2 record has beside its key, value and headers: size, attributes, timestamp and offset
+# deltas, sizes of key and value, header count. Kafka's MAX_RECORD_OVERHEAD, 21, is of the first four.
 RECORD_OVERHEAD_MAX: Final = 5 + 1 + 10 + 5 + 5 + 5 + 5
 
 

@@ -6,7 +6,7 @@ crash has left in disorder: it is seen as it will be after recovery.
 Not here: reading records (log.py), a directory that is ours to change (log_writer.py)."""
 
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from records import CorruptRecordsError
 from storage.checkpoint import read_offsets
@@ -17,6 +17,9 @@ from storage.open_files import OpenFiles
 from storage.segment import Segment
 from storage.segments import Segments
 from storage.tail import Tail, next_offset_of
+
+# How often a look starts over because files are gone. A broker deletes and cleans now and then.
+ATTEMPTS: Final = 8
 
 
 class Extent(Protocol):
@@ -44,8 +47,8 @@ class Extent(Protocol):
     def end_of(self, segment: Segment) -> int:
         """The position behind a segment's last good batch. OSError: the segment is gone."""
 
-    def refresh(self) -> None:
-        """Looks at what has changed on the disk."""
+    def refresh(self, *, relist: bool = False) -> None:
+        """Looks at what has changed on the disk; `relist`: something was not as expected."""
 
     def close(self) -> None: ...
 
@@ -68,7 +71,7 @@ class Follower:
         self._path = path
         self._open_files = open_files
         self._listed = -1  # when the directory had been changed as we listed it
-        self._starts = -1  # the same of the checkpoint of start offsets
+        self._starts = b""  # what the checkpoint of start offsets said
         self._start = 0
         self._tail: Tail | None = None
         self.segments = Segments()
@@ -93,12 +96,19 @@ class Follower:
             return self._tail.position
         return segment.size
 
-    def refresh(self) -> None:
+    def refresh(self, *, relist: bool = False) -> None:
         self._read_start()
+        for _ in range(ATTEMPTS):
+            try:
+                self._look(relist=relist)
+                return
+            except FileNotFoundError:
+                relist = True
+        self._look(relist=True)
+
+    def _look(self, *, relist: bool) -> None:
         listed = self._path.stat().st_mtime_ns
-        # A file that was made within the clock's tick in which the directory was listed does not
-        # show in the time. The next segment's name is known, so it is looked for.
-        if listed != self._listed or self._is_rolled():
+        if relist or listed != self._listed or self._has_other_ends():
             self._load(read_layout(self._path))
             self._listed = listed
         if self._tail is not None:
@@ -108,22 +118,29 @@ class Follower:
         for segment in self.segments:
             segment.release()
 
-    def _is_rolled(self) -> bool:
-        if self._tail is None or self._tail.next_offset == self._tail.segment.base_offset:
+    def _has_other_ends(self) -> bool:
+        """Whether segments have come or gone at the beginning or at the end.
+
+        A change within the clock's tick in which a directory was listed does not show in its time.
+        But the names of the files that would be gone, or there, are known."""
+        if self._tail is None:
             return False
-        return (self._path / file_name(self._tail.next_offset, Kind.LOG)).exists()
+        first, last, following = self.segments[0], self._tail.segment, self._tail.next_offset
+        if not (first.path().exists() and last.path().exists()):
+            return True
+        is_empty = following == last.base_offset
+        return not is_empty and (self._path / file_name(following, Kind.LOG)).exists()
 
     def _read_start(self) -> None:
         path = self._path.parent / LOG_STARTS
         try:
-            changed = path.stat().st_mtime_ns
-            if changed == self._starts:
-                return
-            name = parse_partition(self._path.name)
-            self._start = 0 if name is None else read_offsets(path).get(name, 0)
-            self._starts = changed
+            starts = path.read_bytes()
+            if starts != self._starts:
+                name = parse_partition(self._path.name)
+                self._start = 0 if name is None else read_offsets(path).get(name, 0)
+                self._starts = starts
         except (FileNotFoundError, CorruptFileError):  # as for a broker: no start but the files'
-            self._start = 0
+            self._start, self._starts = 0, b""
 
     def _load(self, layout: Layout) -> None:
         # All files are opened anew: a cleaner may have put others in the place of some.

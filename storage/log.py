@@ -10,14 +10,14 @@ Not here: one segment (segment.py), what changes on the disk (follower.py), and 
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 from records import BatchHeader, CorruptRecordsError, FileRecords
 from records.reader import Record, read
 from storage.config import LogConfig
 from storage.errors import OffsetOutOfRangeError
 from storage.files import DISK, Files
-from storage.follower import Extent, Follower
+from storage.follower import ATTEMPTS, Extent, Follower
 from storage.log_writer import LogWriter
 from storage.names import TopicPartition, parse_partition
 from storage.open_files import OpenFiles, SharedFile
@@ -32,9 +32,6 @@ from storage.transactions import AbortedRanges, aborted_between
 
 Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 Found = TypeVar("Found")
-
-# How often a read starts over because files are gone. A broker deletes and cleans now and then.
-ATTEMPTS: Final = 8
 
 
 class Log:
@@ -196,7 +193,7 @@ class Log:
                 return
             except FileNotFoundError:
                 # Deleted or cleaned meanwhile. What is gone is gone; the rest follows.
-                self._extent.refresh()
+                self._extent.refresh(relist=True)
                 offset = max(offset, self._extent.start_offset)
 
     def records(
@@ -282,5 +279,5 @@ class Log:
             try:
                 return find()
             except FileNotFoundError:
-                self._extent.refresh()
+                self._extent.refresh(relist=True)
         return find()

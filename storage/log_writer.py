@@ -74,7 +74,7 @@ class LogWriter:
     def end_of(self, segment: Segment) -> int:
         return self._active.position if segment is self._active.segment else segment.size
 
-    def refresh(self) -> None:
+    def refresh(self, *, relist: bool = False) -> None:
         """Nobody else changes the directory."""
 
     # --- appending

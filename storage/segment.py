@@ -107,11 +107,12 @@ class Segment:
         for _ in range(STEPS_BACK if index is not None else 0):
             assert index is not None
             entry, position = index.lookup(offset)
-            if not position:
+            if not position or entry > offset:  # none, or entries that are not sorted
                 break
-            records = self.slice(position, end)
-            if self._fits(records, entry):
-                return records
+            if position > 0:
+                records = self.slice(position, end)
+                if self._fits(records, entry):
+                    return records
             offset = entry - 1
         return self.slice(0, end)
 
@@ -192,12 +193,19 @@ class Segment:
         return Indexes(None, None, log_size, are_ours=False)
 
     def _fits(self, records: FileRecords, entry: int) -> bool:
-        """Whether an index entry with offset `entry` may point to the beginning of `records`."""
+        """Whether an index entry with offset `entry` may point to the beginning of `records`.
+
+        Bytes inside of a batch may look like the head of one, but not of two on end."""
+        batches = records.batches()
         try:
-            header = next(records.batches(), None)
+            first, second = next(batches, None), next(batches, None)
         except CorruptRecordsError:
             return False
-        if header is None or header.last_offset < self.base_offset:
+        if first is None or first.last_offset < self.base_offset:
             return False
         # A v0 or v1 message says only its last offset, which may be above that of its append.
-        return header.magic < V2 or header.base_offset <= entry
+        if first.magic == V2 and first.base_offset > entry:
+            return False
+        if second is None:
+            return first.size == records.size
+        return first.last_offset < second.last_offset

@@ -48,6 +48,7 @@ BLOCK_SIZES: Final = {  # by BD
     0x60: 1024 * 1024,
     0x70: 4 * 1024 * 1024,
 }
+FAST_ACCELERATION: Final = 4  # half the time of 1, at up to 8 % more bytes
 EXPANSION_MAX: Final = 255  # decompressed bytes that one compressed byte can make
 
 
@@ -142,22 +143,34 @@ def decompress(data: Buffer, limit: int, magic: int) -> Buffer | None:
     return gather(pieces(whole(data, NAME), magic), limit)
 
 
-def _block(data: Buffer) -> tuple[bytes, Buffer]:
-    """A block as Kafka writes it: its size word and its bytes, stored where compressing gains
-    nothing."""
-    block = memoryview(cramjam.lz4.compress_block(data, store_size=False))
+def _framed(data: Buffer, block: Buffer) -> tuple[bytes, Buffer]:
+    """A block's size word and its bytes, which are the data's where compressing gains nothing."""
     size = len(block)
     if size < len(data):
         return WORD.pack(size), block
     return WORD.pack(STORED | len(data)), data
 
 
+def _block(data: Buffer) -> tuple[bytes, Buffer]:
+    """A block as Kafka's compressor makes it, to the byte."""
+    return _framed(data, memoryview(cramjam.lz4.compress_block(data, store_size=False)))
+
+
+def _fast_block(data: Buffer) -> tuple[bytes, Buffer]:
+    """A block in half the time, some per cent larger."""
+    block = lz4.block.compress(data, mode="fast", acceleration=FAST_ACCELERATION, store_size=False)
+    return _framed(data, block)
+
+
 def compress(data: Buffer, magic: int, effort: Effort) -> bytes:
     header = HEADER_WRONG if magic == V0 else HEADER_RIGHT
     if 0 < len(data) <= BLOCK_SIZE:
-        return b"".join((header, *_block(data), END_MARK))
+        block = _fast_block if effort == "fast" else _block
+        return b"".join((header, *block(data), END_MARK))
     return open_encoder(magic, effort).all(data)
 
 
-def open_encoder(magic: int, _effort: Effort) -> BlockEncoder:
-    return BlockEncoder(HEADER_WRONG if magic == V0 else HEADER_RIGHT, BLOCK_SIZE, _block, END_MARK)
+def open_encoder(magic: int, effort: Effort) -> BlockEncoder:
+    header = HEADER_WRONG if magic == V0 else HEADER_RIGHT
+    block = _fast_block if effort == "fast" else _block
+    return BlockEncoder(header, BLOCK_SIZE, block, END_MARK)

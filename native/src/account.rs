@@ -121,7 +121,8 @@ impl Account {
         offset < self.purpose.lowest_offset
     }
 
-    /// Rule 5: whether a message can be made of a record that is kept. `content`: the bytes of its key and value.
+    /// Rule 5: whether a message can be made of a record that is kept. `content`: the bytes of its
+    /// key and value.
     #[inline(always)]
     pub fn check(&self, magic: u8, at: (i64, i64), content: u64) -> Result<(), Reason> {
         let (offset, timestamp) = at;
@@ -168,8 +169,8 @@ impl Account {
         Ok(offset.wrapping_sub(self.wrapper.first_offset))
     }
 
-    /// A message of `size` bytes has been made of the record with this offset and timestamp. The bytes are not added to
-    /// the totals, which calls do once.
+    /// A message of `size` bytes has been made of the record with this offset and timestamp. The
+    /// bytes are not added to the totals, which calls do once.
     #[inline(always)]
     pub fn note(&mut self, at: (i64, i64), size: u64) {
         let (offset, timestamp) = at;
@@ -186,7 +187,8 @@ impl Account {
         }
     }
 
-    /// The same for an uncompressed message of a log, which is a batch of its own and none that others follow.
+    /// The same for an uncompressed message of a log, which is a batch of its own and none that
+    /// others follow.
     pub fn note_message(&mut self, source_bytes: u64) {
         self.totals.records += 1;
         self.totals.batches += 1;

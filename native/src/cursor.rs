@@ -1,4 +1,5 @@
-//! The one way forward through bytes: `take`, which gives what was asked for or says that it is not there.
+//! The one way forward through bytes: `take`, which gives what was asked for or says that it is not
+//! there.
 //!
 //! Sizes are compared with what is left, so that no sum of a position and a size can wrap.
 

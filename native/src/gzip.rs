@@ -1,9 +1,10 @@
 //! gzip in one go, by libdeflate: twice zlib's speed and more, for data that is whole in memory.
 //!
-//! libdeflate's objects are made once for each thread: they are large, and their making is not free.
+//! libdeflate's objects are made once for each thread: they are large, and their making is not
+//! free.
 //!
-//! Not here: streams, several members, what is behind a member, and what is wrong with damaged data: whoever
-//! must know reads it as a stream (records/codecs/gzip.py).
+//! Not here: streams, several members, what is behind a member, and what is wrong with damaged
+//! data: whoever must know reads it as a stream (records/codecs/gzip.py).
 
 use std::cell::RefCell;
 use std::collections::TryReserveError;
@@ -43,7 +44,8 @@ pub fn compress(data: &[u8], level: CompressionLvl) -> Result<Vec<u8>, TryReserv
     })
 }
 
-/// The size that a member claims for its content in its last four bytes, if that is possible and not above `limit`.
+/// The size that a member claims for its content in its last four bytes, if that is possible and
+/// not above `limit`.
 pub fn claimed_size(data: &[u8], limit: u64) -> Option<usize> {
     if data.len() < SIZE_MIN || data[FLAGS_AT] & FLAG_CHECKSUM != 0 {
         return None;
@@ -53,8 +55,8 @@ pub fn claimed_size(data: &[u8], limit: u64) -> Option<usize> {
     (claim <= possible).then_some(claim as usize)
 }
 
-/// Decompresses a member into room of the size that it claims. False if `data` is not one good member, whole, of
-/// that size.
+/// Decompresses a member into room of the size that it claims. False if `data` is not one good
+/// member, whole, of that size.
 pub fn decompress(data: &[u8], room: &mut [u8]) -> bool {
     DECOMPRESSOR.with(|decompressor| decompressor.member(data, room))
 }
@@ -74,8 +76,9 @@ impl Decompressor {
             return false;
         };
         let (mut taken, mut made) = (0, 0);
-        // SAFETY: the decompressor is alive until `drop`, and this thread's alone; libdeflate reads `data.len()` bytes
-        // and writes at most `room.len()`, and the two slices cannot overlap, since one is borrowed mutably.
+        // SAFETY: the decompressor is alive until `drop`, and this thread's alone; libdeflate reads
+        // `data.len()` bytes and writes at most `room.len()`, and the two slices cannot overlap,
+        // since one is borrowed mutably.
         let result = unsafe {
             libdeflate_sys::libdeflate_gzip_decompress_ex(
                 decompressor.as_ptr(),

@@ -7,7 +7,8 @@ pub struct Field<'a> {
     pub bytes: &'a [u8],
 }
 
-/// No headers are no bytes where they would be. The timestamp type is a row's: 0 CreateTime, 1 LogAppendTime, -1 none.
+/// No headers are no bytes where they would be. The timestamp type is a row's: 0 CreateTime, 1
+/// LogAppendTime, -1 none.
 #[derive(Clone, Copy)]
 pub struct Item<'a> {
     pub offset: i64,

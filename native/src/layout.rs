@@ -1,4 +1,5 @@
-//! The byte layouts of message formats v0, v1 and v2: sizes and positions, derived as in `records/formats.py`.
+//! The byte layouts of message formats v0, v1 and v2: sizes and positions, derived as in
+//! `records/formats.py`.
 //!
 //! All integers are big-endian. Not here: reading them (`entry`, `message`, `record`).
 
@@ -38,8 +39,8 @@ pub const fn message_overhead(magic: u8) -> usize {
     head + 2 * SIZE_FIELD_SIZE
 }
 
-/// Base offset, size, leader epoch, magic, crc, attributes, last offset delta, base timestamp, max timestamp,
-/// producer id, producer epoch, base sequence, record count.
+/// Base offset, size, leader epoch, magic, crc, attributes, last offset delta, base timestamp, max
+/// timestamp, producer id, producer epoch, base sequence, record count.
 pub const BATCH_HEADER_SIZE: usize = 61;
 /// The smallest size that a v2 batch may state.
 pub const BATCH_SIZE_MIN: i32 = (BATCH_HEADER_SIZE - PREFIX_SIZE) as i32;

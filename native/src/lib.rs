@@ -1,10 +1,11 @@
 //! The native kernel: Kafka's record batches to older messages and back, bytes to bytes.
 //!
-//! The contract is `records/kernel.py`, with every rule in its order and every reason of damage; its twin in
-//! Python is `records/reference.py`. One parser serves every job; what comes of a record is a `Sink`'s matter.
+//! The contract is `records/kernel.py`, with every rule in its order and every reason of damage;
+//! its twin in Python is `records/reference`. One parser serves every job; what comes of a record
+//! is a `Sink`'s matter.
 //!
-//! Bytes are hostile: every step forward asks a cursor, no count sizes an allocation, and nothing here
-//! allocates at all. `unsafe` is denied but for the two places that touch C: `face` and `gzip`.
+//! Bytes are hostile: each step forward asks whether they are there, and no count or size of theirs
+//! makes it allocate. `unsafe` is denied but for the two places that touch C: `face` and `gzip`.
 //!
 //! Not here: files, sockets, codecs but gzip, and any decision that a policy could take.
 

@@ -1,13 +1,15 @@
 //! Ordinary v2 records, read fast: good ones, whole in the window, whose varints are short.
 //!
-//! Nearly all records are ordinary, and most of what reading them costs is varints, one byte after the other.
-//! Here one word holds all that stand before the key, and what they add up to is checked once. What is not
-//! ordinary is no error: `record` reads it with care, and finds the same in ordinary ones, only slower.
+//! Nearly all records are ordinary, and most of what reading them costs is varints, one byte after
+//! the other. Here one word holds all that stand before the key, and what they add up to is checked
+//! once. What is not ordinary is no error: `record` reads it with care, and finds the same in
+//! ordinary ones, only slower.
 
 use crate::item::Field;
 use crate::record::{Record, check_headers};
 
-/// No varint is longer here: sizes and offset deltas up to a million, timestamp deltas up to a quarter of an hour.
+/// No varint is longer here: sizes and offset deltas up to a million, timestamp deltas up to a
+/// quarter of an hour.
 const VARINT_SIZE_MAX: usize = 3;
 const WORD_SIZE: usize = size_of::<u64>();
 /// Size, attributes, and a word.
@@ -44,7 +46,8 @@ pub fn read(bytes: &[u8]) -> Option<(Record<'_>, &[u8])> {
     Some((Record { timestamp_delta, offset_delta, key, value, headers, headers_count }, behind))
 }
 
-/// Varints in a word, as they are before `unzigzag`. Once more than its size is used, the last one was not all there.
+/// Varints in a word, as they are before `unzigzag`. Once more than its size is used, the last one
+/// was not all there.
 struct Word {
     bits: u64,
     used: usize,

@@ -1,7 +1,7 @@
 //! One v2 record: its fields, each checked against the bytes that are left of the record.
 //!
-//! Not here: ordinary records, which are read faster (`quick`), what deltas are relative to, and what is kept
-//! (`batch`).
+//! Not here: ordinary records, which are read faster (`quick`), what deltas are relative to, and
+//! what is kept (`batch`).
 
 use crate::cursor::Cursor;
 use crate::item::Field;

@@ -1,13 +1,15 @@
-//! Zigzag varints as Kafka's ByteUtils reads and writes them: 32 bits in up to 5 bytes, 64 in up to 10.
+//! Zigzag varints as Kafka's ByteUtils reads and writes them: 32 bits in up to 5 bytes, 64 in up to
+//! 10.
 //!
-//! Overlong encodings are accepted; bits beyond the width are shifted out. Nearly all that a record holds are of
-//! one byte or two, so those are read in place and the others out of line.
+//! Overlong encodings are accepted; bits beyond the width are shifted out. Nearly all that a record
+//! holds are of one byte or two, so those are read in place and the others out of line.
 
 use crate::cursor::Cursor;
 
 const MORE: u8 = 0x80;
 
-/// Why there is no varint. The cursor is then anywhere: its owner keeps the place where the item began.
+/// Why there is no varint. The cursor is then anywhere: its owner keeps the place where the item
+/// began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The bytes end inside of it.

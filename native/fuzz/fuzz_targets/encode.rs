@@ -1,4 +1,5 @@
-//! Rows of any numbers: no panic. And what `columns` finds in any bytes, `encode` writes so that it is found again.
+//! Rows of any numbers: no panic. And what `columns` finds in any bytes, `encode` writes so that it
+//! is found again.
 //!
 //! `cargo +nightly fuzz run encode` in native/.
 

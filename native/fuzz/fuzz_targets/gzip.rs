@@ -1,4 +1,5 @@
-//! Any bytes as a gzip member: no panic, and no more than is claimed and possible. And what is compressed comes back.
+//! Any bytes as a gzip member: no panic, and no more than is claimed and possible. And what is
+//! compressed comes back.
 //!
 //! `cargo +nightly fuzz run gzip` in native/.
 

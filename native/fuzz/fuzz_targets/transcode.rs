@@ -1,7 +1,8 @@
-//! Any bytes, as a log, as records or as entries: no panic, no standstill, the same however they are cut into
-//! windows and targets, and measured as they are converted.
+//! Any bytes, as a log, as records or as entries: no panic, no standstill, the same however they
+//! are cut into windows and targets, and measured as they are converted.
 //!
-//! `cargo +nightly fuzz run transcode` in native/. Whether what comes out is right, the twin in Python knows.
+//! `cargo +nightly fuzz run transcode` in native/. Whether what comes out is right, the twin in
+//! Python knows.
 
 #![no_main]
 

@@ -10,8 +10,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// Room for a borrowed buffer, which is given back when it is dropped. Once it is borrowed it does not move: the
-/// slice that comes out of it borrows it.
+/// Room for a borrowed buffer, which is given back when it is dropped. Once it is borrowed it does
+/// not move: the slice that comes out of it borrows it.
 pub struct Buffer {
     view: MaybeUninit<ffi::Py_buffer>,
     is_borrowed: bool,
@@ -27,9 +27,10 @@ impl Buffer {
     #[inline]
     pub fn read(&mut self, object: &Bound<'_, PyAny>) -> PyResult<&[u8]> {
         let (start, size) = self.borrow(object, ffi::PyBUF_SIMPLE)?;
-        // SAFETY: the exporter keeps `size` bytes at `start` in place until `drop` gives the view back, and the slice
-        // cannot outlive `self`. Callers do not change a buffer during a call that reads it; one that does from another
-        // thread gets other bytes, not other memory, since any bytes are accepted and each access is checked.
+        // SAFETY: the exporter keeps `size` bytes at `start` in place until `drop` gives the view
+        // back, and the slice cannot outlive `self`. Callers do not change a buffer during a call
+        // that reads it; one that does from another thread gets other bytes, not other memory,
+        // since any bytes are accepted and each access is checked.
         Ok(unsafe { slice::from_raw_parts(start, size) })
     }
 
@@ -44,7 +45,8 @@ impl Buffer {
                 return Err(PyValueError::new_err("source and target overlap"));
             }
         }
-        // SAFETY: as in `read`; the exporter said that it may be written, and no slice of this call overlaps it.
+        // SAFETY: as in `read`; the exporter said that it may be written, and no slice of this call
+        // overlaps it.
         Ok(unsafe { slice::from_raw_parts_mut(start, size) })
     }
 
@@ -53,7 +55,8 @@ impl Buffer {
         if self.is_borrowed {
             return Err(PyValueError::new_err("a buffer is borrowed twice"));
         }
-        // SAFETY: `object` is alive and the interpreter is held, as `Bound` says; `view` is room for a Py_buffer.
+        // SAFETY: `object` is alive and the interpreter is held, as `Bound` says; `view` is room
+        // for a Py_buffer.
         let failed =
             unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), self.view.as_mut_ptr(), flags) };
         if failed != 0 {
@@ -73,8 +76,8 @@ impl Drop for Buffer {
     #[inline]
     fn drop(&mut self) {
         if self.is_borrowed {
-            // SAFETY: it was filled by PyObject_GetBuffer and is given back once; a Buffer lives on the stack of a call
-            // from Python, which holds the interpreter when it ends.
+            // SAFETY: it was filled by PyObject_GetBuffer and is given back once; a Buffer lives on
+            // the stack of a call from Python, which holds the interpreter when it ends.
             unsafe { ffi::PyBuffer_Release(self.view.as_mut_ptr()) }
         }
     }

@@ -1,7 +1,8 @@
 //! The Python face: the module `records._kernel`, which keeps the contract of `records/kernel.py`.
 //!
-//! Arguments are checked here, buffers are borrowed without a copy, the interpreter is let go around each call, and
-//! a panic, which is a defect, becomes a RuntimeError. Not here: anything about records.
+//! Arguments are checked here, buffers are borrowed without a copy, the interpreter is let go
+//! around each call, and a panic, which is a defect, becomes a RuntimeError. Not here: anything
+//! about records.
 
 mod arguments;
 mod buffers;
@@ -80,7 +81,8 @@ fn gzip_compress<'py>(
     Ok(PyBytes::new(py, &member))
 }
 
-/// The content of one good gzip member, if the bytes are that, no more, and it holds no more than `limit`; or None.
+/// The content of one good gzip member, if the bytes are that, no more, and it holds no more than
+/// `limit`; or None.
 #[pyfunction]
 fn gzip_decompress<'py>(
     py: Python<'py>,

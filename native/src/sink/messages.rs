@@ -1,6 +1,7 @@
 //! Messages of v0 and v1, written.
 //!
-//! A CRC waits for the stores that it is to read, so all messages of a call are written first, and then summed up.
+//! A CRC waits for the stores that it is to read, so all messages of a call are written first, and
+//! then summed up.
 
 use super::Sink;
 use crate::crc::crc32;
@@ -12,7 +13,8 @@ use crate::layout::{
 use crate::message::prefix;
 use crate::outcome::Stop;
 
-/// Messages one after the other, with entries that are copied in between. `finish` must be the last call.
+/// Messages one after the other, with entries that are copied in between. `finish` must be the last
+/// call.
 pub struct Messages<'a, const MAGIC: u8> {
     target: &'a mut [u8],
     filled: usize,
@@ -54,15 +56,16 @@ impl<const MAGIC: u8> Sink for Messages<'_, MAGIC> {
         let size = message_size::<MAGIC>(item);
         let message = self.room(size)?;
         let size_field = (size - PREFIX_SIZE) as u32;
-        if MAGIC == V0 {
-            if let Some((head, body)) = message.split_first_chunk_mut() {
-                *head = head_v0(offset, size_field, item.key.size);
-                write_content(body, item.key, item.value);
-            }
-        } else if let Some((head, body)) = message.split_first_chunk_mut() {
+        let body = if MAGIC == V0 {
+            let (head, body) = message.split_first_chunk_mut().expect("a message has its head");
+            *head = head_v0(offset, size_field, item.key.size);
+            body
+        } else {
+            let (head, body) = message.split_first_chunk_mut().expect("a message has its head");
             *head = head_v1(offset, size_field, item);
-            write_content(body, item.key, item.value);
-        }
+            body
+        };
+        write_content(body, item.key, item.value);
         Ok(size)
     }
 
@@ -110,7 +113,7 @@ fn head_v1(offset: i64, size: u32, item: &Item<'_>) -> [u8; HEAD_V1] {
 fn write_content(room: &mut [u8], key: Field<'_>, value: Field<'_>) {
     let (key_room, room) = room.split_at_mut(key.bytes.len());
     if !key.bytes.is_empty() {
-        key_room.copy_from_slice(key.bytes); // a call, which many records without a key can do without
+        key_room.copy_from_slice(key.bytes); // a call, too dear for nothing
     }
     let (size_room, value_room) = room.split_at_mut(SIZE_FIELD_SIZE);
     size_room.copy_from_slice(&value.size.to_be_bytes());

@@ -14,13 +14,14 @@ use crate::item::Item;
 use crate::outcome::Stop;
 
 pub trait Sink {
-    /// Whether older messages are made: then what is old enough passes, and messages must be possible.
+    /// Whether older messages are made: then what is old enough passes, and messages must be
+    /// possible.
     const CONVERTS: bool;
     /// Of the messages made.
     const MAGIC: u8;
 
-    /// Takes an item and gives the bytes that it made, or stops where there is no room. The offset to be written may be
-    /// a relative one.
+    /// Takes an item and gives the bytes that it made, or stops where there is no room. The offset
+    /// to be written may be a relative one.
     fn put(&mut self, item: &Item<'_>, offset: i64) -> Result<usize, Stop>;
 
     /// Takes an entry as it is.

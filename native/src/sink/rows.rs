@@ -1,4 +1,5 @@
-//! Rows: where keys, values and headers lie, with offsets and timestamps (`records/kernel.py`, ROW_FIELDS).
+//! Rows: where keys, values and headers lie, with offsets and timestamps (`records/kernel.py`,
+//! ROW_FIELDS).
 
 use super::Sink;
 use crate::item::Item;

@@ -13,8 +13,8 @@ use crate::sink::Sink;
 use crate::varint::{self, Fault};
 use crate::window::Window;
 
-/// What records are relative to, and what is left of them. Entries of a compressed message are a batch, too, whose
-/// records are not counted.
+/// What records are relative to, and what is left of them. Entries of a compressed message are a
+/// batch, too, whose records are not counted.
 #[derive(Default)]
 pub struct Batch {
     pub base_offset: i64,
@@ -103,7 +103,8 @@ impl Transcoder {
     }
 }
 
-/// Reads a record, keeps or drops it, and gives what is behind it. `beyond` bytes of its batch are behind `bytes`.
+/// Reads a record, keeps or drops it, and gives what is behind it. `beyond` bytes of its batch are
+/// behind `bytes`.
 #[inline(always)]
 fn one_record<'a, S: Sink>(
     bytes: &'a [u8],
@@ -121,7 +122,8 @@ fn one_record<'a, S: Sink>(
     }
 }
 
-/// The same for a record that may be anything. Out of the way of ordinary ones, which it would slow down.
+/// The same for a record that may be anything. Out of the way of ordinary ones, which it would slow
+/// down.
 #[inline(never)]
 fn any_record<'a, S: Sink>(
     bytes: &'a [u8],

@@ -25,8 +25,8 @@ pub struct RecordHead {
 }
 
 impl Transcoder {
-    /// The head of the record that it stands before; None where the window is too short for it, where no record is
-    /// left, or where it is damaged.
+    /// The head of the record that it stands before; None where the window is too short for it,
+    /// where no record is left, or where it is damaged.
     pub fn record_head(&mut self, window: &[u8], remaining: u64) -> Option<RecordHead> {
         let found = self.find_head(window, remaining);
         self.damage = match found {
@@ -73,8 +73,8 @@ impl Transcoder {
         })
     }
 
-    /// The caller has converted the item at the position reached itself, into a message of that size, or dropped it
-    /// (0). False where there is no item of `source_size` bytes.
+    /// The caller has converted the item at the position reached itself, into a message of that
+    /// size, or dropped it (0). False where there is no item of `source_size` bytes.
     pub fn handled(
         &mut self,
         source_size: u64,

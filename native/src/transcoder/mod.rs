@@ -1,6 +1,8 @@
-//! The state machine: where in a log, batch or compressed message a kernel stands, and the walk from there on.
+//! The state machine: where in a log, batch or compressed message a kernel stands, and the walk
+//! from there on.
 //!
-//! It goes through entries and records by the contract's rules, in their order, and stops where one says so.
+//! It goes through entries and records by the contract's rules, in their order, and stops where one
+//! says so.
 
 mod batch;
 mod entries;
@@ -162,7 +164,8 @@ impl Transcoder {
         }
     }
 
-    /// Writes a row for each record. Its positions count from the beginning of `source`, of which `window` is a part.
+    /// Writes a row for each record. Its positions count from the beginning of `source`, of which
+    /// `window` is a part.
     pub fn columns(
         &mut self,
         source: &[u8],
@@ -217,7 +220,8 @@ impl Transcoder {
         matches!(self.place, Place::LogBatch | Place::Batch)
     }
 
-    /// Whether it stands where messages can be made: records of a v2 batch do not become messages of magic 2.
+    /// Whether it stands where messages can be made: records of a v2 batch do not become messages
+    /// of magic 2.
     pub fn can_convert(&self) -> bool {
         !self.stands_in_batch() || self.account.purpose.magic < V2
     }

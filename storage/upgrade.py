@@ -79,11 +79,13 @@ def _batches(records: Records, count: UpgradeCount) -> Iterator[bytes]:
         count.batches_converted += 1
         for record in read_batch(records, header):
             count.records_converted += 1
-            size += len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD
-            if group and (size > size_max or not _fit_together(group[-1], record)):
+            record_size = len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD
+            is_full = size + record_size > size_max
+            if group and (is_full or not _fit_together(group[-1], record)):
                 yield _built(group, codec)
                 group, size = [], 0
             group.append(upgraded(record))
+            size += record_size
     if group:
         yield _built(group, codec)
 

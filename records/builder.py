@@ -45,7 +45,7 @@ from records.wrapper import wrapper
 NO_PRODUCER: Final = (NONE, NONE, NONE)  # id, epoch, base sequence
 CRC: Final = Struct(">I")
 # What a v2 record has beside its key, value and headers: size, attributes, timestamp and offset
-# deltas, sizes of key and value, header count. Kafka's MAX_RECORD_OVERHEAD, 21, is of the first four.
+# deltas, sizes of key and value, header count. Kafka's MAX_RECORD_OVERHEAD (21) is of the first 4.
 RECORD_OVERHEAD_MAX: Final = 5 + 1 + 10 + 5 + 5 + 5 + 5
 
 

@@ -50,6 +50,7 @@ class Oversize:
                 count = cursor.read_into(walk.target[: min(left, len(walk.target))])
                 left -= count
                 yield count
+        walk.transcoder.leave()  # if it was admitted, the next entry is not
         self._passed(walk, size)
 
     def _record(self, walk: Converter, left: int) -> Iterator[int]:

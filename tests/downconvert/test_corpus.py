@@ -15,13 +15,12 @@ import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert, eager
 from downconvert.send import LazyDownConvertSend
-from records import BatchHeader, Codec, MemoryRecords, UnsupportedCodecError
-from records.codecs import decompress
-from records.formats import MESSAGE_OVERHEAD
+from records import MemoryRecords, UnsupportedCodecError
 from tests import backends, corpus
 from tests.corpus import Conversion
 
 from .channels import sent
+from .comparable import comparable
 
 KAFKA: Final = ConversionPolicy.kafka()
 KiB: Final = 1024
@@ -71,25 +70,6 @@ def filler(size: int) -> bytes:
         head = pack(">qi", -1, max(left + 1, 61))
         made += (head + bytes(KAFKA_FILLER_MAX - 12))[: min(left, KAFKA_FILLER_MAX)]
     return bytes(made)
-
-
-def comparable(converted: bytes) -> Iterator[tuple[Any, ...]]:
-    """What of converted bytes does not depend on a compressor, entry by entry, and the torn end."""
-    end = 0
-    for header in MemoryRecords(converted).batches():
-        end = header.position + header.size
-        entry = converted[header.position : end]
-        if header.codec is Codec.NONE or header.magic not in MESSAGE_OVERHEAD:
-            yield entry, None
-            continue
-        start = MESSAGE_OVERHEAD[header.magic]
-        inner = decompress(header.codec, entry[start:], limit=2**24, magic=header.magic)
-        yield head(header), inner and bytes(inner)
-    yield converted[end:], None
-
-
-def head(header: BatchHeader) -> dict[str, Any]:
-    return header._asdict() | dict.fromkeys(("position", "size", "crc"), 0)
 
 
 # --- eager

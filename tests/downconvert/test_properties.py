@@ -27,6 +27,7 @@ from tests.other_readers import OTHER_READERS, OtherReader, as_others_tell
 from tests.strategies import TODAY, Segment, segments
 
 from .channels import Everything, OneByte, RandomSizes, sent
+from .comparable import comparable
 
 KiB: Final = 1024
 TARGETS: Final = st.sampled_from([V1, V0])
@@ -203,6 +204,14 @@ def test_a_send_gives_the_same_bytes_however_the_channel_takes_them(
     assert sent(lazy.to_send(), channel()) == sent(lazy.to_send())
 
 
+def test_a_copied_message_that_fits_no_chunk_does_not_let_the_next_one_through() -> None:
+    large = build([Record(0, TODAY, value=bytes(range(256)))], magic=V1, codec=Codec.LZ4)
+    unreadable = build([Record(1, TODAY, value=b"v")], magic=V0, codec=Codec.LZ4)
+    converted = eagerly(large + unreadable, V1, 0, ConversionPolicy(chunk_size=128))
+    codecs = [header.codec for header in MemoryRecords(converted).batches()]
+    assert codecs == [Codec.LZ4, Codec.GZIP]
+
+
 @pytest.mark.parametrize("magic", [V1, V2])
 def test_a_record_that_fits_no_chunk_comes_out_of_a_small_compressed_batch(magic: int) -> None:
     """It is whole in memory, and its message still has no room in what is sent at a time."""
@@ -213,17 +222,27 @@ def test_a_record_that_fits_no_chunk_comes_out_of_a_small_compressed_batch(magic
 
 
 @given(conversions(), FAITHFUL, CHUNK_SIZES)
-def test_the_size_of_chunks_changes_no_byte_of_what_kafka_writes(
+def test_the_size_of_chunks_changes_nothing_but_how_well_bytes_are_compressed(
     conversion: tuple[Segment, int, int], policy: ConversionPolicy, chunk_size: int
 ) -> None:
-    """Where batches may be divided, a record that is larger than a chunk has a compressed message
-    of its own; and fast compression depends on the pieces that it is given."""
+    """Unless batches may be divided: then a record that is larger than a chunk has a compressed
+    message of its own."""
     log, to_magic, first_offset = conversion
-    policy = replace(policy, wrapper_size_max=None, effort="kafka")
+    policy = replace(policy, wrapper_size_max=None)
     other = replace(policy, chunk_size=chunk_size)
-    assert eagerly(log.data, to_magic, first_offset, other) == eagerly(
-        log.data, to_magic, first_offset, policy
-    )
+    ours = eagerly(log.data, to_magic, first_offset, policy)
+    others = eagerly(log.data, to_magic, first_offset, other)
+    assert list(comparable(ours)) == list(comparable(others))
+
+
+@given(conversions(codecs=(Codec.NONE,)), FAITHFUL, CHUNK_SIZES)
+def test_the_size_of_chunks_changes_no_byte_of_what_is_not_compressed(
+    conversion: tuple[Segment, int, int], policy: ConversionPolicy, chunk_size: int
+) -> None:
+    log, to_magic, first_offset = conversion
+    other = replace(policy, chunk_size=chunk_size)
+    ours = eagerly(log.data, to_magic, first_offset, policy)
+    assert ours == eagerly(log.data, to_magic, first_offset, other)
 
 
 # --- one conversion is another

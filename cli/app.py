@@ -17,7 +17,15 @@ import click
 
 from .failure import CommandError, in_words
 
-COMMANDS: Final = ("simulate", "convert", "dump", "generate")
+COMMANDS: Final = (
+    "simulate",
+    "convert",
+    "dump",
+    "inspect",
+    "recover",
+    "upgrade",
+    "generate",
+)
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130  # 128 + SIGINT, as a shell says it
 BROKEN_PIPE: Final = 141  # 128 + SIGPIPE

@@ -19,6 +19,7 @@ from simulator import advice, segment_files
 
 from .app import BAD_INPUT
 from .dump_lines import JsonLines, Lines, TextLines
+from .dump_small import can_dump, index_problems, small_file_lines, small_files
 from .failure import shortened
 from .terminal import name_the_backend
 
@@ -28,16 +29,29 @@ from .terminal import name_the_backend
 @click.option("--json", "as_json", is_flag=True, help="A JSON object a line, complete.")
 @click.option("--batches", is_flag=True, help="Batches only, without their records.")
 @click.option("--full", is_flag=True, help="Keys and values in full, however long.")
-def dump(paths: tuple[Path, ...], as_json: bool, batches: bool, full: bool) -> int:
+@click.option(
+    "--all", "everything", is_flag=True, help="Of directories, indexes and checkpoints too."
+)
+@click.option("--verify", is_flag=True, help="Compare the entries of indexes with their logs.")
+def dump(
+    paths: tuple[Path, ...],
+    as_json: bool,
+    batches: bool,
+    full: bool,
+    everything: bool,
+    verify: bool,
+) -> int:
     """Print batches and records as Kafka's own dump tool does.
 
     PATHS are segment files, or directories: then everything in them that ends in .log.
     Checksums are checked (isvalid). Keys and values are text where they are text, else
-    hexadecimal digits.
+    hexadecimal digits. Indexes (.index, .timeindex, .txnindex), .snapshot files, checkpoints
+    and metadata may be named, too.
 
     \b
     downconvert dump 00000000000000000000.log
     downconvert dump --batches /var/kafka/topic-0
+    downconvert dump --verify /var/kafka/topic-0/00000000000000000000.index
     downconvert dump --json topic-0 | jq 'select(.type == "record") | .value'
     """
     if not batches:
@@ -45,7 +59,13 @@ def dump(paths: tuple[Path, ...], as_json: bool, batches: bool, full: bool) -> i
     colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     lines: Lines = JsonLines() if as_json else TextLines(colours=colours, full=full)
     damaged = False
-    for path in segment_files(paths):
+    logs = [path for path in paths if path.is_dir() or not can_dump(path)]
+    small = [path for path in paths if path not in logs]
+    files = segment_files(logs)
+    for path in (*small, *(small_files(paths) if everything else ())):
+        for line in small_file_lines(path, as_json=as_json):
+            print(line)
+    for path in files:
         with FileRecords.open(path) as log:
             problems: list[str] = []
             for line in _lines(log, path, lines, problems, with_records=not batches):
@@ -54,6 +74,11 @@ def dump(paths: tuple[Path, ...], as_json: bool, batches: bool, full: bool) -> i
         sys.stdout.flush()
         for problem in shortened(problems):
             click.echo(f"downconvert: {path}: {problem}", err=True)
+        damaged |= bool(problems)
+    if verify:
+        problems = list(index_problems((*files, *small)))
+        for problem in shortened(problems):
+            click.echo(f"downconvert: {problem}", err=True)
         damaged |= bool(problems)
     return BAD_INPUT if damaged else 0
 

@@ -60,15 +60,17 @@ class Log:
         config: LogConfig | None = None,
         files: Files = DISK,
         open_files: OpenFiles | None = None,
+        distrust: bool = False,
     ) -> "Log":
         """The log in a partition's directory. OSError where there is no such directory.
 
         `writable`: it is brought into order first, and changed only through this. The directory
-        around it is then ours alone (LogInUseError); for several of its logs open a `LogDir`."""
+        around it is then ours alone (LogInUseError); for several of its logs open a `LogDir`.
+        `distrust`: all of it is read for that, not only what had not been flushed."""
         path, open_files = Path(path), open_files or OpenFiles()
         if not writable:
             return cls(path, Follower(path, open_files))
-        session = Session(path.parent, files)
+        session = Session(path.parent, files, distrust=distrust)
         try:
             return cls.recover(path, session, config or LogConfig(), files, open_files, owns=True)
         except BaseException:
@@ -94,7 +96,7 @@ class Log:
         log = RecoveredLog(path, open_files, config, files)
         log.recover(
             clean=session.was_clean,
-            recovery_point=checkpoints.recovery_point,
+            recovery_point=0 if session.distrusts else checkpoints.recovery_point,
             start_offset=checkpoints.start_offset,
         )
         writer = LogWriter(log, checkpoints, config, files, open_files)

@@ -49,15 +49,19 @@ class DirectoryLock:
 class Session:
     """The right to write to a directory, until `end`."""
 
-    def __init__(self, directory: Path, files: Files) -> None:
-        """LogInUseError: another process has it, or another part of this one."""
+    def __init__(self, directory: Path, files: Files, *, distrust: bool = False) -> None:
+        """LogInUseError: another process has it, or another part of this one.
+
+        `distrust`: nothing counts as flushed, whatever the last one has left word of."""
         self._directory = directory
         self._files = files
         self._lock = DirectoryLock(directory)
         try:
-            self.was_clean = (directory / CLEAN_SHUTDOWN).exists()
+            found = (directory / CLEAN_SHUTDOWN).exists()
+            self.was_clean = found and not distrust
+            self.distrusts = distrust
             self.checkpoints = Checkpoints(directory, files)
-            if self.was_clean:
+            if found:
                 files.remove(directory / CLEAN_SHUTDOWN)
                 files.sync_directory(directory)
         except BaseException:

@@ -12,6 +12,7 @@ from records.control import ControlRecordType
 from records.formats import V0, V1, V2, Codec, TimestampType
 from records.record import Record
 from storage import Log, LogConfig, LogDir, TopicPartition
+from storage.upgrade_log import upgrade
 from tests.storage import brokers
 from tests.storage.deaths import machine_dies
 from tests.storage.kafka_broker import Verdict, judge
@@ -117,6 +118,11 @@ def verdicts(
             target = f"{directory.replace('/', '.')}.{name}"
             shutil.copytree(path / "recovered" / name, ours / target)
         shutil.rmtree(path / "recovered")
+        upgrade(real / directory, path / "upgraded", files=UNSYNCED)
+        for name in names:
+            target = f"upgraded.{directory.replace('/', '.')}.{name}"
+            shutil.copytree(path / "upgraded" / name, ours / target)
+        shutil.rmtree(path / "upgraded")
     shutil.copytree(ours, theirs)
     found = judge(sorted(p for p in theirs.iterdir() if p.is_dir()))
     return {name: (verdict, ours / name) for name, verdict in found.items()}
@@ -155,6 +161,17 @@ def test_kafka_finds_nothing_wrong_in_what_was_recovered_of_brokers_of_all_versi
     verdicts: dict[str, tuple[Verdict, Path]], directory: str
 ) -> None:
     names = [name for name in verdicts if name.startswith(f"{directory.replace('/', '.')}.")]
+    assert names
+    for name in names:
+        assert_accepted(*verdicts[name])
+
+
+@pytest.mark.parametrize("directory", brokers.directories())
+def test_kafka_finds_nothing_wrong_in_what_was_upgraded(
+    verdicts: dict[str, tuple[Verdict, Path]], directory: str
+) -> None:
+    prefix = f"upgraded.{directory.replace('/', '.')}."
+    names = [name for name in verdicts if name.startswith(prefix)]
     assert names
     for name in names:
         assert_accepted(*verdicts[name])

@@ -54,6 +54,10 @@ class Watched:
         return cls(records.slice(GUARD_SIZE, len(data)), Steps())
 
     @property
+    def view(self) -> None:
+        return None  # so that they are read
+
+    @property
     def size(self) -> int:
         return self._records.size
 

@@ -27,7 +27,7 @@ from records.formats import (
     V2,
     Codec,
 )
-from records.kernel import Outcome
+from records.kernel import Buffer, Outcome
 from records.reader import read_batch
 from records.source import TRUNCATED, Records
 
@@ -83,14 +83,18 @@ class Converter:
         self.measuring = measuring
         self.position = 0
         self.in_hand = 0  # bytes from there on that are being converted as one
-        self.source = buffers.take(_window_size(policy, measuring, first_only))
-        self.source_view = memoryview(self.source)
+        window_size = _window_size(policy, measuring, first_only)
+        self._spare = buffers.take(0 if records.view is not None else window_size)
+        self._is_held = records.view is not None  # the window is all of the records
+        self.source_view = memoryview(self._spare) if records.view is None else records.view
+        self.source: Buffer = self._spare if records.view is None else self.source_view
         # Messages have 26 or 34 bytes more than key and value, records 7 or more: room for nearly
         # every chunk's.
         self._target = buffers.take(0 if measuring else 2 * policy.chunk_size)
         self.target = memoryview(self._target)
-        self._step = len(self.source) if measuring else policy.chunk_size
-        self._buffer_bytes = len(self.source) + len(self._target)
+        self._step = window_size if measuring else policy.chunk_size
+        self._step_max = window_size
+        self._buffer_bytes = len(self._spare) + len(self._target)
         self.ready = self.target
         self.start = self.filled = 0  # source[start:filled] is the log from `position` on
         self._rules = rules_for(policy, to_magic)
@@ -154,12 +158,11 @@ class Converter:
             if outcome == SOURCE or (outcome == TARGET and not produced):
                 if consumed and stop < self.filled:
                     continue  # the window goes on behind the chunk
-                if not consumed and start == 0:
-                    if stop == self.filled or outcome == TARGET:
-                        yield from self._oversize.convert(self, left)
-                    else:
-                        step = len(source)  # an item larger than a chunk that the window may hold
+                if not consumed and (start == 0 or self._is_held):
+                    if stop - start < self._step_max and stop < self.filled and outcome == SOURCE:
+                        step = self._step_max  # an item larger than a chunk, but not that large
                         continue
+                    yield from self._oversize.convert(self, left)
                 self.start = self.filled = 0
             elif outcome == BATCH:
                 yield from self._decide()
@@ -171,15 +174,18 @@ class Converter:
 
     def release(self) -> None:
         """Nothing more will be asked for: the buffers are for others now."""
-        for buffer in (self.source, self._target):
+        for buffer in (self._spare, self._target):
             buffers.give_back(buffer)
-        self.source = self._target = bytearray()
-        self.source_view = self.target = self.ready = memoryview(self.source)
+        self.source = self._spare = self._target = bytearray()
+        self.source_view = self.target = self.ready = memoryview(self._spare)
 
     def read(self) -> None:
         """Reads the window that begins at `position`."""
-        self.start, self.filled = 0, self.records.read_into(self.source_view, self.position)
-        if self.filled == 0:
+        if self._is_held:
+            self.start, self.filled = self.position, len(self.source)
+        else:
+            self.start, self.filled = 0, self.records.read_into(self.source_view, self.position)
+        if self.start >= self.filled:
             raise self.damaged(TRUNCATED)
 
     def skip(self, size: int) -> None:

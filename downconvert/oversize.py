@@ -31,8 +31,8 @@ class Oversize:
         if walk.transcoder.in_batch:
             yield from self._record(walk, left)
             return
-        offset, size = PREFIX.unpack_from(walk.source)
-        magic = walk.source[MAGIC_AT]
+        offset, size = PREFIX.unpack_from(walk.source, walk.start)
+        magic = walk.source[walk.start + MAGIC_AT]
         if magic <= walk.to_magic:
             yield from self._copy(walk, size + PREFIX.size)
         else:
@@ -56,7 +56,7 @@ class Oversize:
     def _record(self, walk: Converter, left: int) -> Iterator[int]:
         """A record of an uncompressed v2 batch."""
         transcoder = walk.transcoder
-        head = transcoder.record_head(walk.source, 0, walk.filled, left)
+        head = transcoder.record_head(walk.source, walk.start, walk.filled, left)
         if head is None:
             raise walk.damage()
         offset, timestamp, size, before_key, key_size = head
@@ -79,7 +79,7 @@ class Oversize:
     def _message(self, walk: Converter, offset: int, size: int, magic: int) -> Iterator[int]:
         """An uncompressed v1 message, for a client that reads v0."""
         before_key = MESSAGE_HEAD[magic].size + SIZE_FIELD.size
-        timestamp = MESSAGE_HEAD[magic].unpack_from(walk.source)[5]
+        timestamp = MESSAGE_HEAD[magic].unpack_from(walk.source, walk.start)[5]
         self._check(walk, size)
         message = scan_message(
             FileCursor(walk.records, walk.position),

@@ -2,6 +2,7 @@
 
 Not here: sending it as it is (zero_copy.py), segments and their indexes (storage)."""
 
+import mmap
 import os
 import stat
 from collections.abc import Iterator
@@ -22,25 +23,37 @@ class FileRecords:
     Slices share the descriptor, which lives until `close` of any of them; reading after that is a
     ValueError. A slice of a slice follows the rules of every slice (Kafka's does not work)."""
 
-    __slots__ = ("_file", "_origin", "_size")
+    __slots__ = ("_file", "_origin", "_size", "_view")
 
-    def __init__(self, file: FileIO, origin: int, size: int) -> None:
+    def __init__(
+        self, file: FileIO, origin: int, size: int, view: memoryview | None = None
+    ) -> None:
         self._file = file
         self._origin = origin
         self._size = size
+        self._view = view
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> "FileRecords":
-        """The whole file as it is now. OSError where it cannot be opened or is none."""
+    def open(cls, path: str | os.PathLike[str], *, mapped: bool = False) -> "FileRecords":
+        """The whole file as it is now. OSError where it cannot be opened or is none.
+
+        `mapped` maps it into memory, which saves copying every byte of it. Only for files that
+        nobody truncates, such as the segments before a log's last one: whoever looks at a page
+        that is gone is killed by the system (SIGBUS)."""
         name = os.fspath(path)
         file = FileIO(name, opener=lambda at, _: os.open(at, OPEN_FLAGS))
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             file.close()
             raise OSError(f"{name} is not a regular file")
-        return cls(file, 0, status.st_size)
+        view = None
+        if mapped and status.st_size:
+            view = memoryview(mmap.mmap(file.fileno(), status.st_size, access=mmap.ACCESS_READ))
+        return cls(file, 0, status.st_size, view)
 
     def close(self) -> None:
+        """Closes the descriptor. A mapping lives as long as a slice of it does."""
+        self._view = None
         self._file.close()
 
     def __enter__(self) -> "FileRecords":
@@ -60,6 +73,10 @@ class FileRecords:
     @property
     def name(self) -> str:
         return str(self._file.name)
+
+    @property
+    def view(self) -> memoryview | None:
+        return self._view
 
     def fileno(self) -> int:
         """The descriptor. ValueError once it is closed."""
@@ -84,7 +101,9 @@ class FileRecords:
 
     def slice(self, position: int, size: int) -> "FileRecords":
         check_slice(self, position, size)
-        return FileRecords(self._file, self._origin + position, min(size, self._size - position))
+        size = min(size, self._size - position)
+        view = None if self._view is None else self._view[position : position + size]
+        return FileRecords(self._file, self._origin + position, size, view)
 
     def to_send(self) -> ZeroCopySend:
         """A send of these bytes as they are, which go from the page cache to the socket."""

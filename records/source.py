@@ -39,6 +39,10 @@ class Records(Protocol):
     def name(self) -> str:
         """What to call it in a message to a person: a file's path."""
 
+    @property
+    def view(self) -> memoryview | None:
+        """All of the bytes, where they can be looked at without reading; else None."""
+
     def read_into(self, target: memoryview, position: int) -> int:
         """Reads into `target` from `position` on. The bytes read: fewer only at the end."""
 

@@ -30,7 +30,9 @@ def marker(offset):
 
 
 class Watched(MemoryRecords):
-    """Records that know how far they have been read."""
+    """Records that know how far they have been read, and can only be read."""
+
+    view = None
 
     def __init__(self, data):
         super().__init__(data)

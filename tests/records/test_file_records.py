@@ -133,3 +133,23 @@ def test_it_is_known_by_the_name_of_its_file(path: Path) -> None:
         assert records.slice(1, 2).name == str(path)
         assert records.fileno() == records.slice(1, 2).fileno()
         assert "2 bytes at 1" in repr(records.slice(1, 2))
+
+
+def test_a_mapped_file_can_be_looked_at_where_it_lies(tmp_path):
+    path = tmp_path / "a.log"
+    path.write_bytes(b"0123456789")
+    with FileRecords.open(path, mapped=True) as log:
+        part = log.slice(2, 5)
+        assert bytes(log.view) == b"0123456789"
+        assert bytes(part.view) == b"23456"
+        assert bytes(part.slice(1, 100).view) == b"3456"
+    with FileRecords.open(path) as log:
+        assert log.view is None
+
+
+def test_an_empty_file_is_not_mapped(tmp_path):
+    path = tmp_path / "empty.log"
+    path.touch()
+    with FileRecords.open(path, mapped=True) as log:
+        assert log.view is None
+        assert log.size == 0

@@ -38,6 +38,10 @@ bench-smoke: build ## the benchmarks, small: that they run, and convert rightly
 	$(BIN)/python -m bench.conversion --smoke
 	$(BIN)/python -m bench.memory --smoke
 	$(BIN)/python -m bench.mutations --count 2000
+	$(BIN)/python -m bench.index_lookup --smoke
+	$(BIN)/python -m bench.zero_copy --smoke
+	$(BIN)/python -m bench.open_log_dir --segments 100 --segments 1000
+	$(BIN)/python -m bench.crash --deaths 80
 	$(BIN)/downconvert simulate --generate size=2MiB --generate codec=mixed,size=2MiB --to-magic 0
 
 lint: build ## style and types, of Python and of Rust

@@ -54,23 +54,14 @@ class WarmSearch:
         """The slot of the last of `count` entries whose key is not above `key`; -1: none is."""
         warm = self._warm
         if warm is None:
-            warm = self._read_warm(count)
-        start = self._warm_start
+            start = max(0, count - WARM_SIZE // self._entry_size)
+            # For what is in front of the warm section one page of it is enough.
+            if start and key < self._key(start * self._entry_size)[0]:
+                return self._cold_floor(key, start)
+            warm = self._read_warm(start, count)
         if warm and warm[0] <= key:
-            return start + bisect_right(warm, key) - 1
-        size = self._entry_size
-        if self._cold_searches < MARKS_AFTER:
-            self._cold_searches += 1
-            return bisect_right(range(0, start * size, size), (key,), key=self._key) - 1
-        marks = self._marks
-        if len(marks) * MARK_EVERY < start:
-            self._read_marks(start)
-        mark = bisect_right(marks, key) - 1
-        if mark < 0:
-            return -1
-        # Behind the cold part there are the warm entries, so there is always a block to read.
-        block = self._block(self._view, mark * MARK_EVERY * size)
-        return mark * MARK_EVERY + bisect_right(block, key) - 1
+            return self._warm_start + bisect_right(warm, key) - 1
+        return self._cold_floor(key, self._warm_start)
 
     def appended(self, key: int) -> None:
         """To be called when an entry was added at the end."""
@@ -89,10 +80,27 @@ class WarmSearch:
         self._warm: array[int] | None = None
         self._warm_start = 0
 
-    def _read_warm(self, count: int) -> "array[int]":
-        self._warm_start = max(0, count - WARM_SIZE // self._entry_size)
-        positions = range(self._warm_start * self._entry_size, count * self._entry_size)
-        self._warm = array("q", (self._key(at)[0] for at in positions[:: self._entry_size]))
+    def _cold_floor(self, key: int, end: int) -> int:
+        """The same among the entries up to `end`, which are in front of the warm section."""
+        size = self._entry_size
+        if self._cold_searches < MARKS_AFTER:
+            self._cold_searches += 1
+            return bisect_right(range(0, end * size, size), (key,), key=self._key) - 1
+        marks = self._marks
+        if len(marks) * MARK_EVERY < end:
+            self._read_marks(end)
+        mark = bisect_right(marks, key) - 1
+        if mark < 0:
+            return -1
+        # Behind the cold part there are the warm entries, so there is always a block to read.
+        block = self._block(self._view, mark * MARK_EVERY * size)
+        return mark * MARK_EVERY + bisect_right(block, key) - 1
+
+    def _read_warm(self, start: int, count: int) -> "array[int]":
+        size = self._entry_size
+        self._warm_start = start
+        keys = (self._key(at)[0] for at in range(start * size, count * size, size))
+        self._warm = array("q", keys)
         return self._warm
 
     def _read_marks(self, count: int) -> None:

@@ -45,6 +45,7 @@ class Options:
     with_kafka: bool
     with_eager: bool
     with_reference: bool
+    mapped: bool
 
 
 class Contest:
@@ -83,7 +84,8 @@ class Contest:
         case = Case(estimate.chunk_size, estimate.effort, checked)
         self.result.cases.append(case)
         for policy, rounds in ((estimate, case.estimate), (exact, case.exact)):
-            self._ours.append((Ours(to_magic, self._path, self._fetches, policy), rounds))
+            ours = Ours(to_magic, self._path, self._fetches, policy, mapped=self._options.mapped)
+            self._ours.append((ours, rounds))
         if self._options.with_reference:
             first = self._fetches[:1]
             case.reference = self._timed(reference_round(to_magic, self._path, first, estimate))

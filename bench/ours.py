@@ -34,35 +34,38 @@ class Ours:
     """Converts the fetches of one segment under one policy."""
 
     def __init__(
-        self, to_magic: int, segment: Path, fetches: Sequence[Fetch], policy: ConversionPolicy
+        self,
+        to_magic: int,
+        segment: Path,
+        fetches: Sequence[Fetch],
+        policy: ConversionPolicy,
+        *,
+        mapped: bool = False,
     ) -> None:
         self._to_magic = to_magic
-        self._segment = segment
+        self._log = FileRecords.open(segment, mapped=mapped)
         self._fetches = fetches
         self._policy = policy
 
     def round(self) -> Round:
-        channel = Discard()
-        with FileRecords.open(self._segment) as log:
-            cpu, started = process_time(), perf_counter()
-            records, size = self._convert(log, channel)
-            seconds, cpu_seconds = perf_counter() - started, process_time() - cpu
+        cpu, started = process_time(), perf_counter()
+        records, size = self._convert(Discard())
+        seconds, cpu_seconds = perf_counter() - started, process_time() - cpu
         return Round(records, size, seconds, cpu_seconds)
 
     def checked_round(self) -> Round:
         """A round with a CRC of all that was sent."""
         channel = Checksum()
-        with FileRecords.open(self._segment) as log:
-            started = perf_counter()
-            records, size = self._convert(log, channel)
-            seconds = perf_counter() - started
+        started = perf_counter()
+        records, size = self._convert(channel)
+        seconds = perf_counter() - started
         return Round(records, size, seconds, seconds, channel.crc)
 
-    def _convert(self, log: FileRecords, channel: Discard | Checksum) -> tuple[int, int]:
+    def _convert(self, channel: Discard | Checksum) -> tuple[int, int]:
         records = sent = 0
         for position, size, first_offset in self._fetches:
             lazy = LazyDownConvertRecords(
-                log.slice(position, size), self._to_magic, first_offset, self._policy
+                self._log.slice(position, size), self._to_magic, first_offset, self._policy
             )
             send = lazy.to_send()
             while not send.completed:

@@ -1,0 +1,120 @@
+"""Where does the time of a chunk go: reading, the kernel, or Python?
+
+The same bytes are gone through four times, each time with more around them: only read; read and
+given to the kernel; walked by the conversion; written to a channel that takes everything, fetch by
+fetch. What a step adds is the difference to the one before. The best of several rounds.
+
+    python -m bench.breakdown
+
+Not here: Kafka, and whether the output is right (conversion.py)."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Final
+
+import click
+
+from bench.ours import Ours
+from bench.rounds import fetches, records_in
+from bench.segments import CACHE, SHAPES, segment
+from downconvert import ConversionPolicy
+from downconvert.converter import Converter
+from records import FileRecords
+from records.backend import Transcoder
+from records.kernel import Outcome
+
+TO_MAGIC: Final = 1
+FETCH_SIZE: Final = 1024 * 1024
+ALL_CODECS: Final = 0b11111
+POLICY: Final = ConversionPolicy(size="estimate")
+
+
+def read(log: FileRecords) -> None:
+    """Two chunks at a time, as the conversion does."""
+    window = memoryview(bytearray(2 * POLICY.chunk_size))
+    position = 0
+    while position < log.size:
+        position += log.read_into(window, position)
+
+
+def transcode(log: FileRecords) -> None:
+    """The same, and the kernel on each chunk."""
+    transcoder = Transcoder(TO_MAGIC, 0, ALL_CODECS, False)
+    chunk = POLICY.chunk_size
+    source, target = bytearray(2 * chunk), bytearray(2 * chunk)
+    window = memoryview(source)
+    position, outcome = 0, -1
+    while position < log.size and outcome != Outcome.END:
+        filled = log.read_into(window, position)
+        start = 0
+        while start < filled:
+            consumed, _, outcome = transcoder.transcode(
+                source,
+                start,
+                min(start + chunk, filled),
+                log.size - position,
+                target,
+                0,
+                len(target),
+            )
+            start += consumed
+            position += consumed
+            if not consumed:
+                break
+
+
+def walk(log: FileRecords) -> None:
+    """The conversion, without anybody who takes what it makes."""
+    converter = Converter(log, TO_MAGIC, 0, POLICY)
+    for _ in converter.walk(log.size):
+        pass
+    converter.release()
+
+
+STEPS: Final[dict[str, Callable[[FileRecords], None]]] = {
+    "reading": read,
+    "the kernel": transcode,
+    "the walk": walk,
+}
+
+
+def best(rounds: int, step: Callable[[], int]) -> float:
+    """Nanoseconds a record; a step says how many records it went through."""
+    taken = []
+    for _ in range(rounds):
+        started = perf_counter()
+        records = step()
+        taken.append((perf_counter() - started) / records)
+    return min(taken) * 1e9
+
+
+@click.command(help=(__doc__ or "").partition("\n\n    ")[0])
+@click.option("--shape", default="none-100", type=click.Choice(["none-100", "none-1000"]))
+@click.option("--rounds", default=10, show_default=True)
+@click.option("--smoke", is_flag=True, help="A small size: that it runs.")
+@click.option("--segments", "directory", default=CACHE, type=click.Path(path_type=Path))
+def main(shape: str, rounds: int, smoke: bool, directory: Path) -> None:
+    path = segment(SHAPES[shape], size=FETCH_SIZE if smoke else None, directory=directory)
+    rounds = 2 if smoke else rounds
+    before = 0.0
+    with FileRecords.open(path) as log:
+        count = records_in(path)
+
+        def gone_through(step: Callable[[FileRecords], None]) -> int:
+            step(log)
+            return count
+
+        for name, step in STEPS.items():
+            taken = best(rounds, partial(gone_through, step))
+            click.echo(f"{name:34} {taken - before:7.1f} ns a record")
+            before = taken
+    ours = Ours(TO_MAGIC, path, fetches(path, FETCH_SIZE), POLICY)
+    taken = best(rounds, lambda: ours.round().records)
+    click.echo(f"{'fetches: plan, write_to, channel':34} {taken - before:7.1f} ns a record")
+    click.echo(f"{'together':34} {taken:7.1f} ns a record, in chunks of {POLICY.chunk_size} B")
+
+
+if __name__ == "__main__":
+    main()

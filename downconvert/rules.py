@@ -58,7 +58,7 @@ class Rules:
         if instead is None:
             raise UnsupportedCodecError(codec.name.lower(), position)
         if codec is Codec.ZSTD and magic < V2:
-            raise CorruptRecordsError("zstd in a message of a format that has none", position)
+            raise CorruptRecordsError("codec does not exist in this message format", position)
         self._chosen[codec_id, magic] = codec, instead
         return codec, instead
 

@@ -6,21 +6,19 @@ before they are needed, and taken away from the end that nothing depends on.
 
 Not here: the active segment's files (segment_writer.py), which segments are old (retention.py)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from records import BatchHeader, CorruptRecordsError, MemoryRecords
-from records.checksum import verify_checksum
-from records.formats import V2, Codec
 from records.kernel import Buffer
+from storage.appended import check_appended, first_offset
 from storage.checkpoint import write_epochs
 from storage.checkpoints import PartitionCheckpoints
 from storage.config import LogConfig
 from storage.errors import StorageError
 from storage.files import Files
-from storage.names import LEADER_EPOCHS, SEGMENT_KINDS, Kind, file_name
-from storage.offset_index import RELATIVE_MAX
+from storage.names import LEADER_EPOCHS, SEGMENT_KINDS, Kind, State, file_name
 from storage.open_files import OpenFiles
-from storage.producer_state import write_snapshot
+from storage.producer_state import ProducerState, write_snapshot
 from storage.recovery import RecoveredLog, add_epoch
 from storage.segment import Segment
 from storage.segment_writer import SegmentWriter
@@ -71,6 +69,11 @@ class LogWriter:
         """What is below this offset survives everything."""
         return self._flushed
 
+    @property
+    def producers(self) -> Mapping[int, ProducerState]:
+        """The producers of what was appended, by their ids."""
+        return self._producers.states.producers
+
     def end_of(self, segment: Segment) -> int:
         return self._active.position if segment is self._active.segment else segment.size
 
@@ -85,11 +88,13 @@ class LogWriter:
         CorruptRecordsError: they are damaged, not whole, or not above what is there. `now` is for
         records without timestamps, whose segments are rolled when they are old."""
         records = MemoryRecords(data)
-        headers = self._checked(records)
+        headers = check_appended(records, self.end_offset)
         if not headers:
             return self.end_offset
+        if records.size > self._config.segment_bytes:
+            raise ValueError(f"an append of {records.size} bytes is larger than a segment may be")
         if self._active.is_due(headers, records.size, now):
-            self.roll(_first_offset(headers, self.end_offset))
+            self.roll(first_offset(headers, self.end_offset))
         self._note_epochs(headers)
         states = self._producers.states
         before = states.of(header.producer_id for header in headers)
@@ -218,22 +223,26 @@ class LogWriter:
             self._remove_segment(oldest)
         self._files.sync_directory(self.path)
 
+    def replace_segments(self, group: Sequence[Segment], cleaned: Segment) -> None:
+        """Puts a segment in the place of some neighbours, none of them the active one.
+
+        Its files are `.cleaned` ones, and safe. They have its log last, whenever they change their
+        names: by the log it is known whether the segment counts, and then it is whole."""
+        base_offset = cleaned.base_offset
+        self._rename(base_offset, State.CLEANED, State.SWAP)
+        for segment in group:
+            self._remove_segment(segment)
+        self._rename(base_offset, State.SWAP, State.LIVE)
+        self.segments.add(Segment(self.path, base_offset, self._open_files))
+
     # --- how
 
-    def _checked(self, records: MemoryRecords) -> list[BatchHeader]:
-        headers = list(records.batches())
-        end, consumed = self.end_offset, 0
-        for header in headers:
-            verify_checksum(records, header)
-            if header.base_offset < end or header.last_offset < header.base_offset:
-                raise CorruptRecordsError("offset is below the end of the log", header.position)
-            end = header.last_offset + 1
-            consumed += header.size
-        if consumed != records.size:
-            raise CorruptRecordsError("bytes left after the last batch", consumed)
-        if records.size > self._config.segment_bytes:
-            raise ValueError(f"an append of {records.size} bytes is larger than a segment may be")
-        return headers
+    def _rename(self, base_offset: int, before: State, after: State) -> None:
+        for kind in reversed(SEGMENT_KINDS):
+            source = self.path / file_name(base_offset, kind, before)
+            if source.exists():
+                self._files.rename(source, self.path / file_name(base_offset, kind, after))
+        self._files.sync_directory(self.path)
 
     def _note_epochs(self, headers: Sequence[BatchHeader]) -> None:
         epochs = list(self._epochs)
@@ -283,12 +292,3 @@ class LogWriter:
             write_epochs(self._files, self.path / LEADER_EPOCHS, epochs)
             self._epochs = epochs
         self._producers.advance(end, self.segments, self.end_of, self.snapshots)
-
-
-def _first_offset(headers: Sequence[BatchHeader], end: int) -> int:
-    """Where a new segment begins that these batches are the first of."""
-    first = headers[0]
-    if first.magic == V2 or first.codec is Codec.NONE:
-        return first.base_offset
-    # A compressed message does not say its first offset.
-    return max(end, first.last_offset - RELATIVE_MAX)

@@ -74,6 +74,10 @@ class FaultyDisk:
         self._safe_names = dict(self._names)
         self._changes: list[tuple[Path | None, Path | None, Inode]] = []  # old name, new name
 
+    def dies_in(self, operations: int) -> None:
+        """From now on."""
+        self._dies_at = self.operations + operations
+
     # --- Files
 
     def open(self, path: Path) -> WritableFile:

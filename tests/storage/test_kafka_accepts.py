@@ -12,6 +12,7 @@ from records.control import ControlRecordType
 from records.formats import V0, V1, V2, Codec, TimestampType
 from records.record import Record
 from storage import Log, LogConfig, LogDir, TopicPartition
+from storage.compact_log import compact
 from storage.upgrade_log import upgrade
 from tests.storage import brokers
 from tests.storage.deaths import machine_dies
@@ -85,10 +86,34 @@ def write_mixed(log: Log) -> None:
             log.writer.truncate_to(log.end_offset - random.randint(1, 8))
 
 
+def write_compacted(log: Log) -> None:
+    random = Random(11)
+    for now in (1000, 2000, 10**10):
+        for _ in range(60):
+            end, magic = log.end_offset, random.choice((V2, V2, V1))
+            records = [
+                Record(
+                    end + n,
+                    10 * (end + n),
+                    TimestampType.CREATE,
+                    b"key %d" % random.randrange(12),
+                    random.choice((None, random.randbytes(300))),
+                )
+                for n in range(5)
+            ]
+            codec = random.choice((Codec.NONE, Codec.GZIP, Codec.LZ4))
+            log.writer.append(build(records, magic=magic, codec=codec))
+        compact(log, CONFIG, now=now, delete_retention_ms=500, files=UNSYNCED)
+
+
 WRITTEN: dict[str, Callable[[Log], None]] = {
     f"v{magic}.{codec.name.lower()}": lambda log, m=magic, c=codec: write_plain(log, m, c)
     for magic, codec in EXISTING
-} | {"transactions": write_transactions, "mixed": write_mixed}
+} | {
+    "transactions": write_transactions,
+    "mixed": write_mixed,
+    "compacted": write_compacted,
+}
 SEEDS = range(5)
 
 

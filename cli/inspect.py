@@ -118,7 +118,7 @@ def _print(topics: dict[str, Topic]) -> None:
             name,
             f"{found.segments:,}",
             format_size(found.log_bytes),
-            f"{found.records:,}",
+            f"{found.records:,}" if found.counts_all else "? (--deep)",
             _shares(found),
         )
     Console(highlight=False).print(table)

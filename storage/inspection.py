@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from records import BatchHeader, Codec, CorruptRecordsError, FileRecords
-from records.formats import NO_TIMESTAMP
+from records.formats import NO_TIMESTAMP, V2
 from records.reader import read_batch
 from storage.log import Log
 from storage.names import Kind
@@ -51,6 +51,14 @@ class Inspection:
     @property
     def records(self) -> int:
         return sum(share.records for share in self.shares.values())
+
+    @property
+    def counts_all(self) -> bool:
+        """Whether `records` are all: compressed v0 and v1 messages do not say how many they hold."""
+        return all(
+            share.records or magic == V2 or codec is Codec.NONE
+            for (magic, codec), share in self.shares.items()
+        )
 
     def add(self, other: "Inspection") -> None:
         for name in SUMS:

@@ -80,3 +80,16 @@ def test_damage_is_told_and_the_rest_counted(log_dir: Path, command: Command) ->
 def test_a_directory_is_needed(log_dir: Path, command: Command) -> None:
     ran = command("inspect", log_dir / "none")
     assert (ran.code, ran.err) == (2, f"downconvert: {log_dir / 'none'}: is not a directory\n")
+
+
+def test_records_of_compressed_old_messages_are_counted_by_a_deep_look(
+    tmp_path: Path, command: Command
+) -> None:
+    partition = tmp_path / "old-0"
+    partition.mkdir()
+    records = [Record(offset=n, timestamp=n, value=b"v") for n in range(7)]
+    (partition / "00000000000000000000.log").write_bytes(build(records, magic=1, codec=Codec.GZIP))
+    assert "? (--deep)" in command("inspect", tmp_path).out
+    deep = command("inspect", "--deep", tmp_path).out
+    assert "?" not in deep
+    assert " 7 " in deep

@@ -47,6 +47,7 @@ class BodyConverter:
         self._inner = bytearray(capacity)
         self._inner_view = memoryview(self._inner)
         self._limit = policy.wrapper_size_max or _UNLIMITED
+        self._is_one_wrapper = policy.wrapper_size_max is None and not policy.split_at_gaps
         self._largest_wrapper = 0
         self.wrapper_heads = 0  # bytes of all wrappers but what is inside of them
 
@@ -117,7 +118,7 @@ class BodyConverter:
                     yield 0
                 elif event == DAMAGE:
                     raise self._damage(walk, body)
-                elif event == LARGE and self._limit == _UNLIMITED:
+                elif event == LARGE and self._is_one_wrapper:
                     yield from self._large_within(walk, wrapper, body, inner)
                 else:
                     yield from self._close(walk, wrapper)

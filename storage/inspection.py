@@ -54,7 +54,7 @@ class Inspection:
 
     @property
     def counts_all(self) -> bool:
-        """Whether `records` are all: compressed v0 and v1 messages do not say how many they hold."""
+        """Whether `records` are all: compressed old messages do not say how many they hold."""
         return all(
             share.records or magic == V2 or codec is Codec.NONE
             for (magic, codec), share in self.shares.items()

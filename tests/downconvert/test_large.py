@@ -153,6 +153,20 @@ def test_gaps_divide_a_wrapper_and_large_records_stay_in_order():
         assert inside[-1].offset - inside[0].offset == len(inside) - 1
 
 
+def test_a_large_record_behind_a_gap_begins_a_wrapper_also_where_these_are_unlimited():
+    records = [
+        Record(offset=offset, timestamp=0, value=noise(size, offset))
+        for offset, size in ((1, 10), (2, 10), (7, 300_000), (8, 10), (20, 300_000))
+    ]
+    batch = build(records, magic=2, codec=Codec.GZIP)
+    policy = ConversionPolicy(wrapper_size_max=None)
+    converted = MemoryRecords(eager(MemoryRecords(batch), 1, 0, policy))
+    assert shown(read(converted)) == shown(records)
+    for header in converted.batches():
+        inside = list(read(converted.slice(header.position, header.size)))
+        assert inside[-1].offset - inside[0].offset == len(inside) - 1
+
+
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 def test_a_record_beyond_record_size_max_is_refused_and_what_comes_before_is_not(codec):
     batch = build(records_of([10, 20, 50_000, 30]), magic=2, codec=codec)

@@ -94,19 +94,21 @@ class CompressedBatches:
         body, inner = entered
         pieces = self._output.convert(walk, body, instead, inner)
         if isinstance(pieces, tuple) and body.start == body.filled:
-            self._finish(walk, size, body, inner)
+            self._finish(walk, size)
             return pieces
         return self._rest(walk, size, pieces, body, inner)
 
     def _rest(
         self, walk: Converter, size: int, pieces: Iterable[int], body: Body, inner: Inner
     ) -> Iterator[int]:
-        yield from pieces
-        self._finish(walk, size, body, inner)
+        try:
+            yield from pieces
+            if inner.is_batch and body.has_more():
+                raise body.damage("bytes left after the last record", body.start)
+        finally:  # also where nobody asks behind the last piece
+            self._finish(walk, size)
 
-    def _finish(self, walk: Converter, size: int, body: Body, inner: Inner) -> None:
-        if inner.is_batch and body.has_more():
-            raise body.damage("bytes left after the last record", body.start)
+    def _finish(self, walk: Converter, size: int) -> None:
         walk.transcoder.leave()
         batches = walk.transcoder.totals[1]
         if batches > self._batches:  # something of it was kept

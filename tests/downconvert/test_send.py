@@ -183,3 +183,15 @@ def test_a_file_is_converted_the_same_whether_it_is_read_or_mapped(tmp_path, map
         assert (records.view is not None) == mapped
         converted = sent(LazyDownConvertRecords(records, 1, 7).to_send())
     assert converted == eager(MemoryRecords(SEGMENT), 1, 7)
+
+
+def test_temporary_bytes_count_the_last_batch_too_where_it_is_streamed():
+    batch = build(
+        [Record(offset=n, timestamp=n, value=os.urandom(60_000)) for n in range(4)],
+        magic=2,
+        codec=Codec.GZIP,
+    )
+    policy = ConversionPolicy(recode={"gzip": "none"})
+    send = LazyDownConvertRecords(MemoryRecords(batch), 1, policy=policy).to_send()
+    sent(send)
+    assert send.stats.temporary_bytes == len(batch) + send.size

@@ -47,7 +47,8 @@ class IndexBuilder:
     def _has_place_for(self, header: BatchHeader) -> bool:
         # An index that lacks entries is slower, and no worse. Segments are rolled before it is
         # full, and only a damaged one, with its checksums right, has offsets that go back.
-        rises = not len(self.offsets) or header.last_offset > self.offsets.last_offset
+        lowest = self.offsets.last_offset + 1 if len(self.offsets) else self.offsets.base_offset
+        rises = header.last_offset >= lowest
         return rises and self.max_timestamp_offset >= self.times.last[1] and not self.is_full
 
     @property

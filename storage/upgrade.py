@@ -24,6 +24,7 @@ from records.reader import Record, read_batch
 PLAIN_SIZE_MAX: Final = 16 * 1024
 COMPRESSED_SIZE_MAX: Final = 1024 * 1024
 RECORD_OVERHEAD: Final = 16  # bytes, about
+OFFSET_DELTA_MAX: Final = 2**31 - 1
 
 
 @dataclass(slots=True)
@@ -81,7 +82,7 @@ def _batches(records: Records, count: UpgradeCount) -> Iterator[bytes]:
             count.records_converted += 1
             record_size = len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD
             is_full = size + record_size > size_max
-            if group and (is_full or not _fit_together(group[-1], record)):
+            if group and (is_full or not _fit_together(group, record)):
                 yield _built(group, codec)
                 group, size = [], 0
             group.append(upgraded(record))
@@ -90,8 +91,11 @@ def _batches(records: Records, count: UpgradeCount) -> Iterator[bytes]:
         yield _built(group, codec)
 
 
-def _fit_together(before: Record, record: Record) -> bool:
-    """Under LogAppendTime all records of a batch have one timestamp."""
+def _fit_together(group: list[Record], record: Record) -> bool:
+    """Offsets rise in a batch, and not too far; under LogAppendTime all have one timestamp."""
+    before = group[-1]
+    if not before.offset < record.offset <= group[0].offset + OFFSET_DELTA_MAX:
+        return False
     if before.timestamp_type is not upgraded(record).timestamp_type:
         return False
     is_appended = before.timestamp_type is TimestampType.LOG_APPEND

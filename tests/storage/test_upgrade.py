@@ -78,6 +78,15 @@ def test_a_large_message_becomes_several_batches() -> None:
     assert 3 * 300_000 < COMPRESSED_SIZE_MAX < 4 * 300_000
 
 
+def test_offsets_that_do_not_rise_or_are_far_apart_are_in_batches_of_their_own() -> None:
+    """Checksums do not cover the offsets of messages: anything may be there."""
+    at = [5, 6, 4, 2**40, 2**40 + 2**31 - 1, 2**40 + 2**31, -7]
+    made, _ = upgrade(b"".join(batch(offset, magic=V0) for offset in at))
+    assert [record.offset for record in records_of(made)] == at
+    bases = [header.base_offset for header in MemoryRecords(made).batches()]
+    assert bases == [5, 4, 2**40, 2**40 + 2**31, -7]
+
+
 @given(st.data())
 def test_nothing_is_made_of_damage(data: st.DataObject) -> None:
     """What cannot be read is an error, not fewer records."""

@@ -13,6 +13,7 @@ from crc32c import crc32c
 from records import Codec
 from records.codecs import open_encoder
 from records.formats import ATTRIBUTES_AT_BATCH, BATCH_HEADER, CRC_AT_BATCH, PREFIX, V2
+from records.varint import varint
 
 PIECE: Final = b"v" * 65536  # what compresses best: 900 MB are 893 KB of gzip
 TIMESTAMP: Final = 1_700_000_000_000
@@ -41,14 +42,3 @@ def record(offset_delta: int, value_size: int) -> Iterator[bytes]:
     for at in range(0, value_size, len(PIECE)):
         yield PIECE[: value_size - at]
     yield varint(0)
-
-
-def varint(number: int) -> bytes:
-    """A zigzag varint of 32 bits."""
-    rest = (number << 1) ^ (number >> 31)
-    encoded = bytearray()
-    while rest > 0x7F:
-        encoded.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    encoded.append(rest)
-    return bytes(encoded)

@@ -15,7 +15,7 @@ from records.backend import Transcoder
 from records.batch import SIZE_AT, BatchHeader, wrapped
 from records.checksum import MISMATCH, verify_checksum
 from records.codecs import open_decoder
-from records.errors import CorruptRecordsError
+from records.errors import CorruptRecordsError, RecordTooLargeError
 from records.formats import (
     BATCH_HEADER_SIZE,
     PREFIX,
@@ -39,29 +39,41 @@ COMPRESSED_WINDOW_SIZE: Final = 16 * 1024  # bytes
 EVERY_OFFSET: Final = -(2**63)
 
 
-def read(records: Records, *, verify: bool = True) -> Iterator[Record]:
-    """All records, without those of control batches: what a consumer is given."""
-    reader = _Reader(records, verify)
+def read(
+    records: Records, *, verify: bool = True, record_size_max: int | None = None
+) -> Iterator[Record]:
+    """All records, without those of control batches: what a consumer is given.
+
+    `record_size_max` bounds memory: a record of more bytes is a RecordTooLargeError, whose size is
+    as much of it as was looked at."""
+    reader = _Reader(records, verify, record_size_max)
     for header in records.batches():
         if not header.is_control:
             yield from reader.read(header)
 
 
-def read_batch(records: Records, header: BatchHeader, *, verify: bool = True) -> Iterator[Record]:
+def read_batch(
+    records: Records,
+    header: BatchHeader,
+    *,
+    verify: bool = True,
+    record_size_max: int | None = None,
+) -> Iterator[Record]:
     """The records of one batch of `records.batches()`, also of a control batch.
 
     `verify` compares checksums: the batch's at once, and each one's of the messages in a compressed
     message. CorruptRecordsError for damage comes after the good records before it; in a compressed
     v1 message before all of them, for its last entry says what the offsets are."""
-    return _Reader(records, verify).read(header)
+    return _Reader(records, verify, record_size_max).read(header)
 
 
 class _Reader:
     """Reads batch after batch with the same buffers."""
 
-    def __init__(self, records: Records, verify: bool) -> None:
+    def __init__(self, records: Records, verify: bool, record_size_max: int | None) -> None:
         self._records = records
         self._verify = verify
+        self._record_size_max = record_size_max
         self._transcoder = Transcoder(V0, EVERY_OFFSET, 0, False)
         self._rows = bytearray(ROWS_MAX * ROW_SIZE)
         self._buffer = bytearray(WINDOW_SIZE)
@@ -183,12 +195,20 @@ class _Reader:
                 yield ROW.iter_unpack(rows[:produced])
             window.start += consumed
             if outcome == Outcome.SOURCE:
+                self._check_size(window, header)
                 window.fill()
             elif outcome == Outcome.DAMAGE:
                 reason, index = transcoder.damage or ("", window.start)
                 raise self._damage(reason, header, window, index)
             elif outcome != Outcome.TARGET:
                 return
+
+    def _check_size(self, window: Window, header: BatchHeader) -> None:
+        """Whether the window may grow for the record that begins it, if it must."""
+        limit, held = self._record_size_max, window.filled - window.start
+        if limit is not None and held > limit:
+            position = self._records.origin + header.position
+            raise RecordTooLargeError(held, limit, position)
 
     # --- one place for the head, one for damage
 

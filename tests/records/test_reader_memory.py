@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from records import MemoryRecords, RecordTooLargeError
+from records.reader import read
+
 from .examples import batch, message, record
 from .reading import GZIP
 
@@ -63,3 +66,11 @@ def entry(kind: str, count: int) -> bytes:
     if kind == "v2":
         return batch(compressed=bytes(compressed), attributes=GZIP, records_count=count)
     return message(int(kind[1]), count - 1, None, bytes(compressed), attributes=GZIP)
+
+
+@pytest.mark.parametrize("kind", ["v2", "v1"])
+def test_a_record_above_the_limit_is_refused_and_not_held(kind: str) -> None:
+    log = MemoryRecords(entry(kind, 2))
+    assert len(list(read(log, record_size_max=RECORD_SIZE + 100))) == 2
+    with pytest.raises(RecordTooLargeError, match="larger than record_size_max"):
+        list(read(log, record_size_max=100_000))

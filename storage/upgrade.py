@@ -43,11 +43,14 @@ class UpgradeCount:
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
 
-def upgrade_batches(records: Records, count: UpgradeCount) -> Iterator[bytes]:
+def upgrade_batches(
+    records: Records, count: UpgradeCount, *, record_size_max: int | None = None
+) -> Iterator[bytes]:
     """The batches of a log, one behind the other; what is done is added to `count`.
 
-    CorruptRecordsError: what cannot be read cannot be converted."""
-    for data in _batches(records, count):
+    CorruptRecordsError: what cannot be read cannot be converted. RecordTooLargeError: a record that
+    would have to be held is larger than `record_size_max`."""
+    for data in _batches(records, count, record_size_max):
         count.batches_out += 1
         count.bytes_out += len(data)
         yield data
@@ -60,7 +63,7 @@ def upgraded(record: Record) -> Record:
     return replace(record, timestamp_type=TimestampType.CREATE)
 
 
-def _batches(records: Records, count: UpgradeCount) -> Iterator[bytes]:
+def _batches(records: Records, count: UpgradeCount, record_size_max: int | None) -> Iterator[bytes]:
     group: list[Record] = []
     codec = Codec.NONE
     size = 0
@@ -78,7 +81,7 @@ def _batches(records: Records, count: UpgradeCount) -> Iterator[bytes]:
         codec = header.codec
         size_max = COMPRESSED_SIZE_MAX if codec else PLAIN_SIZE_MAX
         count.batches_converted += 1
-        for record in read_batch(records, header):
+        for record in read_batch(records, header, record_size_max=record_size_max):
             count.records_converted += 1
             record_size = len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD
             is_full = size + record_size > size_max

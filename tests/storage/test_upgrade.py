@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from records import CorruptRecordsError, MemoryRecords
+from records import CorruptRecordsError, MemoryRecords, RecordTooLargeError
 from records.builder import build
 from records.formats import V0, V1, V2, Codec, TimestampType
 from records.reader import read
@@ -96,3 +96,10 @@ def test_nothing_is_made_of_damage(data: st.DataObject) -> None:
     bad[at] ^= data.draw(st.integers(1, 255))
     with pytest.raises(CorruptRecordsError, match=r"checksum does not match|unknown codec"):
         upgrade(bytes(bad))
+
+
+def test_a_record_above_the_limit_is_refused() -> None:
+    old = MemoryRecords(batch(0, magic=V1, size=200_000))
+    assert list(upgrade_batches(old, UpgradeCount(), record_size_max=201_000))
+    with pytest.raises(RecordTooLargeError):
+        list(upgrade_batches(old, UpgradeCount(), record_size_max=100_000))

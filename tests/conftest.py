@@ -13,7 +13,13 @@ import os
 
 from hypothesis import settings
 
+from tests import kafka_server
+
 # A seed is printed with a failure, and a machine may be slow: no example fails for taking its time.
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# Without Java there is no broker to start; an error where REQUIRE_JAVA is set.
+NEEDS_KAFKA = "test_kafka_server.py"
+collect_ignore = [] if kafka_server.REQUIRED or not kafka_server.missing() else [NEEDS_KAFKA]

@@ -1,0 +1,303 @@
+"""Real brokers of Apache Kafka (KRaft) on loopback, for as long as a test needs them.
+
+    with running("3.9.1") as kafka:
+        kafka.create_topic("events", partitions=3)
+        ...                                            # clients connect to kafka.bootstrap
+
+Java and Maven are needed, and a network the first time: Maven fetches a version's classes into
+`build/kafka-<version>`. A single node is broker and controller in one; several are brokers beside a
+controller of its own, so that any of them can be killed. Brokers die with the process that started
+them, also where that is killed: each hangs on a pipe from it (kafka_server/leashed.sh).
+
+Not here: Kafka's classes as judge of a directory (storage/kafka_broker.py)."""
+
+import atexit
+import base64
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from tests import kafka_wire
+
+HOME: Final = Path(__file__).parent / "kafka_server"
+BUILD: Final = Path(__file__).parents[1] / "build"
+TOOLS: Final = ("java", "mvn")
+COPY: Final = "dependency:copy-dependencies"
+REQUIRED: Final = os.environ.get("REQUIRE_JAVA", "") not in ("", "0")
+
+OLD: Final = "3.9.1"  # the last that talks to clients below 2.1
+NEW: Final = "4.4.0"
+
+# Small, and quick to start rather than quick in the long run.
+QUICK: Final = ("-Xms64M", "-Xmx384M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+START_SECONDS: Final = 60.0
+STOP_SECONDS: Final = 15.0
+
+_CONTROLLER: Final = 999  # the id of a controller that is no broker
+
+
+class KafkaError(Exception):
+    """A broker that did not do what was asked, with the tail of its log."""
+
+
+class _Process:
+    """A node: its settings, where it logs, and its process while it runs."""
+
+    def __init__(self, directory: Path, command: Sequence[str]) -> None:
+        self.said = directory / "server.log"
+        self._command = command
+        self._popen: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.said.open("ab") as said:
+            self._popen = subprocess.Popen(
+                ("sh", str(HOME / "leashed.sh"), *self._command),
+                stdin=subprocess.PIPE,
+                stdout=said,
+                stderr=said,
+                start_new_session=True,
+            )
+        atexit.register(self.kill)
+
+    @property
+    def is_running(self) -> bool:
+        return self._popen is not None and self._popen.poll() is None
+
+    def kill(self, with_signal: int = signal.SIGKILL) -> None:
+        """With SIGTERM it may stop in its own way first, for a while."""
+        if self._popen is None:
+            return
+        if with_signal != signal.SIGKILL and self.is_running:
+            os.killpg(self._popen.pid, with_signal)
+            self._wait()
+        if self._popen.stdin is not None:
+            self._popen.stdin.close()  # the leash: the shell goes when its command is gone
+        self._wait()
+        with suppress(ProcessLookupError):
+            os.killpg(self._popen.pid, signal.SIGKILL)
+        self._popen.wait()
+        self._popen = None
+        atexit.unregister(self.kill)
+
+    def _wait(self) -> None:
+        assert self._popen is not None
+        with suppress(subprocess.TimeoutExpired):
+            self._popen.wait(STOP_SECONDS)
+
+    def tail(self) -> str:
+        lines = self.said.read_text(errors="replace").splitlines() if self.said.exists() else []
+        return "\n".join(lines[-40:])
+
+
+class KafkaServer:
+    """Brokers that run. Nodes are numbered from 0, and so are their ids."""
+
+    def __init__(
+        self,
+        classpath: str,
+        directory: Path,
+        log_dirs: Sequence[Path],
+        properties: Mapping[str, str],
+        jvm_options: Sequence[str],
+    ) -> None:
+        self.log_dirs = list(log_dirs)
+        *self.ports, self._quorum = _free_ports(len(log_dirs) + 1)
+        self._processes: list[_Process] = []
+        controllers = [] if len(log_dirs) == 1 else [directory / "controller"]
+        for node, log_dir in enumerate([*self.log_dirs, *controllers]):
+            node_id = node if node < len(self.ports) else _CONTROLLER
+            home = directory / f"node-{node_id}"
+            home.mkdir()
+            _format(log_dir, node_id)
+            options = ("-cp", f"{HOME}:{classpath}", "kafka.Kafka", str(home / "server.properties"))
+            settings = self._settings(node_id, log_dir) | dict(properties)
+            lines = (f"{name}={value}\n" for name, value in settings.items())
+            (home / "server.properties").write_text("".join(lines))
+            self._processes.append(_Process(home, ("java", *jvm_options, *options)))
+
+    @property
+    def bootstrap(self) -> str:
+        """Every broker as `host:port`, separated by commas."""
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports)
+
+    def start(self) -> None:
+        """Starts every node. Back when all brokers answer."""
+        for process in self._processes:
+            process.start()
+        for node in range(len(self.ports)):
+            self._await(node)
+
+    def kill(self, node: int, with_signal: int = signal.SIGKILL) -> None:
+        """As a power failure does it; with SIGTERM, as an operator does."""
+        self._processes[node].kill(with_signal)
+
+    def restart(self, node: int) -> None:
+        """Starts a node that was killed, at its old port and log. Back when it answers."""
+        assert not self._processes[node].is_running, f"node {node} runs"
+        self._processes[node].start()
+        self._await(node)
+
+    def close(self) -> None:
+        """Kills all."""
+        for process in self._processes:
+            process.kill()
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replicas: int = 1,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        """Back when every live broker knows the leaders, and these the logs. KafkaError: refused."""
+        live = [node for node in range(len(self.ports)) if self._processes[node].is_running]
+        try:
+            kafka_wire.create_topic(self.ports[live[0]], name, partitions, replicas, config or {})
+        except kafka_wire.RefusedError as refused:
+            raise KafkaError(str(refused)) from None
+        for node in live:
+            self._until(node, partial(self._knows, node, name, partitions))
+
+    def _knows(self, node: int, topic: str, partitions: int) -> bool:
+        leaders = kafka_wire.leaders(self.ports[node], topic)
+        return len(leaders) == partitions and all(
+            leader >= 0 and kafka_wire.has_log(self.ports[leader], topic, partition)
+            for partition, leader in leaders.items()
+        )
+
+    def _settings(self, node_id: int, log_dir: Path) -> dict[str, str]:
+        single = len(self.ports) == 1
+        quorum = f"CONTROLLER://127.0.0.1:{self._quorum}"
+        replicas = str(min(3, len(self.ports)))
+        settings = {
+            "node.id": str(node_id),
+            "log.dirs": str(log_dir),
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "controller.quorum.voters": f"{0 if single else _CONTROLLER}@127.0.0.1:{self._quorum}",
+            "log.retention.ms": "-1",
+            "auto.create.topics.enable": "false",
+            "offsets.topic.num.partitions": "1",
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.num.partitions": "1",
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.num.partitions": "1",
+            "share.coordinator.state.topic.replication.factor": replicas,
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            "broker.session.timeout.ms": "4000",
+            "broker.heartbeat.interval.ms": "500",
+        }
+        if node_id == _CONTROLLER:
+            return settings | {"process.roles": "controller", "listeners": quorum}
+        listener = f"PLAINTEXT://127.0.0.1:{self.ports[node_id]}"
+        return settings | {
+            "process.roles": "broker,controller" if single else "broker",
+            "listeners": f"{listener},{quorum}" if single else listener,
+            "advertised.listeners": listener,
+        }
+
+    def _await(self, node: int) -> None:
+        self._until(node, partial(kafka_wire.answers, self.ports[node]))
+
+    def _until(self, node: int, holds: Callable[[], bool]) -> None:
+        process = self._processes[node]
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            with suppress(OSError):
+                if holds():
+                    return
+            if not process.is_running:
+                raise KafkaError(f"node {node} died:\n{process.tail()}")
+            if time.monotonic() > deadline:
+                raise KafkaError(f"node {node} does not answer:\n{process.tail()}")
+            time.sleep(0.05)
+
+
+@contextmanager
+def running(
+    version: str = OLD,
+    nodes: int = 1,
+    properties: Mapping[str, str] | None = None,
+    log_dir: Path | None = None,
+    jvm_options: Sequence[str] = QUICK,
+) -> Iterator[KafkaServer]:
+    """Brokers that answer, and are dead and forgotten afterwards.
+
+    `properties` override those of server.properties on every node. `log_dir` is where the log of
+    a node goes (of several: `log_dir/0` and so on), and stays; it may be one that a broker left.
+    KafkaError: they do not start; assertion: a tool is missing."""
+    classpath = _prepare(version)
+    with tempfile.TemporaryDirectory(prefix="kafka-") as temporary:
+        directory = Path(temporary)
+        parent = directory / "logs" if log_dir is None else log_dir
+        log_dirs = [parent] if nodes == 1 else [parent / str(node) for node in range(nodes)]
+        server = KafkaServer(classpath, directory, log_dirs, properties or {}, jvm_options)
+        try:
+            server.start()
+            yield server
+        finally:
+            server.close()
+
+
+def missing() -> list[str]:
+    """The tools that are not here."""
+    return [tool for tool in TOOLS if shutil.which(tool) is None]
+
+
+def _prepare(version: str) -> str:
+    """Where the classes of a version are. Several processes may ask for them at once."""
+    assert not missing(), f"not here: {', '.join(missing())}"
+    libraries = BUILD / f"kafka-{version}"
+    BUILD.mkdir(exist_ok=True)
+    with (BUILD / f"kafka-{version}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not any(libraries.glob("kafka_2.13-*.jar")):
+            with tempfile.TemporaryDirectory(dir=BUILD) as temporary:
+                fetched = Path(temporary) / "jars"
+                version_and_target = (f"-Dkafka.version={version}", f"-DoutputDirectory={fetched}")
+                done = subprocess.run(
+                    ("mvn", "-q", "-B", "-f", str(HOME / "pom.xml"), *version_and_target, COPY),
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
+                assert done.returncode == 0, f"mvn: {done.stdout}{done.stderr}"
+                fetched.rename(libraries)
+    return f"{libraries}/*"
+
+
+def _format(log_dir: Path, node_id: int) -> None:
+    """What Kafka's StorageTool writes, without a JVM for it."""
+    log_dir.mkdir(parents=True, exist_ok=True)
+    properties = log_dir / "meta.properties"
+    if not properties.exists():
+        properties.write_text(
+            f"version=1\nnode.id={node_id}\n"
+            f"cluster.id={_uuid(b'tests-of-kafka-0')}\n"
+            f"directory.id={_uuid(b'directory-of-%03d' % (node_id % 1000))}\n"
+        )
+
+
+def _uuid(data: bytes) -> str:
+    assert len(data) == 16
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(each.getsockname()[1]) for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports

@@ -159,7 +159,7 @@ class KafkaServer:
         replicas: int = 1,
         config: Mapping[str, str] | None = None,
     ) -> None:
-        """Back when every live broker knows the leaders, and these the logs. KafkaError: refused."""
+        """Back when all live brokers know leaders, and these their logs. KafkaError: refused."""
         live = [node for node in range(len(self.ports)) if self._processes[node].is_running]
         try:
             kafka_wire.create_topic(self.ports[live[0]], name, partitions, replicas, config or {})

@@ -1,0 +1,65 @@
+"""A broker without sockets: request bytes in, exchanges out.
+
+Any thread may call it, and for several connections at a time. It neither waits nor reads a clock:
+`now` is handed in, in seconds since the epoch of a clock that never goes back.
+
+Not here: sockets (server.py), what single requests do (one file each, listed in apis.py)."""
+
+from collections.abc import Callable
+
+from broker import apis
+from broker.config import BrokerConfig
+from broker.errors import ApiError, BadRequestError, ErrorCode
+from broker.exchange import Client, Exchange
+from broker.purgatory import Purgatory
+from broker.requests import Request, parse_body, parse_header
+from broker.schemas import ApiKey, Message
+from broker.topics import Topics
+from storage import LogDir
+
+
+class Broker:
+    """What all requests of a broker share."""
+
+    def __init__(self, log_dir: LogDir, config: BrokerConfig | None = None) -> None:
+        self.config = config or BrokerConfig()
+        self.topics = Topics(log_dir, self.config)
+        self.purgatory = Purgatory()
+
+    def handle(
+        self,
+        client: Client,
+        frame: memoryview,
+        now: float,
+        on_done: Callable[[Exchange], None] | None = None,
+    ) -> Exchange:
+        """Takes a request's frame, without its length. It may be done at once or later: `on_done`
+        is called when it is, by whichever thread makes it so.
+
+        BadRequestError: the bytes are no request that can be answered; the connection must end.
+        The frame must stay as it is until the exchange is done."""
+        header = parse_header(frame)
+        api = apis.APIS.get(header.api)
+        if api is None:
+            raise BadRequestError(f"{header.api.name} is not served here")
+        if header.version not in api.versions:
+            if header.api is not ApiKey.ApiVersions:
+                raise BadRequestError(f"{header.api.name} v{header.version} is not served here")
+            request = Request(header, Message(), len(frame))
+            exchange = Exchange(client, request, now, on_done)
+            apis.api_versions.refuse_version(exchange)
+            return exchange
+        exchange = Exchange(client, parse_body(header, frame), now, on_done)
+        api.handler(self, exchange, now)
+        self.purgatory.settle(now)
+        return exchange
+
+    def tick(self, now: float) -> float | None:
+        """Does what is due; the time of the next deadline, in seconds of the same clock."""
+        self.purgatory.settle(now)
+        return self.purgatory.next_deadline()
+
+
+def code_of(error: Exception) -> ErrorCode:
+    """The error code that tells a client of an error."""
+    return error.code if isinstance(error, ApiError) else ErrorCode.UNKNOWN_SERVER_ERROR

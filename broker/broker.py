@@ -7,7 +7,7 @@ Not here: sockets (server.py), what single requests do (one file each, listed in
 
 from collections.abc import Callable
 
-from broker import apis
+from broker import api_versions, apis
 from broker.config import BrokerConfig
 from broker.errors import ApiError, BadRequestError, ErrorCode
 from broker.exchange import Client, Exchange
@@ -47,7 +47,7 @@ class Broker:
                 raise BadRequestError(f"{header.api.name} v{header.version} is not served here")
             request = Request(header, Message(), len(frame))
             exchange = Exchange(client, request, now, on_done)
-            apis.api_versions.refuse_version(exchange)
+            api_versions.refuse_version(exchange)
             return exchange
         exchange = Exchange(client, parse_body(header, frame), now, on_done)
         api.handler(self, exchange, now)

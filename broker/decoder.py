@@ -48,6 +48,10 @@ class Cursor:
         self.position = position + size
         return position
 
+    def records(self, start: int, size: int) -> Any:
+        """What a records field becomes: a view of its bytes."""
+        return self.data[start : start + size]
+
     def uvarint(self) -> int:
         """An unsigned variable-length number of at most 32 bits."""
         value = 0
@@ -138,8 +142,10 @@ def _element(field: Field, version: int, flexible: bool, nullable: bool) -> Read
             return _nullable_structure(read) if nullable else read
         case "string":
             return _string(field.name, nullable, compact)
-        case "bytes" | "records":
+        case "bytes":
             return _bytes(field.name, nullable, compact)
+        case "records":
+            return _records(field.name, nullable, compact)
         case "bool":
             return lambda cursor: cursor.data[cursor.take(1)] != 0
         case "uuid":
@@ -201,6 +207,16 @@ def _bytes(name: str, nullable: bool, compact: bool) -> Read:
             return None
         start = cursor.take(length)
         return cursor.data[start : start + length]
+
+    return read
+
+
+def _records(name: str, nullable: bool, compact: bool) -> Read:
+    length_of = _length(name, "int32", nullable, compact)
+
+    def read(cursor: Cursor) -> Any:
+        length = length_of(cursor)
+        return None if length < 0 else cursor.records(cursor.take(length), length)
 
     return read
 

@@ -5,7 +5,6 @@ list, as brokers since 2.4 do, and asks again [KIP-511]."""
 
 from typing import TYPE_CHECKING
 
-from broker import apis
 from broker.errors import ErrorCode
 from broker.exchange import Exchange
 from broker.schemas import ApiKey, Message
@@ -14,19 +13,19 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 
-def handle(_broker: "Broker", exchange: Exchange, _now: float) -> None:
+def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
     body = exchange.request.body
     exchange.client.software_name = body.client_software_name
     exchange.client.software_version = body.client_software_version
-    exchange.reply(Message(api_keys=[_versions(key) for key in sorted(apis.APIS)]))
+    keys = [_versions(key, served.versions) for key, served in sorted(broker.apis.items())]
+    exchange.reply(Message(api_keys=keys))
 
 
-def refuse_version(exchange: Exchange) -> None:
-    """Answers a version that is not known."""
-    keys = [_versions(ApiKey.ApiVersions)]
+def refuse_version(exchange: Exchange, versions: range) -> None:
+    """Answers a version that is not one of these."""
+    keys = [_versions(ApiKey.ApiVersions, versions)]
     exchange.reply(Message(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=keys), version=0)
 
 
-def _versions(key: ApiKey) -> Message:
-    versions = apis.APIS[key].versions
+def _versions(key: ApiKey, versions: range) -> Message:
     return Message(api_key=key, min_version=versions.start, max_version=versions.stop - 1)

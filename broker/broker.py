@@ -7,7 +7,8 @@ Not here: sockets (server.py), what single requests do (one file each, listed in
 
 from collections.abc import Callable
 
-from broker import api_versions, apis
+from broker import api_versions
+from broker.apis import APIS
 from broker.config import BrokerConfig
 from broker.errors import ApiError, BadRequestError, ErrorCode
 from broker.exchange import Client, Exchange
@@ -25,6 +26,7 @@ class Broker:
         self.config = config or BrokerConfig()
         self.topics = Topics(log_dir, self.config)
         self.purgatory = Purgatory()
+        self.apis = APIS
 
     def handle(
         self,
@@ -39,7 +41,7 @@ class Broker:
         BadRequestError: the bytes are no request that can be answered; the connection must end.
         The frame must stay as it is until the exchange is done."""
         header = parse_header(frame)
-        api = apis.APIS.get(header.api)
+        api = self.apis.get(header.api)
         if api is None:
             raise BadRequestError(f"{header.api.name} is not served here")
         if header.version not in api.versions:
@@ -47,7 +49,7 @@ class Broker:
                 raise BadRequestError(f"{header.api.name} v{header.version} is not served here")
             request = Request(header, Message(), len(frame))
             exchange = Exchange(client, request, now, on_done)
-            api_versions.refuse_version(exchange)
+            api_versions.refuse_version(exchange, api.versions)
             return exchange
         exchange = Exchange(client, parse_body(header, frame), now, on_done)
         api.handler(self, exchange, now)

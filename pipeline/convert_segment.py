@@ -86,12 +86,32 @@ def convert_segment(task: Task, *, attempt: str, files: Files = DISK) -> Entry:
         raise
     except RecordsError as error:
         _remove(work, files)
-        return replace(entry, status="failed", target="", error=f"{entry.source}: {error}")
+        spent = thread_time() - started
+        entry = failed(task, f"{entry.source}: {error}", replace(entry, cpu_seconds=spent))
+        write_note(target, entry, files)
+        return entry
     except Exception:
         _remove(work, files)
         raise
     _remove(work, files)
     return entry
+
+
+def failed(task: Task, error: str, entry: Entry | None = None) -> Entry:
+    """What is said of a segment that was not converted, as far as is known."""
+    if entry is not None:
+        return replace(entry, status="failed", target="", error=error)
+    return Entry(
+        topic=task.topic,
+        partition=task.partition,
+        segment=task.base_offset,
+        status="failed",
+        settings=str(task.settings),
+        source=task.source,
+        source_size=0,
+        source_modified=0,
+        error=error,
+    )
 
 
 def remove_leftovers(target: Path, files: Files = DISK) -> None:

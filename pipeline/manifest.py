@@ -1,8 +1,9 @@
 """The manifest of a conversion: what was made of each segment, so that it can be believed.
 
-A task leaves a note beside each segment that it has put in its place, after it is there; the notes
-together, a line each, are the manifest of the directory. A note vouches for a file by its size and
-digest. Brokers ignore both: they are plain files with a suffix that no Kafka gives.
+A task leaves a note beside each segment that it has put in its place, after it is there, or of one
+that could not be converted. The notes together, a line each, are the manifest of the directory. A
+note vouches for a file by its size and digest. Brokers ignore both: they are plain files with a
+suffix that no Kafka gives.
 
 Not here: converting (convert_segment.py)."""
 
@@ -115,6 +116,8 @@ def parse(line: bytes | str) -> Entry:
 
 def is_true(entry: Entry, directory: Path) -> bool:
     """Whether the file that an entry vouches for is there, and is what it was: reads all of it."""
+    if entry.status == "failed":
+        return False
     path = directory / file_name(entry.segment, Kind.LOG)
     try:
         return path.stat().st_size == entry.target_size and digest_of(path) == entry.target_digest
@@ -131,19 +134,17 @@ def notes(target: Path) -> Iterator[bytes]:
             yield (directory / name).read_bytes()
 
 
-def gather(target: Path, failed: Iterator[Entry], files: Files = DISK) -> Path:
-    """Writes the manifest: the notes, and those that failed; all of it or nothing."""
+def gather(target: Path, files: Files = DISK) -> Path:
+    """Writes the manifest, a line for each note: all of it or nothing."""
     path = target / MANIFEST
     temporary = path.with_name(path.name + IN_WORK_SUFFIX)
     files.remove(temporary)
     file = files.open(temporary)
     position = 0
     try:
-        lines = (entry.to_json().encode() + b"\n" for entry in failed)
-        for source in (notes(target), lines):
-            for line in source:
-                file.write_at(line, position)
-                position += len(line)
+        for line in notes(target):
+            file.write_at(line, position)
+            position += len(line)
         file.sync()
     finally:
         file.close()

@@ -240,7 +240,8 @@ def test_a_damaged_segment_gets_no_name(
     assert (entry.status, entry.target) == ("failed", "")
     assert words in entry.error
     assert str(source / NAME) in entry.error
-    assert files(source.with_name("out-0")) == {}
+    assert list(files(source.with_name("out-0"))) == [note_path(source, 0).name]
+    assert read_note(source.with_name("out-0"), 0) == entry
 
 
 def test_a_torn_end_of_the_last_segment_is_no_part_of_the_log(source: Path) -> None:
@@ -257,7 +258,8 @@ def test_what_was_not_written_as_it_was_read_is_noticed(
     entry = convert_segment(task(source), attempt="1", files=UNSYNCED)
     assert entry.status == "failed"
     assert "the record at offset 0 is not as it was" in entry.error
-    assert files(source.with_name("out-0")) == {}
+    assert list(files(source.with_name("out-0"))) == [note_path(source, 0).name]
+    assert read_note(source.with_name("out-0"), 0) == entry
 
 
 def test_a_record_too_large_to_be_held_is_compared_as_a_stream(source: Path) -> None:

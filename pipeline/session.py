@@ -1,0 +1,103 @@
+"""The Spark session that jobs run in: an embedded one of this machine, or the cluster's.
+
+Under `spark-submit`, and where the caller names a master, Spark's own configuration decides; only
+what jobs cannot do without is set.
+
+Not here: what is run in it (audit.py, convert.py, export.py, sweep.py), shipping the package to
+executors (shipping.py)."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from .jobs import JobError
+from .source import register
+
+# A task that was killed with its worker is tried again; local[*] would give up.
+LOCAL: Final = "local[*,3]"
+JAVA_NEEDED: Final = (
+    "Spark needs Java 17 or newer: install it (apt install openjdk-17-jre-headless), or set "
+    "JAVA_HOME to where it is"
+)
+SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which has started the JVM
+LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+SMALL: Final = {
+    "spark.driver.memory": "1g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.log.level": "ERROR",
+    **LOOPBACK,
+}
+NEEDED: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    # Executors without a hint what killed a worker are of no help.
+    "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
+}
+
+
+@contextmanager
+def open_session(
+    name: str, master: str | None = None, options: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """A session that ends with the block; one that was there before stays.
+
+    `master` is Spark's; None is this machine, or what spark-submit was told. JobError: there is no
+    Java, or the master cannot be had."""
+    existing = SparkSession.getActiveSession()
+    session = existing or _started(name, master, dict(options or {}))
+    register(session)
+    try:
+        yield session
+    finally:
+        if existing is None:
+            session.stop()
+
+
+def _started(name: str, master: str | None, options: dict[str, str]) -> SparkSession:
+    builder = SparkSession.builder.appName(name)
+    settings = dict(NEEDED)
+    if SUBMITTED not in os.environ:
+        if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
+            raise JobError(JAVA_NEEDED)
+        master = master or LOCAL
+        if master.startswith("local"):
+            settings |= SMALL
+            # Workers are `python3` of the path otherwise, which may be any.
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if master is not None:
+        builder = builder.master(master)
+    for key, value in (settings | options).items():
+        builder = builder.config(key, value)
+    try:
+        with _quiet_start():
+            return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if "JAVA_GATEWAY_EXITED" in str(error):
+            raise JobError(JAVA_NEEDED) from error
+        raise JobError(f"Spark does not start: {error}") from error
+
+
+@contextmanager
+def _quiet_start() -> Iterator[None]:
+    """The JVM says half a page of warnings as it starts, which tell a user nothing. It keeps the
+    standard error that it was born with, so what it says later is not seen either; what goes wrong
+    there is in the exceptions that come from it. DOWNCONVERT_SPARK_LOG=1 shows all of it."""
+    if os.environ.get("DOWNCONVERT_SPARK_LOG"):
+        yield
+        return
+    sys.stderr.flush()
+    ours, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.dup2(nothing, 2)
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
+        os.close(nothing)

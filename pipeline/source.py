@@ -1,11 +1,16 @@
 """The data source `kafka-segments`: what Spark is told of it.
 
-Not here: its options (options.py), its columns (schemas.py), reading (reader.py)."""
+Not here: its options (options.py), its columns (schemas.py), reading (reader.py, stream.py)."""
 
 from typing import Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from pipeline.options import Options
+from pipeline.reader import SegmentReader
+from pipeline.schemas import schema_of
 
 FORMAT: Final = "kafka-segments"
 
@@ -21,3 +26,9 @@ class SegmentSource(DataSource):
     @classmethod
     def name(cls) -> str:
         return FORMAT
+
+    def schema(self) -> StructType:
+        return schema_of(Options.parse(self.options))
+
+    def reader(self, schema: StructType) -> SegmentReader:
+        return SegmentReader(Options.parse(self.options, streaming=False), schema)

@@ -1,0 +1,22 @@
+"""What fails a query, besides a wrong option, which is a ValueError.
+
+Not here: damage itself (records/errors.py)."""
+
+from records import CorruptRecordsError, RecordsError
+
+
+class CorruptSegmentError(RecordsError):
+    """Damage in a segment, where `mode` is FAILFAST."""
+
+    def __init__(self, path: str, damage: CorruptRecordsError) -> None:
+        super().__init__(
+            f"{path}: {damage}; the option mode=PERMISSIVE makes a row of what is damaged and goes "
+            "on, DROPMALFORMED leaves it out"
+        )
+
+
+class DataLossError(RecordsError):
+    """Records that were to be read are no longer there."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}; the option failOnDataLoss=false goes on without")

@@ -1,0 +1,58 @@
+"""Where to begin and end, as Spark's Kafka source is told: `earliest`, `latest`, or JSON such as
+`{"topic":{"0":23,"1":-2}}`, in which -2 is earliest and -1 is latest."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+EARLIEST_OFFSET: Final = -2
+LATEST_OFFSET: Final = -1
+OFFSET_MAX: Final = 2**63 - 1
+
+TopicOffsets = Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class StartingPoint:
+    """An offset in each partition. `default` is that of the partitions that are not named."""
+
+    default: int
+    named: TopicOffsets = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str, name: str) -> "StartingPoint":
+        """ValueError names the option, `name`."""
+        words = {"earliest": EARLIEST, "latest": LATEST}
+        if text.lower() in words:
+            return words[text.lower()]
+        try:
+            named = json.loads(text)
+        except ValueError:
+            named = None
+        if not isinstance(named, dict) or not all(map(_is_offsets, named.values())):
+            raise ValueError(
+                f"{name} is 'earliest', 'latest' or JSON such as "
+                f'{{"topic":{{"0":23,"1":-2}}}}, not {text[:200]!r}'
+            )
+        return cls(EARLIEST_OFFSET if name.startswith("starting") else LATEST_OFFSET, named)
+
+    def of(self, topic: str, partition: int) -> int:
+        """The offset: not negative, or one of the two that mean something else."""
+        return self.named.get(topic, {}).get(str(partition), self.default)
+
+    def bound(self, topic: str, partition: int, first: int, last: int) -> int:
+        """The offset, with `first` and `last` for earliest and latest."""
+        offset = self.of(topic, partition)
+        return {EARLIEST_OFFSET: first, LATEST_OFFSET: last}.get(offset, offset)
+
+
+EARLIEST: Final = StartingPoint(EARLIEST_OFFSET)
+LATEST: Final = StartingPoint(LATEST_OFFSET)
+
+
+def _is_offsets(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        partition.isdigit() and type(offset) is int and EARLIEST_OFFSET <= offset <= OFFSET_MAX
+        for partition, offset in value.items()
+    )

@@ -1,0 +1,98 @@
+"""From options to splits: which stretches of which segments are read.
+
+Only names, sizes and index entries are looked at, but for what is asked by time or by transaction.
+
+Not here: finding the files (trees.py), cutting them (splits.py)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipeline.bounds import Bounds
+from pipeline.isolation import Committed, committed
+from pipeline.options import Options
+from pipeline.splits import Boundaries, Split, pack, split
+from pipeline.trees import PartitionLog, SegmentFile, find_partitions
+from storage import Log
+from storage.names import OFFSET_MAX
+
+
+def plan(options: Options, bounds: Bounds) -> list[tuple[Split, ...]]:
+    """What there is to be read, a tuple for each task."""
+    splits = [
+        found
+        for log in partitions(options)
+        if bounds.takes(*log.topic_partition)
+        for found in splits_of(log, options, bounds)
+    ]
+    return pack(splits, options.max_partition_bytes)
+
+
+def partitions(options: Options) -> list[PartitionLog]:
+    """The partitions that the options ask for. ValueError: there is none at all below the paths."""
+    found = find_partitions(options.paths)
+    if not found:
+        raise ValueError(
+            f"no partition below {', '.join(options.paths)}: "
+            "directories such as orders-0 with files such as 00000000000000000000.log"
+        )
+    return [log for log in found if options.takes(*log.topic_partition)]
+
+
+def splits_of(log: PartitionLog, options: Options, bounds: Bounds) -> Iterator[Split]:
+    """The splits of one partition."""
+    transactions = committed(log.directory) if options.committed else None
+    start, end = offsets_of(log, options)
+    start, end = max(start, bounds.offset_min), min(end, bounds.offset_max + 1)
+    if transactions is not None:
+        end = min(end, transactions.end)
+    yield from stretches(log, start, end, options, transactions)
+
+
+def offsets_of(log: PartitionLog, options: Options) -> tuple[int, int]:
+    """From which offset up to which one the options ask for records of a partition."""
+    name = log.topic_partition
+    start = max(options.starting.bound(*name, log.start_offset, OFFSET_MAX), log.start_offset)
+    end = options.ending.bound(*name, log.start_offset, OFFSET_MAX)
+    if options.starting_timestamp is None and options.ending_timestamp is None:
+        return start, end
+    with Log.open(Path(log.directory)) as opened:
+        if options.starting_timestamp is not None:
+            first = opened.offset_for(options.starting_timestamp)
+            start = OFFSET_MAX if first is None else first
+        if options.ending_timestamp is not None:
+            behind = opened.offset_for(options.ending_timestamp)
+            end = OFFSET_MAX if behind is None else behind
+    return start, end
+
+
+def stretches(
+    log: PartitionLog, start: int, end: int, options: Options, transactions: Committed | None
+) -> Iterator[Split]:
+    """The splits that hold the offsets from `start` up to `end`."""
+    for file in log.segments:
+        if file.next_offset <= start:
+            continue
+        if file.base_offset >= end:
+            break
+        if not file.size:
+            continue
+        aborted = () if transactions is None else transactions.between(start, file.next_offset)
+        first, last = _positions(file, start, end)
+        whole = Split(*log.topic_partition, file, first, last, True, start, end, aborted)
+        yield from split(whole, options.max_partition_bytes)
+
+
+def _positions(file: SegmentFile, start: int, end: int) -> tuple[int, int]:
+    """Boundaries around the batches that hold the offsets, near to them."""
+    first, last = 0, file.size
+    if start > file.base_offset or end < file.next_offset:
+        boundaries = Boundaries(file)
+        try:
+            if start > file.base_offset:
+                first = boundaries.before_offset(start)
+            if end < file.next_offset:
+                behind = boundaries.behind_offset(end)
+                last = file.size if behind is None else max(first, behind)
+        finally:
+            boundaries.close()
+    return first, last

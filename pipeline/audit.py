@@ -1,0 +1,274 @@
+"""What a cluster's logs are made of, on Spark: formats, codecs, damage, and what old clients cost.
+
+Segments are looked through in the tasks, where they lie; what comes back is a row for each
+partition, format and codec. `summarise` adds these up by topic, and says which topics keep a
+cluster from Kafka 4, whose brokers no longer serve old clients and no longer write old formats.
+
+Not here: the look at a segment (audit_segment.py), what it looks like (audit_report.py)."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+
+from .audit_segment import STRETCHES, Task, audit_segments
+from .jobs import Step, chosen, no_step, run_tasks, watched
+from .trees import PartitionLog
+
+MiB: Final = 1024 * 1024
+TASK_SIZE: Final = (
+    256 * MiB
+)  # a task costs 0.1 s by itself: small segments of a partition share one
+SAMPLED_SIZE: Final = 32 * MiB  # the same where all of it is converted
+DAMAGES_MAX: Final = 5  # that are told of one partition
+
+SUMS: Final = (
+    "segments",
+    "log_bytes",
+    "tail_bytes",
+    "gaps",
+    "missing_offsets",
+    "batches",
+    "bytes",
+    "records",
+    "uncounted_bytes",
+    "control_batches",
+    "control_bytes",
+    "transactional_batches",
+    "aborted_batches",
+    "aborted_records",
+    "sampled_bytes",
+    "sampled_records",
+    "sampled_payload",
+    "sampled_with_headers",
+)
+COST: Final = pa.struct(
+    [
+        ("cpu_seconds", pa.float64()),
+        ("bytes_out", pa.int64()),
+        ("buffers", pa.int64()),
+        ("temporary", pa.int64()),
+    ]
+)
+RESULT: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("segment", pa.int64()),
+        ("magic", pa.int32()),
+        ("codec", pa.string()),
+        *((name, pa.int64()) for name in SUMS),
+        ("first_offset", pa.int64()),
+        ("next_offset", pa.int64()),
+        ("damages", pa.list_(pa.string())),
+        ("oldest", pa.int64()),
+        ("newest", pa.int64()),
+        ("v1", COST),
+        ("v0", COST),
+    ]
+)
+
+
+def audit(
+    session: SparkSession,
+    paths: Sequence[str],
+    *,
+    topics: Sequence[str] = (),
+    everything: bool = False,
+) -> DataFrame:
+    """A row for each topic, partition, format and codec below the paths: the columns of `Share`
+    (audit_segment.py), added up over segments. A partition without batches has one without magic.
+
+    `everything`: all records are read and converted, not a sample. Each action runs it again."""
+    return _added_up(run_tasks(session, plan(paths, topics, everything), audit_segments, RESULT))
+
+
+def run(
+    session: SparkSession,
+    paths: Sequence[str],
+    *,
+    topics: Sequence[str] = (),
+    everything: bool = False,
+    step: Step = no_step,
+) -> list[Row]:
+    """The rows of `audit`: as many as there are partitions, and a few times that."""
+    tasks = plan(paths, topics, everything)
+    frame = _added_up(run_tasks(session, tasks, audit_segments, RESULT))
+    with watched(session, "audit", len(tasks), step):
+        return frame.collect()
+
+
+def plan(paths: Sequence[str], topics: Sequence[str], everything: bool) -> list[Task]:
+    """Tasks of about a size. JobError: there is nothing to do."""
+    return [task for log in chosen(paths, topics) for task in _tasks(log, everything)]
+
+
+def _tasks(log: PartitionLog, everything: bool) -> Iterator[Task]:
+    size_max = SAMPLED_SIZE if everything else TASK_SIZE
+    name, directory = log.topic_partition, log.directory
+    bases: list[int] = []
+    size = 0
+    for segment in log.segments:
+        if bases and size + segment.size > size_max:
+            yield _task(name.topic, name.partition, directory, bases, everything)
+            bases, size = [], 0
+        bases.append(segment.base_offset)
+        size += segment.size
+    if bases:
+        yield _task(name.topic, name.partition, directory, bases, everything)
+
+
+def _task(topic: str, partition: int, directory: str, bases: list[int], everything: bool) -> Task:
+    return Task(topic, partition, directory, tuple(bases), 0 if everything else STRETCHES)
+
+
+def _added_up(rows: DataFrame) -> DataFrame:
+    """By partition, format and codec. What lies between two segments is a gap, too."""
+    before = (
+        Window.partitionBy("topic", "partition")
+        .orderBy("segment", F.col("segments").desc())
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    end = F.last("next_offset", ignorenulls=True).over(before)
+    missing = F.greatest(F.coalesce(F.col("first_offset") - end, F.lit(0)), F.lit(0))
+    rows = rows.withColumn("missing_between", missing)
+    between = {
+        "gaps": F.col("gaps") + F.when(F.col("missing_between") > 0, 1).otherwise(0),
+        "missing_offsets": F.col("missing_offsets") + F.col("missing_between"),
+    }
+    rows = rows.withColumns(between)
+    damages = F.slice(F.flatten(F.collect_list("damages")), 1, DAMAGES_MAX)
+    return rows.groupBy("topic", "partition", "magic", "codec").agg(
+        *(F.sum(name).alias(name) for name in SUMS),
+        F.min("first_offset").alias("first_offset"),
+        F.max("next_offset").alias("next_offset"),
+        F.sum(F.size("damages")).alias("damaged"),
+        damages.alias("damages"),
+        F.min("oldest").alias("oldest"),
+        F.max("newest").alias("newest"),
+        _cost("v1"),
+        _cost("v0"),
+    )
+
+
+def _cost(name: str) -> Column:
+    sums = [F.sum(f"{name}.{part}").alias(part) for part in ("cpu_seconds", "bytes_out")]
+    peaks = [F.max(f"{name}.{part}").alias(part) for part in ("buffers", "temporary")]
+    return F.struct(*sums, *peaks).alias(name)
+
+
+# --- by topic
+
+
+@dataclass(slots=True)
+class Cost:
+    """What serving all of a topic once in an old format takes, by what the sample took. Bytes."""
+
+    cpu_seconds: float = 0.0
+    bytes_out: float = 0.0
+    buffers: int = 0  # of one fetch that is converted lazily
+    temporary: int = 0  # of one that is converted all at once, as brokers did before 2.0
+
+    def add(self, found: Row, scale: float) -> None:
+        self.cpu_seconds += found["cpu_seconds"] * scale
+        self.bytes_out += found["bytes_out"] * scale
+        self.buffers = max(self.buffers, found["buffers"])
+        self.temporary = max(self.temporary, found["temporary"])
+
+
+@dataclass(slots=True)
+class Topic:
+    """What was found of a topic. Sizes are bytes, times milliseconds.
+
+    shares: bytes by format and codec. records: what batches say, and for compressed v0 and v1 what
+    the sample lets expect. Losses (`headers`, `zstd`, …) are what clients of old formats miss."""
+
+    name: str
+    partitions: int = 0
+    segments: int = 0
+    log_bytes: int = 0
+    tail_bytes: int = 0
+    batches: int = 0
+    records: float = 0
+    is_estimate: bool = False  # of records
+    shares: dict[tuple[int, str], int] = field(default_factory=dict)
+    payload: float = 0.0
+    compressed_bytes: int = 0
+    compressed_payload: float = 0.0
+    sampled_bytes: int = 0
+    oldest: int | None = None
+    newest: int | None = None
+    gaps: int = 0
+    missing_offsets: int = 0
+    damaged: int = 0
+    damages: list[str] = field(default_factory=list)
+    control_batches: int = 0
+    aborted_records: int = 0
+    with_headers: float = 0.0  # records
+    v1: Cost = field(default_factory=Cost)
+    v0: Cost = field(default_factory=Cost)
+
+    @property
+    def old_bytes(self) -> int:
+        """Of v0 and v1."""
+        return sum(size for (magic, _), size in self.shares.items() if magic < 2)
+
+    @property
+    def zstd_bytes(self) -> int:
+        return sum(size for (_, codec), size in self.shares.items() if codec == "zstd")
+
+    @property
+    def ratio(self) -> float | None:
+        """How many bytes of keys, values and headers one compressed byte is; None: none is."""
+        return self.compressed_payload / self.compressed_bytes if self.compressed_bytes else None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether nothing keeps it from brokers of Kafka 4."""
+        return not self.old_bytes
+
+
+def summarise(rows: Iterable[Row]) -> list[Topic]:
+    """The topics of an audit's rows, by their names."""
+    topics: dict[str, Topic] = {}
+    partitions: dict[str, set[int]] = {}
+    for row in rows:
+        topic = topics.setdefault(row["topic"], Topic(row["topic"]))
+        seen = partitions.setdefault(row["topic"], set())
+        seen.add(row["partition"])
+        topic.partitions = len(seen)
+        _add(topic, row)
+    return [topics[name] for name in sorted(topics)]
+
+
+def _add(topic: Topic, row: Row) -> None:
+    for name in ("segments", "log_bytes", "tail_bytes", "batches", "gaps", "missing_offsets",
+                 "damaged", "control_batches", "aborted_records", "sampled_bytes"):  # fmt: skip
+        setattr(topic, name, getattr(topic, name) + row[name])
+    topic.damages += row["damages"][: DAMAGES_MAX - len(topic.damages)]
+    times = [time for time in (topic.oldest, row["oldest"]) if time is not None]
+    topic.oldest = min(times, default=None)
+    topic.newest = max((t for t in (topic.newest, row["newest"]) if t is not None), default=None)
+    if row["magic"] is None:
+        return
+    key = row["magic"], row["codec"]
+    topic.shares[key] = topic.shares.get(key, 0) + row["bytes"]
+    topic.records += row["records"]
+    if not row["sampled_bytes"]:
+        topic.is_estimate |= row["uncounted_bytes"] > 0
+        return
+    scale = (row["bytes"] - row["control_bytes"]) / row["sampled_bytes"]
+    if row["uncounted_bytes"]:
+        topic.records += row["sampled_records"] * row["uncounted_bytes"] / row["sampled_bytes"]
+        topic.is_estimate |= scale > 1
+    payload = row["sampled_payload"] * scale
+    topic.payload += payload
+    if row["codec"] != "none":
+        topic.compressed_bytes += row["bytes"]
+        topic.compressed_payload += payload
+    topic.with_headers += row["sampled_with_headers"] * scale
+    topic.v1.add(row["v1"], scale)
+    topic.v0.add(row["v0"], scale)

@@ -55,10 +55,9 @@ class SegmentReader(DataSourceReader):
 class PushFilters:
     """`pushFilters` of a reader that can do without: it passes for one that was not overridden."""
 
-    __func__ = getattr(DataSourceReader, "pushFilters", None)
-
     def __init__(self, reader: SegmentReader) -> None:
         self._reader = reader
+        self.__func__ = getattr(DataSourceReader, "pushFilters", None)
 
     def __call__(self, filters: list[Any]) -> list[Any]:
         """Takes filters in; all are given back, for Spark to filter once more."""

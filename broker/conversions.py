@@ -1,0 +1,64 @@
+"""What is done for clients that do not read the format on disk: which format they get, and by which
+policy, for each topic and client.
+
+Not here: the conversion (downconvert), reading what is converted (reading.py)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Final
+
+from downconvert import ConversionPolicy
+from records.formats import V0, V1
+
+MESSAGE_V1_SINCE: Final = 2  # the versions of Fetch that brought a newer format
+AS_ON_DISK_SINCE: Final = 4
+ZSTD_SINCE: Final = 10
+ENABLED: Final = "message.downconversion.enable"  # of a topic
+
+
+@dataclass(frozen=True, slots=True)
+class RecodeRule:
+    """Codecs instead of others, for some topics and some clients.
+
+    Both are patterns as a shell has them. A client's name is what it says in ApiVersions
+    (`librdkafka/1.9.2`), or the id in its requests: a rule is for those that either name fits."""
+
+    recode: Mapping[str, str] = field(hash=False)  # as in ConversionPolicy
+    topic: str = "*"
+    client: str = "*"
+
+    def fits(self, topic: str, names: tuple[str, ...]) -> bool:
+        return fnmatchcase(topic, self.topic) and any(
+            fnmatchcase(name, self.client) for name in names
+        )
+
+
+def magic_of(version: int) -> int | None:
+    """The newest format that a client of this Fetch version reads; None: whatever is there."""
+    if version >= AS_ON_DISK_SINCE:
+        return None
+    return V1 if version >= MESSAGE_V1_SINCE else V0
+
+
+def is_enabled(topic_config: Mapping[str, str]) -> bool:
+    """Whether a topic's records may be converted at all."""
+    return topic_config.get(ENABLED, "true").strip().lower() != "false"
+
+
+def policy_for(
+    policy: ConversionPolicy, rules: tuple[RecodeRule, ...], topic: str, names: tuple[str, ...]
+) -> ConversionPolicy:
+    """The policy for a client that has these names: of the rules that fit, the first one decides.
+
+    What a rule does not name stays as in the broker's policy."""
+    for rule in rules:
+        if rule.fits(topic, names):
+            return _recoded(policy, tuple(sorted(rule.recode.items())))
+    return policy
+
+
+@lru_cache(maxsize=64)
+def _recoded(policy: ConversionPolicy, recode: tuple[tuple[str, str], ...]) -> ConversionPolicy:
+    return replace(policy, recode={**policy.recode, **dict(recode)})

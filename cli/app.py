@@ -25,6 +25,7 @@ COMMANDS: Final = (
     "recover",
     "upgrade",
     "generate",
+    "spark",
 )
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130  # 128 + SIGINT, as a shell says it

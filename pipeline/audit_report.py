@@ -1,6 +1,6 @@
 """An audit as one HTML file: it opens offline, and nothing in it is loaded from anywhere.
 
-Not here: the figures (audit.py)."""
+Not here: the figures (audit_summary.py)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from typing import Final
 from simulator.style import CSS
 from simulator.units import format_count, format_seconds, format_size
 
-from .audit import Cost, Topic
+from .audit_summary import Cost, Topic, losses
 
 # Old formats warm, the current one cool; the darker, the more is compressed.
 COLOURS: Final = {0: "#d1495b", 1: "#edae49", 2: "#0b7a75"}
@@ -218,38 +218,6 @@ def _losses(topics: Sequence[Topic]) -> Iterator[str]:
     for line in losses(topics):
         yield f"<li>{escape(line)}</li>"
     yield "</ul></section>"
-
-
-def losses(topics: Sequence[Topic]) -> Iterator[str]:
-    """What clients of older formats do not get of all this, or get and should not."""
-    headers = sum(topic.with_headers for topic in topics)
-    if headers:
-        names = _names(topic for topic in topics if topic.with_headers)
-        yield f"Headers: about {headers:,.0f} records have some, which no format before v2 has{names}."
-    zstd = sum(topic.zstd_bytes for topic in topics)
-    if zstd:
-        names = _names(topic for topic in topics if topic.zstd_bytes)
-        yield (
-            f"zstd: {format_size(zstd)}, which Kafka refuses to clients before 2.1 (error 76) and "
-            f"this converter compresses again{names}."
-        )
-    aborted = sum(topic.aborted_records for topic in topics)
-    if aborted:
-        names = _names(topic for topic in topics if topic.aborted_records)
-        yield (
-            f"Transactions: {aborted:,} records of aborted ones, which clients before 0.11 are given "
-            f"like any other{names}."
-        )
-    timed = sum(topic.records for topic in topics if topic.newest is not None)
-    if timed:
-        yield f"Timestamps, in v0: {timed:,.0f} records have one, and v0 has no place for it."
-    yield "Producer ids, sequence numbers and leader epochs, in v0 and v1."
-
-
-def _names(topics: Iterator[Topic]) -> str:
-    names = [topic.name for topic in topics]
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f" ({', '.join(names[:3])}{more})"
 
 
 # --- damage

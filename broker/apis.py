@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from broker import api_versions, fetch, metadata
+from broker import api_versions, fetch, metadata, produce
 from broker.exchange import Exchange
 from broker.schemas import ApiKey
 
@@ -25,6 +25,7 @@ class Api:
 
 
 APIS: Final = {
+    ApiKey.Produce: Api(produce.handle, range(14)),
     ApiKey.Fetch: Api(fetch.handle, range(19)),
     ApiKey.Metadata: Api(metadata.handle, range(14)),
     ApiKey.ApiVersions: Api(api_versions.handle, range(5)),

@@ -5,6 +5,9 @@ Not here: the log itself (storage.Log), who follows (replica.py)."""
 from threading import RLock
 from typing import Final
 
+from broker import appending
+from broker.appending import Appended, Prepared
+from broker.sequences import Sequences
 from records import FileRecords
 from storage import AbortedTransaction, Log, TopicPartition
 
@@ -25,6 +28,7 @@ class Partition:
         self.leader_epoch = 0
         self.replicas: tuple[int, ...] = (node_id,)
         self.isr: frozenset[int] = frozenset({node_id})
+        self.sequences = Sequences()
 
     @property
     def start_offset(self) -> int:
@@ -60,6 +64,10 @@ class Partition:
         OffsetOutOfRangeError; RecordsError and StorageError for a log that is damaged there."""
         with self.lock:
             return self.log.read(offset, max_bytes, up_to=up_to)
+
+    def append(self, prepared: Prepared, now: int) -> Appended:
+        """Appends what a producer sent; as `appending.append`."""
+        return appending.append(self, prepared, now)
 
     def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
         """The aborted transactions with records from `start` up to `end`."""

@@ -1,54 +1,32 @@
 """The batches of a split, a row for each: headers are read, and nothing else.
 
-Not here: the columns' types (schemas.py), where entries begin and what comes behind damage
-(entries.py)."""
+Not here: the columns' types (schemas.py), collecting headers (heads.py), where entries begin and
+what comes behind damage (entries.py)."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from pipeline.entries import Entries, corrupt_row
 from pipeline.gather import MICROSECONDS, ROWS_MAX, TIMESTAMP_MAX
+from pipeline.heads import Heads, HeadTable
 from pipeline.options import Mode, Options
 from pipeline.schemas import TIMESTAMP
 from pipeline.splits import Split
-from records import BatchHeader, Codec, CorruptRecordsError
-from records.formats import NO_TIMESTAMP, V2
+from records import Codec, CorruptRecordsError
+from records.formats import (
+    CONTROL,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    V0,
+)
+from records.source import WINDOW_SIZE
 
-CODECS: Final = {codec: codec.name.lower() for codec in Codec}
-
-
-def records_count(header: BatchHeader) -> int | None:
-    """How many records are in a batch; None: a compressed v0 or v1 message does not say."""
-    if header.magic == V2:
-        return header.records_count
-    return 1 if header.codec is Codec.NONE else None
-
-
-def base_timestamp(header: BatchHeader) -> int:
-    return NO_TIMESTAMP if header.has_delete_horizon else header.base_timestamp
-
-
-FIELDS: Final[dict[str, Callable[[BatchHeader], Any]]] = {
-    "position": lambda header: header.position,
-    "baseOffset": lambda header: header.base_offset,
-    "lastOffset": lambda header: header.last_offset,
-    "sizeInBytes": lambda header: min(header.size, 2**31 - 1),
-    "magic": lambda header: header.magic,
-    "codec": lambda header: CODECS[header.codec],
-    "timestampType": lambda header: int(header.timestamp_type),
-    "baseTimestamp": lambda header: _microseconds(base_timestamp(header)),
-    "maxTimestamp": lambda header: _microseconds(header.max_timestamp),
-    "recordsCount": records_count,
-    "leaderEpoch": lambda header: _known(header.leader_epoch),
-    "producerId": lambda header: _known(header.producer_id),
-    "producerEpoch": lambda header: _known(header.producer_epoch),
-    "baseSequence": lambda header: _known(header.base_sequence),
-    "isTransactional": lambda header: header.is_transactional,
-    "isControl": lambda header: header.is_control,
-    "crc": lambda header: header.crc,
-}
+CODECS: Final = pa.array([codec.name.lower() for codec in Codec])
 
 
 def read_batches(split: Split, options: Options, schema: Any) -> Iterator[Any]:
@@ -56,68 +34,90 @@ def read_batches(split: Split, options: Options, schema: Any) -> Iterator[Any]:
 
     FileNotFoundError: the segment is gone. CorruptSegmentError, where damage is to fail."""
     entries = Entries(split, options)
-    table = _Table(entries, schema)
+    heads, window = Heads(ROWS_MAX), memoryview(bytearray(WINDOW_SIZE))
     try:
         while entries.position < entries.end:
+            damage: CorruptRecordsError | None = None
             try:
-                for header in entries.headers():
-                    entries.verify(header)
-                    if _is_wanted(header, entries):
-                        table.headers.append(header)
-                        if len(table.headers) == ROWS_MAX:
-                            yield table.batch()
-            except CorruptRecordsError as damage:
-                if table.headers:
-                    yield table.batch()
+                heads.collect(entries, window)
+            except CorruptRecordsError as error:
+                damage = error
+            yield from _batch(heads, entries, schema)
+            heads.clear()
+            if damage is not None:
                 found = entries.recover(damage, entries.position)
                 if found is not None and options.mode is Mode.PERMISSIVE:
                     yield corrupt_row(schema, split, entries.path, found, options.corrupt_column)
-        if table.headers:
-            yield table.batch()
     finally:
         entries.close()
 
 
-def _is_wanted(header: BatchHeader, entries: Entries) -> bool:
-    split = entries.split
-    if header.last_offset < split.first_offset or header.base_offset >= split.end_offset:
-        return False
-    return not entries.aborted.cover(header)
+def _batch(heads: Heads, entries: Entries, schema: Any) -> Iterator[Any]:
+    if not len(heads):
+        return
+    split, table = entries.split, heads.table()
+    wanted = (table.last_offset >= split.first_offset) & (table.base_offset < split.end_offset)
+    constants = {"topic": split.topic, "partition": split.partition, "segment": entries.path}
+    arrays = []
+    for field in schema:
+        if field.name in constants:
+            scalar = pa.scalar(constants[field.name], field.type)
+            arrays.append(pa.repeat(scalar, len(heads)))
+        elif field.name in COLUMNS:
+            column = COLUMNS[field.name](table)
+            arrays.append(column if column.type == field.type else column.cast(field.type))
+        else:
+            arrays.append(pa.nulls(len(heads), field.type))
+    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    if not wanted.all():
+        batch = batch.filter(pa.array(wanted))
+    if batch.num_rows:
+        yield batch
 
 
-class _Table:
-    """Headers that become a record batch."""
-
-    def __init__(self, entries: Entries, schema: Any) -> None:
-        self._schema = schema
-        self._constants = {
-            "topic": entries.split.topic,
-            "partition": entries.split.partition,
-            "segment": entries.path,
-        }
-        self.headers: list[BatchHeader] = []
-
-    def batch(self) -> Any:
-        arrays = [self._array(field) for field in self._schema]
-        self.headers.clear()
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-
-    def _array(self, field: Any) -> Any:
-        if field.name in self._constants:
-            return pa.repeat(pa.scalar(self._constants[field.name], field.type), len(self.headers))
-        if field.name not in FIELDS:
-            return pa.nulls(len(self.headers), field.type)
-        values = list(map(FIELDS[field.name], self.headers))
-        if field.type == TIMESTAMP:
-            return pa.array(values, pa.int64()).cast(TIMESTAMP)
-        return pa.array(values, field.type)
+def _known(numbers: Any) -> Any:
+    """Those that are not negative; the others are null."""
+    return pa.array(numbers, mask=numbers < 0)
 
 
-def _microseconds(milliseconds: int) -> int | None:
-    if milliseconds == NO_TIMESTAMP or not -TIMESTAMP_MAX <= milliseconds <= TIMESTAMP_MAX:
-        return None
-    return milliseconds * MICROSECONDS
+def _records_count(table: HeadTable) -> Any:
+    """How many records are in a batch; compressed v0 and v1 messages do not say."""
+    counts = table.of_batch("records_count", 1)
+    return pa.array(counts, mask=~table.is_batch & (table.codec != Codec.NONE))
 
 
-def _known(number: int) -> int | None:
-    return None if number < 0 else number
+def _timestamp_type(table: HeadTable) -> Any:
+    is_append = (table.attributes & LOG_APPEND_TIME) != 0
+    return pa.array(np.where(table.magic == V0, -1, is_append.astype(np.int64)))
+
+
+def _flag(table: HeadTable, bit: int) -> Any:
+    return table.is_batch & ((table.attributes & bit) != 0)
+
+
+def _time(milliseconds: Any, unknown: Any = False) -> Any:
+    without = (milliseconds == NO_TIMESTAMP) | (np.abs(milliseconds) > TIMESTAMP_MAX) | unknown
+    without |= milliseconds == np.iinfo(np.int64).min  # whose absolute value is itself
+    known = np.where(without, 0, milliseconds) * MICROSECONDS
+    return pa.array(known, mask=without).cast(TIMESTAMP)
+
+
+COLUMNS: Final[dict[str, Callable[[HeadTable], Any]]] = {
+    "position": lambda table: pa.array(table.position),
+    "baseOffset": lambda table: pa.array(table.base_offset),
+    "lastOffset": lambda table: pa.array(table.last_offset),
+    "sizeInBytes": lambda table: pa.array(table.size),
+    "magic": lambda table: pa.array(table.magic),
+    "codec": lambda table: CODECS.take(pa.array(table.codec)),
+    "timestampType": _timestamp_type,
+    "baseTimestamp": lambda table: _time(table.base_timestamp, _flag(table, DELETE_HORIZON)),
+    "maxTimestamp": lambda table: _time(table.max_timestamp),
+    "recordsCount": _records_count,
+    "leaderEpoch": lambda table: _known(table.of_batch("leader_epoch", -1)),
+    "producerId": lambda table: _known(table.of_batch("producer_id", -1)),
+    "producerEpoch": lambda table: _known(table.of_batch("producer_epoch", -1)),
+    "baseSequence": lambda table: _known(table.of_batch("base_sequence", -1)),
+    "isTransactional": lambda table: pa.array(_flag(table, TRANSACTIONAL)),
+    "isControl": lambda table: pa.array(_flag(table, CONTROL)),
+    "crc": lambda table: pa.array(table.crc),
+}

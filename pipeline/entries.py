@@ -6,7 +6,6 @@ knows of a batch.
 
 Not here: what is read of an entry (rows.py, batches.py)."""
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import pyarrow as pa
@@ -54,19 +53,6 @@ class Entries:
         except ValueError:
             return None
         return header if header.position + header.size <= self.size else None
-
-    def headers(self) -> Iterator[BatchHeader]:
-        """The headers of the entries from `position` on, which goes along."""
-        records = self.records.slice(self.position, self.size - self.position)
-        for header in records.batches():
-            if records.origin + header.position >= self.end:
-                return
-            found = header._replace(position=records.origin + header.position)
-            yield found
-            self.position = found.position + found.size
-        if self.position < self.end and self.is_cut_short():
-            raise CorruptRecordsError(RUNS_PAST, self.position)
-        self.position = self.end
 
     def is_cut_short(self) -> bool:
         """Whether there are entries behind the one at `position`, which runs past the end."""

@@ -1,0 +1,112 @@
+"""Whole directories are converted on Spark, whatever happens to workers on the way."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.convert import convert, plan, run
+from pipeline.jobs import JobError
+from pipeline.manifest import MANIFEST, is_true, read_manifest
+from pipeline.rewrite import Settings
+from records.formats import V2
+from storage import LogDir
+from tests.storage import brokers
+from tests.storage.logs import batch, segment
+
+TO_V1 = Settings(to_magic=1)
+TO_V2 = Settings(to_magic=2)
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("real")
+    brokers.unpack(path)
+    return path / "0.8.2.2" / "log"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Two topics: one of v1, one with a damaged segment."""
+    path = tmp_path / "logs"
+    path.mkdir()
+    for base in (0, 10):
+        segment(path / "good-0", base, *(batch(n, magic=1) for n in range(base, base + 5)))
+    segment(path / "bad-1", 0, batch(0, magic=1)[:-1] + b"?")
+    segment(path / "bad-1", 10, batch(10, magic=1))
+    return path
+
+
+def test_a_real_directory_becomes_v2_and_is_read_back_as_it_was(
+    spark: SparkSession, real: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "out"
+    rows = convert(spark, [str(real)], str(target), TO_V2).collect()
+    with LogDir.open(real) as before, LogDir.open(target) as after:
+        assert list(after.logs) == list(before.logs)
+        assert sum(len(log.segments) for log in before.logs.values()) == len(rows)
+        for partition, log in after.logs.items():
+            assert all(header.magic == V2 for _, header in log.batches())
+            ours = [(r.offset, r.key, r.value) for r in log.records()]
+            theirs = [(r.offset, r.key, r.value) for r in before.logs[partition].records()]
+            assert ours == theirs
+    assert {row.status for row in rows} == {"converted"}
+    assert [row.asDict() for row in rows] == [
+        json.loads(line) for line in (target / MANIFEST).read_text().splitlines()
+    ]
+
+
+def test_a_second_run_goes_on_where_the_first_one_stopped(
+    spark: SparkSession, source: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "out"
+    first = run(spark, [str(source)], str(target), TO_V2)
+    assert (first.converted, first.kept, first.failed) == (3, 0, 1)
+    assert "checksum does not match" in first.errors[0]
+    (source / "bad-1" / "00000000000000000000.log").write_bytes(batch(0, magic=1))
+    (target / "good-0" / "00000000000000000010.log").unlink()
+    second = run(spark, [str(source)], str(target), TO_V2)
+    assert (second.converted, second.kept, second.failed) == (2, 2, 0)
+    entries = list(read_manifest(target))
+    assert [(e.topic, e.segment, e.status) for e in entries] == [
+        ("bad", 0, "converted"),
+        ("bad", 10, "converted"),
+        ("good", 0, "converted"),
+        ("good", 10, "converted"),
+    ]
+    assert all(is_true(entry, target / f"{entry.topic}-{entry.partition}") for entry in entries)
+
+
+def test_topics_are_chosen_by_patterns(source: Path, tmp_path: Path) -> None:
+    tasks = plan([str(source)], tmp_path / "out", TO_V1, ["g*", "other"])
+    assert {task.topic for task in tasks} == {"good"}
+
+
+@pytest.mark.parametrize(
+    ("target", "topics", "words"),
+    [
+        ("logs/out", [], "is inside of"),
+        ("logs", [], "is inside of"),
+        ("other", [], "holds other things"),
+        ("out", ["nothing"], "no topic is called nothing; there is bad, good"),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_anything_is(
+    source: Path, tmp_path: Path, target: str, topics: list[str], words: str
+) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thing").touch()
+    with pytest.raises(JobError, match=words):
+        plan([str(source)], tmp_path / target, TO_V1, topics)
+
+
+def test_a_directory_without_partitions_is_named(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="no partitions there"):
+        plan([str(tmp_path)], tmp_path.with_name("out"), TO_V1, [])
+
+
+def test_a_target_holds_one_format(spark: SparkSession, source: Path, tmp_path: Path) -> None:
+    run(spark, [str(source)], str(tmp_path / "out"), TO_V1, topics=["good"])
+    with pytest.raises(JobError, match="holds a conversion to v1 .* and this is one to v2"):
+        plan([str(source)], tmp_path / "out", TO_V2, [])

@@ -1,0 +1,193 @@
+"""Fetch v0-v3: asked in a version that the cluster takes, answered in message format v0 or v1.
+
+The cluster answers with what is on its disks. A range that converts to nothing (markers, records
+that compaction took, what lies below the offset asked for) would leave an old client where it is
+for ever, so the gateway reads on until there is a record or the log ends. And a cluster fills the
+first partition only with a batch that is larger than its limit, others wait until they are first:
+old clients do not change the order of their partitions, so those are asked for again alone."""
+
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from broker.errors import ErrorCode
+from broker.schemas import ApiKey, Message
+from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
+from gateway.exchanges import Ask
+from records import CorruptRecordsError, FileRecords, MemoryRecords, RecordsError
+from records import UnsupportedCodecError as RefusedCodecError
+
+MAGIC: Final = {0: 0, 1: 0, 2: 1, 3: 1}  # the message format that each version's clients read
+WITH_NAMES: Final = 12  # the newest version that names topics, and not their ids
+NO_SESSION: Final = -1
+ANSWER_MAX: Final = 57_671_680  # bytes of records in an answer: Kafka's fetch.max.bytes
+
+# What clients of these versions do not know, said in what they know and act on.
+OLD_CODES: Final = {
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.OFFSET_NOT_AVAILABLE: ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_ID: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.INCONSISTENT_TOPIC_ID: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+}
+
+Spooled: TypeAlias = "FileRecords | MemoryRecords"
+
+
+@dataclass(slots=True)
+class Found:
+    """What there is for one partition of a fetch."""
+
+    topic: str
+    request: Message  # of the partition
+    offset: int  # where reading goes on
+    answer: Message | None = None  # the cluster's last one
+    converted: LazyDownConvertRecords | None = None  # what has been found, once something has
+    code: int = ErrorCode.NONE
+    is_done: bool = False
+
+    def take(self, answer: Message, magic: int, policy: ConversionPolicy, *, alone: bool) -> None:
+        """Looks at what the cluster answered, and whether to ask it again."""
+        self.answer, self.code = answer, OLD_CODES.get(answer.error_code, answer.error_code)
+        records: Spooled | None = answer.records
+        if self.code or records is None or not records.size:
+            bound = answer.high_watermark
+            if policy.isolation == "read_committed":
+                bound = min(bound, answer.last_stable_offset)
+            self.is_done = bool(self.code) or alone or self.offset >= bound
+            return
+        if policy.isolation == "read_committed":
+            policy = replace(policy, aborted=_aborted(answer))
+        try:
+            converted = LazyDownConvertRecords(records, magic, self.request.fetch_offset, policy)
+            following = _next_offset(records, self.offset)
+        except RecordsError as error:
+            self.code, self.is_done = _code(error), True
+            return
+        if converted.size:
+            self.converted, self.is_done = converted, True
+        elif following == self.offset:  # not even one whole batch
+            self.is_done = alone
+        self.offset = following
+
+    def response(self) -> Message:
+        """The partition of the answer to the client. Never null records: some cannot parse it."""
+        answer = self.answer
+        if answer is None:
+            self.code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return Message(
+            partition_index=self.request.partition,
+            error_code=self.code,
+            high_watermark=-1 if answer is None else answer.high_watermark,
+            records=b"" if self.converted is None else self.converted.to_send(),
+        )
+
+
+def fetch(
+    body: Message, version: int, newest: int, policy: ConversionPolicy
+) -> Generator[Ask, Message, Message]:
+    """Asks until every partition has a record, an error, or no more; the client's answer.
+
+    `newest`: of the cluster's versions."""
+    magic, to_version = MAGIC[version], min(newest, WITH_NAMES)
+    found = {
+        (topic.topic, one.partition): Found(topic.topic, one, one.fetch_offset)
+        for topic in body.topics
+        for one in topic.partitions
+    }
+    throttle = 0
+    asked = list(found.values())
+    wait = body.max_wait_ms, body.min_bytes
+    may_wait = True
+    while asked:
+        before = [(one.offset, one.is_done) for one in asked]
+        answer = yield Ask(ApiKey.Fetch, to_version, _request(body, asked, wait, policy))
+        throttle = max(throttle, answer.throttle_time_ms)
+        answered = {
+            (topic.topic, one.partition_index): one
+            for topic in answer.responses
+            for one in topic.partitions
+        }
+        for one in asked:
+            part = answered.get((one.topic, one.request.partition))
+            if answer.error_code or part is None:
+                one.code = answer.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                one.is_done = True
+            else:
+                one.take(part, magic, policy, alone=len(asked) == 1)
+        has_come_on = before != [(one.offset, one.is_done) for one in asked]
+        left = [one for one in found.values() if not one.is_done]
+        wait = 0, 0  # nobody waits twice for the same
+        if left:
+            # One that got nothing beside others may get something alone.
+            asked = left if has_come_on else left[:1]
+        elif may_wait and _is_behind(found.values()):
+            # All that was left converts to nothing. A client that is told so at once asks at once.
+            wait, may_wait = (body.max_wait_ms, body.min_bytes), False
+            asked = list(found.values())
+            for one in asked:
+                one.is_done = False
+        else:
+            asked = []
+    return Message(throttle_time_ms=throttle, responses=_responses(found.values()))
+
+
+def _is_behind(found: Iterable[Found]) -> bool:
+    """Whether nothing was found, and that by reading past what is there."""
+    return all(not one.code and one.converted is None for one in found) and any(
+        one.offset > one.request.fetch_offset for one in found
+    )
+
+
+def _request(
+    body: Message, asked: Iterable[Found], wait: tuple[int, int], policy: ConversionPolicy
+) -> Message:
+    topics: dict[str, Message] = {}
+    for one in asked:
+        topic = topics.setdefault(one.topic, Message(topic=one.topic, partitions=[]))
+        topic.partitions.append(
+            Message(
+                partition=one.request.partition,
+                fetch_offset=one.offset,
+                partition_max_bytes=one.request.partition_max_bytes,
+            )
+        )
+    return Message(
+        replica_id=-1,
+        max_wait_ms=wait[0],
+        min_bytes=wait[1],
+        max_bytes=min(body.max_bytes, ANSWER_MAX),
+        isolation_level=int(policy.isolation == "read_committed"),
+        session_epoch=NO_SESSION,
+        topics=list(topics.values()),
+    )
+
+
+def _responses(found: Iterable[Found]) -> list[Message]:
+    partitions: dict[str, list[Message]] = {}
+    for one in found:
+        partitions.setdefault(one.topic, []).append(one.response())
+    return [Message(topic=topic, partitions=ones) for topic, ones in partitions.items()]
+
+
+def _next_offset(records: Spooled, offset: int) -> int:
+    """The offset behind the last whole batch; `offset` where there is none."""
+    for header in records.batches():
+        offset = max(offset, header.last_offset + 1)
+    return offset
+
+
+def _aborted(answer: Message) -> list[AbortedTransaction]:
+    return [
+        AbortedTransaction(one.producer_id, one.first_offset)
+        for one in answer.aborted_transactions or ()
+    ]
+
+
+def _code(error: RecordsError) -> ErrorCode:
+    if isinstance(error, RefusedCodecError):
+        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    if isinstance(error, CorruptRecordsError):
+        return ErrorCode.CORRUPT_MESSAGE
+    return ErrorCode.MESSAGE_TOO_LARGE

@@ -35,6 +35,14 @@ class Checkpoints:
             write_offsets(self._files, self._directory / name, changed)
             self._offsets[name] = changed
 
+    def forget(self, partition: TopicPartition) -> None:
+        """Returns when nothing is said of this partition any more."""
+        for name, offsets in self._offsets.items():
+            if partition in offsets:
+                kept = {key: offset for key, offset in offsets.items() if key != partition}
+                write_offsets(self._files, self._directory / name, kept)
+                self._offsets[name] = kept
+
 
 class PartitionCheckpoints:
     """Those of one partition."""

@@ -56,6 +56,9 @@ class Files(Protocol):
     def make_directory(self, path: Path) -> None:
         """Makes a directory; it may be there."""
 
+    def remove_directory(self, path: Path) -> None:
+        """Removes a directory that is empty."""
+
     def sync_directory(self, path: Path) -> None:
         """Returns when the names in a directory will survive the machine."""
 
@@ -113,6 +116,9 @@ class Disk:
     def make_directory(self, path: Path) -> None:
         with _room(path):
             path.mkdir(exist_ok=True)
+
+    def remove_directory(self, path: Path) -> None:
+        path.rmdir()
 
     def sync_directory(self, path: Path) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -10,6 +10,8 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Final
+from uuid import NAMESPACE_URL, uuid5
 
 from storage.checkpoint import read_offsets
 from storage.config import LogConfig
@@ -19,6 +21,8 @@ from storage.metadata import MetaProperties, read_meta_properties
 from storage.names import HIGH_WATERMARKS, TopicPartition, parse_partition
 from storage.open_files import OpenFiles
 from storage.session import Session
+
+NAME_SIZE_MAX: Final = 255  # bytes of a name in a directory
 
 
 class Logs(Mapping[TopicPartition, Log]):
@@ -62,6 +66,34 @@ class Logs(Mapping[TopicPartition, Log]):
             self._files.make_directory(path)
             self._files.sync_directory(self._path)
         return self[partition]
+
+    def delete(self, partition: TopicPartition) -> None:
+        """Removes a log with everything in its directory; ranges that were handed out stay good.
+
+        KeyError: there is none. ValueError: opened for reading. The directory is renamed first, as
+        Kafka does it: what a crash leaves of it is no log any more."""
+        if self._session is None:
+            raise ValueError(f"{self._path} is open for reading only")
+        self[partition].close()
+        del self.opened[partition]
+        suffix = f".{uuid5(NAMESPACE_URL, str(partition)).hex}-delete"
+        gone = self._path / (str(partition)[: NAME_SIZE_MAX - len(suffix)] + suffix)
+        if gone.is_dir():
+            self._remove(gone)
+        self._files.rename(self._path / str(partition), gone)
+        self._files.sync_directory(self._path)
+        self._session.checkpoints.forget(partition)
+        self._remove(gone)
+
+    def _remove(self, directory: Path) -> None:
+        with os.scandir(directory) as entries:
+            found = list(entries)
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                self._remove(Path(entry))
+            else:
+                self._files.remove(Path(entry))
+        self._files.remove_directory(directory)
 
     def _open(self, path: Path) -> Log:
         if self._session is None:

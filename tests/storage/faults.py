@@ -108,6 +108,10 @@ class FaultyDisk:
         self._step(path)
         DISK.make_directory(path)
 
+    def remove_directory(self, path: Path) -> None:
+        self._step(None)
+        DISK.remove_directory(path)
+
     def sync_directory(self, path: Path) -> None:
         self._step(None)
         changes = [c for c in self._changes if path in {n.parent for n in c[:2] if n is not None}]

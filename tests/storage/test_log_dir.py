@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from records import read
 from storage import LogDir, TopicPartition
 from storage.checkpoint import read_offsets
 from tests.storage.logs import UNSYNCED, batch, offsets
@@ -42,6 +43,27 @@ def test_a_log_is_made_and_found_again(tmp_path: Path) -> None:
         assert offsets(log_dir.logs[partition].records()) == [0, 1]
         with pytest.raises(ValueError, match="reading only"):
             log_dir.logs.create(partition)
+
+
+def test_a_deleted_log_leaves_nothing_and_its_name_can_be_used_again(tmp_path: Path) -> None:
+    partition = TopicPartition("x" * 247, 3)
+    with LogDir.open(tmp_path, writable=True, files=UNSYNCED) as log_dir:
+        log = log_dir.logs.create(partition)
+        log.writer.append(batch(0, 1))
+        log.writer.delete_records(1)
+        (log.path / "folder").mkdir()
+        (log.path / "folder" / "file").touch()
+        being_sent = log.read(1, 1000)
+        log_dir.logs.delete(partition)
+        assert list(log_dir.logs) == []
+        assert offsets(read(being_sent)) == [0, 1]
+        assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+        again = log_dir.logs.create(partition)
+        assert (again.start_offset, again.end_offset) == (0, 0)
+        with pytest.raises(KeyError):
+            log_dir.logs.delete(TopicPartition("none", 0))
+    with LogDir.open(tmp_path) as log_dir, pytest.raises(ValueError, match="reading only"):
+        log_dir.logs.delete(partition)
 
 
 @pytest.mark.parametrize("topic", ["", "a/b", "x" * 250, "é"])

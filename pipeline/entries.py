@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from pipeline.errors import CorruptSegmentError
+from pipeline.errors import CorruptSegmentError, SegmentChangedError
 from pipeline.options import Mode, Options
 from pipeline.splits import Boundaries, Split, aligned
 from records import BatchHeader, CorruptRecordsError, FileRecords
@@ -25,14 +25,16 @@ class Entries:
     """The entries of a split; `position` is where reading has come to."""
 
     def __init__(self, split: Split, options: Options) -> None:
-        """FileNotFoundError: the segment is gone."""
+        """FileNotFoundError: the segment is gone. SegmentChangedError: it was cleaned or cut."""
+        self._segment: Segment = split.segment.open()
+        self.size = split.segment.size
+        if self._segment.size < self.size:
+            raise SegmentChangedError(str(self._segment.path()))
         self.split = aligned(split)
         self.options = options
         self.aborted = AbortedRanges(split.aborted)
         self.position = self.split.start
         self.end = self.split.end  # a last entry may run past it
-        self._segment: Segment = split.segment.open()
-        self.size = min(split.segment.size, self._segment.size)
         self.records: FileRecords = self._segment.slice(0, self.size)
         self.path = self.records.name
         self._boundaries: Boundaries | None = None

@@ -15,6 +15,13 @@ class CorruptSegmentError(RecordsError):
         )
 
 
+class SegmentChangedError(RecordsError):
+    """A segment is not what it was when the query was planned: positions in it mean nothing."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} was cleaned or truncated after the query was planned")
+
+
 class DataLossError(RecordsError):
     """Records that were to be read are no longer there."""
 

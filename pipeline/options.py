@@ -106,6 +106,8 @@ class Options:
     def _check(self, *, streaming: bool) -> None:
         if streaming and (self.ending != LATEST or self.ending_timestamp is not None):
             raise ValueError("a stream has no end: leave endingOffsets and endingTimestamp out")
+        if self.max_offsets_per_trigger is not None and self.max_bytes_per_trigger is not None:
+            raise ValueError("maxOffsetsPerTrigger or maxBytesPerTrigger, not both")
         if not streaming and self.starting == LATEST:
             raise ValueError("startingOffsets cannot be 'latest' where nothing is streamed")
         if self.ending == EARLIEST:

@@ -13,7 +13,7 @@ from pipeline.options import Options
 from pipeline.splits import Boundaries, Split, pack, split
 from pipeline.trees import PartitionLog, SegmentFile, find_partitions
 from storage import Log
-from storage.names import OFFSET_MAX
+from storage.names import OFFSET_MAX, TopicPartition
 
 
 def plan(options: Options, bounds: Bounds) -> list[tuple[Split, ...]]:
@@ -63,6 +63,15 @@ def offsets_of(log: PartitionLog, options: Options) -> tuple[int, int]:
             behind = opened.offset_for(options.ending_timestamp)
             end = OFFSET_MAX if behind is None else behind
     return start, end
+
+
+def starting_offset(log: Log, name: TopicPartition, end: int, options: Options) -> int:
+    """Where a stream begins in a log that ends at `end`."""
+    if options.starting_timestamp is not None:
+        first = log.offset_for(options.starting_timestamp)
+        return end if first is None else min(first, end)
+    start = options.starting.bound(*name, log.start_offset, end)
+    return max(log.start_offset, min(start, end))
 
 
 def stretches(

@@ -2,6 +2,7 @@
 
 Not here: what is read (planner.py), and how (rows.py, batches.py)."""
 
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from pipeline.batches import read_batches
 from pipeline.bounds import Bounds
-from pipeline.errors import DataLossError
+from pipeline.errors import DataLossError, SegmentChangedError
 from pipeline.options import Options
 from pipeline.planner import plan
 from pipeline.rows import read_records
@@ -77,7 +78,11 @@ def read_splits(
             else:
                 yield from read_records(split, options, bounds, wanted)
         except FileNotFoundError as error:
-            if options.fail_on_data_loss:
-                raise DataLossError(
-                    f"{error.filename} was deleted after the query was planned"
-                ) from None
+            lost = f"{error.filename} was deleted after the query was planned"
+        except SegmentChangedError as error:
+            lost = str(error)
+        else:
+            continue
+        if options.fail_on_data_loss:
+            raise DataLossError(lost)
+        warnings.warn(lost, RuntimeWarning, stacklevel=2)

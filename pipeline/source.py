@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 from pipeline.options import Options
 from pipeline.reader import SegmentReader
 from pipeline.schemas import schema_of
+from pipeline.stream import SegmentStreamReader
 
 FORMAT: Final = "kafka-segments"
 
@@ -32,3 +33,6 @@ class SegmentSource(DataSource):
 
     def reader(self, schema: StructType) -> SegmentReader:
         return SegmentReader(Options.parse(self.options, streaming=False), schema)
+
+    def streamReader(self, schema: StructType) -> SegmentStreamReader:  # noqa: N802 - Spark's name
+        return SegmentStreamReader(Options.parse(self.options, streaming=True), schema)

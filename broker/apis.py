@@ -6,7 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from broker import api_versions, fetch, metadata, produce
+from broker import (
+    api_versions,
+    fetch,
+    find_coordinator,
+    metadata,
+    offset_commit,
+    offset_fetch,
+    produce,
+)
 from broker.exchange import Exchange
 from broker.schemas import ApiKey
 
@@ -28,5 +36,8 @@ APIS: Final = {
     ApiKey.Produce: Api(produce.handle, range(14)),
     ApiKey.Fetch: Api(fetch.handle, range(19)),
     ApiKey.Metadata: Api(metadata.handle, range(14)),
+    ApiKey.OffsetCommit: Api(offset_commit.handle, range(11)),
+    ApiKey.OffsetFetch: Api(offset_fetch.handle, range(11)),
+    ApiKey.FindCoordinator: Api(find_coordinator.handle, range(7)),
     ApiKey.ApiVersions: Api(api_versions.handle, range(5)),
 }

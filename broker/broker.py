@@ -12,6 +12,7 @@ from broker.apis import APIS
 from broker.config import BrokerConfig
 from broker.errors import ApiError, BadRequestError, ErrorCode
 from broker.exchange import Client, Exchange
+from broker.groups import Groups
 from broker.purgatory import Purgatory
 from broker.requests import Request, parse_body, parse_header
 from broker.schemas import ApiKey, Message
@@ -26,6 +27,7 @@ class Broker:
         self.config = config or BrokerConfig()
         self.topics = Topics(log_dir, self.config)
         self.purgatory = Purgatory()
+        self.groups = Groups(self)
         self.apis = APIS
 
     def handle(

@@ -13,6 +13,7 @@ from downconvert import ConversionPolicy
 from gateway.topology import Address
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+DEFAULT_LISTEN: Final = Address("127.0.0.1", 9092)
 Network = IPv4Network | IPv6Network
 
 
@@ -30,9 +31,8 @@ class Credentials:
 
     def __post_init__(self) -> None:
         if self.mechanism not in MECHANISMS:
-            raise ConfigError(
-                f"SASL mechanism {self.mechanism!r} is not known: use one of {', '.join(MECHANISMS)}"
-            )
+            known = ", ".join(MECHANISMS)
+            raise ConfigError(f"SASL mechanism {self.mechanism!r} is not known: use one of {known}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class GatewayConfig:
     """All of it."""
 
     bootstrap: tuple[Address, ...]
-    listen: Address = Address("127.0.0.1", 9092)
+    listen: Address = DEFAULT_LISTEN
     advertised_host: str | None = None  # None: what the client reached us by
     node_port_first: int | None = None  # the port of broker 0; None: the one behind the listener
     node_ports: Mapping[int, int] = field(default_factory=dict)

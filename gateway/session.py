@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from broker.decoder import decode
-from broker.errors import ErrorCode
+from broker.errors import BadRequestError, ErrorCode
 from broker.requests import RequestHeader
 from broker.responses import ResponseSend, response
 from broker.schemas import ApiKey, Message
@@ -25,6 +25,11 @@ from gateway.versions import Versions
 TOKENS: Final = {"PLAIN": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2, "OAUTHBEARER": 1}
 PRODUCE_WITH_ENDPOINTS: Final = 10
 ASKED_FIRST: Final = 3  # ApiVersions: brokers since Kafka 2.4 have this version
+
+
+OURSELVES: Final = Message(
+    client_software_name="lazy-downconvert-gateway", client_software_version="0"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ class Session:
 
         BadRequestError: the client sent no request, or the cluster no answer."""
         if self._cluster is None:
-            self._learn((yield Ask(ApiKey.ApiVersions, ASKED_FIRST, Message())))
+            self._learn((yield Ask(ApiKey.ApiVersions, ASKED_FIRST, OURSELVES)))
         if self._tokens:
             return (yield from self._token(frame, size))
         header = headers.parse(frame)
@@ -82,6 +87,8 @@ class Session:
     # --- what the cluster is, and who asks
 
     def _learn(self, answer: Message) -> None:
+        if answer.error_code:
+            raise BadRequestError(f"the cluster answers ApiVersions with error {answer.error_code}")
         config = self.shared.config
         self._cluster = answer
         self._versions = Versions.of(
@@ -160,21 +167,18 @@ class Session:
         body = yield from self._body(header, frame, size)
         newest = self._versions.offered[api].stop - 1
         if api is ApiKey.Fetch:
-            answer = yield from fetching.fetch(body, version, newest, self.shared.config.policy)
-        elif api is ApiKey.Produce:
-            answered = yield from producing.produce(body, self._versions.cluster[api], now)
-            if answered is None:
+            fetched = yield from fetching.fetch(body, version, newest, self.shared.config.policy)
+            return Answer(response(_request_header(header), fetched))
+        if api is ApiKey.Produce:
+            produced = yield from producing.produce(body, self._versions.cluster[api], now)
+            if produced is None:
                 return HangUp("a produce with acks=0 was refused")
             if body.acks == 0:
                 return Nothing()
-            answer = answered
-        else:
-            answer = yield from translation.translate(
-                api, body, version, self._versions.nearest(api)
-            )
-        if api in WITH_ADDRESSES:
-            return self._rewritten(header, answer)
-        return Answer(response(_request_header(header), answer))
+            return Answer(response(_request_header(header), produced))
+        to_version = self._versions.nearest(api)
+        answer = yield from translation.translate(api, body, version, to_version)
+        return self._rewritten(header, answer)
 
     def _body(
         self, header: Header, frame: memoryview, size: int

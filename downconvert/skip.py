@@ -1,0 +1,91 @@
+"""What of a range converts to nothing, without converting the rest.
+
+Markers, batches that compaction has emptied, and those whose records all lie below the offset that
+was asked for: a log may hold millions of them on end. The kernel goes over them, a window at a
+time; where it stops it is asked entry by entry.
+
+Not here: what is done with that (whoever answers fetches)."""
+
+from typing import Final, NamedTuple
+
+from records.backend import Transcoder
+from records.errors import RecordsError
+from records.kernel import Outcome
+from records.source import Records
+
+from . import buffers
+from .converter import Converter
+from .policy import ConversionPolicy
+from .rules import rules_for
+
+WINDOW_SIZE: Final = 64 * 1024
+NO_ROOM: Final = 1  # byte: whatever is kept stops the kernel in front of it
+
+
+class Skipped(NamedTuple):
+    """size: bytes at the beginning of a range, whole entries, that convert to nothing.
+    next_offset: the offset behind them; None where there are none."""
+
+    size: int
+    next_offset: int | None
+
+
+def skip(records: Records, to_magic: int, first_offset: int, policy: ConversionPolicy) -> Skipped:
+    """How much of `records` is nothing for a client that asks for `first_offset`.
+
+    Damage and refusals are something, too: they are for who converts from there on. Transactions
+    are not asked about: no policy that leaves aborted ones out."""
+    position = 0
+    next_offset: int | None = None
+    while True:
+        before, position = _passed(records, position, to_magic, first_offset, policy)
+        headers = records.slice(before, records.size - before).batches()
+        while True:
+            try:
+                header = next(headers, None)
+            except RecordsError:
+                header = None
+            if header is None:
+                return Skipped(position, next_offset)
+            start = before + header.position
+            if start >= position:
+                entry = records.slice(start, header.size)
+                if _is_something(entry, to_magic, first_offset, policy):
+                    return Skipped(start, next_offset)
+                position = start + header.size
+            next_offset = header.last_offset + 1
+            if start - before >= WINDOW_SIZE:
+                break
+
+
+def _passed(
+    records: Records, start: int, to_magic: int, first_offset: int, policy: ConversionPolicy
+) -> tuple[int, int]:
+    """The kernel's way from `start` on, where an entry begins, as far as all is nothing: the
+    boundaries of entries where its last window began, and where it came to."""
+    transcoder = Transcoder(to_magic, first_offset, rules_for(policy, to_magic).pass_codecs, False)
+    window = buffers.take(WINDOW_SIZE)
+    before = boundary = position = start
+    while position < records.size:
+        filled = records.read_into(memoryview(window), position)
+        left = records.size - position
+        consumed, _, outcome = transcoder.measure(window, 0, filled, left, NO_ROOM)
+        position += consumed
+        if outcome != Outcome.SOURCE or not consumed:
+            break
+        if not transcoder.in_batch:
+            before, boundary = boundary, position
+    buffers.give_back(window)
+    return before, boundary
+
+
+def _is_something(
+    entry: Records, to_magic: int, first_offset: int, policy: ConversionPolicy
+) -> bool:
+    converter = Converter(entry, to_magic, first_offset, policy, measuring=True, first_only=True)
+    try:
+        return any(converter.walk(entry.size))
+    except RecordsError:
+        return True
+    finally:
+        converter.release()

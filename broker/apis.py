@@ -7,9 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from broker import (
+    alter_configs,
     api_versions,
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_log_dirs,
     fetch,
     find_coordinator,
+    init_producer_id,
     metadata,
     offset_commit,
     offset_fetch,
@@ -40,4 +49,14 @@ APIS: Final = {
     ApiKey.OffsetFetch: Api(offset_fetch.handle, range(11)),
     ApiKey.FindCoordinator: Api(find_coordinator.handle, range(7)),
     ApiKey.ApiVersions: Api(api_versions.handle, range(5)),
+    ApiKey.CreateTopics: Api(create_topics.handle, range(8)),
+    ApiKey.DeleteTopics: Api(delete_topics.handle, range(7)),
+    ApiKey.DeleteRecords: Api(delete_records.handle, range(3)),
+    ApiKey.InitProducerId: Api(init_producer_id.handle, range(7)),
+    ApiKey.DescribeConfigs: Api(describe_configs.handle, range(5)),
+    ApiKey.AlterConfigs: Api(alter_configs.handle, range(3)),
+    ApiKey.DescribeLogDirs: Api(describe_log_dirs.handle, range(6)),
+    ApiKey.CreatePartitions: Api(create_partitions.handle, range(4)),
+    ApiKey.IncrementalAlterConfigs: Api(alter_configs.handle_incremental, range(2)),
+    ApiKey.DescribeCluster: Api(describe_cluster.handle, range(3)),
 }

@@ -13,6 +13,7 @@ from broker.config import BrokerConfig
 from broker.errors import ApiError, BadRequestError, ErrorCode
 from broker.exchange import Client, Exchange
 from broker.groups import Groups
+from broker.producer_ids import ProducerIds
 from broker.purgatory import Purgatory
 from broker.requests import Request, parse_body, parse_header
 from broker.schemas import ApiKey, Message
@@ -26,6 +27,7 @@ class Broker:
     def __init__(self, log_dir: LogDir, config: BrokerConfig | None = None) -> None:
         self.config = config or BrokerConfig()
         self.topics = Topics(log_dir, self.config)
+        self.producer_ids = ProducerIds(self.topics, self.config.node_id)
         self.purgatory = Purgatory()
         self.groups = Groups(self)
         self.apis = APIS

@@ -74,6 +74,7 @@ class ErrorCode(IntEnum):
     UNKNOWN_TOPIC_ID = 100
     INCONSISTENT_TOPIC_ID = 103
     FETCH_SESSION_TOPIC_ID_ERROR = 106
+    MISMATCHED_ENDPOINT_TYPE = 114
 
 
 class BrokerError(Exception):

@@ -54,7 +54,8 @@ class _Written:
         return ErrorCode.NONE
 
     def _has_lost_leader(self) -> bool:
-        return self.partition.leader_epoch != self.leader_epoch
+        partition = self.partition
+        return partition.leader is None or partition.leader_epoch != self.leader_epoch
 
     def _is_replicated(self) -> bool:
         return self.partition.high_watermark > self.appended.last_offset

@@ -204,6 +204,10 @@ class TopicConfigs:
     def of(self, topic: str) -> dict[str, str]:
         return {**self._kept.get(topic, {}), **self._given.get(topic, {})}
 
+    def kept(self, topic: str) -> dict[str, str]:
+        """Without what an operator gave."""
+        return dict(self._kept.get(topic, {}))
+
     def replace(self, topic: str, own: Mapping[str, str]) -> None:
         """Keeps this, all that the topic has of its own from now on; nothing of it if empty."""
         with self._lock:

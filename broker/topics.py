@@ -5,14 +5,17 @@ there and gets one that depends on its name only, so that it stays the same."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import RLock
-from uuid import NAMESPACE_URL, uuid5
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 from broker.config import BrokerConfig
 from broker.partition import Partition
-from storage import LogDir, TopicPartition
-from storage.metadata import read_topic_id
+from broker.topic_configs import TopicConfigs
+from storage import LogDir, StorageError, TopicPartition
+from storage.files import DISK
+from storage.metadata import read_topic_id, write_topic_id
 
 
 @dataclass(slots=True, eq=False)
@@ -35,6 +38,7 @@ class Topics(Mapping[str, Topic]):
     def __init__(self, log_dir: LogDir, config: BrokerConfig) -> None:
         self.log_dir = log_dir
         self.lock = RLock()
+        self.configs = TopicConfigs(log_dir.path, config)
         self._config = config
         self._topics: dict[str, Topic] = {}
         self.refresh()
@@ -74,10 +78,67 @@ class Topics(Mapping[str, Topic]):
                 else:
                     self._topics[topic] = self._topic(topic, partitions)
 
+    # --- changing them, where the directory is ours
+
+    def create(self, name: str, count: int, own: Mapping[str, str], now: int) -> Topic:
+        """A topic that was not there, with so many partitions. `own`: its configuration;
+        `now` in milliseconds: a topic of the same name at another time is another topic.
+
+        OSError, StorageError: the disk; then there is no topic."""
+        with self.lock:
+            self.configs.replace(name, own)
+            self._make(name, range(count), uuid5(NAMESPACE_URL, f"{name}/{now}"))
+            return self._topics[name]
+
+    def add_partitions(self, name: str, count: int) -> None:
+        """More partitions, up to `count` in all. Errors as those of `create`."""
+        with self.lock:
+            topic = self._topics[name]
+            self._make(name, range(len(topic.partitions), count), UUID(bytes=topic.id))
+
+    def delete(self, name: str) -> None:
+        """Removes a topic and all its records. Errors as those of `create`; then some partitions
+        may be left, and are a topic still."""
+        with self.lock:
+            try:
+                for partition in self._topics[name].partitions.values():
+                    with partition.lock:
+                        partition.leader = None
+                        self.log_dir.logs.delete(partition.name)
+            finally:
+                del self._topics[name]
+                self.refresh()
+            self.configs.replace(name, {})
+
+    def configure(self, name: str, own: Mapping[str, str]) -> None:
+        """Replaces what a topic has of its own. Errors as those of `create`."""
+        with self.lock:
+            self.configs.replace(name, own)
+            self._topics[name].config = self.configs.of(name)
+
+    def _make(self, name: str, indices: range, topic_id: UUID) -> None:
+        """All of these partitions, or none."""
+        logs = self.log_dir.logs
+        made: list[TopicPartition] = []
+        try:
+            for index in indices:
+                partition = TopicPartition(name, index)
+                made.append(partition)
+                write_topic_id(DISK, logs.create(partition).path, topic_id)
+        except (OSError, StorageError):
+            for partition in made:
+                with suppress(OSError, StorageError, KeyError):
+                    logs.delete(partition)
+            raise
+        finally:
+            self.refresh()
+
+    # --- how
+
     def _open(self, name: TopicPartition) -> Partition:
         return Partition(name, self.log_dir.logs[name], self._config.node_id)
 
     def _topic(self, name: str, partitions: dict[int, Partition]) -> Topic:
         ids = (read_topic_id(partition.log.path) for partition in partitions.values())
         id_ = next((found for found in ids if found), None) or uuid5(NAMESPACE_URL, name)
-        return Topic(name, id_.bytes, partitions, self._config.topics.get(name, {}))
+        return Topic(name, id_.bytes, partitions, self.configs.of(name))

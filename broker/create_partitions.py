@@ -1,0 +1,56 @@
+"""CreatePartitions: more partitions for a topic. There is no request for fewer."""
+
+from typing import TYPE_CHECKING
+
+from broker.admin import (
+    changeable,
+    check_count,
+    check_replicas,
+    check_writable,
+    refusal,
+    refuse_repeated,
+    repeated,
+)
+from broker.errors import ApiError, ErrorCode
+from broker.exchange import Exchange
+from broker.schemas import Message
+from storage import StorageError
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
+    body = exchange.request.body
+    twice = repeated(topic.name for topic in body.topics)
+    answers: list[Message] = []
+    for topic in body.topics:
+        if topic.name in twice and any(one.name == topic.name for one in answers):
+            continue
+        answer = Message(name=topic.name)
+        try:
+            refuse_repeated(topic.name, twice)
+            _create(broker, topic, body.validate_only)
+        except (ApiError, OSError, StorageError) as error:
+            refused = refusal(error)
+            answer.error_code, answer.error_message = refused.code, refused.message
+        answers.append(answer)
+    exchange.reply(Message(results=answers))
+
+
+def _create(broker: "Broker", asked: Message, validate_only: bool) -> None:
+    check_writable(broker, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    with broker.topics.lock:
+        topic = changeable(broker, asked.name)
+        there = len(topic.partitions)
+        if asked.count <= there:
+            said = f"{asked.count} partitions: the topic has {there} already"
+            raise ApiError(ErrorCode.INVALID_PARTITIONS, said)
+        check_count(asked.count)
+        if asked.assignments is not None:
+            if len(asked.assignments) != asked.count - there:
+                said = f"{len(asked.assignments)} assignments for {asked.count - there} partitions"
+                raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, said)
+            check_replicas(broker, (one.broker_ids for one in asked.assignments))
+        if not validate_only:
+            broker.topics.add_partitions(topic.name, asked.count)

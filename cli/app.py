@@ -26,6 +26,7 @@ COMMANDS: Final = (
     "upgrade",
     "generate",
     "spark",
+    "gateway",
 )
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130  # 128 + SIGINT, as a shell says it

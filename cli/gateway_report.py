@@ -1,0 +1,147 @@
+"""Who is still old: what a running gateway has seen, as a table, as JSON, or as a page."""
+
+import json
+import time
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import click
+from rich.console import Console
+
+from simulator.style import CSS
+from simulator.units import format_size
+
+from .failure import CommandError
+from .grid import grid
+
+TIMEOUT: Final = 10.0  # seconds
+COLUMNS: Final = ("software", "address", "requests", "translated", "converted", "last seen")
+AGES: Final = (  # the first release that asks Fetch in this version
+    (0, "0.8"),
+    (1, "0.9"),
+    (2, "0.10.0"),
+    (3, "0.10.1"),
+)
+
+
+def show(url: str, html: Path | None, *, as_json: bool) -> None:
+    """Prints what the gateway at `url` has seen, and writes it to `html`."""
+    rows = _fetched(url)
+    if as_json:
+        click.echo(json.dumps(rows))
+    else:
+        _print(rows)
+    if html is not None:
+        html.write_text("".join(_page(rows, url)), encoding="utf-8")
+        click.echo(f"{html}: open it in a browser", err=True)
+
+
+def _fetched(url: str) -> list[dict[str, Any]]:
+    where = url if "://" in url else f"http://{url}"
+    try:
+        with urlopen(f"{where.rstrip('/')}/clients", timeout=TIMEOUT) as answer:
+            rows: list[dict[str, Any]] = json.load(answer)
+    except (URLError, OSError, ValueError) as error:
+        raise CommandError(f"{url}: {error}; is a gateway running there with --http?") from None
+    return rows
+
+
+def _clients(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for each client, those who need the gateway first."""
+    clients: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for row in rows:
+        key = row["client_id"], row["software"], row["address"]
+        client = clients.setdefault(
+            key,
+            {
+                "client": row["client_id"] or "(no name)",
+                "software": row["software"] or _age(rows, key),
+                "address": row["address"],
+                "requests": 0,
+                "translated": 0,
+                "old": set(),
+                "bytes_converted": 0,
+                "last_seen": 0.0,
+            },
+        )
+        for name in ("requests", "translated", "bytes_converted"):
+            client[name] += row[name]
+        client["last_seen"] = max(client["last_seen"], row["last_seen"])
+        if row["translated"]:
+            client["old"].add(f"{row['api']} v{row['version']}")
+    return sorted(clients.values(), key=lambda one: (-one["translated"], one["client"]))
+
+
+def _age(rows: list[dict[str, Any]], key: tuple[str, str, str]) -> str:
+    """What a client that does not say is at least as old as, by the fetches that it sends."""
+    fetches = [
+        row["version"]
+        for row in rows
+        if row["api"] == "Fetch" and (row["client_id"], row["software"], row["address"]) == key
+    ]
+    return next((f"speaks {age}" for version, age in AGES if version in fetches), "unknown")
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    clients = _clients(rows)
+    old = [client for client in clients if client["translated"]]
+    table = grid(
+        "client", "software", "address", "requests", "translated", "converted", "last seen"
+    )
+    for client in clients:
+        style = "yellow" if client["translated"] else None
+        table.add_row(
+            client["client"],
+            client["software"],
+            client["address"],
+            f"{client['requests']:,}",
+            f"{client['translated']:,}",
+            format_size(client["bytes_converted"]),
+            _when(client["last_seen"]),
+            style=style,
+        )
+    console = Console()
+    console.print(table)
+    console.print(f"\n{len(old)} of {len(clients)} clients need the gateway.")
+    for client in old:
+        console.print(f"  {client['client']}: {', '.join(sorted(client['old']))}")
+
+
+def _when(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+def _page(rows: list[dict[str, Any]], url: str) -> Iterator[str]:
+    clients = _clients(rows)
+    old = [client for client in clients if client["translated"]]
+    converted = format_size(sum(client["bytes_converted"] for client in clients))
+    yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+    yield f"<title>Who is still old</title><style>{CSS}</style></head><body><main>"
+    yield "<h1>Who is still old</h1>"
+    yield f'<p class="lead">What the gateway at {escape(url)} has seen.</p>'
+    yield '<section><div class="tiles">'
+    for label, figure in (
+        ("clients that need the gateway", str(len(old))),
+        ("clients seen", str(len(clients))),
+        ("requests translated", f"{sum(client['translated'] for client in clients):,}"),
+        ("records sent in an older format", converted),
+    ):
+        yield f'<div class="tile"><div class="label">{label}</div>'
+        yield f'<div class="figure">{figure}</div></div>'
+    yield "</div><table><thead><tr><th>client</th>"
+    yield "".join(f"<th>{column}</th>" for column in COLUMNS) + "</tr></thead>"
+    for client in clients:
+        kind = "bad" if client["translated"] else "same"
+        yield f'<tr><td class="{kind}">{escape(client["client"])}'
+        if client["old"]:
+            yield f'<br><span class="same">{escape(", ".join(sorted(client["old"])))}</span>'
+        yield f"</td><td>{escape(client['software'])}</td><td>{escape(client['address'])}</td>"
+        yield f"<td>{client['requests']:,}</td>"
+        yield f"<td>{client['translated']:,}</td>"
+        yield f"<td>{format_size(client['bytes_converted'])}</td>"
+        yield f"<td>{_when(client['last_seen'])}</td></tr>"
+    yield "</table></section></main></body></html>\n"

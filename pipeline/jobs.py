@@ -16,6 +16,8 @@ from itertools import islice
 from typing import Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -92,7 +94,9 @@ def _grouped(rows: Iterable[Json]) -> Iterator[list[Json]]:
 
 @contextmanager
 def watched(session: SparkSession, what: str, total: int, step: Step) -> Iterator[None]:
-    """Tells `step` how many of `total` tasks are done, while jobs run in the block."""
+    """Tells `step` how many of `total` tasks are done, while jobs run in the block.
+
+    JobError: Spark gave up on one of them; what it said, in a line."""
     tracker = session.sparkContext.statusTracker()
     before = set(tracker.getJobIdsForGroup())
     ended = threading.Event()
@@ -112,6 +116,15 @@ def watched(session: SparkSession, what: str, total: int, step: Step) -> Iterato
     thread.start()
     try:
         yield
+    except (PySparkException, Py4JError) as error:
+        raise JobError(f"{what}: {_in_a_line(error)}; try it again") from error
     finally:
         ended.set()
         thread.join()
+
+
+def _in_a_line(error: Exception) -> str:
+    """The first line of what the JVM says, where it does: the rest is stacks."""
+    java = getattr(error, "java_exception", None)
+    words = str(java.getMessage() if java is not None else error).strip()
+    return words.partition("\n")[0].rstrip(".")

@@ -1,17 +1,29 @@
 """Whole directories are converted on Spark, whatever happens to workers on the way."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
+from typing import Final
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.convert import convert, plan, run
+from pipeline.convert_segment import WORK_PREFIX
 from pipeline.jobs import JobError
 from pipeline.manifest import MANIFEST, is_true, read_manifest
 from pipeline.rewrite import Settings
+from pipeline.shipping import FOLDER, write_archive
+from records import Codec, build
+from records.backend import NAME
+from records.columns import Columns
 from records.formats import V2
 from storage import LogDir
+from tests.pipeline.killing import kill_once
 from tests.storage import brokers
 from tests.storage.logs import batch, segment
 
@@ -108,5 +120,123 @@ def test_a_directory_without_partitions_is_named(tmp_path: Path) -> None:
 
 def test_a_target_holds_one_format(spark: SparkSession, source: Path, tmp_path: Path) -> None:
     run(spark, [str(source)], str(tmp_path / "out"), TO_V1, topics=["good"])
-    with pytest.raises(JobError, match="holds a conversion to v1 .* and this is one to v2"):
+    with pytest.raises(JobError, match=r"holds a conversion to v1 .* and this is one to v2"):
         plan([str(source)], tmp_path / "out", TO_V2, [])
+
+
+# --- killed
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """Four segments that take a second each."""
+    path = tmp_path / "large"
+    path.mkdir()
+    for base in range(0, 80_000, 20_000):
+        batches = [
+            build(
+                Columns(
+                    range(at, at + 1000),
+                    [1_700_000_000_000] * 1000,
+                    [None] * 1000,
+                    [b"%d" % n for n in range(at, at + 1000)],
+                ),
+                magic=V2,
+                codec=Codec.GZIP,
+            )
+            for at in range(base, base + 20_000, 1000)
+        ]
+        segment(path / "large-0", base, *batches)
+    return path
+
+
+def check(target: Path, *, segments: int) -> None:
+    """Nothing half done is there, and what the manifest says is true."""
+    directory = target / "large-0"
+    assert not list(directory.glob(f"{WORK_PREFIX}*"))
+    entries = list(read_manifest(target))
+    assert len(entries) >= segments
+    assert all(is_true(entry, directory) for entry in entries)
+
+
+def test_a_run_whose_workers_are_killed_leaves_what_is_whole(
+    spark: SparkSession, large: Path, tmp_path: Path
+) -> None:
+    """Spark does not try again where it has no cluster."""
+    target = tmp_path / "out"
+    with (
+        kill_once("pyspark.daemon", when=lambda: any(target.glob(f"*/{WORK_PREFIX}*"))) as killed,
+        pytest.raises(JobError, match="Python worker exited unexpectedly"),
+    ):
+        run(spark, [str(large)], str(target), TO_V1)
+    assert killed
+    check(target, segments=0)
+    done = run(spark, [str(large)], str(target), TO_V1)
+    assert (done.converted + done.kept, done.failed) == (4, 0)
+    check(target, segments=4)
+
+
+# Its own Python finds this package only where Spark has unpacked it: without `site`, nothing that
+# is installed in editable mode is seen.
+PYTHON: Final = """#!/bin/sh
+export PYTHONPATH="$PYTHONPATH:{packages}"
+exec {python} -S "$@"
+"""
+ON_A_CLUSTER: Final = """
+import json, sys
+from dataclasses import asdict
+from pathlib import Path
+from pipeline.convert import run
+from pipeline.rewrite import Settings
+from pipeline.session import open_session
+from pipeline.shipping import settings_for
+
+source, target, archive, scratch = map(Path, sys.argv[1:])
+settings = settings_for(archive) | {
+    "spark.executor.memory": "512m",
+    "spark.speculation": "true",
+    "spark.local.dir": str(scratch),
+}
+with open_session("cluster", "local-cluster[2,1,1024]", settings) as session:
+    def where(_):
+        from records import native
+        from records.backend import NAME
+        yield native.__file__, NAME
+    found = session.sparkContext.parallelize(range(2), 2).mapPartitions(where).collect()
+    done = run(session, [str(source)], str(target), Settings(to_magic=1))
+    print(json.dumps([found, asdict(done), session.sparkContext.applicationId]))
+"""
+
+
+def test_a_cluster_finds_the_package_where_it_was_shipped_and_survives_its_executors(
+    large: Path, tmp_path: Path
+) -> None:
+    target, python = tmp_path / "out", tmp_path / "python"
+    packages = Path(pyspark.__file__).parent.parent
+    python.write_text(PYTHON.format(packages=packages, python=sys.executable))
+    python.chmod(0o755)
+    archive = write_archive(tmp_path / "package.zip")
+    arguments = (large, target, archive, tmp_path / "scratch")
+    job = subprocess.Popen(
+        [sys.executable, "-c", ON_A_CLUSTER, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parent.parent.parent,
+        env=os.environ | {"PYSPARK_PYTHON": str(python)},
+    )
+    executor = "CoarseGrainedExecutorBackend"
+
+    def is_at_work() -> bool:
+        return any(target.glob(f"*/{WORK_PREFIX}*"))
+
+    with kill_once(executor, when=is_at_work, below=job.pid, at_most=1) as killed:
+        out, _ = job.communicate(timeout=200)
+    found, done, application = json.loads(out.splitlines()[-1])
+    shutil.rmtree(Path(pyspark.__file__).parent / "work" / application, ignore_errors=True)
+    assert killed
+    for path, backend in found:
+        assert f"{application}/" in path
+        assert f"/{FOLDER}/" in path
+        assert backend == NAME
+    assert (done["converted"] + done["kept"], done["failed"]) == (4, 0)
+    check(target, segments=4)

@@ -1,0 +1,64 @@
+"""The package as an archive that Spark unpacks on each executor, its compiled kernel included.
+
+A zip that Python imports from (`--py-files`) will not do: no operating system loads a library from
+inside of one. An archive (`--archives`) is unpacked beside the executor, and found there by a
+relative PYTHONPATH. What the package needs in turn (Arrow, the codecs) must be in the executors'
+Python: packages with compiled parts of their own are installed there, or shipped as an environment.
+
+Not here: the session (session.py)."""
+
+import zipfile
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+PACKAGES: Final = (
+    "records",
+    "downconvert",
+    "storage",
+    "broker",
+    "gateway",
+    "simulator",
+    "pipeline",
+)
+SUFFIXES: Final = {".py", ".so", ".typed"}
+FOLDER: Final = "lazy-downconvert"  # beside the executor, where the archive is unpacked
+EARLIEST: Final = (1980, 1, 1, 0, 0, 0)  # of what a zip can say: the same files, the same archive
+
+
+def write_archive(path: Path) -> Path:
+    """Writes the package as it runs here, all of it or nothing; the same package, the same bytes.
+
+    The kernel is this machine's: executors need the same system and processor."""
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, file in _files():
+                info = zipfile.ZipInfo(name, EARLIEST)
+                info.external_attr = 0o644 << 16
+                info.compress_type = zipfile.ZIP_DEFLATED
+                archive.writestr(info, file.read_bytes())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return path
+
+
+def settings_for(archive: Path) -> dict[str, str]:
+    """What a session is told so that its executors find the package in an archive."""
+    return {
+        "spark.archives": f"{archive.absolute().as_uri()}#{FOLDER}",
+        "spark.executorEnv.PYTHONPATH": FOLDER,
+    }
+
+
+def _files() -> Iterator[tuple[str, Path]]:
+    """The names in the archive, and the files; packages that are not here are left out."""
+    for package in PACKAGES:
+        spec = find_spec(package)
+        for location in (spec.submodule_search_locations or ()) if spec else ():
+            folder = Path(location)
+            for file in sorted(folder.rglob("*")):
+                if file.suffix in SUFFIXES and "__pycache__" not in file.parts:
+                    yield str(Path(package) / file.relative_to(folder)), file

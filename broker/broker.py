@@ -12,6 +12,7 @@ from broker.apis import APIS
 from broker.config import BrokerConfig
 from broker.errors import ApiError, BadRequestError, ErrorCode
 from broker.exchange import Client, Exchange
+from broker.fetch_session import FetchSessions
 from broker.groups import Groups
 from broker.producer_ids import ProducerIds
 from broker.purgatory import Purgatory
@@ -30,6 +31,7 @@ class Broker:
         self.producer_ids = ProducerIds(self.topics, self.config.node_id)
         self.purgatory = Purgatory()
         self.groups = Groups(self)
+        self.fetch_sessions = FetchSessions(self.config.fetch_session_slots)
         self.apis = APIS
 
     def handle(

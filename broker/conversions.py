@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Final
 
+from broker.exchange import Exchange
 from downconvert import ConversionPolicy
 from records.formats import V0, V1
 
@@ -45,6 +46,13 @@ def magic_of(version: int) -> int | None:
 def is_enabled(topic_config: Mapping[str, str]) -> bool:
     """Whether a topic's records may be converted at all."""
     return topic_config.get(ENABLED, "true").strip().lower() != "false"
+
+
+def names_of(exchange: Exchange) -> tuple[str, ...]:
+    """The names of who asks, as rules know them."""
+    client, id_ = exchange.client, exchange.request.header.client_id
+    software = f"{client.software_name}/{client.software_version}"
+    return (software, id_ or "") if client.software_name else (id_ or "",)
 
 
 def policy_for(

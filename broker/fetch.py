@@ -1,173 +1,341 @@
 """Fetch: records from where a client says, in the format that it reads.
 
 The order of decisions for each partition, and when an answer waits, are Kafka's (KafkaApis,
-ReplicaManager, DelayedFetch).
+ReplicaManager, DelayedFetch). A fetch that finds too little is read again, as a whole, when there
+is more or its time is up. One for which much has to be converted is read in turns, between which
+others have theirs.
 
 Not here: what a partition contributes (reading.py), the policy of conversions (conversions.py),
 sessions (fetch_session.py)."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Hashable
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
 
-from broker.conversions import is_enabled, magic_of, policy_for
+from broker import leader_epochs
+from broker.conversions import ZSTD_SINCE, is_enabled, magic_of, names_of, policy_for
 from broker.errors import ApiError, ErrorCode
 from broker.exchange import Exchange
+from broker.fetch_session import Asked, Context, Key, Sessionless, asked_in
 from broker.partition import Partition
-from broker.reading import Contribution, nothing, read_as_is, read_converted
+from broker.reading import (
+    Contribution,
+    Limits,
+    MiB,
+    available,
+    nothing,
+    read_as_is,
+    read_converted,
+)
 from broker.schemas import Message
 from broker.topics import Topic
-from records import RecordsError, UnsupportedCodecError
+from records import RecordsError, RecordTooLargeError, UnsupportedCodecError
 from storage import OffsetOutOfRangeError, StorageError
 
 if TYPE_CHECKING:
     from broker.broker import Broker
 
-UNKNOWN = -1  # an offset
-FIRST_BATCH_WHOLE_SINCE = 3
-STORAGE_ERROR_SINCE = 6
-SESSIONS_SINCE = 7
-TOPIC_IDS_SINCE = 13
-FULL_FETCH = -1, 0  # session epochs
+UNKNOWN: Final = -1  # an offset, an epoch
+READ_COMMITTED: Final = 1
 
+# Versions of Fetch.
+FIRST_BATCH_WHOLE_SINCE: Final = 3
+STORAGE_ERROR_SINCE: Final = 6
+SESSIONS_SINCE: Final = 7
+FOLLOWERS_SERVE_SINCE: Final = 11
+REPLICA_STATE_SINCE: Final = 15
+LEADERS_TOLD_SINCE: Final = 16
 
-@dataclass(slots=True)
-class Wanted:
-    """A partition of a request."""
+# Of the log, measured in one turn: a millisecond where nothing is compressed, some tens where
+# everything is compressed again.
+TURN_SIZE: Final = MiB
+TURN_SECONDS: Final = 0.0001  # until the next one: whoever is ready in between comes first
 
-    topic: Topic | None
-    partition: Partition | None
-    asked: Message
+NOT_LED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
     request, version = exchange.request.body, exchange.request.version
-    if version >= SESSIONS_SINCE and request.session_epoch not in FULL_FETCH:
-        exchange.reply(Message(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+    follower = replica_of(request, version) >= 0
+    context: Context
+    try:
+        if version < SESSIONS_SINCE:
+            context = Sessionless(list(asked_in(version, request.topics).values()))
+        else:
+            context = broker.fetch_sessions.begin(version, request, now, is_follower=follower)
+    except ApiError as error:
+        exchange.reply(Message(error_code=error.code))
         return
-    fetch = Fetch(broker, exchange)
-    if fetch.read() or request.max_wait_ms <= 0:
-        fetch.answer()
-        return
-    keys = [("partition", w.topic.name, w.asked.partition) for w in fetch.wanted if w.topic]
-    broker.purgatory.watch(fetch, keys, now, now + request.max_wait_ms / 1000)
+    Fetch(broker, exchange, context, now).go_on(now)
+
+
+def replica_of(request: Message, version: int) -> int:
+    """The id of the follower that asks; negative for a consumer."""
+    state = request.replica_state
+    return int(state.replica_id if version >= REPLICA_STATE_SINCE else request.replica_id)
 
 
 class Fetch:
-    """A fetch until it is answered."""
+    """A fetch until it is answered. It waits in the purgatory for records, or for its next turn."""
 
-    def __init__(self, broker: "Broker", exchange: Exchange) -> None:
-        self.broker = broker
-        self.exchange = exchange
-        self.version = exchange.request.version
-        self.request = exchange.request.body
-        self.wanted = [
-            self._wanted(topic, asked)
-            for topic in self.request.topics
-            for asked in topic.partitions
-        ]
-        self.results: list[Message] = []
-        self.seen_to: list[int] = []
+    def __init__(self, broker: "Broker", exchange: Exchange, context: Context, now: float) -> None:
+        self._broker = broker
+        self._exchange = exchange
+        self._context = context
+        self._version = exchange.request.version
+        request = exchange.request.body
+        self._replica_id = replica_of(request, self._version)
+        self._is_committed = request.isolation_level == READ_COMMITTED
+        self._min_bytes = request.min_bytes
+        self._max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
+        self._deadline = now + max(0, request.max_wait_ms) / 1000
+        self._magic = magic_of(self._version)
+        self._starts: dict[Key, int] = {}  # how far earlier turns came where there is nothing
+        self._read = _Read()
 
-    def _wanted(self, asked_topic: Message, asked: Message) -> Wanted:
-        topics = self.broker.topics
-        if self.version >= TOPIC_IDS_SINCE:
-            topic = topics.by_id(asked_topic.topic_id)
+    # --- turns, and waiting
+
+    def go_on(self, now: float) -> None:
+        """Reads on; then answers, waits for more records, or for the next turn."""
+        read, purgatory = self._read, self._broker.purgatory
+        if not self._take_turn(read):
+            purgatory.watch(self, (), now, now + TURN_SECONDS)
+        elif read.is_final or read.size >= self._min_bytes or self._deadline <= now:
+            self._answer(now)
         else:
-            topic = topics.get(asked_topic.topic)
-        partition = topic.partitions.get(asked.partition) if topic is not None else None
-        return Wanted(topic, partition, asked)
-
-    def read(self) -> bool:
-        """Reads all partitions; whether that is to be answered at once."""
-        self.results, self.seen_to = [], []
-        left = min(self.request.max_bytes, self.broker.config.fetch_max_bytes)
-        size, failed, first = 0, False, True
-        for wanted in self.wanted:
-            asked = wanted.asked
-            result = Message(partition_index=asked.partition, high_watermark=UNKNOWN)
-            contribution = nothing(asked.fetch_offset)
-            try:
-                contribution = self._read(
-                    wanted, result, min(asked.partition_max_bytes, left), first
-                )
-            except ApiError as error:
-                result.error_code = error.code
-            except OffsetOutOfRangeError:
-                result.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
-            except UnsupportedCodecError:
-                result.error_code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-            except (StorageError, OSError):
-                result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-            except RecordsError:
-                result.error_code = ErrorCode.CORRUPT_MESSAGE
-            result.records = contribution.records
-            failed |= getattr(result, "error_code", 0) != 0
-            if contribution.source_size:
-                first = False
-                size += contribution.source_size
-                left = max(0, left - contribution.source_size)
-            self.results.append(result)
-            self.seen_to.append(contribution.seen_to)
-        return failed or not self.wanted or size >= self.request.min_bytes
-
-    def _read(self, wanted: Wanted, result: Message, max_bytes: int, first: bool) -> Contribution:
-        partition, offset = wanted.partition, wanted.asked.fetch_offset
-        if wanted.topic is None and self.version >= TOPIC_IDS_SINCE:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-        if wanted.topic is None or partition is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        committed = self.request.isolation_level == 1
-        high_watermark, start = partition.high_watermark, partition.start_offset
-        up_to = partition.bound(self.request.replica_id, committed=committed)
-        magic = magic_of(self.version)
-        if magic is None:
-            found = read_as_is(partition, offset, max_bytes, up_to, first=first)
-        elif not is_enabled(wanted.topic.config):
-            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-        else:
-            config, header = self.broker.config, self.exchange.request.header
-            names = (self.exchange.client.software_name, header.client_id or "")
-            policy = policy_for(config.policy, (), wanted.topic.name, names)
-            found = read_converted(
-                partition,
-                offset,
-                max_bytes,
-                up_to,
-                first=first or self.version < FIRST_BATCH_WHOLE_SINCE,
-                magic=magic,
-                policy=policy,
-            )
-        result.high_watermark = high_watermark
-        result.last_stable_offset = partition.last_stable_offset
-        result.log_start_offset = start
-        result.aborted_transactions = None
-        if committed:
-            result.aborted_transactions = [
-                Message(producer_id=one.producer_id, first_offset=one.first_offset)
-                for one in partition.aborted(offset, up_to)
-            ]
-        return found
+            keys = {_key(partition) for partition in read.partitions if partition is not None}
+            purgatory.watch(self, keys, now, self._deadline)
 
     def is_due(self) -> bool:
-        for wanted, seen_to in zip(self.wanted, self.seen_to, strict=True):
-            partition = wanted.partition
-            if partition is not None and partition.bound(self.request.replica_id) > seen_to:
+        """Whether there is enough by now, or something has happened to a partition."""
+        read = self._read
+        if not read.is_whole:
+            return False
+        size = 0
+        for asked, partition, epoch, contribution in zip(
+            self._context.asked, read.partitions, read.epochs, read.contributions, strict=True
+        ):
+            if partition is None:
+                continue
+            if partition.leader_epoch != epoch:
+                return True
+            up_to, seen_to = self._bound(partition), contribution.seen_to
+            if up_to > seen_to and self._min_bytes <= 1:
+                return True
+            try:
+                more = available(partition, max(asked.offset, seen_to), up_to, asked.max_bytes)
+            except (RecordsError, OSError):
+                return True
+            size += min(asked.max_bytes, contribution.source_size + more)
+            if size >= self._min_bytes:
                 return True
         return False
 
-    def complete(self, _now: float, *, timed_out: bool) -> None:
-        if not timed_out:
-            self.read()
-        self.answer()
+    def complete(self, now: float, *, timed_out: bool) -> None:
+        """Everything is read again, as what was read before may be gone."""
+        if self._read.is_whole:
+            self._read = _Read()
+            # Whatever is found is enough now. But where nothing is, as when all that came was a
+            # marker, an old client would ask again at once.
+            self._min_bytes = 0 if timed_out else min(self._min_bytes, 1)
+        self.go_on(now)
 
-    def answer(self) -> None:
-        results = iter(self.results)
-        responses = [
-            Message(
-                topic=topic.topic,
-                topic_id=topic.topic_id,
-                partitions=[next(results) for _ in topic.partitions],
+    # --- reading
+
+    def _take_turn(self, read: "_Read") -> bool:
+        """Reads the partitions that have not been read; whether that was all of them."""
+        measured = 0
+        for asked in self._context.asked[len(read.results) :]:
+            if measured >= TURN_SIZE:
+                return False
+            before = read.size
+            if not self._read_one(read, asked):
+                return False
+            if self._magic is not None:
+                measured += read.size - before
+        read.is_whole = True
+        return True
+
+    def _read_one(self, read: "_Read", asked: Asked) -> bool:
+        """Whether it is done with."""
+        result = Message(key=asked.key, partition_index=asked.index, high_watermark=UNKNOWN)
+        contribution = nothing(asked.offset)
+        partition: Partition | None = None
+        try:
+            topic, partition = self._partition(asked)
+            contribution = self._contribution(read, asked, topic, partition, result)
+        except (ApiError, RecordsError, OSError) as error:
+            read.has_news = True
+            self._refuse(result, partition, self._code_of(error))
+        if not contribution.is_whole:
+            self._starts[asked.key] = contribution.seen_to
+            return False
+        result.records = contribution.records
+        read.add(result, partition, contribution)
+        return True
+
+    def _partition(self, asked: Asked) -> tuple[Topic, Partition]:
+        """ApiError: there is none that may be read here."""
+        topics = self._broker.topics
+        if isinstance(asked.topic, bytes):
+            topic = topics.by_id(asked.topic)
+            if topic is None:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        else:
+            topic = topics.get(asked.topic)
+        partition = None if topic is None else topic.partitions.get(asked.index)
+        if topic is None or partition is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return topic, partition
+
+    def _contribution(
+        self, read: "_Read", asked: Asked, topic: Topic, partition: Partition, result: Message
+    ) -> Contribution:
+        may_follow = self._replica_id < 0 and self._version >= FOLLOWERS_SERVE_SINCE
+        check_leader(self._broker, partition, asked.leader_epoch, may_follow=may_follow)
+        high_watermark, start_offset = partition.high_watermark, partition.start_offset
+        last_stable_offset = partition.last_stable_offset
+        up_to = self._bound(partition)
+        result.aborted_transactions = None
+        if asked.last_epoch != UNKNOWN and _diverges(asked, partition, result):
+            contribution = nothing(asked.offset)
+            read.has_news = True
+        else:
+            contribution = self._records(asked, topic, partition, up_to, read.size)
+            if self._is_committed:
+                result.aborted_transactions = aborted_in(partition, asked.offset, up_to)
+        result.high_watermark = high_watermark
+        result.last_stable_offset = last_stable_offset
+        result.log_start_offset = start_offset
+        return contribution
+
+    def _records(
+        self, asked: Asked, topic: Topic, partition: Partition, up_to: int, size: int
+    ) -> Contribution:
+        limits = Limits(
+            max_bytes=max(0, min(asked.max_bytes, self._max_bytes - size)),
+            first=not size or self._version < FIRST_BATCH_WHOLE_SINCE,
+            is_hard=self._version < FIRST_BATCH_WHOLE_SINCE,
+        )
+        if self._magic is None:
+            zstd = self._version >= ZSTD_SINCE or self._replica_id >= 0
+            return read_as_is(partition, asked.offset, up_to, limits, zstd=zstd)
+        if not is_enabled(topic.config) and self._replica_id < 0:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        names = names_of(self._exchange)
+        config = self._broker.config
+        return read_converted(
+            partition,
+            asked.offset,
+            up_to,
+            limits,
+            magic=self._magic,
+            policy=policy_for(config.policy, config.recode_rules, topic.name, names),
+            start=self._starts.get(asked.key),
+        )
+
+    def _bound(self, partition: Partition) -> int:
+        return partition.bound(self._replica_id, committed=self._is_committed)
+
+    # --- answering
+
+    def _refuse(self, result: Message, partition: Partition | None, code: ErrorCode) -> None:
+        result.error_code = code
+        if partition is not None and code in NOT_LED and self._version >= LEADERS_TOLD_SINCE:
+            result.current_leader = Message(
+                leader_id=UNKNOWN if partition.leader is None else partition.leader,
+                leader_epoch=partition.leader_epoch,
             )
-            for topic in self.request.topics
+
+    def _code_of(self, error: Exception) -> ErrorCode:
+        match error:
+            case ApiError():
+                return error.code
+            case OffsetOutOfRangeError():
+                return ErrorCode.OFFSET_OUT_OF_RANGE
+            case UnsupportedCodecError():
+                return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+            case RecordTooLargeError():
+                return ErrorCode.MESSAGE_TOO_LARGE
+            case StorageError() | OSError():
+                if self._version < STORAGE_ERROR_SINCE:
+                    return ErrorCode.NOT_LEADER_OR_FOLLOWER
+                return ErrorCode.KAFKA_STORAGE_ERROR
+            case _:
+                return ErrorCode.CORRUPT_MESSAGE
+
+    def _answer(self, now: float) -> None:
+        body = self._context.answer(self._read.results, now)
+        body.responses = [
+            Message(**{_topic_field(topic): topic}, partitions=list(results))
+            for topic, results in groupby(body.results, key=lambda result: result.key[0])
         ]
-        self.exchange.reply(Message(responses=responses))
+        self._exchange.reply(body)
+
+
+class _Read:
+    """What one look at all partitions gave."""
+
+    def __init__(self) -> None:
+        self.results: list[Message] = []
+        self.partitions: list[Partition | None] = []
+        self.epochs: list[int] = []  # the leaders', when it was read
+        self.contributions: list[Contribution] = []
+        self.size = 0  # bytes of the log
+        self.has_news = False  # of a kind that nobody waits with: errors
+        self.is_whole = False
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it is answered however little it is."""
+        return self.has_news or not self.results
+
+    def add(self, result: Message, partition: Partition | None, contribution: Contribution) -> None:
+        self.results.append(result)
+        self.partitions.append(partition)
+        self.epochs.append(UNKNOWN if partition is None else partition.leader_epoch)
+        self.contributions.append(contribution)
+        self.size += contribution.source_size
+
+
+def _key(partition: Partition) -> Hashable:
+    return "partition", partition.name.topic, partition.name.partition
+
+
+def _diverges(asked: Asked, partition: Partition, result: Message) -> bool:
+    """Whether the client has records of an epoch that are not those of this log [KIP-595]."""
+    if asked.offset < partition.start_offset:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    epochs, end = leader_epochs.epochs_of(partition.log), partition.end_offset
+    found = leader_epochs.divergence(epochs, end, asked.offset, asked.last_epoch)
+    if found is None:
+        return False
+    if found == leader_epochs.UNKNOWN:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    result.diverging_epoch = Message(epoch=found.epoch, end_offset=found.end_offset)
+    return True
+
+
+def _topic_field(topic: str | bytes) -> str:
+    return "topic_id" if isinstance(topic, bytes) else "topic"
+
+
+def check_leader(
+    broker: "Broker", partition: Partition, leader_epoch: int, *, may_follow: bool = False
+) -> None:
+    """ApiError: somebody else leads, or the client believes in another leader than there is."""
+    if leader_epoch != UNKNOWN:
+        if leader_epoch < partition.leader_epoch:
+            raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
+        if leader_epoch > partition.leader_epoch:
+            raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+    if partition.leader != broker.config.node_id and not may_follow:
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def aborted_in(partition: Partition, offset: int, up_to: int) -> list[Message]:
+    """The aborted transactions that a client leaves out of what it reads from `offset` on."""
+    return [
+        Message(producer_id=one.producer_id, first_offset=one.first_offset)
+        for one in partition.aborted(offset, up_to)
+    ]

@@ -2,71 +2,202 @@
 
 Records go out as they are, or converted. A conversion may leave nothing of a range: markers, and
 batches of which compaction has taken what lay at or behind the offset asked for. An old client that
-gets nothing asks for the same offset again, for ever. So a conversion reads on until there is a
-record for it, and never sends one below the offset asked for [faults 2-4 of Kafka 3.9 with old
-clients].
+gets nothing asks for the same offset again, for ever. So a conversion reads on, over as many
+batches and segments as it takes, until there is a record for it; and it never sends one below the
+offset asked for, for some clients hand on whatever they are given.
 
 Not here: which policy (conversions.py), the order of decisions and waiting (fetch.py)."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from broker.encoder import Sendable
 from broker.joined_send import JoinedSend
 from broker.partition import Partition
-from downconvert import ConversionPolicy, LazyDownConvertRecords
-from records import FileRecords
+from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
+from downconvert.skip import skip
+from records import FileRecords, RecordsError, UnsupportedCodecError
+from records.formats import PREFIX, Codec
+from storage import StorageError
+
+MiB: Final = 1024 * 1024
+
+# How much of a log is gone over in one turn for a client for which there is nothing in it. Kernel
+# and disk do that in some milliseconds, and then others have theirs.
+SKIP_SIZE: Final = 16 * MiB
+
+# Segments as small as this are joined in an answer: else a client of a log that rolls often gets
+# little for each request. To know where a range ends costs reading its headers.
+JOINED_SIZE_MAX: Final = 64 * 1024
+
+
+class ConvertedSend(JoinedSend):
+    """Records that are converted while they are sent, with what the metrics ask for."""
+
+    __slots__ = ("topic",)
+
+    def __init__(self, topic: str, sends: list[Sendable]) -> None:
+        super().__init__(sends)
+        self.topic = topic
 
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """records: to be sent. source_size: bytes of the log that they are of, which is what limits
-    count. seen_to: below that offset there is nothing but what is sent here."""
+    """records: to be sent. source_size: bytes of the log that they come from, which is what limits
+    count. seen_to: there is nothing else below this offset. is_whole: else there was so much to go
+    over that it goes on in another turn, from `seen_to`."""
 
     records: Sendable | bytes
     source_size: int
     seen_to: int
+    is_whole: bool = True
 
 
 def nothing(seen_to: int) -> Contribution:
+    """Never null: clients of 0.9 cannot read that."""
     return Contribution(b"", 0, seen_to)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """max_bytes: of the log. first: a first batch beyond that is sent all the same. is_hard: not
+    more than that goes out, but for a first message (Fetch below version 3)."""
+
+    max_bytes: int
+    first: bool
+    is_hard: bool = False
+
+
 def read_as_is(
-    partition: Partition, offset: int, max_bytes: int, up_to: int, *, first: bool
+    partition: Partition, offset: int, up_to: int, limits: Limits, *, zstd: bool
 ) -> Contribution:
-    """As on disk: at most `max_bytes`, but at least a batch for the `first` that has one."""
-    records = partition.read(offset, max(max_bytes, 0), up_to)
-    if not records.size or (records.size > max_bytes and not first):
-        return nothing(offset)
+    """As on disk. UnsupportedCodecError: zstd is what is there, for who does not know it."""
+    records = partition.read(offset, limits.max_bytes, up_to)
+    if not zstd:
+        records = _before_zstd(records)
+    if not _fits(records, limits):
+        return nothing(offset if records.size else up_to)
     return Contribution(records.to_send(), records.size, up_to)
 
 
 def read_converted(
     partition: Partition,
     offset: int,
-    max_bytes: int,
     up_to: int,
+    limits: Limits,
     *,
-    first: bool,
     magic: int,
     policy: ConversionPolicy,
+    start: int | None = None,
 ) -> Contribution:
-    """Converted to messages of format `magic`, none of them below `offset`."""
-    position = offset
+    """Converted to messages of format `magic`, none of them below `offset`.
+
+    `start`: where an earlier turn has come to. No lock is held while anything is measured.
+    RecordsError: damage, or a refusal, is the next there is."""
+    position = offset if start is None else start
+    skipped = 0
     while position < up_to:
-        records = partition.read(position, max(max_bytes, 0), up_to)
-        if not records.size or (records.size > max_bytes and not first):
-            return nothing(position)
+        records = partition.read(position, limits.max_bytes, up_to)
+        if not _fits(records, limits):
+            # Nothing at all up to there, or something for which there is no room this time.
+            return nothing(position if records.size else up_to)
         lazy = LazyDownConvertRecords(records, magic, offset, policy)
         if lazy.size:
-            return Contribution(JoinedSend([lazy.to_send()]), records.size, up_to)
-        position = max(position, end_of(records)) if records.size else up_to
+            size_max = _size_max(lazy, records, magic, offset, policy, limits)
+            sends: list[Sendable] = [lazy.to_send(size_max)]
+            size = records.size
+            if size_max is None and lazy.damage is None:
+                size += _join(partition, records, up_to, limits, magic, policy, sends)
+            return Contribution(ConvertedSend(partition.name.topic, sends), size, up_to)
+        gone_over = skip(partition.read(position, SKIP_SIZE, up_to), magic, offset, policy)
+        if gone_over.next_offset is None:  # no entry of it is whole
+            return nothing(up_to)
+        position = max(position, gone_over.next_offset)
+        skipped += gone_over.size
+        if skipped >= SKIP_SIZE:
+            return Contribution(b"", 0, position, is_whole=False)
     return nothing(position)
 
 
-def end_of(records: FileRecords) -> int:
-    """The offset behind the last whole batch."""
-    end = 0
+def available(partition: Partition, offset: int, up_to: int, max_bytes: int) -> int:
+    """Bytes of the log that a fetch would get. Cheap: nothing but headers near `offset` is read.
+
+    RecordsError, OSError as for reading."""
+    if offset >= up_to:
+        return 0
+    return min(partition.read(offset, max_bytes, up_to).size, max_bytes)
+
+
+def _fits(records: FileRecords, limits: Limits) -> bool:
+    """Whether there is something, and room for it."""
+    return records.size > 0 and (limits.first or records.size <= limits.max_bytes)
+
+
+def _before_zstd(records: FileRecords) -> FileRecords:
+    """What is in front of the first zstd batch. As Kafka for topics of that codec, where it is the
+    topic's; where producers chose it, Kafka sends it to clients that cannot read it."""
+    for header in records.batches():
+        if header.codec is Codec.ZSTD:
+            if not header.position:
+                raise UnsupportedCodecError("zstd", records.origin)
+            return records.slice(0, header.position)
+    return records
+
+
+def _size_max(
+    lazy: LazyDownConvertRecords,
+    records: FileRecords,
+    magic: int,
+    offset: int,
+    policy: ConversionPolicy,
+    limits: Limits,
+) -> int | None:
+    """How much of it goes out under a hard limit; None: all.
+
+    A client whose buffer is smaller than a message gets it whole. A broker of its time would have
+    cut it, and the client asked for more or given up; but none of them minds getting more, and one
+    batch on disk, which is what must fit here, is many messages for them."""
+    if not limits.is_hard or lazy.size <= limits.max_bytes:
+        return None
+    first_size: int = PREFIX.unpack_from(next(convert(records, magic, offset, policy)))[1]
+    return max(limits.max_bytes, PREFIX.size + first_size)
+
+
+def _join(
+    partition: Partition,
+    records: FileRecords,
+    up_to: int,
+    limits: Limits,
+    magic: int,
+    policy: ConversionPolicy,
+    sends: list[Sendable],
+) -> int:
+    """Adds what follows in the next segments, as far as it fits; the bytes of the log added.
+
+    What is wrong there is for the next fetch, which begins with it."""
+    size = used = records.size
+    try:
+        while records.size <= JOINED_SIZE_MAX:
+            position, left = _end_of(records), limits.max_bytes - used
+            if position is None or position >= up_to or left <= 0:
+                break
+            records = partition.read(position, left, up_to)
+            if not 0 < records.size <= left:
+                break
+            lazy = LazyDownConvertRecords(records, magic, position, policy)
+            used += records.size
+            if lazy.size:
+                sends.append(lazy.to_send())
+            if lazy.damage is not None:
+                break
+    except (RecordsError, StorageError, OSError):
+        pass
+    return used - size
+
+
+def _end_of(records: FileRecords) -> int | None:
+    """The offset behind the last whole batch; None where there is none."""
+    end = None
     for header in records.batches():
         end = header.last_offset + 1
     return end

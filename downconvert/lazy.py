@@ -56,12 +56,12 @@ class LazyDownConvertRecords:
         or None."""
         return self._plan.damage
 
-    def to_send(self) -> LazyDownConvertSend:
-        """A send of all of it, from the beginning."""
+    def to_send(self, size_max: int | None = None) -> LazyDownConvertSend:
+        """A send of all of it, or of its first `size_max` bytes, from the beginning."""
         return LazyDownConvertSend(
             Converter(self._records, self._to_magic, self._first_offset, self._policy),
             ends(self._records, self._policy, self._to_magic, self._plan),
-            self._plan.size,
+            self._plan.size if size_max is None else min(self._plan.size, size_max),
             is_exact=self._plan.is_exact,
             clock=self._clock,
         )

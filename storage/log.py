@@ -121,6 +121,10 @@ class Log:
                 session.end(clean=closed and session.was_clean)
 
     @property
+    def is_writable(self) -> bool:
+        return self._writer is not None
+
+    @property
     def writer(self) -> LogWriter:
         """What changes the log. ValueError: it was opened for reading."""
         if self._writer is None:

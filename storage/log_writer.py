@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from records import BatchHeader, CorruptRecordsError, MemoryRecords
 from records.kernel import Buffer
 from storage.appended import check_appended, first_offset
-from storage.checkpoint import write_epochs
+from storage.checkpoint import EpochEntry, write_epochs
 from storage.checkpoints import PartitionCheckpoints
 from storage.config import LogConfig
 from storage.errors import StorageError
@@ -74,6 +74,11 @@ class LogWriter:
         """The producers of what was appended, by their ids."""
         return self._producers.states.producers
 
+    @property
+    def epochs(self) -> tuple[EpochEntry, ...]:
+        """The leader epochs of what is there, and of what will be appended next if that began."""
+        return tuple(self._epochs)
+
     def end_of(self, segment: Segment) -> int:
         return self._active.position if segment is self._active.segment else segment.size
 
@@ -107,6 +112,18 @@ class LogWriter:
             self._producers.offset = self.end_offset
             raise
         return self.end_offset
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Notes that what follows is of a new leader epoch: one that had no records is forgotten.
+
+        Nothing, for an epoch that is not above the last one."""
+        if self._epochs and self._epochs[-1].epoch >= epoch:
+            return
+        end = self.end_offset
+        kept = [entry for entry in self._epochs if entry.start_offset < end]
+        epochs = [*kept, EpochEntry(epoch, end)]
+        write_epochs(self._files, self.path / LEADER_EPOCHS, epochs)
+        self._epochs = epochs
 
     def flush(self) -> None:
         """Returns when everything appended will survive the machine."""

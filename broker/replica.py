@@ -1,0 +1,155 @@
+"""A leader's view of its followers: what they have, who is in sync, what is committed.
+
+A follower says by the offset that it fetches from that it has everything below. The high watermark
+is the least that the replicas in sync have; it never goes back while the leader stays. Who falls
+behind for longer than replica.lag.time.max.ms is put out of the set, who has caught up is taken in,
+once the controller has agreed. Until then a replica that is to be taken in counts already, and one
+that is to be put out counts still. [Partition, Replica; KIP-497, KIP-903, KAFKA-15583]
+
+Times are in seconds of the broker's clock.
+
+Not here: the log (partition.py), who agrees (the controller, of which a broker knows nothing but
+`Leadership`)."""
+
+from dataclasses import dataclass
+from typing import Final
+
+NOTHING: Final = -1  # an offset of which nothing has been heard
+NEVER: Final = float("-inf")
+NO_BROKER_EPOCH: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leadership:
+    """What the controller says about a partition. `version` goes up with every change.
+
+    alive: the replicas whose brokers are; no other is taken in."""
+
+    leader: int | None
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: frozenset[int]
+    alive: frozenset[int]
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChange:
+    """A set of replicas in sync that a leader asks the controller for.
+
+    broker_epochs: of each that was heard of, the life of the broker in which it was in sync, so
+    that one which has lost records since is not taken for what it was."""
+
+    leader_epoch: int
+    version: int
+    isr: frozenset[int]
+    broker_epochs: tuple[tuple[int, int], ...]
+
+
+@dataclass(slots=True)
+class Replica:
+    """A follower, as its leader knows it."""
+
+    caught_up: float  # when it last had everything that there was
+    end_offset: int = NOTHING
+    broker_epoch: int = NO_BROKER_EPOCH
+    _fetched: float = NEVER
+    _leader_end_then: int = NOTHING
+
+    def fetches(self, offset: int, leader_end: int, now: float, broker_epoch: int) -> None:
+        if offset >= leader_end:
+            self.caught_up = max(self.caught_up, now)
+        elif offset >= self._leader_end_then:
+            self.caught_up = max(self.caught_up, self._fetched)
+        self.end_offset, self.broker_epoch = offset, broker_epoch
+        self._fetched, self._leader_end_then = now, leader_end
+
+    def is_caught_up(self, leader_end: int, now: float, lag_max: float) -> bool:
+        return self.end_offset == leader_end or now - self.caught_up <= lag_max
+
+
+class Replicas:
+    """Of one partition, in one leader epoch. Calls are made under the partition's lock."""
+
+    def __init__(
+        self, node_id: int, leadership: Leadership, epoch_start: int, now: float, lag_max: float
+    ) -> None:
+        self.epoch_start = epoch_start  # offset: the log's end when the epoch began
+        self.isr = leadership.isr
+        self.version = leadership.version
+        self._alive = leadership.alive
+        self._leader_epoch = leadership.leader_epoch
+        self._lag_max = lag_max
+        self._followers = {
+            id_: Replica(now if id_ in leadership.isr else NEVER)
+            for id_ in leadership.replicas
+            if id_ != node_id
+        }
+        self._asked: IsrChange | None = None
+
+    def __contains__(self, replica_id: int) -> bool:
+        return replica_id in self._followers
+
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        """With those that are to be taken in, if the controller agrees."""
+        return self.isr if self._asked is None else self.isr | self._asked.isr
+
+    def fetches(
+        self, replica_id: int, offset: int, leader_end: int, now: float, broker_epoch: int
+    ) -> None:
+        """A follower has everything below `offset`. KeyError: it is none of this partition's."""
+        self._followers[replica_id].fetches(offset, leader_end, now, broker_epoch)
+
+    def high_watermark(self, known: int, leader_end: int, now: float, isr_min: int) -> int:
+        """As of now, if it was `known` before: never less.
+
+        Who is not in sync but has caught up holds it back, too, for it is about to be taken in."""
+        if len(self.isr) < isr_min:
+            return known
+        offset, counted = leader_end, self.maximal_isr
+        for id_, replica in self._followers.items():
+            if replica.end_offset < offset and (
+                id_ in counted
+                or (id_ in self._alive and replica.is_caught_up(leader_end, now, self._lag_max))
+            ):
+                offset = replica.end_offset
+        return max(known, offset)
+
+    def change(self, leader_end: int, high_watermark: int, now: float) -> IsrChange | None:
+        """What the controller is to be asked for, if nothing is under way; None: nothing."""
+        if self._asked is not None:
+            return None
+        isr = {
+            id_
+            for id_ in self.isr
+            if id_ not in self._followers
+            or self._followers[id_].is_caught_up(leader_end, now, self._lag_max)
+        }
+        joining_at = max(high_watermark, self.epoch_start)
+        isr |= {
+            id_
+            for id_, replica in self._followers.items()
+            if id_ not in self.isr and id_ in self._alive and replica.end_offset >= joining_at
+        }
+        if isr == self.isr:
+            return None
+        epochs = ((id_, self._followers[id_].broker_epoch) for id_ in isr & self._followers.keys())
+        self._asked = IsrChange(
+            self._leader_epoch, self.version, frozenset(isr), tuple(sorted(epochs))
+        )
+        return self._asked
+
+    def settle(self, leadership: Leadership) -> None:
+        """The controller has decided: about what was asked, or by itself."""
+        if leadership.version > self.version:
+            self.isr, self.version, self._asked = leadership.isr, leadership.version, None
+            self._alive = leadership.alive
+
+    def refuse(self, change: IsrChange) -> None:
+        """The controller knows all that the leader knew when it asked, and does not agree.
+
+        Not for a controller that was not heard of: it may have agreed, and what was asked for
+        counts until it says otherwise."""
+        if self._asked is change:
+            self._asked = None

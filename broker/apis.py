@@ -18,11 +18,15 @@ from broker import (
     describe_log_dirs,
     fetch,
     find_coordinator,
+    heartbeat,
     init_producer_id,
+    join_group,
+    leave_group,
     metadata,
     offset_commit,
     offset_fetch,
     produce,
+    sync_group,
 )
 from broker.exchange import Exchange
 from broker.schemas import ApiKey
@@ -48,6 +52,10 @@ APIS: Final = {
     ApiKey.OffsetCommit: Api(offset_commit.handle, range(11)),
     ApiKey.OffsetFetch: Api(offset_fetch.handle, range(11)),
     ApiKey.FindCoordinator: Api(find_coordinator.handle, range(7)),
+    ApiKey.JoinGroup: Api(join_group.handle, range(10)),
+    ApiKey.Heartbeat: Api(heartbeat.handle, range(5)),
+    ApiKey.LeaveGroup: Api(leave_group.handle, range(6)),
+    ApiKey.SyncGroup: Api(sync_group.handle, range(6)),
     ApiKey.ApiVersions: Api(api_versions.handle, range(5)),
     ApiKey.CreateTopics: Api(create_topics.handle, range(8)),
     ApiKey.DeleteTopics: Api(delete_topics.handle, range(7)),

@@ -29,7 +29,9 @@ class BrokerConfig:
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 3_000
-    group_max_size: int = 2**31 - 1
+    group_max_size: int = 2_000
+    group_metadata_max_bytes: int = 16_777_216  # of all members of a group
+    groups_max: int = 100_000
     offset_metadata_max_bytes: int = 4096
     offsets_topic_partitions: int = 1
     transactional_id_expiration_ms: int = 604_800_000

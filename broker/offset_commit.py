@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.errors import ErrorCode
 from broker.exchange import Exchange
-from broker.group import Claim
+from broker.member import Claim
 from broker.offsets import NO_TIME, Committed, Partition
 from broker.schemas import Message
 

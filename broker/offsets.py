@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from broker.errors import ErrorCode
+from broker.group import Group
+
 Partition: TypeAlias = tuple[str, int]  # topic, index
 
 NO_TIME: Final = -1
@@ -29,5 +32,15 @@ class Offsets:
     def of(self, group_id: str) -> Mapping[Partition, Committed]:
         return dict(self._groups.get(group_id, {}))
 
-    def commit(self, group_id: str, offsets: Mapping[Partition, Committed]) -> None:
+    def commit(
+        self, group_id: str, offsets: Mapping[Partition, Committed], _now: float
+    ) -> ErrorCode:
         self._groups.setdefault(group_id, {}).update(offsets)
+        return ErrorCode.NONE
+
+    def store(self, _group: Group, _now: float) -> ErrorCode:
+        return ErrorCode.NONE
+
+    def delete(self, group: Group, _now: float) -> ErrorCode:
+        self._groups.pop(group.id, None)
+        return ErrorCode.NONE

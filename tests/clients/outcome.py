@@ -1,0 +1,88 @@
+"""What a client read, against what it should have: everything, once, in order.
+
+A client is held to what it says: what it left out it cannot tell. Of messages of v0 it can know no
+timestamp, of v0 and v1 no headers."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tests.clients.combinations import Combination
+from tests.clients.topics import Line
+
+_NOT_SAID = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a combination fared with a topic. `wrong` is empty where all was right."""
+
+    combination: Combination
+    topic: str
+    wrong: str
+    seconds: float = 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        one = self.combination
+        return {
+            "client": one.client.name,
+            "version": one.client.version,
+            "pin": one.pin,
+            "mode": one.mode,
+            "fetch": one.fetch,
+            "topic": self.topic,
+            "wrong": self.wrong,
+            "seconds": round(self.seconds, 2),
+        }
+
+
+def difference(expected: Iterable[Line], found: Iterable[Line], magic: int) -> str:
+    """The first, in words; empty if there is none. Partitions may come side by side."""
+    wanted, got = _by_partition(expected), _by_partition(found)
+    for partition in sorted({*wanted, *got}):
+        said = _in_partition(wanted.get(partition, []), got.get(partition, []), magic)
+        if said:
+            return f"partition {partition}: {said}"
+    return ""
+
+
+def _by_partition(lines: Iterable[Line]) -> dict[int, list[Line]]:
+    found: dict[int, list[Line]] = {}
+    for line in lines:
+        found.setdefault(line["p"], []).append(line)
+    return found
+
+
+def _in_partition(wanted: list[Line], got: list[Line], magic: int) -> str:
+    offsets, found = [line["o"] for line in wanted], [line["o"] for line in got]
+    for number, (offset, line) in enumerate(zip(offsets, got, strict=False)):
+        if line["o"] != offset:
+            behind = f" behind {found[number - 1]}" if number else ""
+            return f"offset {line['o']}{behind} instead of {offset}"
+        said = _in_record(as_shown(wanted[number], magic), line)
+        if said:
+            return f"offset {offset}: {said}"
+    if len(found) < len(offsets):
+        last = f"ends at offset {found[-1]}" if found else "nothing is read"
+        return f"{last}, {len(offsets) - len(found)} of {len(offsets)} are missing"
+    if len(found) > len(offsets):
+        return f"offset {found[len(offsets)]} behind the last, {found[-1]}"
+    return ""
+
+
+def as_shown(line: Line, magic: int) -> Line:
+    """A record as messages of a format have it."""
+    shown = dict(line)
+    if magic < 2:
+        shown["h"] = []
+    if magic < 1:
+        shown["t"], shown["tt"] = -1, "NoTimestampType"
+    return shown
+
+
+def _in_record(wanted: Mapping[str, Any], got: Mapping[str, Any]) -> str:
+    for name, value in wanted.items():
+        said = got.get(name, _NOT_SAID)
+        if said is not _NOT_SAID and said != value:
+            return f"{name} is {str(said)[:60]} instead of {str(value)[:60]}"
+    return ""

@@ -1,0 +1,83 @@
+"""Runs the programs of clients, and says how each fared with each topic.
+
+A program is asked for all topics at once, since its start takes longer than its reading. One that
+dies is asked for the rest again; none outlasts its time.
+
+Not here: what is right (outcome.py), the command (run.py)."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from tests.clients.combinations import Combination
+from tests.clients.install import installed
+from tests.clients.outcome import Outcome, difference
+from tests.clients.topics import Line, Topic
+
+
+def run(
+    combination: Combination, bootstrap: str, topics: Sequence[Topic], wait: float = 8.0
+) -> list[Outcome]:
+    """One outcome for each topic. `wait`: seconds that a program may take for a topic."""
+    command = [*installed(combination.client), "--bootstrap", bootstrap]
+    command += ["--mode", combination.mode, "--pin", combination.pin, "--wait", str(wait)]
+    outcomes = []
+    left = list(topics)
+    while left:
+        started = time.monotonic()
+        read, ends, said = _ask(command, left, wait)
+        seconds = (time.monotonic() - started) / max(1, len(ends))
+        answered = max(1, len([topic for topic in left if topic.name in ends]))
+        for topic in left[:answered]:
+            wrong = difference(topic.expected, read.get(topic.name, []), combination.magic)
+            end = ends.get(topic.name, f"dies: {said}")
+            if wrong and end not in ("count", "time"):
+                wrong += f" ({end})"
+            elif not wrong and end != "count":
+                wrong = end
+            outcomes.append(Outcome(combination, topic.name, wrong, seconds))
+        left = left[answered:]
+    return outcomes
+
+
+def _ask(
+    command: Sequence[str], topics: Sequence[Topic], wait: float
+) -> tuple[dict[str, list[Line]], dict[str, str], str]:
+    """What was read, by topic; how each ended; and the last that was said of errors."""
+    asked = list(command)
+    for topic in topics:
+        asked += ["--topic", f"{topic.name}:{len(topic.partitions)}:{len(topic.expected)}"]
+    process = subprocess.Popen(
+        asked,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=30 + len(topics) * (wait + 10))
+    except subprocess.TimeoutExpired:
+        out, err = b"", b"killed: it does not end"
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    read: dict[str, list[Line]] = {}
+    ends: dict[str, str] = {}
+    for line in out.splitlines():
+        try:
+            said: dict[str, Any] = json.loads(line)
+            topic_name = said.pop("topic")
+        except (ValueError, KeyError, AttributeError):
+            continue  # a client that prints, too
+        if "end" in said:
+            ends[topic_name] = said["end"]
+        else:
+            read.setdefault(topic_name, []).append(said)
+    last = err.decode(errors="replace").strip().splitlines()[-1:] or ["without a word"]
+    return read, ends, last[0][:200]

@@ -1,0 +1,103 @@
+"""What clients may take of a server: connections, bytes of requests, time.
+
+Each limit holds whatever a client claims or does; who goes beyond it loses its connection, or has
+to wait, and nobody else does.
+
+Not here: who asks for what and when (server.py, connection.py)."""
+
+from collections import Counter
+from dataclasses import dataclass
+from threading import Lock
+from typing import Final
+
+KiB: Final = 1024
+MiB: Final = 1024 * KiB
+
+# What a connection may have of a request without asking: nearly all requests are smaller, and the
+# number of connections bounds what that takes.
+FREE_SIZE: Final = 4 * KiB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Of one server. Sizes in bytes, times in seconds.
+
+    connections, connections_per_address: at a time; further ones are closed as they come.
+    request_size: of one request [socket.request.max.bytes].
+    requests_memory: of all requests that are being received or worked on
+        [queued.max.request.bytes].
+    idle: without a byte either way, and no answer that is waited for [connections.max.idle.ms].
+    request: from a request's first byte to its last; also for a TLS handshake, and for whoever has
+        to authenticate.
+    stop: for what is under way when the server is stopped."""
+
+    connections: int = 20_000
+    connections_per_address: int = 20_000
+    request_size: int = 100 * MiB
+    requests_memory: int = 256 * MiB
+    idle: float = 600.0
+    request: float = 30.0
+    stop: float = 3.0
+
+
+class Admission:
+    """Counts connections. Any thread may call it."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._lock = Lock()
+        self._by_address = Counter[str]()
+        self._total = 0
+
+    def __len__(self) -> int:
+        return self._total
+
+    def admit(self, address: str) -> bool:
+        """Counts a connection in, if there may be one more."""
+        limits = self._limits
+        with self._lock:
+            if (
+                self._total >= limits.connections
+                or self._by_address[address] >= limits.connections_per_address
+            ):
+                return False
+            self._by_address[address] += 1
+            self._total += 1
+            return True
+
+    def dismiss(self, address: str) -> None:
+        """Counts a connection out."""
+        with self._lock:
+            self._total -= 1
+            self._by_address[address] -= 1
+            if not self._by_address[address]:
+                del self._by_address[address]
+
+
+class RequestMemory:
+    """The bytes of all requests under way. Any thread may call it.
+
+    When all is taken, one request may still grow, so that those which are half received cannot
+    keep each other waiting for ever."""
+
+    def __init__(self, size: int) -> None:
+        self._lock = Lock()
+        self._free = size
+        self._favoured: object = None
+
+    def take(self, owner: object, size: int) -> bool:
+        """Whether there are so many bytes for this owner now."""
+        with self._lock:
+            if size > self._free:
+                if self._favoured not in (None, owner):
+                    return False
+                self._favoured = owner
+            self._free -= size
+            return True
+
+    def give_back(self, owner: object, size: int) -> None:
+        """All that the owner has taken."""
+        with self._lock:
+            self._free += size
+            if self._favoured is owner:
+                self._favoured = None

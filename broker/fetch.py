@@ -12,11 +12,11 @@ from collections.abc import Hashable
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from broker import leader_epochs
 from broker.conversions import ZSTD_SINCE, is_enabled, magic_of, names_of, policy_for
 from broker.errors import ApiError, ErrorCode
 from broker.exchange import Exchange
 from broker.fetch_session import Asked, Context, Key, Sessionless, asked_in
+from broker.leader_epochs import EpochEnd
 from broker.partition import Partition
 from broker.reading import (
     Contribution,
@@ -85,6 +85,7 @@ class Fetch:
         self._version = exchange.request.version
         request = exchange.request.body
         self._replica_id = replica_of(request, self._version)
+        self._is_reported = self._replica_id < 0  # how far a follower is, is known
         self._is_committed = request.isolation_level == READ_COMMITTED
         self._min_bytes = request.min_bytes
         self._max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
@@ -98,7 +99,7 @@ class Fetch:
     def go_on(self, now: float) -> None:
         """Reads on; then answers, waits for more records, or for the next turn."""
         read, purgatory = self._read, self._broker.purgatory
-        if not self._take_turn(read):
+        if not self._take_turn(read, now):
             purgatory.watch(self, (), now, now + TURN_SECONDS)
         elif read.is_final or read.size >= self._min_bytes or self._deadline <= now:
             self._answer(now)
@@ -134,7 +135,7 @@ class Fetch:
     def complete(self, now: float, *, timed_out: bool) -> None:
         """Everything is read again, as what was read before may be gone."""
         if self._read.is_whole:
-            self._read = _Read()
+            self._read, self._is_reported = _Read(), True
             # Whatever is found is enough now. But where nothing is, as when all that came was a
             # marker, an old client would ask again at once.
             self._min_bytes = 0 if timed_out else min(self._min_bytes, 1)
@@ -142,28 +143,28 @@ class Fetch:
 
     # --- reading
 
-    def _take_turn(self, read: "_Read") -> bool:
+    def _take_turn(self, read: "_Read", now: float) -> bool:
         """Reads the partitions that have not been read; whether that was all of them."""
         measured = 0
         for asked in self._context.asked[len(read.results) :]:
             if measured >= TURN_SIZE:
                 return False
             before = read.size
-            if not self._read_one(read, asked):
+            if not self._read_one(read, asked, now):
                 return False
             if self._magic is not None:
                 measured += read.size - before
         read.is_whole = True
         return True
 
-    def _read_one(self, read: "_Read", asked: Asked) -> bool:
+    def _read_one(self, read: "_Read", asked: Asked, now: float) -> bool:
         """Whether it is done with."""
         result = Message(key=asked.key, partition_index=asked.index, high_watermark=UNKNOWN)
         contribution = nothing(asked.offset)
         partition: Partition | None = None
         try:
             topic, partition = self._partition(asked)
-            contribution = self._contribution(read, asked, topic, partition, result)
+            contribution = self._contribution(read, asked, topic, partition, result, now)
         except (ApiError, RecordsError, OSError) as error:
             read.has_news = True
             self._refuse(result, partition, self._code_of(error))
@@ -189,21 +190,34 @@ class Fetch:
         return topic, partition
 
     def _contribution(
-        self, read: "_Read", asked: Asked, topic: Topic, partition: Partition, result: Message
+        self,
+        read: "_Read",
+        asked: Asked,
+        topic: Topic,
+        partition: Partition,
+        result: Message,
+        now: float,
     ) -> Contribution:
-        may_follow = self._replica_id < 0 and self._version >= FOLLOWERS_SERVE_SINCE
-        check_leader(self._broker, partition, asked.leader_epoch, may_follow=may_follow)
+        is_follower = self._replica_id >= 0
+        must_lead = is_follower or self._version < FOLLOWERS_SERVE_SINCE
+        partition.check(asked.leader_epoch, leader=must_lead)
         high_watermark, start_offset = partition.high_watermark, partition.start_offset
         last_stable_offset = partition.last_stable_offset
         up_to = self._bound(partition)
         result.aborted_transactions = None
-        if asked.last_epoch != UNKNOWN and _diverges(asked, partition, result):
+        diverging = None
+        if asked.last_epoch != UNKNOWN:
+            diverging = _divergence(asked, partition, start_offset)
+        if diverging is not None:
             contribution = nothing(asked.offset)
+            result.diverging_epoch = Message(**diverging._asdict())
             read.has_news = True
         else:
             contribution = self._records(asked, topic, partition, up_to, read.size)
             if self._is_committed:
                 result.aborted_transactions = aborted_in(partition, asked.offset, up_to)
+        if not self._is_reported and diverging is None and contribution.is_whole:
+            self._note_follower(asked, partition, now)
         result.high_watermark = high_watermark
         result.last_stable_offset = last_stable_offset
         result.log_start_offset = start_offset
@@ -233,6 +247,12 @@ class Fetch:
             policy=policy_for(config.policy, config.recode_rules, topic.name, names),
             start=self._starts.get(asked.key),
         )
+
+    def _note_follower(self, asked: Asked, partition: Partition, now: float) -> None:
+        """The answer has the high watermark as it was before: the next one has the new [Kafka]."""
+        epoch = self._exchange.request.body.replica_state.replica_epoch
+        if partition.follower_fetched(self._replica_id, asked.offset, now, epoch):
+            self._broker.purgatory.touch(_key(partition))
 
     def _bound(self, partition: Partition) -> int:
         return partition.bound(self._replica_id, committed=self._is_committed)
@@ -302,35 +322,15 @@ def _key(partition: Partition) -> Hashable:
     return "partition", partition.name.topic, partition.name.partition
 
 
-def _diverges(asked: Asked, partition: Partition, result: Message) -> bool:
-    """Whether the client has records of an epoch that are not those of this log [KIP-595]."""
-    if asked.offset < partition.start_offset:
+def _divergence(asked: Asked, partition: Partition, start_offset: int) -> EpochEnd | None:
+    """Where the client's records cease to be those of this log; None: nowhere [KIP-595]."""
+    if asked.offset < start_offset:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    epochs, end = leader_epochs.epochs_of(partition.log), partition.end_offset
-    found = leader_epochs.divergence(epochs, end, asked.offset, asked.last_epoch)
-    if found is None:
-        return False
-    if found == leader_epochs.UNKNOWN:
-        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    result.diverging_epoch = Message(epoch=found.epoch, end_offset=found.end_offset)
-    return True
+    return partition.divergence(asked.offset, asked.last_epoch)
 
 
 def _topic_field(topic: str | bytes) -> str:
     return "topic_id" if isinstance(topic, bytes) else "topic"
-
-
-def check_leader(
-    broker: "Broker", partition: Partition, leader_epoch: int, *, may_follow: bool = False
-) -> None:
-    """ApiError: somebody else leads, or the client believes in another leader than there is."""
-    if leader_epoch != UNKNOWN:
-        if leader_epoch < partition.leader_epoch:
-            raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
-        if leader_epoch > partition.leader_epoch:
-            raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
-    if partition.leader != broker.config.node_id and not may_follow:
-        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 def aborted_in(partition: Partition, offset: int, up_to: int) -> list[Message]:

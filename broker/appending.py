@@ -20,7 +20,14 @@ from crc32c import crc32c
 from broker.errors import ApiError, ErrorCode
 from broker.topic_configs import AppendConfig
 from broker.up_conversion import EXPANSION_MAX, Rewritten, rewrite
-from records import BatchHeader, CorruptRecordsError, MemoryRecords, RecordTooLargeError, read_batch
+from records import (
+    BatchHeader,
+    CorruptRecordsError,
+    MemoryRecords,
+    Record,
+    RecordTooLargeError,
+    read_batch,
+)
 from records.checksum import MISMATCH, verify_checksum
 from records.formats import (
     ATTRIBUTES_AT_BATCH,
@@ -133,9 +140,7 @@ def append(partition: "Partition", prepared: Prepared, now: int) -> Appended:
         if is_idempotent:
             known = partition.sequences.check(batch, writer.producers)
             if known is not None:
-                is_append = prepared.log_append_time >= 0
-                time = known.timestamp if is_append else NO_TIMESTAMP
-                return Appended(known.base_offset, known.last_offset, time)
+                return Appended(known.base_offset, known.last_offset, known.timestamp)
         base_offset = writer.end_offset
         if base_offset > OFFSET_MAX - prepared.records_count:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the log has no offsets left")
@@ -172,11 +177,12 @@ def _check_batches(records: MemoryRecords, first: BatchHeader, config: AppendCon
 def _check_batch(header: BatchHeader, first: BatchHeader, config: AppendConfig) -> None:
     if header.magic != first.magic:
         raise _invalid(f"message formats v{first.magic} and v{header.magic} in one request")
-    if header.timestamp_type is TimestampType.LOG_APPEND:
-        said = "only the broker sets the timestamp type to LogAppendTime"
-        raise RefusedRecordsError(ErrorCode.INVALID_TIMESTAMP, [(0, said)])
     if header.magic < V2:
         return
+    if header.is_transactional:
+        raise ApiError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served here"
+        )
     count = header.records_count or 0
     if count <= 0 or count != header.last_offset_delta + 1:
         raise _invalid(f"{count} records up to offset delta {header.last_offset_delta}")
@@ -184,8 +190,6 @@ def _check_batch(header: BatchHeader, first: BatchHeader, config: AppendConfig) 
         raise _invalid("clients may not write control records")
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise _invalid(f"sequence number {header.base_sequence} of producer {header.producer_id}")
-    if header.is_transactional:
-        raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served here")
     if header.producer_id >= 0 and config.magic < V2:
         raise ApiError(
             ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "the topic's format has no producer ids"
@@ -213,19 +217,23 @@ class _RecordChecks:
         self._code = ErrorCode.INVALID_RECORD
         self._errors: list[tuple[int, str]] = []
 
-    def check(self, index: int, timestamp: int, has_key: bool) -> None:
+    def check(self, index: int, timestamp: int, kind: TimestampType, has_key: bool) -> None:
+        """`kind`: what the producer says of the timestamp."""
         config = self._config
         if config.is_compacted and not has_key:
             self._add(index, "a compacted topic takes no record without a key")
             return
-        behind = self._now - timestamp
-        if timestamp < NO_TIMESTAMP or (
-            timestamp != NO_TIMESTAMP
-            and not config.is_append_time
-            and not -config.after_max <= behind <= config.before_max
-        ):
-            self._code = ErrorCode.INVALID_TIMESTAMP
-            self._add(index, f"timestamp {timestamp} is out of range")
+        if timestamp < NO_TIMESTAMP:
+            self._add_timestamp(index, f"timestamp {timestamp} is negative")
+        elif timestamp != NO_TIMESTAMP and not config.is_append_time:
+            if not -config.after_max <= self._now - timestamp <= config.before_max:
+                self._add_timestamp(index, f"timestamp {timestamp} is out of range")
+        elif kind is TimestampType.LOG_APPEND:
+            self._add_timestamp(index, "only brokers set the timestamp type to LogAppendTime")
+
+    def _add_timestamp(self, index: int, reason: str) -> None:
+        self._code = ErrorCode.INVALID_TIMESTAMP
+        self._add(index, reason)
 
     def _add(self, index: int, reason: str) -> None:
         if len(self._errors) < ERRORS_MAX:
@@ -244,7 +252,7 @@ def _as_it_is(
     count, latest = 0, NO_TIMESTAMP
     size_max = EXPANSION_MAX * config.message_size_max
     for record in read_batch(records, header, verify=False, record_size_max=size_max):
-        checks.check(count, record.timestamp, record.key is not None)
+        checks.check(count, record.timestamp, record.timestamp_type, record.key is not None)
         if record.offset != count:
             return None
         latest = max(latest, record.timestamp)
@@ -252,7 +260,9 @@ def _as_it_is(
     checks.finish()
     data = bytearray(records.view[: header.size])
     append_time = now if config.is_append_time else NO_TIMESTAMP
-    attributes = header.attributes | (LOG_APPEND_TIME if config.is_append_time else 0)
+    attributes = header.attributes & ~LOG_APPEND_TIME
+    if config.is_append_time:
+        attributes |= LOG_APPEND_TIME
     highest = append_time if config.is_append_time else latest
     if (attributes, highest) != (header.attributes, header.max_timestamp):
         ATTRIBUTES.pack_into(data, ATTRIBUTES_AT_BATCH, attributes)
@@ -263,14 +273,15 @@ def _as_it_is(
 
 def _rewritten(records: MemoryRecords, config: AppendConfig, now: int) -> Prepared:
     """The records in the topic's own format and codec."""
-    rewritten = rewrite(records, records.batches(), config, now)
-    columns = rewritten.columns
     checks = _RecordChecks(config, now)
-    for index, (timestamp, key) in enumerate(zip(columns.timestamps, columns.keys, strict=True)):
-        checks.check(index, timestamp, key is not None)
+
+    def check(index: int, record: Record) -> None:
+        checks.check(index, record.timestamp, record.timestamp_type, record.key is not None)
+
+    rewritten = rewrite(records, config, now, check)
     checks.finish()
     append_time = NO_TIMESTAMP if rewritten.append_time is None else rewritten.append_time
-    prepared = Prepared(rewritten.build(0), len(columns), append_time, rewritten)
+    prepared = Prepared(rewritten.build(0), len(rewritten.columns), append_time, rewritten)
     for header in prepared.batches:
         if header.size > config.message_size_max:
             raise _too_large(header.size, config)

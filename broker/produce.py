@@ -28,6 +28,13 @@ BATCHES_VERSION: Final = 3  # from here on a request has one v2 batch for each p
 ZSTD_VERSION: Final = 7
 TOPIC_IDS_VERSION: Final = 13
 NO_OFFSET: Final = -1
+# Errors that Kafka answers without saying where the log starts.
+WITHOUT_START: Final = {
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,8 @@ class _Produced:
 
     def refuse(self, error: ApiError) -> None:
         self.code, self.message = error.code, error.message
+        if error.code in WITHOUT_START:
+            self.start_offset = NO_OFFSET
         if isinstance(error, RefusedRecordsError):
             self.records = tuple(error.records)
 

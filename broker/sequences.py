@@ -54,9 +54,10 @@ class Sequences:
         if state is None:
             self._recent.pop(header.producer_id, None)
             return None
-        for known in self._of(state):
-            if _is_same(known, header):
-                return known
+        if header.producer_epoch == state.epoch:
+            for known in self._of(state):
+                if _is_same(known, header):
+                    return known
         if header.producer_epoch < state.epoch:
             raise ApiError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,

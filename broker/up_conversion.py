@@ -10,15 +10,15 @@ compressed ones may expand to any number.
 Not here: whether they may be appended at all (appending.py); the log of a whole directory
 (storage/upgrade.py)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from broker.errors import ApiError, ErrorCode
 from broker.topic_configs import AppendConfig
-from records import BatchHeader, Columns, MemoryRecords, build, read_batch
+from records import Columns, MemoryRecords, Record, build, read_batch
 from records.batch import NONE
-from records.formats import V0, V1, V2, Codec, TimestampType
+from records.formats import V0, V2, Codec, TimestampType
 from records.record import Headers
 
 # What may be held, in times of what one batch may be. Text compresses to a tenth of its size.
@@ -66,10 +66,13 @@ class Rewritten:
 
 
 def rewrite(
-    records: MemoryRecords, headers: Iterator[BatchHeader], config: AppendConfig, now: int
+    records: MemoryRecords,
+    config: AppendConfig,
+    now: int,
+    check: Callable[[int, Record], None],
 ) -> Rewritten:
-    """Reads all records of these batches. ApiError: the topic's format cannot hold them, or they
-    are too many. CorruptRecordsError, RecordTooLargeError: as from reading."""
+    """Reads all records, each of which is shown to `check`. ApiError: the topic's format cannot
+    hold them, or they are too many. CorruptRecordsError, RecordTooLargeError: as from reading."""
     size_max = EXPANSION_MAX * config.message_size_max
     timestamps: list[int] = []
     keys: list[bytes | None] = []
@@ -77,7 +80,7 @@ def rewrite(
     all_headers: list[Headers] = []
     codec, size = Codec.NONE, 0
     producer = (NONE, NONE, NONE)
-    for header in headers:
+    for header in records.batches():
         codec = header.codec or codec
         if header.magic == V2:
             producer = header.producer_id, header.producer_epoch, header.base_sequence
@@ -87,6 +90,7 @@ def rewrite(
                 raise ApiError(
                     ErrorCode.MESSAGE_TOO_LARGE, f"the records expand to more than {size_max} bytes"
                 )
+            check(len(keys), record)
             timestamps.append(record.timestamp)
             keys.append(record.key)
             values.append(record.value)
@@ -113,6 +117,3 @@ def _check_old(magic: int, codec: Codec, has_headers: bool) -> None:
         )
     if has_headers:
         raise ApiError(ErrorCode.INVALID_RECORD, f"message format v{magic} has no headers")
-
-
-assert V0 < V1 < V2

@@ -22,9 +22,11 @@ from broker import (
     init_producer_id,
     join_group,
     leave_group,
+    list_offsets,
     metadata,
     offset_commit,
     offset_fetch,
+    offset_for_leader_epoch,
     produce,
     sync_group,
 )
@@ -48,6 +50,7 @@ class Api:
 APIS: Final = {
     ApiKey.Produce: Api(produce.handle, range(14)),
     ApiKey.Fetch: Api(fetch.handle, range(19)),
+    ApiKey.ListOffsets: Api(list_offsets.handle, range(12)),
     ApiKey.Metadata: Api(metadata.handle, range(14)),
     ApiKey.OffsetCommit: Api(offset_commit.handle, range(11)),
     ApiKey.OffsetFetch: Api(offset_fetch.handle, range(11)),
@@ -56,6 +59,7 @@ APIS: Final = {
     ApiKey.Heartbeat: Api(heartbeat.handle, range(5)),
     ApiKey.LeaveGroup: Api(leave_group.handle, range(6)),
     ApiKey.SyncGroup: Api(sync_group.handle, range(6)),
+    ApiKey.OffsetForLeaderEpoch: Api(offset_for_leader_epoch.handle, range(5)),
     ApiKey.ApiVersions: Api(api_versions.handle, range(5)),
     ApiKey.CreateTopics: Api(create_topics.handle, range(8)),
     ApiKey.DeleteTopics: Api(delete_topics.handle, range(7)),

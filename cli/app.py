@@ -25,6 +25,7 @@ COMMANDS: Final = (
     "recover",
     "upgrade",
     "generate",
+    "serve",
     "spark",
     "gateway",
 )

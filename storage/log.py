@@ -120,6 +120,16 @@ class Log:
                 # Only this log was ours to close: of the others what was known before holds.
                 session.end(clean=closed and session.was_clean)
 
+    def abandon(self) -> None:
+        """Lets go of all files as if the process had died: nothing is flushed or noted."""
+        session, self._session = self._session, None
+        if self._writer is None:
+            self._extent.close()
+        else:
+            self._writer.abandon()
+        if session is not None:
+            session.end(clean=False)
+
     @property
     def is_writable(self) -> bool:
         return self._writer is not None

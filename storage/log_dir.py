@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
-from storage.checkpoint import read_offsets
+from storage.checkpoint import read_offsets, write_offsets
 from storage.config import LogConfig
 from storage.files import DISK, Files
 from storage.log import Log
@@ -33,7 +33,7 @@ class Logs(Mapping[TopicPartition, Log]):
     ) -> None:
         self._path = path
         self._config = config
-        self._files = files
+        self.files = files
         self._session = session
         self._open_files = OpenFiles()
         self.opened: dict[TopicPartition, Log] = {}
@@ -63,8 +63,8 @@ class Logs(Mapping[TopicPartition, Log]):
         if parse_partition(path.name) != partition:
             raise ValueError(f"{partition} cannot be the name of a partition")
         if not path.is_dir():
-            self._files.make_directory(path)
-            self._files.sync_directory(self._path)
+            self.files.make_directory(path)
+            self.files.sync_directory(self._path)
         return self[partition]
 
     def delete(self, partition: TopicPartition) -> None:
@@ -80,8 +80,8 @@ class Logs(Mapping[TopicPartition, Log]):
         gone = self._path / (str(partition)[: NAME_SIZE_MAX - len(suffix)] + suffix)
         if gone.is_dir():
             self._remove(gone)
-        self._files.rename(self._path / str(partition), gone)
-        self._files.sync_directory(self._path)
+        self.files.rename(self._path / str(partition), gone)
+        self.files.sync_directory(self._path)
         self._session.checkpoints.forget(partition)
         self._remove(gone)
 
@@ -92,13 +92,13 @@ class Logs(Mapping[TopicPartition, Log]):
             if entry.is_dir(follow_symlinks=False):
                 self._remove(Path(entry))
             else:
-                self._files.remove(Path(entry))
-        self._files.remove_directory(directory)
+                self.files.remove(Path(entry))
+        self.files.remove_directory(directory)
 
     def _open(self, path: Path) -> Log:
         if self._session is None:
             return Log.open(path, open_files=self._open_files)
-        return Log.recover(path, self._session, self._config, self._files, self._open_files)
+        return Log.recover(path, self._session, self._config, self.files, self._open_files)
 
 
 class LogDir:
@@ -139,11 +139,25 @@ class LogDir:
         """Up to where the followers had everything, when the broker noted it last."""
         return read_offsets(self.path / HIGH_WATERMARKS)
 
+    def note_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Replaces what is noted of them. ValueError: the directory is open for reading."""
+        if self._session is None:
+            raise ValueError(f"{self.path} is open for reading only")
+        write_offsets(self.logs.files, self.path / HIGH_WATERMARKS, offsets)
+
     def __enter__(self) -> "LogDir":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close()
+
+    def abandon(self) -> None:
+        """Lets go of everything as if the process had died: nothing is flushed, nothing noted."""
+        session, self._session = self._session, None
+        for log in self.logs.opened.values():
+            log.abandon()
+        if session is not None:
+            session.end(clean=False)
 
     def close(self) -> None:
         """Closes all logs. What was opened for writing is then as after a clean shutdown."""

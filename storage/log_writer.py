@@ -172,6 +172,12 @@ class LogWriter:
             for segment in self.segments:
                 segment.release()
 
+    def abandon(self) -> None:
+        """Lets go of all files, and leaves the directory as it is."""
+        self._active.abandon()
+        for segment in self.segments:
+            segment.release()
+
     # --- taking away
 
     def truncate_to(self, offset: int) -> None:

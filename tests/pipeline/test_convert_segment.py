@@ -14,6 +14,7 @@ from pipeline.verification import as_converted
 from records import Codec, MemoryRecords, Record, read
 from records.formats import V2
 from storage import DiskFullError, Log, LogDir
+from storage.faulty_disk import FaultyDisk, Killed
 from storage.files import DISK, Disk
 from storage.names import Kind, file_name
 from storage.upgrade_log import upgrade
@@ -22,7 +23,6 @@ from tests import corpus
 from tests.corpus import Conversion
 from tests.downconvert.comparable import comparable
 from tests.storage import brokers
-from tests.storage.faults import FaultyDisk, Killed
 from tests.storage.logs import UNSYNCED, batch, segment
 
 NAME = "00000000000000000000.log"

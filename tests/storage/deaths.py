@@ -17,7 +17,7 @@ from random import Random
 from typing import Any, Final
 
 from storage import LogDir
-from tests.storage.faults import FaultyDisk, Killed
+from storage.faulty_disk import FaultyDisk, Killed
 from tests.storage.history import History
 from tests.storage.workload import PARTITION, Workload
 

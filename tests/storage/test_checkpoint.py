@@ -7,8 +7,8 @@ import pytest
 
 from storage import CorruptFileError, TopicPartition
 from storage.checkpoint import EpochEntry, read_epochs, read_offsets, write_epochs, write_offsets
+from storage.faulty_disk import FaultyDisk, Killed
 from storage.files import DISK
-from tests.storage.faults import FaultyDisk, Killed
 
 OFFSETS = {TopicPartition("a", 0): 5, TopicPartition("b-c", 12): 2**63 - 1}
 

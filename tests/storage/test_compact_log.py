@@ -12,8 +12,8 @@ from records.formats import V2, TimestampType
 from records.record import Record
 from storage import DiskFullError, Log, LogConfig, LogDir, TopicPartition
 from storage.compact_log import compact
+from storage.faulty_disk import FaultyDisk, Killed
 from storage.files import Files
-from tests.storage.faults import FaultyDisk, Killed
 from tests.storage.logs import UNSYNCED, offsets
 
 CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=100, segment_index_bytes=4800)

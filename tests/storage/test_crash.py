@@ -6,8 +6,8 @@ from random import Random
 import pytest
 
 from storage import DiskFullError
+from storage.faulty_disk import FaultyDisk
 from tests.storage.deaths import look, machine_dies, process_is_killed
-from tests.storage.faults import FaultyDisk
 from tests.storage.history import History
 from tests.storage.workload import Workload
 

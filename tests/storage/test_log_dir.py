@@ -102,3 +102,24 @@ def test_after_a_crash_every_log_is_recovered_before_the_directory_counts_as_cle
 def test_a_missing_directory_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(NotADirectoryError):
         LogDir.open(tmp_path / "none")
+
+
+def test_an_abandoned_directory_is_as_after_a_kill(tmp_path: Path) -> None:
+    log_dir = LogDir.open(tmp_path, writable=True)
+    log_dir.logs.create(TopicPartition("t", 0)).writer.append(batch(0, 1))
+    log_dir.abandon()
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    with LogDir.open(tmp_path, writable=True) as found:
+        log = found.logs[TopicPartition("t", 0)]
+        assert log.writer.recovery.checked  # it was read again
+        assert log.end_offset == 2
+
+
+def test_high_watermarks_are_noted_by_who_may_write(tmp_path: Path) -> None:
+    noted = {TopicPartition("t", 0): 7, TopicPartition("u", 3): 0}
+    with LogDir.open(tmp_path, writable=True) as log_dir:
+        log_dir.note_high_watermarks(noted)
+    log_dir = LogDir.open(tmp_path)
+    assert log_dir.high_watermarks == noted
+    with pytest.raises(ValueError, match="open for reading only"):
+        log_dir.note_high_watermarks({})

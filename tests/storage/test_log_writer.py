@@ -10,10 +10,10 @@ from records.control import ControlRecordType
 from records.formats import V0, V1, Codec
 from storage import DiskFullError, Log, LogConfig
 from storage.checkpoint import EpochEntry, read_epochs, read_offsets
+from storage.faulty_disk import FaultyDisk
 from storage.files import Files
 from storage.names import Kind, TopicPartition, file_name
 from storage.producer_state import read_snapshot
-from tests.storage.faults import FaultyDisk
 from tests.storage.logs import UNSYNCED, batch, offsets
 
 

@@ -9,10 +9,10 @@ from records.formats import V2, TimestampType
 from records.record import Record
 from storage import Log, LogDir, LogInUseError
 from storage.errors import DiskFullError
+from storage.faulty_disk import FaultyDisk
 from storage.session import DirectoryLock
 from storage.upgrade_log import UpgradeError, survey_upgrade, upgrade, upgrade_in_place
 from tests.storage import brokers
-from tests.storage.faults import FaultyDisk
 from tests.storage.logs import UNSYNCED, batch, indexed_segment, offsets
 
 

@@ -6,7 +6,8 @@ operation, in the middle of it if it is a write), `survivors` makes a directory 
 found afterwards: of pages that were not synced some are there and some are not, sizes lie between
 the old and the new, and of the changes to names the first few were made, in their order.
 
-What was written by `Disk` is trusted to be what it says; only `sync` makes anything safe here."""
+What was written by `Disk` is trusted to be what it says; only `sync` makes anything safe here.
+For tests and simulations: no broker writes through it."""
 
 from pathlib import Path
 from random import Random

@@ -22,6 +22,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from broker.errors import ErrorCode
 from broker.member import Claim, Join, Joined, Member, Protocols, Synced
+from broker.offset_records import StoredGroup
 
 Answer = TypeVar("Answer", Joined, Synced)
 
@@ -176,24 +177,17 @@ class Group:
         self.state = State.DEAD
         self._pending.clear()
 
-    def restore(
-        self,
-        members: list[Member],
-        generation: int,
-        protocol_type: str | None,
-        protocol: str | None,
-        leader: str | None,
-        now: float,
-    ) -> None:
+    def restore(self, stored: StoredGroup, now: float) -> None:
         """Makes it what it was when it was stored. Its members may be late by their timeouts."""
-        self.generation, self.protocol_type = generation, protocol_type
-        if members:
-            self.state, self.protocol = State.STABLE, protocol
-        for member in members:
+        self.generation, self.protocol_type = stored.generation, stored.protocol_type or None
+        for member in stored.members:
             self._admit(member)
             member.is_new = False
             self._hear_of(member, now)
-        self.leader = leader if leader in self.members else next(iter(self.members), None)
+        if self.members:
+            self.state, self.protocol, self.leader = State.STABLE, stored.protocol, stored.leader
+        if self.leader not in self.members:
+            self.leader = next(iter(self.members), None)
 
     # --- time
 

@@ -12,6 +12,7 @@ from broker.errors import ErrorCode
 from broker.group import Group, Limits, State
 from broker.member import Claim, Join, Joined, Synced
 from broker.offsets import Committed, Offsets, Partition
+from broker.schemas import Message
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -38,7 +39,7 @@ class Groups:
         self._lock = RLock()
         self._groups: dict[str, Group] = {}
         self._alarms: dict[str, float] = {}
-        self._offsets = Offsets()
+        self._offsets = Offsets(broker)
 
     # --- members
 
@@ -130,15 +131,14 @@ class Groups:
 
     # --- all groups
 
-    def ids(self, now: float) -> list[str]:
+    def ids(self) -> list[str]:
         with self._lock:
-            self._load(now)
-            return sorted(self._groups)
+            return sorted(self._groups.keys() | self._offsets.ids())
 
-    def look(self, group_id: str, now: float, show: Callable[[Group | None], None]) -> None:
-        """Shows a group, which must not be changed or kept; None: there is none."""
+    def look(self, group_id: str, now: float, show: Callable[[Group], Message]) -> Message | None:
+        """What is to be told of a group; None: there is none."""
         with self._visit(group_id, now) as group:
-            show(group)
+            return None if group is None else show(group)
 
     def delete(self, group_id: str, now: float) -> ErrorCode:
         """Forgets a group without members, and what it has committed."""
@@ -168,10 +168,7 @@ class Groups:
     def _visit(self, group_id: str, now: float, *, create: bool = False) -> Iterator[Group | None]:
         """The group, if there is one, or if it may be made, with the lock around it."""
         with self._lock:
-            self._load(now)
-            group = self._groups.get(group_id)
-            if group is None and create and len(self._groups) < self._groups_max:
-                group = self._groups[group_id] = Group(group_id, self._limits, self._store)
+            group = self._groups.get(group_id) or self._open(group_id, now, create)
             yield group
             if group is None:
                 return
@@ -182,18 +179,23 @@ class Groups:
                 self._alarms[group_id] = deadline
             else:
                 deadline = None
-            if group.is_unused and not self._offsets.of(group_id):
+            if group.is_unused and not self._offsets.has(group_id):
                 del self._groups[group_id]
         for answer in answers:
             answer()
         if deadline is not None:
             self._purgatory.watch(_Alarm(self, group_id, deadline), (), now, deadline)
 
-    def _store(self, group: Group, now: float) -> ErrorCode:
-        return self._offsets.store(group, now)
-
-    def _load(self, now: float) -> None:
-        """Makes the groups that are in the log, once."""
+    def _open(self, group_id: str, now: float, create: bool) -> Group | None:
+        """A group that is in the log, or a new one if it may be made."""
+        stored = self._offsets.stored.pop(group_id, None)
+        is_known = stored is not None or self._offsets.has(group_id)
+        if not is_known and not (create and len(self._groups) < self._groups_max):
+            return None
+        group = self._groups[group_id] = Group(group_id, self._limits, self._offsets.store)
+        if stored is not None:
+            group.restore(stored, now)
+        return group
 
 
 class _Alarm:

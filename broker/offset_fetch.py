@@ -56,15 +56,16 @@ def _all(
 def _topic(
     broker: "Broker", asked: Message, committed: Mapping[Partition, Committed], version: int
 ) -> Message:
-    name, code = asked.name, ErrorCode.NONE
-    if version >= WITH_IDS:
-        known = broker.topics.by_id(asked.topic_id)
-        name = known.name if known else ""
-        code = ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_ID
-    found = [
-        _partition(index, committed.get((name, index)), code) for index in asked.partition_indexes
-    ]
-    return Message(name=name, topic_id=asked.topic_id, partitions=found)
+    indices = asked.partition_indexes
+    if version < WITH_IDS:
+        found = [_partition(index, committed.get((asked.name, index))) for index in indices]
+        return Message(name=asked.name, partitions=found)
+    known = broker.topics.by_id(asked.topic_id)
+    if known is None:
+        found = [_partition(index, None, ErrorCode.UNKNOWN_TOPIC_ID) for index in indices]
+    else:
+        found = [_partition(index, committed.get((known.name, index))) for index in indices]
+    return Message(topic_id=asked.topic_id, partitions=found)
 
 
 def _partition(

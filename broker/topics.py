@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import RLock
+from typing import Final
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from broker.config import BrokerConfig
@@ -16,6 +17,8 @@ from broker.topic_configs import TopicConfigs
 from storage import LogDir, StorageError, TopicPartition
 from storage.files import DISK
 from storage.metadata import read_topic_id, write_topic_id
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
 @dataclass(slots=True, eq=False)
@@ -29,7 +32,7 @@ class Topic:
 
     @property
     def is_internal(self) -> bool:
-        return self.name in ("__consumer_offsets", "__transaction_state")
+        return self.name in (OFFSETS_TOPIC, "__transaction_state")
 
 
 class Topics(Mapping[str, Topic]):

@@ -14,6 +14,7 @@ from broker.errors import ApiError, BadRequestError, ErrorCode
 from broker.exchange import Client, Exchange
 from broker.fetch_session import FetchSessions
 from broker.groups import Groups
+from broker.metrics import Metrics
 from broker.producer_ids import ProducerIds
 from broker.purgatory import Purgatory
 from broker.requests import Request, parse_body, parse_header
@@ -32,6 +33,7 @@ class Broker:
         self.purgatory = Purgatory()
         self.groups = Groups(self)
         self.fetch_sessions = FetchSessions(self.config.fetch_session_slots)
+        self.metrics = Metrics(self.fetch_sessions, self.purgatory)
         self.apis = APIS
 
     def handle(
@@ -58,6 +60,7 @@ class Broker:
             api_versions.refuse_version(exchange, api.versions)
             return exchange
         exchange = Exchange(client, parse_body(header, frame), now, on_done)
+        self.metrics.received(exchange)
         api.handler(self, exchange, now)
         self.purgatory.settle(now)
         return exchange

@@ -316,6 +316,8 @@ class _NetworkThread:
 
     def _finish(self, connection: Connection) -> None:
         """The exchange is over: the next request may come."""
+        if connection.exchange is not None:
+            self._broker.metrics.sent(connection.exchange)
         connection.exchange = connection.send = None
         connection.incoming.release()
         self._look_for(connection)
@@ -371,6 +373,8 @@ class _NetworkThread:
             LOG.warning("%s is disconnected: %s", connection.client.address, why)
         if connection.interest:
             self._selector.unregister(connection.channel)
+        if connection.exchange is not None:
+            self._broker.metrics.sent(connection.exchange)
         connection.send = connection.exchange = None
         connection.incoming.release()
         connection.channel.close()

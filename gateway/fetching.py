@@ -51,14 +51,13 @@ class Found:
         """Looks at what the cluster answered, and whether to ask it again."""
         self.answer, self.code = answer, OLD_CODES.get(answer.error_code, answer.error_code)
         records: Spooled | None = answer.records
+        bound = answer.high_watermark
+        if policy.isolation == "read_committed":
+            bound = min(bound, answer.last_stable_offset)
+            policy = replace(policy, aborted=_aborted(answer))
         if self.code or records is None or not records.size:
-            bound = answer.high_watermark
-            if policy.isolation == "read_committed":
-                bound = min(bound, answer.last_stable_offset)
             self.is_done = bool(self.code) or alone or self.offset >= bound
             return
-        if policy.isolation == "read_committed":
-            policy = replace(policy, aborted=_aborted(answer))
         try:
             converted = LazyDownConvertRecords(records, magic, self.request.fetch_offset, policy)
             following = _next_offset(records, self.offset)
@@ -69,6 +68,8 @@ class Found:
             self.converted, self.is_done = converted, True
         elif following == self.offset:  # not even one whole batch
             self.is_done = alone
+        else:
+            self.is_done = following >= bound
         self.offset = following
 
     def response(self) -> Message:

@@ -80,8 +80,10 @@ class Session:
             return (yield from self._handshake(header, frame))
         if not passes:
             return (yield from self._translate(header, frame, size, now))
-        if header.api in WITH_ADDRESSES:
-            return (yield from self._with_addresses(header, frame))
+        if not self._expects_response(header, frame):
+            return Forward(expects_response=False)
+        if header.api is not None and _names_brokers(header.api, header.version):
+            return self._rewritten(header, (yield Ask(header.api, header.version, None)))
         return Forward()
 
     # --- what the cluster is, and who asks
@@ -138,16 +140,6 @@ class Session:
             header.api is not ApiKey.Produce
             or producing.acks(frame, header.size, header.version) != 0
         )
-
-    def _with_addresses(self, header: Header, frame: memoryview) -> Steps:
-        api = header.api
-        assert api is not None
-        if api is ApiKey.Produce and not self._expects_response(header, frame):
-            return Forward(expects_response=False)
-        if api is ApiKey.Produce and header.version < PRODUCE_WITH_ENDPOINTS:
-            return Forward()
-        answer = yield Ask(api, header.version, None)
-        return self._rewritten(header, answer)
 
     def _rewritten(self, header: Header, answer: Message) -> Reply:
         assert header.api is not None
@@ -242,6 +234,13 @@ def _request_header(header: Header) -> RequestHeader:
     return RequestHeader(
         header.api, header.version, header.correlation_id, header.client_id, header.size
     )
+
+
+def _names_brokers(api: ApiKey, version: int) -> bool:
+    """Whether the answer holds addresses."""
+    if api is ApiKey.Produce:
+        return version >= PRODUCE_WITH_ENDPOINTS
+    return api in WITH_ADDRESSES
 
 
 def _topics(body: Message) -> Iterable[str]:

@@ -1,0 +1,23 @@
+"""A cluster with a topic, and a client that reaches it through a gateway."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker import Broker, BrokerConfig
+from storage import LogDir, TopicPartition
+from tests.gateway.cluster import Through, modern
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with LogDir.open(tmp_path, writable=True) as log_dir:
+        for partition in range(2):
+            log_dir.logs.create(TopicPartition("t", partition))
+        yield modern(Broker(log_dir, BrokerConfig(is_writable=True)))
+
+
+@pytest.fixture
+def through(broker: Broker) -> Through:
+    return Through(broker)

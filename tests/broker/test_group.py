@@ -1,0 +1,239 @@
+"""A group, by itself: whatever its members do, in any order, and whenever."""
+
+from dataclasses import dataclass, replace
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from broker import ErrorCode
+from broker.group import Group, Limits, State
+from broker.member import Claim, Join, Joined, Synced
+
+SESSION, REBALANCE, DELAY = 10.0, 20.0, 3.0
+WAIT_MAX = 400.0  # seconds: longer than any timeout
+
+
+@dataclass(eq=False)
+class Someone:
+    """A client: what it asked last, and what it was told."""
+
+    join: Join
+    joined: Joined | None = None
+    synced: Synced | None = None
+    waits: str = ""
+    since: float = 0.0
+
+    @property
+    def claim(self) -> Claim:
+        assert self.joined is not None
+        return Claim(self.joined.member_id, self.joined.generation, self.join.instance_id)
+
+
+def joining(**fields: object) -> Join:
+    start = Join(
+        protocol_type="consumer",
+        protocols=(("range", b"r"), ("sticky", b"s")),
+        session_timeout=SESSION,
+        rebalance_timeout=REBALANCE,
+    )
+    return replace(start, **fields)  # type: ignore[arg-type]
+
+
+class Clients(RuleBasedStateMachine):
+    """Clients that do as they like, with their answers checked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 1000.0
+        self.stored: list[int] = []
+        self.fails = False
+        self.group = Group("g", Limits(size_max=5, initial_delay=DELAY), self.store)
+        self.people: list[Someone] = []
+        self.generation = 0
+        self.leaders: dict[int, str] = {}
+
+    def store(self, group: Group, _now: float) -> ErrorCode:
+        if self.fails:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        self.stored.append(group.generation)
+        return ErrorCode.NONE
+
+    def settle(self) -> None:
+        while self.group.outbox:
+            answers, self.group.outbox = self.group.outbox, []
+            for answer in answers:
+                answer()
+        assert self.group.generation >= self.generation, "a generation has gone back"
+        self.generation = self.group.generation
+
+    def someone(self, draw: st.DataObject, waits: str = "") -> Someone | None:
+        found = [one for one in self.people if one.joined is not None and one.waits == waits]
+        return draw.draw(st.sampled_from(found)) if found else None
+
+    # --- what clients do
+
+    @rule(
+        instance=st.sampled_from([None, None, None, "a", "b"]),
+        knows_id=st.booleans(),
+        protocols=st.sampled_from(["both", "range", "sticky"]),
+    )
+    def come(self, instance: str | None, knows_id: bool, protocols: str) -> None:
+        offered = joining().protocols
+        if protocols != "both":
+            offered = tuple(one for one in offered if one[0] == protocols)
+        join = joining(instance_id=instance, needs_known_id=knows_id, protocols=offered)
+        person = Someone(join)
+        self.people.append(person)
+        self.ask_to_join(person)
+
+    @rule(data=st.data(), changes=st.booleans())
+    def come_again(self, data: st.DataObject, changes: bool) -> None:
+        person = self.someone(data)
+        if person is not None and person.joined is not None:
+            protocols = (("sticky", b"new"),) if changes else person.join.protocols
+            person.join = replace(
+                person.join, member_id=person.joined.member_id, protocols=protocols
+            )
+            self.ask_to_join(person)
+
+    def ask_to_join(self, person: Someone) -> None:
+        def joined(answer: Joined) -> None:
+            assert person.waits == "join", "answered twice"
+            person.waits, person.joined = "", answer
+            if answer.code or answer.generation < 0:
+                return
+            assert answer.leader
+            if answer.members:
+                assert answer.leader == answer.member_id
+                leader = self.leaders.setdefault(answer.generation, answer.member_id)
+                is_back = person.join.instance_id is not None
+                assert leader == answer.member_id or is_back, "two lead a generation"
+
+        person.waits, person.since = "join", self.now
+        self.group.join(person.join, self.now, joined)
+        self.settle()
+
+    @rule(data=st.data())
+    def assign_or_ask(self, data: st.DataObject) -> None:
+        person = self.someone(data)
+        if person is None or person.joined is None or person.joined.code:
+            return
+
+        def synced(answer: Synced) -> None:
+            assert person.waits == "sync", "answered twice"
+            person.waits, person.synced = "", answer
+
+        person.waits, person.since = "sync", self.now
+        assignments = {one[0]: b"of " + one[0].encode() for one in person.joined.members}
+        self.group.sync(person.claim, assignments, self.now, synced)
+        self.settle()
+        answer = person.synced
+        if person.waits or answer is None:
+            return
+        if person.claim.generation != self.group.generation:
+            assert answer.code
+        elif not answer.code and answer.assignment:
+            assert answer.assignment.startswith(b"of ")
+
+    @rule(data=st.data())
+    def live(self, data: st.DataObject) -> None:
+        person = self.someone(data)
+        if person is not None:
+            is_old = person.claim.generation != self.group.generation
+            code = self.group.heartbeat(person.claim, self.now)
+            assert code or not is_old, "a heartbeat of an old generation"
+            self.settle()
+
+    @rule(data=st.data())
+    def commit(self, data: st.DataObject) -> None:
+        person = self.someone(data)
+        if person is not None and person.claim.generation >= 0:
+            is_old = person.claim.generation != self.group.generation
+            code = self.group.check_commit(person.claim, self.now)
+            assert code or not is_old, "a commit of an old generation"
+            self.settle()
+
+    @rule(data=st.data())
+    def leave(self, data: st.DataObject) -> None:
+        person = self.someone(data)
+        if person is not None:
+            claim = person.claim
+            code = self.group.leave(claim.member_id, claim.instance_id, self.now)
+            assert code or claim.member_id not in self.group.members
+            self.settle()
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 5.0, 15.0, 100.0]))
+    def time_passes(self, seconds: float) -> None:
+        end = self.now + seconds
+        for _ in range(1000):
+            deadline = self.group.next_deadline()
+            if deadline is None or deadline > end:
+                break
+            self.now = max(self.now, deadline)
+            self.group.advance(self.now)
+            self.settle()
+        else:
+            raise AssertionError("it is woken again and again")
+        self.now = end
+
+    @rule(fails=st.booleans())
+    def disk(self, fails: bool) -> None:
+        self.fails = fails
+
+    @precondition(lambda self: not self.fails)
+    @rule()
+    def all_go_on(self) -> None:
+        """Members that do as they should get to a stable generation."""
+        self.time_passes(WAIT_MAX)
+        people = [Someone(joining()) for _ in range(3)]
+        self.people = people
+        for person in people:
+            self.ask_to_join(person)
+        self.time_passes(2 * DELAY + 1.0)
+        for person in people:
+            assert person.joined is not None
+            assert not person.joined.code
+            self.sync(person)
+        assert self.group.state is State.STABLE
+        assert [one.synced.assignment for one in people if one.synced] == [
+            b"of " + one.claim.member_id.encode() for one in people
+        ]
+
+    def sync(self, person: Someone) -> None:
+        def synced(answer: Synced) -> None:
+            person.waits, person.synced = "", answer
+
+        assert person.joined is not None
+        assignments = {one[0]: b"of " + one[0].encode() for one in person.joined.members}
+        person.waits, person.since = "sync", self.now
+        self.group.sync(person.claim, assignments, self.now, synced)
+        self.settle()
+
+    # --- what always holds
+
+    @invariant()
+    def nobody_waits_for_ever(self) -> None:
+        for person in self.people:
+            if person.waits:
+                assert self.now - person.since <= WAIT_MAX
+                assert self.group.next_deadline() is not None
+
+    @invariant()
+    def somebody_leads(self) -> None:
+        group = self.group
+        assert (group.leader in group.members) == bool(group.members)
+        if group.state in (State.STABLE, State.COMPLETING):
+            assert group.members
+            assert all(one.metadata(group.protocol) for one in group.members.values())
+        assert len(group.members) <= 5
+
+    @invariant()
+    def members_of_a_stable_group_are_assigned_once(self) -> None:
+        if self.group.state is State.STABLE:
+            assert not any(one.sync_reply for one in self.group.members.values())
+            assert self.stored
+
+
+TestClients = Clients.TestCase
+TestClients.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -44,6 +44,10 @@ class Sequences:
     def __init__(self) -> None:
         self._recent: dict[int, deque[KnownBatch]] = {}
 
+    def __len__(self) -> int:
+        """Producers of which more than the last batch is remembered."""
+        return len(self._recent)
+
     def check(
         self, header: BatchHeader, producers: Mapping[int, ProducerState]
     ) -> KnownBatch | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from broker import Broker, BrokerConfig
 from storage import LogConfig, LogDir
+from tests.storage.logs import UNSYNCED
 
 
 @contextmanager
@@ -17,8 +18,8 @@ def writable_broker(
     log_config: LogConfig | None = None,
     **config: Any,
 ) -> Iterator[Broker]:
-    """With these topics, and with what BrokerConfig says otherwise."""
-    with LogDir.open(path, writable=True, config=log_config) as log_dir:
+    """With these topics, and with what BrokerConfig says otherwise. Its logs are never flushed."""
+    with LogDir.open(path, writable=True, config=log_config, files=UNSYNCED) as log_dir:
         broker = Broker(log_dir, BrokerConfig(is_writable=True, **config))
         for topic in topics:
             if topic not in broker.topics:

@@ -16,13 +16,13 @@ import click
 from rich.console import Console
 
 from simulator import parse_policy
-from simulator.units import format_count, format_seconds, format_size
+from simulator.units import format_count, format_rate, format_seconds, format_size, parse_size
 
 from .app import BAD_INPUT
 from .failure import CommandError, shortened
 from .grid import grid
 from .terminal import Step, name_the_backend, notices, progress
-from .values import POLICY, POLICY_HELP
+from .values import POLICY, POLICY_HELP, SIZE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +35,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 EXTRA_NEEDED: Final = (
     'this needs the Spark extra: pip install "lazy-downconvert[spark]", and Java 17 or newer'
 )
+ONE_AT_A_TIME: Final = "local[1]"
+CHECK_FAILED: Final = 1
 WIDTH: Final = 120  # columns of a table, where no terminal says how many there are
 OF_THE_EXTRA: Final = ("pyspark", "pyarrow", "pandas")
 
@@ -55,6 +57,18 @@ def spark() -> None:
     """
 
 
+def _of_topics(command: Command) -> Command:
+    """The options of a job over log directories."""
+    return _on_spark(
+        click.option(
+            "--topics",
+            metavar="NAMES",
+            multiple=True,
+            help="Only these: names or patterns (orders-*); several times, or with commas.",
+        )(command)
+    )
+
+
 def _on_spark(command: Command) -> Command:
     """The options that every job has."""
     for option in (
@@ -71,12 +85,6 @@ def _on_spark(command: Command) -> Command:
             metavar="URL",
             help="A cluster's master. By default all cores of this machine, or what "
             "spark-submit was told.",
-        ),
-        click.option(
-            "--topics",
-            metavar="NAMES",
-            multiple=True,
-            help="Only these: names or patterns (orders-*); several times, or with commas.",
         ),
         click.option("--json", "as_json", is_flag=True, help="Results as JSON, and nothing else."),
     ):
@@ -107,7 +115,7 @@ def _configuration(
     type=click.Path(path_type=Path, dir_okay=False),
     help="As one HTML file that opens offline.",
 )
-@_on_spark
+@_of_topics
 def audit(
     paths: tuple[str, ...],
     everything: bool,
@@ -217,7 +225,7 @@ def _shares(topic: "Topic") -> str:
     is_flag=True,
     help="Leave out aborted transactions, which v0 and v1 cannot mark.",
 )
-@_on_spark
+@_of_topics
 def convert(
     paths: tuple[str, ...],
     target: str,
@@ -271,6 +279,182 @@ def _print_conversion(done: "Summary", target: str) -> None:
         f"{format_size(done.source_size)} to {format_size(done.target_size)}, "
         f"{format_seconds(done.cpu_seconds)} of CPU; the result is in {target}"
     )
+
+
+# --- export
+
+
+@spark.command(short_help="Write records as Parquet, by topic and date.")
+@click.argument("paths", metavar="DIR...", nargs=-1, required=True)
+@click.argument("target", metavar="OUT")
+@click.option("--committed", is_flag=True, help="Leave out aborted transactions.")
+@click.option("--skip-damaged", is_flag=True, help="Leave out damaged batches, and go on.")
+@_of_topics
+def export(
+    paths: tuple[str, ...],
+    target: str,
+    committed: bool,
+    skip_damaged: bool,
+    as_json: bool,
+    topics: tuple[str, ...],
+    master: str | None,
+    configuration: dict[str, str],
+) -> None:
+    """Write the records in the DIRs to OUT as Parquet, in folders topic=.../date=... (UTC) that
+    Spark, Trino and Iceberg's add_files read.
+
+    Folders that there are records for are replaced, all others stay: the same run twice gives the
+    same. OUT may be any file system that Spark knows.
+
+    \b
+    downconvert spark export /var/kafka /data/events
+    downconvert spark export --topics clicks --committed /mnt/kafka s3a://lake/events
+    """
+    with _session("export", master, configuration) as (session, step):
+        from pipeline.export import export as run
+
+        frame = run(
+            session,
+            paths,
+            target,
+            topics=_split(topics),
+            committed=committed,
+            skip_damaged=skip_damaged,
+            step=step,
+        )
+        folders = frame.groupBy("topic", "date").count().orderBy("topic", "date").collect()
+    if as_json:
+        rows = [
+            {
+                "topic": row.topic,
+                "date": str(row.date) if row.date else None,
+                "records": row["count"],
+            }
+            for row in folders
+        ]
+        click.echo(json.dumps({"folders": rows}))
+        return
+    table = grid("topic", "date", "records")
+    for row in folders:
+        table.add_row(row.topic, str(row.date or "without"), f"{row['count']:,}")
+    Console(highlight=False).print(table)
+    total = sum(row["count"] for row in folders)
+    click.echo(
+        f"\n{format_count(total, 'record')} in {format_count(len(folders), 'folder')} of {target}"
+    )
+
+
+# --- sweep
+
+
+def _list_of(parse: Callable[[str], object]) -> Callable[..., object]:
+    def callback(_context: click.Context, _option: click.Parameter, text: str) -> object:
+        try:
+            return tuple(parse(part.strip()) for part in text.split(","))
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+
+    return callback
+
+
+@spark.command(short_help="Simulate a grid of chunk sizes, codecs, records and consumers.")
+@click.argument("target", metavar="OUT")
+@click.option(
+    "--codecs", metavar="NAMES", default="none,gzip", callback=_list_of(str), help="Of batches."
+)
+@click.option(
+    "--records",
+    metavar="SIZES",
+    default="100,1000",
+    callback=_list_of(parse_size),
+    help="Of values.",
+)
+@click.option(
+    "--chunks",
+    metavar="SIZES",
+    default="4KiB,16KiB,128KiB",
+    callback=_list_of(parse_size),
+    help="How much is converted in one go.",
+)
+@click.option("--consumers", metavar="NUMBERS", default="1,10", callback=_list_of(int))
+@click.option("--modes", metavar="MODES", default="lazy,eager", callback=_list_of(str))
+@click.option("--size", metavar="SIZE", default="8MiB", callback=SIZE, help="Of each workload.")
+@click.option(
+    "--report",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="With plots, as one HTML file that opens offline.",
+)
+@_on_spark
+def sweep(
+    target: str,
+    codecs: tuple[str, ...],
+    records: tuple[int, ...],
+    chunks: tuple[int, ...],
+    consumers: tuple[int, ...],
+    modes: tuple[Any, ...],
+    size: int,
+    report: Path | None,
+    as_json: bool,
+    master: str | None,
+    configuration: dict[str, str],
+) -> None:
+    """Measure how memory and throughput of conversion depend on chunk size, codec, size of records
+    and number of consumers; everything with everything, to Parquet in OUT.
+
+    Measurements run one after the other here. On a cluster, give each task an executor of its own
+    (--conf spark.task.cpus=N), or they distort each other.
+
+    \b
+    downconvert spark sweep /tmp/sweep --report sweep.html
+    downconvert spark sweep /tmp/sweep --codecs zstd --chunks 1KiB,64KiB --consumers 1,100
+    """
+    with _session("sweep", master or ONE_AT_A_TIME, configuration) as (session, step):
+        from pipeline.sweep import Grid
+        from pipeline.sweep import sweep as run
+
+        try:
+            grid_of = Grid(
+                codecs=codecs,
+                record_sizes=records,
+                chunk_sizes=chunks,
+                consumers=consumers,
+                modes=modes,
+                size=size,
+            )
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
+        rows = [row.asDict() for row in run(session, grid_of, target, step=step).collect()]
+    if as_json:
+        click.echo(json.dumps({"measurements": rows}))
+    else:
+        _print_sweep(rows)
+        click.echo(f"\n{format_count(len(rows), 'measurement')} in {target}")
+    if report is not None:
+        from pipeline.sweep_report import write_report
+
+        write_report(report, rows, shlex.join(["downconvert", *sys.argv[1:]]))
+        if not as_json:
+            click.echo(f"report: {report}")
+    failures = sorted({failure for row in rows for failure in row["failures"]})
+    if failures:
+        raise CommandError("\ndownconvert: ".join(failures), CHECK_FAILED)
+
+
+def _print_sweep(rows: Sequence[dict[str, Any]]) -> None:
+    table = grid("codec", "record", "chunk", "consumers", "mode", "peak", "records/s")
+    order = ("codec", "record_size", "chunk_size", "consumers", "mode")
+    for row in sorted(rows, key=lambda row: tuple(row[key] for key in order)):
+        table.add_row(
+            row["codec"],
+            format_size(row["record_size"]),
+            format_size(row["chunk_size"]),
+            str(row["consumers"]),
+            row["mode"],
+            format_size(row["peak_bytes"]),
+            format_rate(row["records_per_second"]),
+        )
+    Console(highlight=False).print(table)
 
 
 # --- what they share

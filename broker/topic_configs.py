@@ -24,7 +24,7 @@ from storage.files import DISK, replace_file
 FILE_NAME: Final = "topic-configs.json"
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
-MESSAGE_FORMAT: Final = re.compile(r"(\d+)\.(\d+)([.-].*)?")
+MESSAGE_FORMAT: Final = re.compile(r"([0-9]+)\.([0-9]+)([.-].*)?")
 
 
 class ConfigType(IntEnum):
@@ -49,7 +49,7 @@ class Setting:
 
 def _whole(minimum: int, maximum: int) -> Callable[[str], bool]:
     def is_valid(text: str) -> bool:
-        return re.fullmatch(r"-?\d{1,19}", text) is not None and minimum <= int(text) <= maximum
+        return re.fullmatch(r"-?[0-9]{1,19}", text) is not None and minimum <= int(text) <= maximum
 
     return is_valid
 
@@ -79,11 +79,11 @@ def _list(default: str, is_valid: Callable[[str], bool]) -> Setting:
 
 
 def _is_ratio(text: str) -> bool:
-    return re.fullmatch(r"0(\.\d+)?|1(\.0+)?|\.\d+", text) is not None
+    return re.fullmatch(r"0(\.[0-9]+)?|1(\.0+)?|\.[0-9]+", text) is not None
 
 
 def _is_throttled(text: str) -> bool:
-    return text in ("", "*") or re.fullmatch(r"\d+:\d+(,\d+:\d+)*", text) is not None
+    return text in ("", "*") or re.fullmatch(r"[0-9]+:[0-9]+(,[0-9]+:[0-9]+)*", text) is not None
 
 
 def _is_policy(text: str) -> bool:

@@ -41,18 +41,19 @@ class Connection:
         self._clock = clock
         self._before_answer = before_answer  # so that what an answer names can be reached
         self._upstream: Upstream | None = None
-        self.is_idle = True
+        self._is_idle = True
+        self._is_last = False
 
     async def serve(self) -> None:
         """Until either side ends it. ConnectionEndedError, BadRequestError, TimeoutError,
         UnreachableError, RecordsError, OSError: why it ended."""
         limits = self._session.shared.config.limits
         try:
-            while True:
-                self.is_idle = True
+            while not self._is_last:
+                self._is_idle = True
                 async with timeout(limits.idle_timeout):
                     await self._client.ensure(1)
-                self.is_idle = False
+                self._is_idle = False
                 async with timeout(limits.request_timeout):
                     await self._client.ensure(LENGTH.size)
                     size = LENGTH.unpack_from(self._client.available)[0]
@@ -62,6 +63,12 @@ class Connection:
                     await self._client.ensure(min(size, PREFIX_SIZE))
                 await self._exchange(size)
         finally:
+            self.close()
+
+    def finish(self) -> None:
+        """Ends it when the request under way has been answered; at once where there is none."""
+        self._is_last = True
+        if self._is_idle:
             self.close()
 
     def close(self) -> None:

@@ -182,8 +182,7 @@ class _Worker:
         for listener in self._listeners.values():
             listener.close()
         for connection in list(self._connections):
-            if connection.is_idle:
-                connection.close()
+            connection.finish()
         if self._tasks:
             timeout = self._gateway.config.limits.drain_timeout
             _, late = await asyncio.wait(self._tasks, timeout=timeout)

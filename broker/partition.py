@@ -229,6 +229,12 @@ class Partition:
             own = max(self._high_watermark, min(leaders, self.end_offset))
             self._high_watermark = max(own, self.start_offset)
 
+    def follow_start(self, leaders: int) -> None:
+        """Lets go of what the leader has let go of, as far as it was committed."""
+        with self.lock:
+            if leaders > self.start_offset:
+                self.log.writer.delete_records(min(leaders, self._high_watermark))
+
     def truncate(self, diverging: EpochEnd) -> int:
         """Cuts off what the leader does not have, by what it said. Gives the log's end."""
         with self.lock:

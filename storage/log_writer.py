@@ -181,10 +181,11 @@ class LogWriter:
     # --- taking away
 
     def truncate_to(self, offset: int) -> None:
-        """Removes every batch with a record at or above `offset`.
+        """Removes every batch with a record at or above `offset`, and every epoch from there on.
 
-        Nothing, if there is none; ValueError for an offset in front of the log."""
+        ValueError for an offset in front of the log."""
         if offset >= self.end_offset:
+            self._forget_epochs(offset)  # one that had no records yet may begin at the end
             return
         if offset < self._start:
             raise ValueError(f"truncation to {offset}, in front of the start at {self._start}")
@@ -310,8 +311,12 @@ class LogWriter:
         for offset in [offset for offset in self.snapshots if offset > end]:
             self._files.remove(self.path / file_name(offset, Kind.SNAPSHOT))
             self.snapshots.remove(offset)
-        epochs = [entry for entry in self._epochs if entry.start_offset < end]
+        self._forget_epochs(end)
+        self._producers.advance(end, self.segments, self.end_of, self.snapshots)
+
+    def _forget_epochs(self, start_offset: int) -> None:
+        """Those that begin there, or later."""
+        epochs = [entry for entry in self._epochs if entry.start_offset < start_offset]
         if epochs != self._epochs:
             write_epochs(self._files, self.path / LEADER_EPOCHS, epochs)
             self._epochs = epochs
-        self._producers.advance(end, self.segments, self.end_of, self.snapshots)

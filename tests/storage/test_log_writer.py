@@ -158,6 +158,16 @@ def test_an_epoch_begins_before_it_has_records_and_is_forgotten_if_it_never_had_
         assert log.writer.epochs == ((1, 0), (4, 2))
 
 
+def test_a_truncation_to_the_end_forgets_an_epoch_that_had_no_records(path: Path) -> None:
+    with opened(path) as log:
+        log.writer.append(batch(0, 1, leader_epoch=1))
+        log.writer.begin_epoch(3)
+        log.writer.truncate_to(2)
+        assert log.end_offset == 2
+        assert log.writer.epochs == ((1, 0),)
+        assert read_epochs(path / "leader-epoch-checkpoint") == [(1, 0)]
+
+
 def test_leader_epochs_are_noted_where_they_begin(path: Path) -> None:
     with opened(path) as log:
         for offset, epoch in enumerate((0, 0, 2, 2, 5)):

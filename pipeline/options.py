@@ -18,6 +18,10 @@ KINDS_OF_BYTES: Final = {"": 1, "b": 1, "k": 1024, "m": MiB, "g": 1024 * MiB}
 BYTES: Final = re.compile(r"([0-9]{1,18})\s*([bkmg]?)(?:i?b)?", re.IGNORECASE)
 INTEGERS: Final = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
+# Sixteen times what a broker takes unless told otherwise, and a worker stays below 256 MB: it holds
+# a record some four times on its way to Spark.
+RECORD_BYTES_MAX: Final = 16 * MiB
+
 # Above this a record would not fit into one array of Arrow's type binary together with others.
 RECORD_BYTES_LIMIT: Final = 1024 * MiB
 
@@ -61,7 +65,7 @@ class Options:
     ending_timestamp: int | None = None
     committed: bool = False
     max_partition_bytes: int = 128 * MiB
-    max_record_bytes: int = 32 * MiB
+    max_record_bytes: int = RECORD_BYTES_MAX
     verify_crc: bool = False
     mode: Mode = Mode.FAILFAST
     corrupt_column: str = "_corrupt"
@@ -90,7 +94,7 @@ class Options:
             committed=reader.choice("isolation", "read_uncommitted", "read_committed")
             == "read_committed",
             max_partition_bytes=reader.size("maxPartitionBytes", 128 * MiB),
-            max_record_bytes=reader.size("maxRecordBytes", 32 * MiB, RECORD_BYTES_LIMIT),
+            max_record_bytes=reader.size("maxRecordBytes", RECORD_BYTES_MAX, RECORD_BYTES_LIMIT),
             verify_crc=reader.boolean("verifyCrc", default=False),
             mode=Mode(reader.choice("mode", *reversed([m.value for m in Mode])).upper()),
             corrupt_column=reader.take("columnNameOfCorruptRecord") or "_corrupt",

@@ -125,15 +125,14 @@ def _produce(
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks}")
         produced.start_offset = partition.start_offset
         config = AppendConfig.of(found.config, broker.config)
-        if acks == ALL and len(partition.isr) < config.min_insync_replicas:
+        isr_min = min(config.min_insync_replicas, len(partition.replicas))
+        if acks == ALL and len(partition.isr) < isr_min:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         prepared = prepare(data, config, now_ms)
         if prepared is not None:
             leader_epoch = partition.leader_epoch
             appended = partition.append(prepared, now_ms)
-            produced.written = _Written(
-                partition, leader_epoch, appended, config.min_insync_replicas
-            )
+            produced.written = _Written(partition, leader_epoch, appended, isr_min)
             produced.start_offset = partition.start_offset
             broker.purgatory.touch(("partition", *partition.name))
     except ApiError as error:

@@ -7,7 +7,12 @@ import pytest
 
 from broker import Broker, BrokerConfig
 from storage import LogDir, TopicPartition
+from tests import kafka_server
 from tests.gateway.cluster import Through, modern
+
+# Without Java there is no real cluster; an error where REQUIRE_JAVA is set.
+NEEDS_KAFKA = "test_kafka_4.py"
+collect_ignore = [] if kafka_server.REQUIRED or not kafka_server.missing() else [NEEDS_KAFKA]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition  # type: ignore[attr-defined]
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from broker import Broker
 from broker.schemas import ApiKey, Message

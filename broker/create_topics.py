@@ -67,6 +67,7 @@ def _create(broker: "Broker", topic: Message, now: int, validate_only: bool) -> 
         topic_id=topic_id,
         num_partitions=count,
         replication_factor=1,
+        error_message=None,
         configs=topic_configs(broker, config),
     )
 

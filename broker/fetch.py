@@ -215,7 +215,7 @@ class Fetch:
         else:
             contribution = self._records(asked, topic, partition, up_to, read.size)
             if self._is_committed:
-                result.aborted_transactions = aborted_in(partition, asked.offset, up_to)
+                result.aborted_transactions = aborted_in(partition, asked.offset, contribution)
         if not self._is_reported and diverging is None and contribution.is_whole:
             self._note_follower(asked, partition, now)
         result.high_watermark = high_watermark
@@ -333,9 +333,11 @@ def _topic_field(topic: str | bytes) -> str:
     return "topic_id" if isinstance(topic, bytes) else "topic"
 
 
-def aborted_in(partition: Partition, offset: int, up_to: int) -> list[Message]:
-    """The aborted transactions that a client leaves out of what it reads from `offset` on."""
+def aborted_in(partition: Partition, offset: int, contribution: Contribution) -> list[Message]:
+    """The aborted transactions that a client leaves out of what it gets from `offset` on."""
+    if contribution.source is None:
+        return []
     return [
         Message(producer_id=one.producer_id, first_offset=one.first_offset)
-        for one in partition.aborted(offset, up_to)
+        for one in partition.aborted(offset, contribution.source)
     ]

@@ -100,10 +100,10 @@ class Partition:
         with self.lock:
             return self.log.read(offset, max_bytes, up_to=up_to)
 
-    def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
-        """The aborted transactions with records from `start` up to `end`."""
+    def aborted(self, start: int, records: FileRecords) -> list[AbortedTransaction]:
+        """The aborted transactions with records from `start` on in a range that `read` gave."""
         with self.lock:
-            return self.log.aborted(start, end)
+            return self.log.aborted(start, self.log.upper_bound(records))
 
     def end_of_epoch(self, epoch: int) -> EpochEnd:
         """As `leader_epochs.end_of`."""

@@ -45,12 +45,13 @@ class ConvertedSend(JoinedSend):
 class Contribution:
     """records: to be sent. source_size: bytes of the log that they come from, which is what limits
     count. seen_to: there is nothing else below this offset. is_whole: else there was so much to go
-    over that it goes on in another turn, from `seen_to`."""
+    over that it goes on in another turn, from `seen_to`. source: where they lie, if as they are."""
 
     records: Sendable | bytes
     source_size: int
     seen_to: int
     is_whole: bool = True
+    source: FileRecords | None = None
 
 
 def nothing(seen_to: int) -> Contribution:
@@ -76,8 +77,8 @@ def read_as_is(
     if not zstd:
         records = _before_zstd(records)
     if not _fits(records, limits):
-        return nothing(offset if records.size else up_to)
-    return Contribution(records.to_send(), records.size, up_to)
+        return nothing(offset if records.size else max(offset, up_to))
+    return Contribution(records.to_send(), records.size, up_to, source=records)
 
 
 def read_converted(
@@ -96,11 +97,11 @@ def read_converted(
     RecordsError: damage, or a refusal, is the next there is."""
     position = offset if start is None else start
     skipped = 0
-    while position < up_to:
+    while True:
         records = partition.read(position, limits.max_bytes, up_to)
         if not _fits(records, limits):
             # Nothing at all up to there, or something for which there is no room this time.
-            return nothing(position if records.size else up_to)
+            return nothing(position if records.size else max(position, up_to))
         lazy = LazyDownConvertRecords(records, magic, offset, policy)
         if lazy.size:
             size_max = _size_max(lazy, records, magic, offset, policy, limits)
@@ -116,7 +117,6 @@ def read_converted(
         skipped += gone_over.size
         if skipped >= SKIP_SIZE:
             return Contribution(b"", 0, position, is_whole=False)
-    return nothing(position)
 
 
 def available(partition: Partition, offset: int, up_to: int, max_bytes: int) -> int:

@@ -19,7 +19,7 @@ from storage.errors import OffsetOutOfRangeError
 from storage.files import DISK, Files
 from storage.follower import ATTEMPTS, Extent, Follower
 from storage.log_writer import LogWriter
-from storage.names import TopicPartition, parse_partition
+from storage.names import TopicPartition, parse_file_name, parse_partition
 from storage.open_files import OpenFiles, SharedFile
 from storage.producers import Producers
 from storage.recovery import RecoveredLog
@@ -190,6 +190,19 @@ class Log:
         if max_bytes < 0:
             raise ValueError(f"a read of {max_bytes} bytes")
         return self._retried(lambda: self._read(offset, max_bytes, up_to))
+
+    def upper_bound(self, records: FileRecords) -> int:
+        """An offset behind all records of a range that `read` gave, and not far behind."""
+        extent = self._extent
+        name = parse_file_name(Path(records.name).name)
+        segment = None if name is None else next(extent.segments.starting_at(name.offset), None)
+        if segment is None:
+            return extent.end_offset
+        bound = segment.upper_bound(records.origin + records.size, extent.end_of(segment))
+        if bound is None:
+            following = extent.segments.after(segment)
+            bound = extent.end_offset if following is None else following.base_offset
+        return bound
 
     def batches(self, start: int | None = None) -> Iterator[tuple[FileRecords, BatchHeader]]:
         """The headers from the batch that holds `start` on, up to what is the end now.

@@ -116,6 +116,11 @@ class Segment:
             offset = entry - 1
         return self.slice(0, end)
 
+    def upper_bound(self, position: int, end: int) -> int | None:
+        """An offset behind all records in front of `position`, by the index; None: it has none."""
+        index = self._index_files(end).offsets
+        return None if index is None else index.upper_bound(position, 0)
+
     def find_timestamp(self, timestamp: int, start: int, end: int) -> Record | None:
         """The first record at or above offset `start` whose timestamp is not below `timestamp`."""
         index = self._index_files(end).times

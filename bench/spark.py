@@ -1,0 +1,229 @@
+"""How fast does Spark read segments, against reading the same files as bytes and in pure Python?
+
+One session; contenders take turns, on one core, and what is compared ran in the same round, one
+after the other. Every row is made and thrown away (`noop`). Read are copies of one segment of
+uncompressed records of 1 KB, from the page cache.
+
+* files: Spark's `binaryFile`, which knows nothing of records: a row is a file.
+* records, with checksums, batches: the data source.
+* pure Python: kafka-python's reader inside `mapInPandas`, on a part of the files.
+
+Then records on one core and on two. What was read is checked before: as many records, and of the
+same bytes, as this project's reader finds.
+
+    python -m bench.spark --rounds 5"""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any, Final
+from zlib import crc32
+
+import click
+from pyspark.sql import DataFrame, SparkSession
+
+from bench.segments import SHAPES, MiB, segment
+from bench.spark_cores import pin
+from pipeline.source import FORMAT, register
+from records import FileRecords, read
+from storage import Log
+
+SHAPE: Final = "none-1000"
+PARTITIONS: Final = 8
+PARSER_PARTITIONS: Final = 1  # what pure Python gets, so that a round takes no minutes
+TASK_BYTES: Final = "300m"  # four segments a task, two tasks
+
+PARSED: Final = "key BINARY, value BINARY, offset LONG, timestamp LONG"
+
+
+@dataclass(slots=True)
+class Figures:
+    """Megabytes of log a second, of each round, by contender."""
+
+    rates: dict[str, list[float]] = field(default_factory=dict)
+    log_bytes: int = 0
+    records: int = 0
+    checksum: int = 0
+
+    def ratio(self, ours: str, theirs: str) -> float:
+        pairs = zip(self.rates[ours], self.rates[theirs], strict=True)
+        return median(mine / other for mine, other in pairs)
+
+
+def open_session(cores: int, memory: str = "4g") -> SparkSession:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master(f"local[{cores}]")
+        .appName("bench")
+        .config("spark.driver.memory", memory)
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def write_logs(directory: Path, size: int, partitions: int) -> int:
+    """Copies of a segment with its indexes, a partition each. Bytes of log."""
+    source = segment(SHAPES[SHAPE], size=size)
+    for number in range(partitions):
+        path = directory / f"orders-{number}"
+        path.mkdir(parents=True)
+        shutil.copy(source, path / f"{0:020}.log")
+        Log.open(path, writable=True).close()  # builds the indexes
+    return partitions * source.stat().st_size
+
+
+def contenders(session: SparkSession, directory: Path) -> dict[str, DataFrame]:
+    def ours(**options: str) -> DataFrame:
+        reader = session.read.format(FORMAT).options(maxPartitionBytes=TASK_BYTES, **options)
+        return reader.load(str(directory))
+
+    def files(partitions: str) -> DataFrame:
+        found = session.read.format("binaryFile").option("pathGlobFilter", "*.log")
+        return found.load(str(directory / f"orders-{partitions}"))
+
+    few = f"[0-{PARSER_PARTITIONS - 1}]"
+    return {
+        "files": files("*"),
+        "records": ours(),
+        "records, checksums": ours(verifyCrc="true"),
+        "batches": ours(level="batch"),
+        "pure Python": files(few).select("content").mapInPandas(parsed, PARSED),
+    }
+
+
+def parsed(frames: Iterator[Any]) -> Iterator[Any]:
+    """Rows of kafka-python's records, a frame for each ten thousand."""
+    import pandas as pd
+    from kafka.record.memory_records import MemoryRecords
+
+    columns = ["key", "value", "offset", "timestamp"]
+    rows: list[tuple[Any, ...]] = []
+    for frame in frames:
+        for content in frame["content"]:
+            records = MemoryRecords(bytes(content))
+            while (batch := records.next_batch()) is not None:
+                rows += [(r.key, r.value, r.offset, r.timestamp) for r in batch]
+                if len(rows) >= 10_000:
+                    yield pd.DataFrame(rows, columns=columns)
+                    rows = []
+    yield pd.DataFrame(rows, columns=columns)
+
+
+def check(frames: dict[str, DataFrame], directory: Path, partitions: int) -> tuple[int, int]:
+    """Records in all, and the sum of their values' CRCs. AssertionError: somebody reads wrongly."""
+    with FileRecords.open(directory / "orders-0" / f"{0:020}.log") as log:
+        found = [crc32(record.value or b"") for record in read(log)]
+    expected = len(found), sum(found)
+
+    def told(frame: DataFrame) -> tuple[int, int]:
+        row = frame.selectExpr("count(*)", "sum(crc32(value))").collect()[0]
+        return int(row[0]), int(row[1])
+
+    for name in ("records", "records, checksums"):
+        assert told(frames[name].where("partition = 0")) == expected, name
+    copies = PARSER_PARTITIONS
+    assert told(frames["pure Python"]) == (copies * expected[0], copies * expected[1])
+    counts = frames["batches"].selectExpr("sum(recordsCount)").collect()[0][0]
+    assert counts == partitions * expected[0], "batches"
+    return partitions * expected[0], expected[1] & 0xFFFFFFFF
+
+
+def seconds(frame: DataFrame) -> float:
+    started = perf_counter()
+    frame.write.format("noop").mode("overwrite").save()
+    return perf_counter() - started
+
+
+def measure(
+    session: SparkSession,
+    directory: Path,
+    *,
+    size: int,
+    partitions: int,
+    rounds: int,
+    tell: Callable[[str], None],
+) -> Figures:
+    figures = Figures(log_bytes=write_logs(directory, size, partitions))
+    frames = contenders(session, directory)
+    figures.records, figures.checksum = check(frames, directory, partitions)
+    share = {"pure Python": PARSER_PARTITIONS / partitions}
+    cores = os.sched_getaffinity(0)
+
+    def run(name: str, frame: DataFrame) -> None:
+        rate = figures.log_bytes * share.get(name, 1) / seconds(frame) / 1e6
+        figures.rates.setdefault(name, []).append(rate)
+
+    try:
+        for frame in frames.values():  # warms up
+            seconds(frame)
+        for number in range(rounds):
+            pin({max(cores)})
+            for name, frame in frames.items():
+                run(name, frame)
+            for name, some in (("1 core", {max(cores)}), ("2 cores", cores), ("2 cores", cores),
+                               ("1 core", {max(cores)})):  # fmt: skip
+                pin(some)
+                run(name, frames["records"])
+            tell(f"round {number + 1} of {rounds}")
+    finally:
+        pin(cores)
+    return figures
+
+
+def report(figures: Figures) -> Iterator[str]:
+    yield (
+        f"{figures.log_bytes / 1e6:,.0f} MB of log, {figures.records:,} records, "
+        f"checksum {figures.checksum:08x}"
+    )
+    for name, rates in figures.rates.items():
+        low, high = min(rates), max(rates)
+        yield f"  {name:20} {median(rates):7,.0f} MB/s  [{low:,.0f} .. {high:,.0f}]"
+    for words, ours, theirs in (
+        ("records, of what files alone are read", "records", "files"),
+        ("records with checksums, of the same", "records, checksums", "files"),
+        ("records, times pure Python", "records", "pure Python"),
+        ("batches, times records", "batches", "records"),
+        ("two cores, times one", "2 cores", "1 core"),
+    ):
+        yield f"{words:40} {figures.ratio(ours, theirs):6.2f}"
+
+
+@click.command(help=(__doc__ or "").partition("\n\n    ")[0])
+@click.option("--rounds", default=5, show_default=True)
+@click.option("--size", default=64, show_default=True, help="MiB of a partition.")
+@click.option("--smoke", is_flag=True, help="Small, one round: that it runs, and reads rightly.")
+@click.option("--json", "json_path", type=click.Path(path_type=Path), help="All figures.")
+def main(rounds: int, size: int, smoke: bool, json_path: Path | None) -> None:
+    session = open_session(cores=2, memory="1g" if smoke else "4g")
+    register(session)
+    with tempfile.TemporaryDirectory() as place:
+        figures = measure(
+            session,
+            Path(place),
+            size=MiB if smoke else size * MiB,
+            partitions=2 if smoke else PARTITIONS,
+            rounds=1 if smoke else rounds,
+            tell=lambda words: click.echo(words, err=True),
+        )
+    session.stop()
+    for line in report(figures):
+        click.echo(line)
+    if json_path is not None:
+        json_path.write_text(json.dumps(asdict(figures)))
+
+
+if __name__ == "__main__":
+    main()

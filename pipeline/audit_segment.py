@@ -9,7 +9,7 @@ Not here: adding up (audit.py), what it looks like (audit_report.py)."""
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from time import thread_time
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from downconvert import convert
 from records import BatchHeader, Codec, FileRecords, RecordsError, RecordTooLargeError, read
@@ -18,13 +18,10 @@ from storage import Log, Segment
 from storage.transactions import AbortedRanges
 
 from .rewrite import RECORD_SIZE_MAX
+from .sample import Key, Sample, Stretch
 
-MiB: Final = 1024 * 1024
-STRETCH_SIZE: Final = MiB  # bytes; a fetch, by default
-STRETCHES: Final = 4  # of each format and codec in a segment
+STRETCHES: Final = 4  # sampled of each format and codec in a segment
 DAMAGES_MAX: Final = 5  # that are told of one segment
-
-Key: TypeAlias = tuple[int, Codec]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +111,7 @@ class _Look:
         if self._is_last and self._log.damage is not None:
             self._damaged(self._log.damage)
         end = 0
-        sample = Sample(self._records, stretches)
+        sample = Sample(self._records.size, stretches)
         try:
             for header in self._records.batches():
                 self._count(self._share(header), header)
@@ -128,8 +125,8 @@ class _Look:
         self._first.tail_bytes = self._first.log_bytes - end
         if any(share.transactional_batches for share in self._shares.values()):
             self._count_aborted()
-        for key, stretch in sample.stretches():
-            self._measure(self._shares[key], stretch)
+        for stretch in sample.stretches:
+            self._measure(self._shares[stretch.key], stretch)
         return list(self._shares.values()) or [self._first]
 
     def _share(self, header: BatchHeader) -> Share:
@@ -198,17 +195,18 @@ class _Look:
         except (RecordsError, OSError) as error:
             self._damaged(error)
 
-    def _measure(self, share: Share, stretch: FileRecords) -> None:
+    def _measure(self, share: Share, stretch: Stretch) -> None:
         """Reads and converts a stretch. One that is damaged is left out of the sample."""
+        piece = self._records.slice(stretch.start, stretch.end - stretch.start)
         try:
-            records, payload, with_headers = _read(stretch)
-            costs = [_cost(stretch, to_magic) for to_magic in (V1, V0)]
+            records, payload, with_headers = _read(piece)
+            costs = [_cost(piece, to_magic) for to_magic in (V1, V0)]
         except RecordTooLargeError:  # legal, and rare enough not to be sampled
             return
         except RecordsError as error:
             self._damaged(error)
             return
-        share.sampled_bytes += stretch.size
+        share.sampled_bytes += piece.size - stretch.marker_bytes
         share.sampled_records += records
         share.sampled_payload += payload
         share.sampled_with_headers += with_headers
@@ -219,40 +217,10 @@ class _Look:
             total.temporary = max(total.temporary, cost.temporary)
 
 
-class Sample:
-    """Which stretches of a segment are measured: of batches of one format and codec on end."""
-
-    def __init__(self, records: FileRecords, stretches: int) -> None:
-        self._records = records
-        is_small = records.size <= stretches * STRETCH_SIZE
-        self._every = 0 if is_small or not stretches else records.size // stretches
-        self._next: dict[Key, int] = {}  # from where on the next stretch of a kind may begin
-        self._found: list[tuple[Key, int, int]] = []
-        self._is_open = False
-
-    def add(self, header: BatchHeader) -> None:
-        """The next batch. Markers are part of no stretch: they are never sent."""
-        key, end = (header.magic, header.codec), header.position + header.size
-        if self._is_open:
-            last, start, stop = self._found[-1]
-            if last == key and stop == header.position and end - start <= STRETCH_SIZE:
-                self._found[-1] = key, start, end
-                return
-            self._is_open = False
-        if not header.is_control and header.position >= self._next.get(key, 0):
-            self._found.append((key, header.position, end))
-            self._next[key] = header.position + max(self._every, 1)
-            self._is_open = True
-
-    def stretches(self) -> Iterator[tuple[Key, FileRecords]]:
-        for key, start, end in self._found:
-            yield key, self._records.slice(start, end - start)
-
-
-def _read(stretch: FileRecords) -> tuple[int, int, int]:
+def _read(piece: FileRecords) -> tuple[int, int, int]:
     """Records, bytes of what is in them, and how many have headers. Checksums are compared."""
     count = payload = with_headers = 0
-    for record in read(stretch, record_size_max=RECORD_SIZE_MAX):
+    for record in read(piece, record_size_max=RECORD_SIZE_MAX):
         count += 1
         payload += len(record.key or b"") + len(record.value or b"")
         if record.headers:
@@ -261,9 +229,9 @@ def _read(stretch: FileRecords) -> tuple[int, int, int]:
     return count, payload, with_headers
 
 
-def _cost(stretch: FileRecords, to_magic: int) -> Cost:
+def _cost(piece: FileRecords, to_magic: int) -> Cost:
     started = thread_time()
-    pieces = convert(stretch, to_magic)
+    pieces = convert(piece, to_magic)
     for _ in pieces:
         pass
     spent, stats = thread_time() - started, pieces.stats

@@ -62,7 +62,7 @@ def _page(rows: Sequence[Row], command: str) -> Iterator[str]:
         yield "<h3>Memory of the sender, above idle</h3>"
         yield _picture(of_codec, lambda row: row["peak_bytes"] / MiB, "MiB")
         yield "<h3>Throughput of one sender</h3>"
-        yield _picture(of_codec, lambda row: row["records_per_second"] / 1e3, "1,000 records/s")
+        yield _picture(of_codec, lambda row: row["bytes_per_second"] / 1e6, "MB/s")
         yield from _table(of_codec)
         yield "</section>"
     failures = sorted({failure for row in rows for failure in row["failures"]})

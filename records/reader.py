@@ -27,7 +27,7 @@ from records.formats import (
     TimestampType,
 )
 from records.kernel import ROW_SIZE, Outcome
-from records.record import ROW, Record, Row, inner_record_of, is_sound, record_of
+from records.record import ROW, Record, inner_record_of, is_sound, record_of
 from records.source import Records
 from records.window import WINDOW_SIZE, Stream, Stretch, Window
 from records.wrapper import value_range
@@ -67,6 +67,17 @@ def read_batch(
     return _Reader(records, verify, record_size_max).read(header)
 
 
+def read_rows(
+    records: Records, header: BatchHeader, *, record_size_max: int | None = None
+) -> Iterator[bytearray]:
+    """The rows of `columns` (kernel.py) of one v2 batch, some at a time: who wants offsets,
+    timestamps and sizes only need not make records. The bytes that positions in them are of are
+    gone. Errors come as from `read_batch`; its checksum is not compared."""
+    reader = _Reader(records, False, record_size_max)
+    for _, rows in reader.batch_rows(header):
+        yield rows
+
+
 class _Reader:
     """Reads batch after batch with the same buffers."""
 
@@ -94,17 +105,30 @@ class _Reader:
 
     # --- the three kinds of batches
 
+    def batch_rows(self, header: BatchHeader) -> Iterator[tuple[Window, bytearray]]:
+        """The rows of a v2 batch, each with the window that their positions are of."""
+        return self._compressed_rows(header) if header.codec else self._plain_rows(header)
+
     def _read_plain(self, header: BatchHeader) -> Iterator[Record]:
         """A v2 batch or a message as they lie in the log."""
+        for window, rows in self._plain_rows(header):
+            for row in ROW.iter_unpack(rows):
+                yield record_of(window, row, header)
+
+    def _plain_rows(self, header: BatchHeader) -> Iterator[tuple[Window, bytearray]]:
         end = header.position + header.size
         window = Window(Stretch(self._records, header.position, end), self._buffer)
         self._transcoder.leave()
         self._transcoder.admit()  # a control batch is read, too
         for rows in self._columns(window, header):
-            for row in rows:
-                yield record_of(window, row, header)
+            yield window, rows
 
     def _read_compressed_batch(self, header: BatchHeader) -> Iterator[Record]:
+        for window, rows in self._compressed_rows(header):
+            for row in ROW.iter_unpack(rows):
+                yield record_of(window, row, header)
+
+    def _compressed_rows(self, header: BatchHeader) -> Iterator[tuple[Window, bytearray]]:
         if header.records_count is not None and header.records_count < 0:
             raise self._damage("negative record count", header)
         head = bytearray(BATCH_HEADER_SIZE)
@@ -112,8 +136,7 @@ class _Reader:
         window = self._decoded(header, BATCH_HEADER_SIZE, header.size)
         self._transcoder.enter_batch(head, 0, False, False, False)
         for rows in self._columns(window, header):
-            for row in rows:
-                yield record_of(window, row, header)
+            yield window, rows
         if window.start == window.filled:
             window.fill()
         if window.remaining:
@@ -143,7 +166,7 @@ class _Reader:
         at = -1
         for rows in self._columns(window, header):
             at = window.start
-            for row in rows:
+            for row in ROW.iter_unpack(rows):
                 end = at + PREFIX.size + SIZE_FIELD.unpack_from(window.buffer, at + SIZE_AT)[0]
                 if self._verify and not is_sound(window, at, end):
                     raise self._damage(MISMATCH, header, window, at)
@@ -158,7 +181,7 @@ class _Reader:
         self._enter(header, 0, None)
         last = 0
         for rows in self._columns(window, header):
-            for row in rows:
+            for row in ROW.iter_unpack(rows):
                 last = row[0]
         return last
 
@@ -180,7 +203,7 @@ class _Reader:
         position = self._records.origin + header.position
         return Window(_Decoded(decoder, position), self._buffer)
 
-    def _columns(self, window: Window, header: BatchHeader) -> Iterator[Iterator[Row]]:
+    def _columns(self, window: Window, header: BatchHeader) -> Iterator[bytearray]:
         """The rows of one batch, some at a time: of the records that lie from `window.start` on."""
         transcoder, rows = self._transcoder, self._rows
         while True:
@@ -192,7 +215,7 @@ class _Reader:
             if produced:
                 # Of a copy: CPython before 3.12.7 crashes where it collects an iterator that reads
                 # a memoryview, and errors leave such iterators in their tracebacks (gh-77894).
-                yield ROW.iter_unpack(rows[:produced])
+                yield rows[:produced]
             window.start += consumed
             if outcome == Outcome.SOURCE:
                 self._check_size(window, header)

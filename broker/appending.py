@@ -26,9 +26,9 @@ from records import (
     MemoryRecords,
     Record,
     RecordTooLargeError,
-    read_batch,
 )
 from records.checksum import MISMATCH, verify_checksum
+from records.columns import AT, FIELDS
 from records.formats import (
     ATTRIBUTES_AT_BATCH,
     CRC_AT_BATCH,
@@ -40,6 +40,7 @@ from records.formats import (
     Codec,
     TimestampType,
 )
+from records.reader import read_rows
 from storage.names import OFFSET_MAX
 
 if TYPE_CHECKING:
@@ -52,6 +53,9 @@ ATTRIBUTES: Final = Struct(">h")
 TIMESTAMP: Final = Struct(">q")
 EPOCH_AT: Final = PREFIX.size
 MAX_TIMESTAMP_AT: Final = ATTRIBUTES_AT_BATCH + 14  # behind attributes, delta, base timestamp
+OFFSETS, TIMESTAMPS, KEY_SIZES = (
+    slice(AT[field], None, FIELDS) for field in ("offset", "timestamp", "key_size")
+)
 ERRORS_MAX: Final = 100  # records that an answer names
 assert EPOCH_AT + EPOCH.size == MAGIC_AT
 
@@ -231,6 +235,22 @@ class _RecordChecks:
         elif kind is TimestampType.LOG_APPEND:
             self._add_timestamp(index, "only brokers set the timestamp type to LogAppendTime")
 
+    def check_all(
+        self, first: int, timestamps: list[int], kind: TimestampType, key_sizes: list[int]
+    ) -> None:
+        """The same of records from the one of this index on; -1 is the size of no key."""
+        config = self._config
+        is_fine = kind is TimestampType.CREATE and min(timestamps) >= 0
+        if not config.is_append_time:
+            oldest, newest = self._now - config.before_max, self._now + config.after_max
+            is_fine = is_fine and oldest <= min(timestamps) and max(timestamps) <= newest
+        if config.is_compacted:
+            is_fine = is_fine and min(key_sizes) >= 0
+        if is_fine:
+            return
+        for index, (timestamp, key_size) in enumerate(zip(timestamps, key_sizes, strict=True)):
+            self.check(first + index, timestamp, kind, key_size >= 0)
+
     def _add_timestamp(self, index: int, reason: str) -> None:
         self._code = ErrorCode.INVALID_TIMESTAMP
         self._add(index, reason)
@@ -251,12 +271,16 @@ def _as_it_is(
     checks = _RecordChecks(config, now)
     count, latest = 0, NO_TIMESTAMP
     size_max = EXPANSION_MAX * config.message_size_max
-    for record in read_batch(records, header, verify=False, record_size_max=size_max):
-        checks.check(count, record.timestamp, record.timestamp_type, record.key is not None)
-        if record.offset != count:
+    for rows in read_rows(records, header, record_size_max=size_max):
+        with memoryview(rows).cast("q") as fields:
+            offsets = fields[OFFSETS].tolist()
+            timestamps = fields[TIMESTAMPS].tolist()
+            key_sizes = fields[KEY_SIZES].tolist()
+        if offsets != list(range(count, count + len(offsets))):
             return None
-        latest = max(latest, record.timestamp)
-        count += 1
+        checks.check_all(count, timestamps, header.timestamp_type, key_sizes)
+        latest = max(latest, *timestamps)
+        count += len(offsets)
     checks.finish()
     data = bytearray(records.view[: header.size])
     append_time = now if config.is_append_time else NO_TIMESTAMP

@@ -16,7 +16,7 @@ from typing import Final
 
 from broker.errors import ApiError, ErrorCode
 from broker.topic_configs import AppendConfig
-from records import Columns, MemoryRecords, Record, build, read_batch
+from records import Columns, MemoryRecords, Record, build, read
 from records.batch import NONE
 from records.formats import V0, V2, Codec, TimestampType
 from records.record import Headers
@@ -84,17 +84,17 @@ def rewrite(
         codec = header.codec or codec
         if header.magic == V2:
             producer = header.producer_id, header.producer_epoch, header.base_sequence
-        for record in read_batch(records, header, verify=True, record_size_max=size_max):
-            size += len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD
-            if size > size_max:
-                raise ApiError(
-                    ErrorCode.MESSAGE_TOO_LARGE, f"the records expand to more than {size_max} bytes"
-                )
-            check(len(keys), record)
-            timestamps.append(record.timestamp)
-            keys.append(record.key)
-            values.append(record.value)
-            all_headers.append(record.headers)
+    for record in read(records, record_size_max=size_max):
+        size += len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD
+        if size > size_max:
+            raise ApiError(
+                ErrorCode.MESSAGE_TOO_LARGE, f"the records expand to more than {size_max} bytes"
+            )
+        check(len(keys), record)
+        timestamps.append(record.timestamp)
+        keys.append(record.key)
+        values.append(record.value)
+        all_headers.append(record.headers)
     if config.codec is not None:
         codec = config.codec
     has_headers = any(all_headers)

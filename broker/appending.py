@@ -123,7 +123,7 @@ def prepare(data: memoryview, config: AppendConfig, now: int) -> Prepared | None
             prepared = _as_it_is(records, first, config, now)
             if prepared is not None:
                 return prepared
-        return _rewritten(records, config, now)
+        return _rewritten(records, first, codec, config, now)
     except CorruptRecordsError as error:
         # A checksum of a message inside of a compressed one; everything else has a right one.
         is_corrupt = error.reason == MISMATCH
@@ -295,14 +295,16 @@ def _as_it_is(
     return Prepared(data, count, append_time)
 
 
-def _rewritten(records: MemoryRecords, config: AppendConfig, now: int) -> Prepared:
+def _rewritten(
+    records: MemoryRecords, first: BatchHeader, codec: Codec, config: AppendConfig, now: int
+) -> Prepared:
     """The records in the topic's own format and codec."""
     checks = _RecordChecks(config, now)
 
     def check(index: int, record: Record) -> None:
         checks.check(index, record.timestamp, record.timestamp_type, record.key is not None)
 
-    rewritten = rewrite(records, config, now, check)
+    rewritten = rewrite(records, first, codec, config, now, check)
     checks.finish()
     append_time = NO_TIMESTAMP if rewritten.append_time is None else rewritten.append_time
     prepared = Prepared(rewritten.build(0), len(rewritten.columns), append_time, rewritten)

@@ -16,8 +16,7 @@ from typing import Final
 
 from broker.errors import ApiError, ErrorCode
 from broker.topic_configs import AppendConfig
-from records import Columns, MemoryRecords, Record, build, read
-from records.batch import NONE
+from records import BatchHeader, Columns, MemoryRecords, Record, build, read
 from records.formats import V0, V2, Codec, TimestampType
 from records.record import Headers
 
@@ -67,24 +66,23 @@ class Rewritten:
 
 def rewrite(
     records: MemoryRecords,
+    first: BatchHeader,
+    codec: Codec,
     config: AppendConfig,
     now: int,
     check: Callable[[int, Record], None],
 ) -> Rewritten:
-    """Reads all records, each of which is shown to `check`. ApiError: the topic's format cannot
+    """Reads all records, each of which is shown to `check`. `first` is the first batch, `codec`
+    that of any batch that is compressed. ApiError: the topic's format cannot
     hold them, or they are too many. CorruptRecordsError, RecordTooLargeError: as from reading."""
     size_max = EXPANSION_MAX * config.message_size_max
     timestamps: list[int] = []
     keys: list[bytes | None] = []
     values: list[bytes | None] = []
     all_headers: list[Headers] = []
-    codec, size = Codec.NONE, 0
-    producer = (NONE, NONE, NONE)
-    for header in records.batches():
-        codec = header.codec or codec
-        if header.magic == V2:
-            producer = header.producer_id, header.producer_epoch, header.base_sequence
-    for record in read(records, record_size_max=size_max):
+    size = 0
+    # Checksums have been compared, but for those of messages inside of a compressed one.
+    for record in read(records, verify=bool(codec), record_size_max=size_max):
         size += len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD
         if size > size_max:
             raise ApiError(
@@ -97,6 +95,7 @@ def rewrite(
         all_headers.append(record.headers)
     if config.codec is not None:
         codec = config.codec
+    producer = first.producer_id, first.producer_epoch, first.base_sequence
     has_headers = any(all_headers)
     if config.magic < V2:
         _check_old(config.magic, codec, has_headers)

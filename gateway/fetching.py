@@ -85,13 +85,18 @@ class Found:
         )
 
 
+def can_serve(version: int, served: range) -> bool:
+    """Whether a fetch can be translated for a cluster that serves these versions."""
+    return version in MAGIC and min(WITH_NAMES, served.stop - 1) in served
+
+
 def fetch(
-    body: Message, version: int, newest: int, policy: ConversionPolicy
+    body: Message, version: int, served: range, policy: ConversionPolicy
 ) -> Generator[Ask, Message, Message]:
     """Asks until every partition has a record, an error, or no more; the client's answer.
 
-    `newest`: of the cluster's versions."""
-    magic, to_version = MAGIC[version], min(newest, WITH_NAMES)
+    `served`: the cluster's versions."""
+    magic, to_version = MAGIC[version], min(served.stop - 1, WITH_NAMES)
     found = {
         (topic.topic, one.partition): Found(topic.topic, one, one.fetch_offset)
         for topic in body.topics

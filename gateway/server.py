@@ -217,7 +217,7 @@ class _Worker:
             for node_id in nodes.keys() - self._listeners.keys():
                 try:
                     await self._listen(node_id, self._gateway.topology.ports.of(node_id))
-                except (OSError, ValueError) as error:
+                except (OSError, BadRequestError) as error:
                     LOG.error("cannot listen for broker %d: %s", node_id, error)
             for node_id in self._listeners.keys() - nodes.keys() - {BOOTSTRAP}:
                 self._listeners.pop(node_id).close()

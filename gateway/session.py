@@ -92,13 +92,15 @@ class Session:
         if answer.error_code:
             raise BadRequestError(f"the cluster answers ApiVersions with error {answer.error_code}")
         config = self.shared.config
-        self._cluster = answer
         self._versions = Versions.of(
             answer,
             is_read_only=config.access.is_read_only,
             names_topics=bool(config.access.topics),
             hides_sasl=config.security.credentials is not None,
         )
+        if ApiKey.ApiVersions not in self._versions.offered:
+            raise BadRequestError("the cluster does not say that it can say what it serves")
+        self._cluster = answer
 
     def _see(self, header: Header, now: float, passes: bool) -> None:
         api = header.name.rpartition(" ")[0]
@@ -156,13 +158,15 @@ class Session:
     def _translate(self, header: Header, frame: memoryview, size: int, now: float) -> Steps:
         api, version = header.api, header.version
         assert api is not None, "only what is known is offered below the cluster's versions"
+        served = self._versions.cluster[api]
+        if api is ApiKey.Fetch and not fetching.can_serve(version, served):
+            return HangUp(f"{header.name} cannot be told to a cluster that serves {served}")
         body = yield from self._body(header, frame, size)
-        newest = self._versions.offered[api].stop - 1
         if api is ApiKey.Fetch:
-            fetched = yield from fetching.fetch(body, version, newest, self.shared.config.policy)
+            fetched = yield from fetching.fetch(body, version, served, self.shared.config.policy)
             return Answer(response(_request_header(header), fetched))
-        if api is ApiKey.Produce:
-            produced = yield from producing.produce(body, self._versions.cluster[api], now)
+        if api is ApiKey.Produce and version < producing.FIRST_WITH_V2:
+            produced = yield from producing.produce(body, served, now)
             if produced is None:
                 return HangUp("a produce with acks=0 was refused")
             if body.acks == 0:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Final, NamedTuple
 
+from broker.errors import BadRequestError
 from broker.schemas import ApiKey, Message
 
 BOOTSTRAP: Final = -1  # the "node" behind the listener that clients begin with
@@ -32,10 +33,10 @@ class Ports:
     pinned: Mapping[int, int]  # node id: port
 
     def of(self, node_id: int) -> int:
-        """ValueError: there is no such port."""
+        """BadRequestError: there is no such port."""
         port = self.pinned.get(node_id, self.first + node_id)
         if not 0 < port <= PORT_MAX:
-            raise ValueError(
+            raise BadRequestError(
                 f"broker {node_id} would have port {port}: give it one with --node-port"
             )
         return port

@@ -32,6 +32,7 @@ FLOORS: Final = {
     ApiKey.DescribeConfigs: 1,
 }
 FIRST_PORT: Final = 20_000
+FOREVER: Final = 1e9  # seconds, more than any request may wait
 HOST: Final = "gateway.test"
 LENGTH_SIZE: Final = 4
 
@@ -109,5 +110,5 @@ class Through:
     def _handle(self, request: bytes) -> Any:
         exchange = self.broker.handle(self._client, memoryview(request), self.now)
         if not exchange.is_done:
-            self.broker.tick(self.now + 60)
+            self.broker.tick(self.now + FOREVER)
         return exchange

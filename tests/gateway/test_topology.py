@@ -1,5 +1,6 @@
 import pytest
 
+from broker.errors import BadRequestError
 from broker.schemas import ApiKey, Message
 from gateway.topology import BOOTSTRAP, Address, Ports, Topology
 
@@ -20,7 +21,7 @@ def test_a_brokers_port_depends_on_its_id_only() -> None:
 
 
 def test_a_port_that_there_is_not_says_what_to_do() -> None:
-    with pytest.raises(ValueError, match="--node-port"):
+    with pytest.raises(BadRequestError, match="--node-port"):
         Ports(9093, {}).of(60_000)
 
 

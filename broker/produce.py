@@ -7,6 +7,7 @@ the time is up. Nobody waits for a disk.
 Not here: which records may be appended (appending.py)."""
 
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from broker.appending import Appended, RefusedRecordsError, prepare
@@ -128,8 +129,13 @@ def _produce(
         isr_min = min(config.min_insync_replicas, len(partition.replicas))
         if acks == ALL and len(partition.isr) < isr_min:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        started = perf_counter()  # for the metrics, and nothing else
         prepared = prepare(data, config, now_ms)
         if prepared is not None:
+            if prepared.is_converted:
+                seconds = perf_counter() - started
+                count, size = prepared.records_count, len(prepared.data)
+                broker.metrics.produced(found.name, count, seconds, size)
             leader_epoch = partition.leader_epoch
             appended = partition.append(prepared, now_ms)
             produced.written = _Written(partition, leader_epoch, appended, isr_min)

@@ -156,6 +156,15 @@ def test_the_leader_epoch_is_written_into_batches(broker: Broker) -> None:
     assert header.leader_epoch == 5
 
 
+def test_records_that_are_converted_are_counted(broker: Broker) -> None:
+    for version, data in ((2, batch(magic=V1)), (1, batch(5, magic=V0)), (9, batch())):
+        produce(broker, version, data)
+    counted = broker.metrics.registry.get_sample_value(
+        "produce_message_conversions_total", {"topic": "t"}
+    )
+    assert counted == 8
+
+
 # --- what is refused
 
 

@@ -28,8 +28,8 @@ EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 SINCE: Final = {
-    LATEST: 1,
-    EARLIEST: 1,
+    LATEST: 0,
+    EARLIEST: 0,
     MAX_TIMESTAMP: 7,
     EARLIEST_LOCAL: 8,
     LATEST_TIERED: 9,
@@ -73,15 +73,14 @@ def _answer(
 ) -> None:
     body, version = exchange.request.body, exchange.request.version
     timestamp = asked.timestamp
+    if timestamp < 0 and version < SINCE.get(timestamp, version + 1):
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    partition.check(asked.current_leader_epoch, leader=body.replica_id != DEBUG_CONSUMER)
     if version == 0:
-        partition.check(NO_EPOCH, leader=body.replica_id != DEBUG_CONSUMER)
         result.old_style_offsets = segment_offsets(
             partition, timestamp, asked.max_num_offsets, body.replica_id, now
         )
         return
-    if timestamp < 0 and version < SINCE.get(timestamp, version + 1):
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-    partition.check(asked.current_leader_epoch, leader=body.replica_id != DEBUG_CONSUMER)
     is_consumer = body.replica_id == CONSUMER
     bound = partition.end_offset
     if is_consumer:

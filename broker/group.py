@@ -12,7 +12,6 @@ holds the lock to call when it is released, and who has got time calls `advance`
 
 Not here: which groups there are (groups.py), what they have committed (offsets.py)."""
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,7 +20,8 @@ from typing import Final, TypeVar
 from uuid import NAMESPACE_OID, uuid5
 
 from broker.errors import ErrorCode
-from broker.member import Claim, Join, Joined, Member, Protocols, Synced
+from broker.member import Claim, Join, Joined, Member, Synced
+from broker.members import Members
 from broker.offset_records import StoredGroup
 
 Answer = TypeVar("Answer", Joined, Synced)
@@ -66,12 +66,10 @@ class Group:
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol: str | None = None
-        self.leader: str | None = None
-        self.members: dict[str, Member] = {}
+        self.members = Members()
         self.outbox: list[Callable[[], None]] = []
         self._limits = limits
         self._store = store
-        self._static: dict[str, str] = {}  # member ids by instance id
         self._pending: dict[str, float] = {}  # deadlines of ids that have been handed out
         self._unsynced: set[str] = set()
         self._join_deadline: float | None = None
@@ -79,7 +77,6 @@ class Group:
         self._extra_delay = 0.0  # seconds that the first rebalance may still be put off
         self._has_newcomers = False
         self._is_initial = False  # the first rebalance is put off for others to come
-        self._offered: Counter[str] = Counter()  # how many members offer a protocol
         self._ids_count = 0
 
     # --- what members ask
@@ -137,13 +134,13 @@ class Group:
         """A member goes; a static one may be named by its instance id only."""
         if self.state is State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if not member_id and instance_id is not None:
-            member_id = self._static.get(instance_id, "")
+        if not member_id:
+            member_id = self.members.static(instance_id) or ""
         elif member_id in self._pending:
             del self._pending[member_id]
             self._complete_join_if_all_are_here(now)
             return ErrorCode.NONE
-        code = self._check_member(member_id, instance_id)
+        code = self.members.check(member_id, instance_id)
         if not code:
             self._expel(self.members[member_id], now)
         return code
@@ -165,6 +162,11 @@ class Group:
         return ErrorCode.NONE
 
     @property
+    def leader(self) -> str | None:
+        """The id of the member that leads, if there is any member."""
+        return self.members.leader
+
+    @property
     def is_unused(self) -> bool:
         """Whether there has never been a generation, and nobody is about to join."""
         return self.state is State.DEAD or (
@@ -181,13 +183,13 @@ class Group:
         """Makes it what it was when it was stored. Its members may be late by their timeouts."""
         self.generation, self.protocol_type = stored.generation, stored.protocol_type or None
         for member in stored.members:
-            self._admit(member)
+            self.members.admit(member)
             member.is_new = False
             self._hear_of(member, now)
         if self.members:
-            self.state, self.protocol, self.leader = State.STABLE, stored.protocol, stored.leader
-        if self.leader not in self.members:
-            self.leader = next(iter(self.members), None)
+            self.state, self.protocol = State.STABLE, stored.protocol
+        if stored.leader in self.members:
+            self.members.leader = stored.leader
 
     # --- time
 
@@ -241,7 +243,7 @@ class Group:
                 return ErrorCode.INVALID_REQUEST, join.member_id
             self._add(join.member_id, join, now, reply)
             return ErrorCode.NONE, ""
-        code = self._check_member(join.member_id, join.instance_id)
+        code = self.members.check(join.member_id, join.instance_id)
         if code:
             return code, join.member_id
         self._join_again(self.members[join.member_id], join, now, reply)
@@ -256,10 +258,12 @@ class Group:
                 self._pending[member_id] = now + join.session_timeout
                 return ErrorCode.MEMBER_ID_REQUIRED, member_id
             self._add(member_id, join, now, reply)
-        elif join.instance_id in self._static:
-            self._replace(self.members[self._static[join.instance_id]], member_id, join, now, reply)
-        else:
+            return ErrorCode.NONE, ""
+        old_id = self.members.static(join.instance_id)
+        if old_id is None:
             self._add(member_id, join, now, reply)
+        else:
+            self._replace(self.members[old_id], member_id, join, now, reply)
         return ErrorCode.NONE, ""
 
     def _join_again(
@@ -288,9 +292,7 @@ class Group:
             join.rebalance_timeout,
             join.protocols,
         )
-        self._admit(member)
-        if self.leader is None:
-            self.leader = member_id
+        self.members.admit(member)
         if self.state is State.PREPARING and self.generation == 0:
             self._has_newcomers = True
         member.join_reply, member.deadline = reply, now + NEW_MEMBER_TIMEOUT
@@ -300,7 +302,7 @@ class Group:
         self, member: Member, join: Join, now: float, reply: Callable[[Joined], None]
     ) -> None:
         self._answer_join(member, Joined(member_id=member.id, code=ErrorCode.REBALANCE_IN_PROGRESS))
-        self._offer(member, join.protocols)
+        self.members.offer(member, join.protocols)
         member.session_timeout = join.session_timeout
         member.rebalance_timeout = join.rebalance_timeout
         member.join_reply = reply
@@ -313,23 +315,18 @@ class Group:
         old_id, old_leader = member.id, self.leader
         self._answer_join(member, Joined(member_id=old_id, code=ErrorCode.FENCED_INSTANCE_ID))
         self._answer_sync(member, Synced(code=ErrorCode.FENCED_INSTANCE_ID))
-        self.members = {
-            (new_id if one == old_id else one): each for one, each in self.members.items()
-        }
-        self._static[member.instance_id or ""] = member.id = new_id
+        self.members.rename(member, new_id)
         if old_id in self._unsynced:
             self._unsynced = self._unsynced - {old_id} | {new_id}
-        if old_leader == old_id:
-            self.leader = new_id
         before = member.protocols, member.session_timeout, member.rebalance_timeout
         self._await_join(member, join, now, reply)
-        if self.state is State.STABLE and self._select_protocol() == self.protocol:
+        if self.state is State.STABLE and self.members.select_protocol() == self.protocol:
             if self._store(self, now):  # then nobody knows of the new id after a restart
                 self._answer_join(
                     member, Joined(member_id=new_id, code=ErrorCode.UNKNOWN_SERVER_ERROR)
                 )
                 protocols, member.session_timeout, member.rebalance_timeout = before
-                self._offer(member, protocols)
+                self.members.offer(member, protocols)
             else:
                 self._answer_join(member, self._resumed(member, join, old_leader))
             self._hear_of(member, now)
@@ -346,7 +343,7 @@ class Group:
             protocol_type=self.protocol_type,
             protocol=self.protocol,
             leader=(self.leader if join.may_skip_assignment else old_leader) or "",
-            members=self._metadata() if is_leader else (),
+            members=self.members.metadata(self.protocol) if is_leader else (),
             skip_assignment=is_leader,
         )
 
@@ -360,7 +357,7 @@ class Group:
                 self._hear_of(member, now)
         self._unsynced.clear()
         self._sync_deadline = None
-        timeout = self._rebalance_timeout()
+        timeout = self.members.rebalance_timeout
         self._is_initial = self.state is State.EMPTY
         if self._is_initial:
             delay = self._limits.initial_delay
@@ -389,8 +386,8 @@ class Group:
         for member in list(self.members.values()):
             if member.join_reply is None and member.instance_id is None:
                 self._remove(member)
-        if self.members and not self._elect_leader():
-            self._join_deadline = now + max(self._rebalance_timeout(), NOBODY_DELAY)
+        if self.members and not self.members.elect():
+            self._join_deadline = now + max(self.members.rebalance_timeout, NOBODY_DELAY)
             return
         self._join_deadline = None
         self.generation += 1
@@ -398,30 +395,13 @@ class Group:
             self.state, self.protocol = State.EMPTY, None
             self._store(self, now)
             return
-        self.state, self.protocol = State.COMPLETING, self._select_protocol()
+        self.state, self.protocol = State.COMPLETING, self.members.select_protocol()
         self._unsynced = set(self.members)
-        self._sync_deadline = now + self._rebalance_timeout()
+        self._sync_deadline = now + self.members.rebalance_timeout
         for member in self.members.values():
             self._answer_join(member, self._joined(member))
             self._hear_of(member, now)
             member.is_new = False
-
-    def _elect_leader(self) -> bool:
-        """Someone who has joined leads: who did before, if possible. False: nobody has."""
-        leader = self.members.get(self.leader or "")
-        if leader is None or leader.join_reply is None:
-            joined = (member.id for member in self.members.values() if member.join_reply)
-            found = next(joined, None)
-            if found is None:
-                return False
-            self.leader = found
-        return True
-
-    def _select_protocol(self) -> str:
-        """The one that most members prefer of those that all offer."""
-        candidates = {name for name, count in self._offered.items() if count == len(self.members)}
-        votes = Counter(member.vote(candidates) for member in self.members.values())
-        return votes.most_common(1)[0][0]
 
     # --- assigning
 
@@ -454,28 +434,11 @@ class Group:
             self._prepare_rebalance(now)
         self._complete_join_if_all_are_here(now)
 
-    def _admit(self, member: Member) -> None:
-        self.members[member.id] = member
-        self._offered.update(name for name, _ in member.protocols)
-        if member.instance_id is not None:
-            self._static[member.instance_id] = member.id
-
-    def _offer(self, member: Member, protocols: Protocols) -> None:
-        self._offered.subtract(name for name, _ in member.protocols)
-        self._offered.update(name for name, _ in protocols)
-        self._offered += Counter()  # without those that nobody offers
-        member.protocols = protocols
-
     def _remove(self, member: Member) -> None:
         self._answer_join(member, Joined(member_id="", code=ErrorCode.UNKNOWN_MEMBER_ID))
         self._answer_sync(member, Synced(code=ErrorCode.UNKNOWN_MEMBER_ID))
-        del self.members[member.id]
         self._unsynced.discard(member.id)
-        self._offer(member, ())
-        if member.instance_id is not None:
-            del self._static[member.instance_id]
-        if self.leader == member.id:
-            self.leader = next(iter(self.members), None)
+        self.members.remove(member)
 
     def _hear_of(self, member: Member, now: float) -> None:
         member.deadline = now + member.session_timeout
@@ -483,18 +446,10 @@ class Group:
     def _check_claim(self, claim: Claim) -> ErrorCode:
         if self.state is State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        code = self._check_member(claim.member_id, claim.instance_id)
+        code = self.members.check(claim.member_id, claim.instance_id)
         if not code and claim.generation != self.generation:
             return ErrorCode.ILLEGAL_GENERATION
         return code
-
-    def _check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        if instance_id is not None:
-            current = self._static.get(instance_id)
-            if current is not None and current != member_id:
-                return ErrorCode.FENCED_INSTANCE_ID
-            return ErrorCode.UNKNOWN_MEMBER_ID if current is None else ErrorCode.NONE
-        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def _has_room(self, join: Join) -> bool:
         member = self.members.get(join.member_id)
@@ -512,12 +467,7 @@ class Group:
     def _supports(self, join: Join) -> bool:
         if self.state is State.EMPTY:
             return bool(join.protocol_type and join.protocols)
-        return join.protocol_type == self.protocol_type and any(
-            self._offered[name] == len(self.members) for name, _ in join.protocols
-        )
-
-    def _rebalance_timeout(self) -> float:
-        return max((member.rebalance_timeout for member in self.members.values()), default=0.0)
+        return join.protocol_type == self.protocol_type and self.members.share(join.protocols)
 
     def _new_id(self, join: Join, now: float) -> str:
         self._ids_count += 1
@@ -534,12 +484,8 @@ class Group:
             protocol_type=self.protocol_type,
             protocol=self.protocol,
             leader=self.leader or "",
-            members=self._metadata() if member.id == self.leader else (),
+            members=self.members.metadata(self.protocol) if member.id == self.leader else (),
         )
-
-    def _metadata(self) -> tuple[tuple[str, str | None, bytes], ...]:
-        members = self.members.values()
-        return tuple((one.id, one.instance_id, one.metadata(self.protocol)) for one in members)
 
     def _synced(self, member: Member) -> Synced:
         return Synced(

@@ -1,6 +1,5 @@
-"""The topics in a real broker: the same log, batch for batch, as that of any other server."""
+"""Servers of the topics: a broker of Apache Kafka, and our own, on the same log."""
 
-import re
 import shutil
 import signal
 import subprocess
@@ -42,26 +41,25 @@ def kafka_with(
 
 
 @contextmanager
-def served(directory: Path) -> Iterator[str]:
-    """The address of `downconvert serve DIRECTORY`."""
-    process = subprocess.Popen(
-        (sys.executable, "-m", "cli", "serve", str(directory), "--listen", "127.0.0.1:0"),
-        stdin=subprocess.DEVNULL,
+def served(directory: Path, *options: str) -> Iterator[str]:
+    """The address of our own server of the directory; `writable`: it takes what is produced."""
+    with subprocess.Popen(
+        (sys.executable, "-m", "tests.clients.server", str(directory), *options),
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[2],
         start_new_session=True,
-    )
-    try:
+    ) as process:
+        assert process.stdin is not None
         assert process.stdout is not None
-        ready = process.stdout.readline()
-        address = re.search(r"127\.0\.0\.1:\d+", ready)
-        assert address is not None, f"no address: {ready!r}"
-        yield address.group()
-    finally:
-        process.terminate()
+        address = process.stdout.readline().strip()
+        assert address, "the server did not start"
         try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            yield address
+        finally:
+            process.stdin.close()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()

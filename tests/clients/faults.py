@@ -1,6 +1,9 @@
 """What fails by a client's own fault, whatever the server.
 
-Each is declared with its reason, and none is hidden: the table of results counts them apart."""
+Each is declared with its reason, and none is hidden: the table of results counts them apart. That a
+fault is declared does not mean that it always shows.
+
+Not here: which combinations there are (combinations.py)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +21,58 @@ class Fault:
     why: str
 
 
-FAULTS: Final[list[Fault]] = []
+def of(name: str, versions: str = "", *, magic: int | None = None) -> Callable[[Combination], bool]:
+    """Combinations of a client: of some versions, or that are given some format."""
+
+    def matches(one: Combination) -> bool:
+        return (
+            one.client.name == name
+            and (not versions or one.client.version in versions.split())
+            and magic in (None, one.magic)
+        )
+
+    return matches
+
+
+def _fault(clients: Callable[[Combination], bool], topics: str, why: str) -> Fault:
+    return Fault(clients, frozenset(topics.split()), why)
+
+
+GAPS: Final = "compacted compacted-gzip transactions"
+
+FAULTS: Final = (
+    _fault(of("pykafka"), GAPS, "It never gets over a gap in the offsets."),
+    _fault(
+        of("pykafka", magic=1),
+        "append-time",
+        "It fails on the attribute bit of append time.",
+    ),
+    _fault(
+        of("kafka-python", "1.4.7", magic=2),
+        "headers",
+        "It fails on a header whose value is null.",
+    ),
+    _fault(
+        of("kafka-python", "1.4.7 2.0.2", magic=2),
+        "compacted compacted-gzip",
+        "It fails on a batch that compaction has emptied.",
+    ),
+    _fault(
+        of("kafka-python", "1.4.7 2.0.2", magic=2),
+        "transactions",
+        "It hands out control records.",
+    ),
+    _fault(of("kafkajs", "1.4.6"), "transactions", "It hands out control records."),
+    _fault(of("kafka-go", "0.4.51"), "transactions", "It hands out control records."),
+    *(
+        _fault(clients, "append-time", "It shows the producers' time instead of the batch's.")
+        for clients in (
+            of("kafkajs", "1.4.6 1.8.1"),
+            of("sarama", "1.19.0", magic=2),
+            of("kafka-go", "0.4.51"),
+        )
+    ),
+)
 
 
 def fault_of(combination: Combination, topic: str) -> str:

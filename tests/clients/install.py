@@ -87,7 +87,7 @@ def _from_maven(client: Client) -> list[str]:
             settings = (f"-Dclient.artifact={artifact}", f"-Dclient.version={client.version}")
             pom, target = ("-f", str(java / "pom.xml")), f"-DoutputDirectory={new}"
             _run("mvn", "-q", "-B", *pom, *settings, "dependency:copy-dependencies", target)
-    names = ("Asked", "Simple", "Shell") if old else ("Asked", "Clients")
+    names = ("Asked", "Producer", "Simple", "Shell") if old else ("Asked", "Producer", "Clients")
     sources = [java / f"{name}.java" for name in names]
     with _once(_built(folder, sources)) as new:
         if new:

@@ -10,7 +10,15 @@ from typing import Any
 from tests.clients.combinations import Combination
 from tests.clients.topics import Line
 
+MISSING = "are missing"
 _NOT_SAID = object()
+
+# Clients that never show a timestamp; all others do where the format has one.
+_TIMELESS = (
+    *("kafka-python 0.9.5", "kafka-python 1.0.2", "pykafka 2.8.0", "kafka 0.8.2.2"),
+    *("kafka-clients 0.9.0.1", "no-kafka 3.4.3", "kafka-rust 0.8.0", "kafka-rust 0.10.0"),
+    *("kafka-node 2.0.1", "kafka-node 2.6.1", "kafka-node 5.0.0"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +29,7 @@ class Outcome:
     topic: str
     wrong: str
     seconds: float = 0.0
+    again: bool = False  # whether it was asked a second time, and given longer
 
     def as_json(self) -> dict[str, Any]:
         one = self.combination
@@ -33,6 +42,7 @@ class Outcome:
             "topic": self.topic,
             "wrong": self.wrong,
             "seconds": round(self.seconds, 2),
+            "again": self.again,
         }
 
 
@@ -44,6 +54,14 @@ def difference(expected: Iterable[Line], found: Iterable[Line], magic: int) -> s
         if said:
             return f"partition {partition}: {said}"
     return ""
+
+
+def without_time(combination: Combination, found: Iterable[Line]) -> str:
+    """What to say where a client shows no timestamps that should: it was given an older format."""
+    client = f"{combination.client.name} {combination.client.version}"
+    if combination.magic < 1 or client in _TIMELESS or all("t" in line for line in found):
+        return ""
+    return "records have no timestamps"
 
 
 def _by_partition(lines: Iterable[Line]) -> dict[int, list[Line]]:
@@ -64,7 +82,7 @@ def _in_partition(wanted: list[Line], got: list[Line], magic: int) -> str:
             return f"offset {offset}: {said}"
     if len(found) < len(offsets):
         last = f"ends at offset {found[-1]}" if found else "nothing is read"
-        return f"{last}, {len(offsets) - len(found)} of {len(offsets)} are missing"
+        return f"{last}, {len(offsets) - len(found)} of {len(offsets)} {MISSING}"
     if len(found) > len(offsets):
         return f"offset {found[len(offsets)]} behind the last, {found[-1]}"
     return ""
@@ -73,9 +91,9 @@ def _in_partition(wanted: list[Line], got: list[Line], magic: int) -> str:
 def as_shown(line: Line, magic: int) -> Line:
     """A record as messages of a format have it."""
     shown = dict(line)
-    if magic < 2:
+    if magic < 2 and "h" in shown:
         shown["h"] = []
-    if magic < 1:
+    if magic < 1 and "t" in shown:
         shown["t"], shown["tt"] = -1, "NoTimestampType"
     return shown
 

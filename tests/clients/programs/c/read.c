@@ -97,6 +97,8 @@ static void read_topic(const char *topic, int partitions, int count, int number)
     set(settings, "enable.auto.commit", grouped ? "true" : "false");
     set(settings, "fetch.message.max.bytes", "4194304");
     set(settings, "fetch.wait.max.ms", "100");
+    /* From 1.2 on; the default is the other. */
+    rd_kafka_conf_set(settings, "isolation.level", "read_uncommitted", said, sizeof(said));
     if (strcmp(pin, "default")) {
         set(settings, "api.version.request", "false");
         set(settings, "broker.version.fallback", pin);

@@ -39,6 +39,9 @@ type header struct {
 	value []byte
 }
 
+// Whether the client cannot tell null from empty.
+var vague = false
+
 var out = bufio.NewWriterSize(os.Stdout, 1<<16)
 
 func asked() options {
@@ -120,7 +123,12 @@ func (r *reading) fail(err error) {
 // Without a timestamp where it is zero, and without headers where they are unknown (nil).
 func (r *reading) record(partition int, offset int64, key, value []byte, at time.Time, kind string, headers []header) {
 	line := map[string]any{"topic": r.name, "p": partition, "o": offset}
-	line["k"], line["v"] = inHex(key), inHex(value)
+	if len(key) > 0 || !vague {
+		line["k"] = inHex(key)
+	}
+	if len(value) > 0 || !vague {
+		line["v"] = inHex(value)
+	}
 	if !at.IsZero() && at.UnixMilli() > 0 {
 		line["t"] = at.UnixMilli()
 	}

@@ -1,31 +1,19 @@
 import java.lang.reflect.Method;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.Collections;
 import java.util.List;
 import java.util.Properties;
 import java.util.UUID;
-import java.util.concurrent.Future;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
-import org.apache.kafka.clients.producer.KafkaProducer;
-import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 
-/** kafka-clients 0.9 to 4.x. What not all of them have is asked for by its name. */
+/** The consumer of kafka-clients 0.9 to 4.x. What not all of them have is asked for by its name. */
 final class Clients {
-    public static void main(String[] arguments) throws Exception {
+    public static void main(String[] arguments) {
         final Asked asked = new Asked(arguments);
-        if (asked.get("mode", "").equals("produce")) {
-            asked.produceAll(new Asked.Send() {
-                @Override
-                public void send(String topic, List<byte[][]> pairs) throws Exception {
-                    Clients.send(asked, topic, pairs);
-                }
-            });
-        }
         asked.readAll(new Asked.Read() {
             @Override
             public void read(Asked.Reading reading) throws Exception {
@@ -34,20 +22,9 @@ final class Clients {
         });
     }
 
-    private static Properties properties(Asked asked) {
-        Properties properties = new Properties();
-        properties.put("bootstrap.servers", asked.get("bootstrap", ""));
-        for (String side : new String[] {"key", "value"}) {
-            String name = "org.apache.kafka.common.serialization.ByteArray";
-            properties.put(side + ".deserializer", name + "Deserializer");
-            properties.put(side + ".serializer", name + "Serializer");
-        }
-        return properties;
-    }
-
     private static void read(Asked asked, Asked.Reading reading) throws Exception {
         boolean group = asked.get("mode", "").equals("group");
-        Properties properties = properties(asked);
+        Properties properties = Producer.properties(asked);
         properties.put("auto.offset.reset", "earliest");
         properties.put("max.partition.fetch.bytes", String.valueOf(4 << 20));
         properties.put("fetch.max.wait.ms", "100");
@@ -70,25 +47,6 @@ final class Clients {
                             record.value(), more(record));
         } finally {
             consumer.close();
-        }
-    }
-
-    private static void send(Asked asked, String topic, List<byte[][]> pairs) throws Exception {
-        Properties properties = properties(asked);
-        properties.put("acks", asked.get("acks", "1"));
-        properties.put("compression.type", asked.get("codec", "none"));
-        properties.put("linger.ms", "50");
-        if (!asked.get("acks", "1").equals("all")) properties.put("enable.idempotence", "false");
-        KafkaProducer<byte[], byte[]> producer = new KafkaProducer<byte[], byte[]>(properties);
-        try {
-            List<Future<?>> sent = new ArrayList<Future<?>>();
-            for (byte[][] pair : pairs)
-                sent.add(producer.send(
-                        new ProducerRecord<byte[], byte[]>(topic, 0, pair[0], pair[1])));
-            producer.flush();
-            for (Future<?> each : sent) each.get();
-        } finally {
-            producer.close();
         }
     }
 

@@ -72,7 +72,9 @@ fn read(
             }
         }
         if with_group {
-            consumer.commit_consumed().map_err(|error| error.to_string())?;
+            consumer
+                .commit_consumed()
+                .map_err(|error| error.to_string())?;
         }
         if sets.is_empty() {
             std::thread::sleep(Duration::from_millis(20));
@@ -88,7 +90,10 @@ fn main() {
         found.map_or("", |at| given[at + 1].as_str()).to_owned()
     };
     let wait = Duration::from_secs_f64(option("--wait").parse().unwrap_or(8.0));
-    let topics = given.iter().zip(&given[1..]).filter(|(name, _)| *name == "--topic");
+    let topics = given
+        .iter()
+        .zip(&given[1..])
+        .filter(|(name, _)| *name == "--topic");
     let mut out = BufWriter::new(std::io::stdout());
     for (_, topic) in topics {
         let parts: Vec<&str> = topic.split(':').collect();
@@ -110,7 +115,12 @@ fn main() {
                 std::process::exit(3);
             }
         });
-        let done = read(&mut out, &mut reading, &option("--bootstrap"), option("--mode") == "offsets");
+        let done = read(
+            &mut out,
+            &mut reading,
+            &option("--bootstrap"),
+            option("--mode") == "offsets",
+        );
         let end = match done {
             Err(error) => error.replace(['"', '\\', '\n'], " "),
             Ok(()) if reading.seen >= reading.count => "count".to_owned(),

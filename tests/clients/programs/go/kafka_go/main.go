@@ -1,4 +1,5 @@
 // kafka-go: a Reader for each partition, or one in a group. Fields that came later are set by name.
+// It cannot tell null from empty.
 package main
 
 import (
@@ -13,10 +14,11 @@ import (
 	_ "github.com/segmentio/kafka-go/snappy"
 )
 
-const first = -2 // the first offset, which has no name in 0.1
+const first = -2 // the first offset of a partition, from 0.2 on
 
 func main() {
 	o := asked()
+	vague = true
 	readAll(o, func(r *reading) error {
 		config := kafka.ReaderConfig{
 			Brokers:  strings.Split(o.values["bootstrap"], ","),
@@ -49,11 +51,6 @@ func main() {
 
 func read(r *reading, config kafka.ReaderConfig) error {
 	reader := kafka.NewReader(config)
-	if config.GroupID == "" {
-		if err := reader.SetOffset(first); err != nil {
-			return err
-		}
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	stopped := make(chan error, 1)
 	go func() {
@@ -93,6 +90,9 @@ func headersOf(message kafka.Message) []header {
 	headers := make([]header, 0)
 	for i := 0; i < field.Len(); i++ {
 		each := field.Index(i)
+		if each.FieldByName("Value").Len() == 0 {
+			return nil
+		}
 		headers = append(headers,
 			header{each.FieldByName("Key").String(), each.FieldByName("Value").Bytes()})
 	}

@@ -1,0 +1,8 @@
+"""Clients of Maven Central need Java: where it is not there, nothing is collected here, unless
+REQUIRE_JAVA is set."""
+
+from tests import kafka_server
+from tests.clients.combinations import MAVEN
+from tests.clients.install import missing
+
+collect_ignore = [] if kafka_server.REQUIRED or not missing(MAVEN) else ["test_clients.py"]

@@ -1,0 +1,79 @@
+"""Real old clients read what a broker wrote in v2, and are read by the newest.
+
+Those of PyPI and Maven Central, each version once at least; `run.py` tries all, and more of each.
+Clients are fetched once, into `build/clients`."""
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from tests.clients import brokers, topics
+from tests.clients.combinations import Combination, some_combinations
+from tests.clients.faults import fault_of
+from tests.clients.outcome import Outcome
+from tests.clients.produced import (
+    Produced,
+    from_the_newest,
+    from_the_oldest,
+    newest_consumers,
+    oldest_consumers,
+    produce,
+    read_back,
+)
+from tests.clients.runs import run
+from tests.clients.topics import Topic
+
+AT_A_TIME = 4  # clients, which wait more than they work
+PRODUCED = [*from_the_oldest(), *from_the_newest()]
+CONSUMERS = [*newest_consumers(), *oldest_consumers()]
+
+
+@pytest.fixture(scope="module")
+def outcomes(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[dict[Combination, Future[list[Outcome]]]]:
+    """All that is asked for, side by side."""
+    directory = tmp_path_factory.mktemp("topics")
+    written: list[Topic] = topics.write(directory)
+    with brokers.served(directory) as bootstrap, ThreadPoolExecutor(AT_A_TIME) as pool:
+        combinations = some_combinations()
+        yield {one: pool.submit(run, one, bootstrap, written) for one in combinations}
+        pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.parametrize("combination", some_combinations(), ids=str)
+def test_an_old_client_reads_every_record_once_and_in_order(
+    combination: Combination, outcomes: dict[Combination, Future[list[Outcome]]]
+) -> None:
+    wrong = {
+        outcome.topic: outcome.wrong
+        for outcome in outcomes[combination].result()
+        if outcome.wrong and not fault_of(combination, outcome.topic)
+    }
+    assert not wrong
+
+
+@pytest.fixture(scope="module")
+def sent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[Produced, str]]]:
+    """The address of a server that has what was produced, and what went wrong with whom."""
+    directory = tmp_path_factory.mktemp("produced")
+    with brokers.served(directory, "writable") as bootstrap, ThreadPoolExecutor(AT_A_TIME) as pool:
+        said = pool.map(lambda produced: produce(produced, bootstrap), PRODUCED)
+        yield bootstrap, dict(zip(PRODUCED, said, strict=True))
+
+
+@pytest.mark.parametrize("produced", PRODUCED, ids=str)
+def test_a_producer_of_any_age_is_acknowledged(
+    produced: Produced, sent: tuple[str, dict[Produced, str]]
+) -> None:
+    assert sent[1][produced] == ""
+
+
+@pytest.mark.parametrize("consumer", CONSUMERS, ids=str)
+def test_what_producers_of_any_age_sent_is_read_by_consumers_of_any(
+    consumer: Combination, sent: tuple[str, dict[Produced, str]]
+) -> None:
+    bootstrap, _ = sent
+    wrong = {str(what): said for what, said in read_back(consumer, PRODUCED, bootstrap) if said}
+    assert not wrong

@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from pipeline.entries import Entries, corrupt_row
+from pipeline.entries import Entries
 from pipeline.gather import MICROSECONDS, ROWS_MAX, TIMESTAMP_MAX
 from pipeline.heads import Heads, HeadTable
-from pipeline.options import Mode, Options
+from pipeline.options import Options
 from pipeline.schemas import TIMESTAMP
 from pipeline.splits import Split
 from records import Codec, CorruptRecordsError
@@ -45,9 +45,7 @@ def read_batches(split: Split, options: Options, schema: Any) -> Iterator[Any]:
             yield from _batch(heads, entries, schema)
             heads.clear()
             if damage is not None:
-                found = entries.recover(damage, entries.position)
-                if found is not None and options.mode is Mode.PERMISSIVE:
-                    yield corrupt_row(schema, split, entries.path, found, options.corrupt_column)
+                yield from entries.recover(damage, entries.position, schema)
     finally:
         entries.close()
 

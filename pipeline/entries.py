@@ -6,6 +6,7 @@ knows of a batch.
 
 Not here: what is read of an entry (rows.py, batches.py)."""
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pyarrow as pa
@@ -65,14 +66,15 @@ class Entries:
         if self.options.verify_crc:
             verify_checksum(self.records, header)
 
-    def recover(self, damage: CorruptRecordsError, entry: int) -> tuple[int, str] | None:
-        """What to do about damage in the entry that begins at `entry`.
+    def recover(self, damage: CorruptRecordsError, entry: int, schema: Any) -> Iterator[Any]:
+        """What to do about damage in the entry that begins at `entry`: reading goes on at
+        `position`.
 
-        Gives its place and the reason, for a row; None where there is nothing to tell. Reading goes
-        on at `position`. CorruptSegmentError where the first damage is to fail."""
+        Gives a record batch of one row that tells of it, where that is wanted. CorruptSegmentError
+        where the first damage is to fail."""
         if self._is_unwritten(entry):
             self.position = self.end
-            return None
+            return
         if self.options.mode is Mode.FAILFAST:
             raise CorruptSegmentError(self.path, damage)
         following = self._following(entry)
@@ -81,7 +83,10 @@ class Entries:
             left = "nothing behind it in this segment can be read"
         else:
             left = f"reading goes on at byte {following}"
-        return entry, f"{damage}; {left}"
+        column = self.options.corrupt_column
+        if self.options.mode is Mode.PERMISSIVE and column in schema.names:
+            told = {"segment": self.path, "position": entry, "reason": f"{damage}; {left}"}
+            yield self._row({column: told}, schema)
 
     def entry_of(self, position: int, anchor: int) -> int:
         """Where the entry begins that a position is in; `anchor` is where an earlier one does."""
@@ -95,6 +100,12 @@ class Entries:
         except CorruptRecordsError:
             pass
         return entry
+
+    def _row(self, known: dict[str, Any], schema: Any) -> Any:
+        """A row of which only the partition and these columns are known."""
+        known |= {"topic": self.split.topic, "partition": self.split.partition}
+        arrays = [pa.array([known.get(field.name)], field.type) for field in schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _following(self, entry: int) -> int | None:
         """Where the next entry begins; None: nobody knows."""
@@ -131,17 +142,3 @@ class Entries:
 
 
 RUNS_PAST: Final = "entry runs past the end of its segment"
-
-
-def corrupt_row(schema: Any, split: Split, path: str, found: tuple[int, str], column: str) -> Any:
-    """The record batch of one row that tells of damage."""
-    position, reason = found
-    known = {
-        "topic": split.topic,
-        "partition": split.partition,
-        column: {"segment": path, "position": position, "reason": reason},
-    }
-    if "position" in schema.names:
-        known |= {"segment": path, "position": position}
-    arrays = [pa.array([known.get(field.name)], field.type) for field in schema]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -7,13 +7,16 @@ Not here: finding the files (trees.py), cutting them (splits.py)."""
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeline.bounds import Bounds
+from pipeline.bounds import INT64_MIN, Bounds
+from pipeline.gather import MICROSECONDS
 from pipeline.isolation import Committed, committed
 from pipeline.options import Options
 from pipeline.splits import Boundaries, Split, pack, split
 from pipeline.trees import PartitionLog, SegmentFile, find_partitions
 from storage import Log
+from storage.errors import StorageError
 from storage.names import OFFSET_MAX, TopicPartition
+from storage.transaction_index import AbortedTransaction
 
 
 def plan(options: Options, bounds: Bounds) -> list[tuple[Split, ...]]:
@@ -45,7 +48,25 @@ def splits_of(log: PartitionLog, options: Options, bounds: Bounds) -> Iterator[S
     start, end = max(start, bounds.offset_min), min(end, bounds.offset_max + 1)
     if transactions is not None:
         end = min(end, transactions.end)
-    yield from stretches(log, start, end, options, transactions)
+    for found in stretches(log, start, end, options, transactions):
+        if not _is_older(found.segment, log, bounds):
+            yield found
+
+
+def _is_older(file: SegmentFile, log: PartitionLog, bounds: Bounds) -> bool:
+    """Whether a segment's time index says that all of it is older than what is wanted.
+
+    Only that of a rolled segment says how young its records are."""
+    if bounds.time_min == INT64_MIN or file is log.segments[-1]:
+        return False
+    segment = file.open()
+    try:
+        youngest = segment.max_timestamp()
+    except (OSError, StorageError):
+        return False
+    finally:
+        segment.release()
+    return youngest is not None and MICROSECONDS * youngest < bounds.time_min
 
 
 def offsets_of(log: PartitionLog, options: Options) -> tuple[int, int]:
@@ -85,7 +106,9 @@ def stretches(
             break
         if not file.size:
             continue
-        aborted = () if transactions is None else transactions.between(start, file.next_offset)
+        aborted: tuple[AbortedTransaction, ...] = ()
+        if transactions is not None:
+            aborted = transactions.between(max(start, file.base_offset), file.next_offset)
         first, last = _positions(file, start, end)
         whole = Split(*log.topic_partition, file, first, last, True, start, end, aborted)
         yield from split(whole, options.max_partition_bytes)

@@ -13,10 +13,10 @@ from crc32c import crc32c
 
 from pipeline.accumulator import Accumulator
 from pipeline.bounds import Bounds
-from pipeline.entries import RUNS_PAST, Entries, corrupt_row
+from pipeline.entries import RUNS_PAST, Entries
 from pipeline.gather import MICROSECONDS, Gatherer
 from pipeline.inflate import Inflation
-from pipeline.options import Mode, Options
+from pipeline.options import Options
 from pipeline.splits import Split
 from records import BatchHeader, Codec, CorruptRecordsError
 from records.backend import Transcoder, crc32
@@ -80,15 +80,13 @@ class _RowReader:
 
     def _recover(self, damage: CorruptRecordsError) -> Iterator[Any]:
         entries = self._entries
-        found = entries.recover(damage, entries.entry_of(entries.position, self._entry))
+        entry = entries.entry_of(entries.position, self._entry)
+        yield from entries.recover(damage, entry, self._schema)
         self._transcoder.leave()
         self._accumulator.clear()
         self._entry = entries.position
         if self._options.verify_crc:
             self._verified = entries.position
-        if found is not None and self._options.mode is Mode.PERMISSIVE:
-            column = self._options.corrupt_column
-            yield corrupt_row(self._schema, entries.split, entries.path, found, column)
 
     # --- uncompressed
 

@@ -17,11 +17,11 @@ from records.formats import NO_TIMESTAMP, V0, V1, V2
 from storage import Log, Segment
 from storage.transactions import AbortedRanges
 
-from .rewrite import RECORD_SIZE_MAX
 from .sample import Key, Sample, Stretch
 
 STRETCHES: Final = 4  # sampled of each format and codec in a segment
 DAMAGES_MAX: Final = 5  # that are told of one segment
+SAMPLED_RECORD_MAX: Final = 4 * 1024 * 1024  # bytes; a stretch with a larger one is not sampled
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ class _Look:
 def _read(piece: FileRecords) -> tuple[int, int, int]:
     """Records, bytes of what is in them, and how many have headers. Checksums are compared."""
     count = payload = with_headers = 0
-    for record in read(piece, record_size_max=RECORD_SIZE_MAX):
+    for record in read(piece, record_size_max=SAMPLED_RECORD_MAX):
         count += 1
         payload += len(record.key or b"") + len(record.value or b"")
         if record.headers:

@@ -1,0 +1,54 @@
+"""`downconvert spark`: its help, and what is said before Spark is started.
+
+What the jobs do on Spark is in tests/pipeline."""
+
+from pathlib import Path
+
+import pytest
+
+from .running import Command, one_line, start
+
+JOBS = ("audit", "convert", "export", "sweep")
+
+
+def test_the_group_says_what_there_is(command: Command) -> None:
+    ran = command("spark", "--help")
+    assert ran.code == 0
+    for name in JOBS:
+        assert f"\n  {name} " in ran.out
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_every_job_has_help_with_an_example(name: str, command: Command) -> None:
+    ran = command("spark", name, "--help")
+    assert ran.code == 0
+    assert f"\n  downconvert spark {name} " in ran.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["audit"], "Missing argument 'DIR...'"),
+        (["convert", "in", "out"], "Missing option '--to-magic'"),
+        (["convert", "in", "out", "--to-magic=3"], "3 is not in the range 0<=x<=2"),
+        (["convert", "in", "out", "--to-magic=1", "--policy=odd"], "'odd' is no policy"),
+        (["audit", "in", "--conf", "spark.x"], "'spark.x' is not KEY=VALUE"),
+        (["audit", "in", "--report", "no/such/a.html"], "there is no directory no/such"),
+        (["sweep", "out", "--chunks", "lots"], "'lots' is no size"),
+    ],
+)
+def test_a_wrong_option_is_one_line_and_exit_code_2(
+    arguments: list[str], words: str, command: Command
+) -> None:
+    ran = command("spark", *arguments)
+    assert ran.code == 2
+    assert words in one_line(ran.err)
+    assert not ran.out
+
+
+@pytest.mark.parametrize("missing", ["pyspark", "pyarrow"])
+def test_without_its_extra_it_says_how_to_install_it(missing: str, tmp_path: Path) -> None:
+    process = start("spark", "audit", tmp_path, blocked=missing)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (2, "")
+    assert 'pip install "lazy-downconvert[spark]"' in one_line(err)

@@ -68,11 +68,6 @@ def repeated(names: Iterable[str]) -> set[str]:
     return {name for name, count in Counter(names).items() if count > 1}
 
 
-def refuse_repeated(name: str, names: set[str]) -> None:
-    if name in names:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{name[:249]} comes more than once")
-
-
 def refusal(error: Exception) -> ApiError:
     """What a client hears of an error: of the disk where it is no other."""
     if isinstance(error, ApiError):

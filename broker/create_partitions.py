@@ -8,7 +8,6 @@ from broker.admin import (
     check_replicas,
     check_writable,
     refusal,
-    refuse_repeated,
     repeated,
 )
 from broker.errors import ApiError, ErrorCode
@@ -23,13 +22,16 @@ if TYPE_CHECKING:
 def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
     body = exchange.request.body
     twice = repeated(topic.name for topic in body.topics)
+    refused_already: set[str] = set()
     answers: list[Message] = []
     for topic in body.topics:
-        if topic.name in twice and any(one.name == topic.name for one in answers):
+        if topic.name in refused_already:
             continue
         answer = Message(name=topic.name)
         try:
-            refuse_repeated(topic.name, twice)
+            if topic.name in twice:
+                refused_already.add(topic.name)
+                raise ApiError(ErrorCode.INVALID_REQUEST, "the name comes more than once")
             _create(broker, topic, body.validate_only)
         except (ApiError, OSError, StorageError) as error:
             refused = refusal(error)

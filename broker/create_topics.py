@@ -11,7 +11,6 @@ from broker.admin import (
     check_replicas,
     check_writable,
     refusal,
-    refuse_repeated,
     repeated,
 )
 from broker.describe_configs import topic_configs
@@ -30,12 +29,15 @@ DEFAULT: Final = -1
 def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
     body = exchange.request.body
     twice = repeated(topic.name for topic in body.topics)
+    refused_already: set[str] = set()
     answers: list[Message] = []
     for topic in body.topics:
-        if topic.name in twice and any(one.name == topic.name for one in answers):
+        if topic.name in refused_already:
             continue
         try:
-            refuse_repeated(topic.name, twice)
+            if topic.name in twice:
+                refused_already.add(topic.name)
+                raise ApiError(ErrorCode.INVALID_REQUEST, "the name comes more than once")
             answers.append(_create(broker, topic, int(now * 1000), body.validate_only))
         except (ApiError, OSError, StorageError) as error:
             refused = refusal(error)

@@ -4,7 +4,7 @@ A topic's id is the one that its partitions' metadata files have; a topic of an 
 there and gets one that depends on its name only, so that it stays the same."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import RLock
@@ -55,8 +55,19 @@ class Topics(Mapping[str, Topic]):
     def __len__(self) -> int:
         return len(self._topics)
 
+    def values(self) -> ValuesView[Topic]:
+        """As they are now, whatever becomes of them while somebody looks."""
+        return self._now().values()
+
+    def items(self) -> ItemsView[str, Topic]:
+        """As `values`."""
+        return self._now().items()
+
+    def _now(self) -> dict[str, Topic]:
+        return dict(sorted(self._topics.items()))
+
     def by_id(self, id: bytes) -> Topic | None:  # noqa: A002 - the protocol's name
-        return next((topic for topic in self._topics.values() if topic.id == id), None)
+        return next((topic for topic in list(self._topics.values()) if topic.id == id), None)
 
     def partition(self, topic: str, index: int) -> Partition | None:
         found = self._topics.get(topic)

@@ -12,7 +12,14 @@ from collections.abc import Hashable
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from broker.conversions import ZSTD_SINCE, is_enabled, magic_of, names_of, policy_for
+from broker.conversions import (
+    ZSTD_SINCE,
+    is_enabled,
+    magic_of,
+    names_of,
+    policy_for,
+    zstd_recode,
+)
 from broker.errors import ApiError, ErrorCode
 from broker.exchange import Exchange
 from broker.fetch_session import Asked, Context, Key, Sessionless, asked_in
@@ -86,6 +93,7 @@ class Fetch:
         request = exchange.request.body
         self._replica_id = replica_of(request, self._version)
         self._is_reported = self._replica_id < 0  # how far a follower is, is known
+        # Who reads older formats cannot ask for it: the field is 0 in those versions.
         self._is_committed = request.isolation_level == READ_COMMITTED
         self._min_bytes = request.min_bytes
         self._max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
@@ -202,8 +210,10 @@ class Fetch:
         must_lead = is_follower or self._version < FOLLOWERS_SERVE_SINCE
         partition.check(asked.leader_epoch, leader=must_lead)
         high_watermark, start_offset = partition.high_watermark, partition.start_offset
-        last_stable_offset = partition.last_stable_offset
-        up_to = self._bound(partition)
+        last_stable_offset = partition.last_stable_offset if self._magic is None else UNKNOWN
+        up_to = last_stable_offset if self._is_committed else high_watermark
+        if is_follower:
+            up_to = self._bound(partition)
         result.aborted_transactions = None
         diverging = None
         if asked.last_epoch != UNKNOWN:
@@ -231,20 +241,24 @@ class Fetch:
             first=not size or self._version < FIRST_BATCH_WHOLE_SINCE,
             is_hard=self._version < FIRST_BATCH_WHOLE_SINCE,
         )
-        if self._magic is None:
-            zstd = self._version >= ZSTD_SINCE or self._replica_id >= 0
-            return read_as_is(partition, asked.offset, up_to, limits, zstd=zstd)
-        if not is_enabled(topic.config) and self._replica_id < 0:
-            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        may_convert = is_enabled(topic.config)
         names = names_of(self._exchange)
         config = self._broker.config
+        policy = policy_for(config.policy, config.recode_rules, topic.name, names)
+        if self._magic is None:
+            recode = None
+            if self._version < ZSTD_SINCE and self._replica_id < 0:
+                recode = zstd_recode(policy, may_convert=may_convert)
+            return read_as_is(partition, asked.offset, up_to, limits, recode=recode)
+        if not may_convert and self._replica_id < 0:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         return read_converted(
             partition,
             asked.offset,
             up_to,
             limits,
             magic=self._magic,
-            policy=policy_for(config.policy, config.recode_rules, topic.name, names),
+            policy=policy,
             start=self._starts.get(asked.key),
         )
 

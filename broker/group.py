@@ -213,9 +213,8 @@ class Group:
                 member.deadline = None
         if self._sync_deadline is not None and self._sync_deadline <= now:
             self._sync_deadline = None
-            for member_id in [one for one in self.members if one in self._unsynced]:
-                self._remove(self.members[member_id])
-            self._prepare_rebalance(now)
+            for member in [one for one in self.members.values() if one.id in self._unsynced]:
+                self._expel(member, now)
         if self._join_deadline is not None and self._join_deadline <= now:
             self._complete_join(now)
         self._complete_join_if_all_are_here(now)
@@ -231,7 +230,7 @@ class Group:
         if not self._has_room(join):
             member = self.members.get(join.member_id)
             if member is not None:
-                self._remove(member)
+                self._expel(member, now)
             self._pending.pop(join.member_id, None)
             return ErrorCode.GROUP_MAX_SIZE_REACHED, ""
         if not self._supports(join):
@@ -422,8 +421,6 @@ class Group:
         for member in self.members.values():
             if self._answer_sync(member, self._synced(member)):
                 self._hear_of(member, now)
-        if not self._unsynced:
-            self._sync_deadline = None
 
     # --- members
 

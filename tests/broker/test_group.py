@@ -235,5 +235,106 @@ class Clients(RuleBasedStateMachine):
             assert self.stored
 
 
+def group_of(*people: Someone, now: float, limits: Limits | None = None) -> Group:
+    """A group whose first generation is complete, but for its assignments."""
+    group = Group("g", limits or Limits(initial_delay=DELAY), lambda _group, _now: ErrorCode.NONE)
+    for person in people:
+        ask(group, person, now)
+    group.advance(now + DELAY)
+    group.advance(now + 2 * DELAY)
+    run(group)
+    return group
+
+
+def ask(group: Group, person: Someone, now: float) -> None:
+    group.join(person.join, now, lambda answer: setattr(person, "joined", answer))
+    run(group)
+
+
+def sync(group: Group, person: Someone, now: float) -> None:
+    assert person.joined is not None
+    given = {one[0]: one[0].encode() for one in person.joined.members}
+    group.sync(person.claim, given, now, lambda answer: setattr(person, "synced", answer))
+    run(group)
+
+
+def run(group: Group) -> None:
+    answers, group.outbox = group.outbox, []
+    for answer in answers:
+        answer()
+
+
+def live_until(group: Group, *people: Someone, start: float, end: float) -> None:
+    for now in range(int(start), int(end)):
+        for person in people:
+            group.heartbeat(person.claim, now)
+        group.advance(now)
+
+
+def test_a_follower_that_asks_after_the_leader_disturbs_nobody() -> None:
+    leader, follower = Someone(joining()), Someone(joining())
+    group = group_of(leader, follower, now=0.0)
+    sync(group, leader, 6.0)
+    sync(group, follower, 7.0)
+    assert follower.synced is not None
+    assert follower.synced.assignment == follower.claim.member_id.encode()
+    live_until(group, leader, follower, start=8, end=100)
+    assert (group.state, group.generation) == (State.STABLE, 1)
+
+
+def test_a_follower_that_never_asks_is_left_out() -> None:
+    leader, follower = Someone(joining()), Someone(joining())
+    group = group_of(leader, follower, now=0.0)
+    sync(group, leader, 6.0)
+    live_until(group, leader, follower, start=7, end=int(REBALANCE) + 8)
+    assert group.state is State.PREPARING
+    assert list(group.members) == [leader.claim.member_id]
+
+
+def test_who_says_too_much_is_put_out_and_the_others_go_on() -> None:
+    small, large = Someone(joining()), Someone(joining())
+    group = group_of(small, large, now=0.0, limits=Limits(metadata_max=100, initial_delay=DELAY))
+    sync(group, small, 6.0)
+    sync(group, large, 6.0)
+    large.join = replace(
+        large.join, member_id=large.claim.member_id, protocols=(("range", bytes(100)),)
+    )
+    ask(group, large, 7.0)
+    assert large.joined is not None
+    assert large.joined.code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    small.join = replace(small.join, member_id=small.claim.member_id)
+    ask(group, small, 8.0)
+    assert (small.claim.generation, list(group.members)) == (2, [small.claim.member_id])
+
+
+def test_a_group_takes_so_many_members_and_hands_out_so_many_ids() -> None:
+    group = group_of(Someone(joining()), now=0.0, limits=Limits(size_max=1))
+    late = Someone(joining())
+    ask(group, late, 7.0)
+    assert late.joined is not None
+    assert late.joined.code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    group = Group("h", Limits(size_max=2), lambda _group, _now: ErrorCode.NONE)
+    people = [Someone(joining(needs_known_id=True)) for _ in range(3)]
+    for person in people:
+        ask(group, person, 0.0)
+    assert [person.joined.code for person in people if person.joined] == [
+        ErrorCode.MEMBER_ID_REQUIRED,
+        ErrorCode.MEMBER_ID_REQUIRED,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+    ]
+
+
+def test_a_first_generation_waits_for_those_who_come_while_it_waits() -> None:
+    first, second = Someone(joining()), Someone(joining())
+    group = Group("g", Limits(initial_delay=DELAY), lambda _group, _now: ErrorCode.NONE)
+    ask(group, first, 0.0)
+    ask(group, second, 2.0)
+    for now in (2.9, 3.0, 5.9):
+        group.advance(now)
+        assert group.state is State.PREPARING
+    group.advance(6.0)
+    assert (group.state, len(group.members)) == (State.COMPLETING, 2)
+
+
 TestClients = Clients.TestCase
 TestClients.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -1,15 +1,17 @@
 """How fast does Spark read segments, against reading the same files as bytes and in pure Python?
 
 One session; contenders take turns, on one core, and what is compared ran in the same round, one
-after the other. Every row is made and thrown away (`noop`). Read are copies of one segment of
-uncompressed records of 1 KB, from the page cache.
+after the other. Rates are of the time that the core has worked, in the JVM and in Python's workers:
+what else the machine does is left out. Every row is made and thrown away (`noop`). Read are copies
+of one segment of uncompressed records of 1 KB, from the page cache.
 
 * files: Spark's `binaryFile`, which knows nothing of records: a row is a file.
-* records, with checksums, batches: the data source.
+* records, with checksums, batches: the data source. Batches are read of more copies, since a query
+  costs Spark a third of a second whatever it reads.
 * pure Python: kafka-python's reader inside `mapInPandas`, on a part of the files.
 
-Then records on one core and on two. What was read is checked before: as many records, and of the
-same bytes, as this project's reader finds.
+Then records on one core and on two, by the clock: for that the machine must be quiet. What was read
+is checked before: as many records, and of the same bytes, as this project's reader finds.
 
     python -m bench.spark --rounds 5"""
 
@@ -30,7 +32,7 @@ import click
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.segments import SHAPES, MiB, segment
-from bench.spark_cores import pin
+from bench.spark_cores import cpu_seconds, pin
 from pipeline.source import FORMAT, register
 from records import FileRecords, read
 from storage import Log
@@ -38,6 +40,7 @@ from storage import Log
 SHAPE: Final = "none-1000"
 PARTITIONS: Final = 8
 PARSER_PARTITIONS: Final = 1  # what pure Python gets, so that a round takes no minutes
+BATCH_COPIES: Final = 8  # of each partition, for batches
 TASK_BYTES: Final = "300m"  # four segments a task, two tasks
 
 PARSED: Final = "key BINARY, value BINARY, offset LONG, timestamp LONG"
@@ -45,7 +48,7 @@ PARSED: Final = "key BINARY, value BINARY, offset LONG, timestamp LONG"
 
 @dataclass(slots=True)
 class Figures:
-    """Megabytes of log a second, of each round, by contender."""
+    """Megabytes of log a second, of each round, by contender; of two cores by the clock."""
 
     rates: dict[str, list[float]] = field(default_factory=dict)
     log_bytes: int = 0
@@ -75,20 +78,27 @@ def open_session(cores: int, memory: str = "4g") -> SparkSession:
 
 
 def write_logs(directory: Path, size: int, partitions: int) -> int:
-    """Copies of a segment with its indexes, a partition each. Bytes of log."""
+    """A segment with its indexes as several partitions, copies of one. Bytes of log, read once.
+
+    The copies of partitions, of topic `links`, are links to the same files."""
     source = segment(SHAPES[SHAPE], size=size)
     for number in range(partitions):
         path = directory / f"orders-{number}"
         path.mkdir(parents=True)
         shutil.copy(source, path / f"{0:020}.log")
         Log.open(path, writable=True).close()  # builds the indexes
+        for copy in range(BATCH_COPIES):
+            linked = directory / f"links-{copy * partitions + number}"
+            linked.mkdir()
+            for file in path.glob("0*"):
+                os.link(file, linked / file.name)
     return partitions * source.stat().st_size
 
 
 def contenders(session: SparkSession, directory: Path) -> dict[str, DataFrame]:
     def ours(**options: str) -> DataFrame:
-        reader = session.read.format(FORMAT).options(maxPartitionBytes=TASK_BYTES, **options)
-        return reader.load(str(directory))
+        reader = session.read.format(FORMAT).option("maxPartitionBytes", TASK_BYTES)
+        return reader.options(**options).load(str(directory))
 
     def files(partitions: str) -> DataFrame:
         found = session.read.format("binaryFile").option("pathGlobFilter", "*.log")
@@ -97,9 +107,9 @@ def contenders(session: SparkSession, directory: Path) -> dict[str, DataFrame]:
     few = f"[0-{PARSER_PARTITIONS - 1}]"
     return {
         "files": files("*"),
-        "records": ours(),
-        "records, checksums": ours(verifyCrc="true"),
-        "batches": ours(level="batch"),
+        "records": ours(topics="orders"),
+        "records, checksums": ours(topics="orders", verifyCrc="true"),
+        "batches": ours(topics="links", level="batch", maxPartitionBytes="2400m"),
         "pure Python": files(few).select("content").mapInPandas(parsed, PARSED),
     }
 
@@ -137,14 +147,14 @@ def check(frames: dict[str, DataFrame], directory: Path, partitions: int) -> tup
     copies = PARSER_PARTITIONS
     assert told(frames["pure Python"]) == (copies * expected[0], copies * expected[1])
     counts = frames["batches"].selectExpr("sum(recordsCount)").collect()[0][0]
-    assert counts == partitions * expected[0], "batches"
+    assert counts == BATCH_COPIES * partitions * expected[0], "batches"
     return partitions * expected[0], expected[1] & 0xFFFFFFFF
 
 
-def seconds(frame: DataFrame) -> float:
-    started = perf_counter()
+def seconds(frame: DataFrame, clock: Callable[[], float]) -> float:
+    started = clock()
     frame.write.format("noop").mode("overwrite").save()
-    return perf_counter() - started
+    return clock() - started
 
 
 def measure(
@@ -159,24 +169,24 @@ def measure(
     figures = Figures(log_bytes=write_logs(directory, size, partitions))
     frames = contenders(session, directory)
     figures.records, figures.checksum = check(frames, directory, partitions)
-    share = {"pure Python": PARSER_PARTITIONS / partitions}
+    share = {"pure Python": PARSER_PARTITIONS / partitions, "batches": BATCH_COPIES}
     cores = os.sched_getaffinity(0)
 
-    def run(name: str, frame: DataFrame) -> None:
-        rate = figures.log_bytes * share.get(name, 1) / seconds(frame) / 1e6
+    def run(name: str, frame: DataFrame, clock: Callable[[], float]) -> None:
+        rate = figures.log_bytes * share.get(name, 1) / seconds(frame, clock) / 1e6
         figures.rates.setdefault(name, []).append(rate)
 
     try:
         for frame in frames.values():  # warms up
-            seconds(frame)
+            seconds(frame, perf_counter)
         for number in range(rounds):
             pin({max(cores)})
             for name, frame in frames.items():
-                run(name, frame)
+                run(name, frame, cpu_seconds)
             for name, some in (("1 core", {max(cores)}), ("2 cores", cores), ("2 cores", cores),
                                ("1 core", {max(cores)})):  # fmt: skip
                 pin(some)
-                run(name, frames["records"])
+                run(name, frames["records"], perf_counter)
             tell(f"round {number + 1} of {rounds}")
     finally:
         pin(cores)

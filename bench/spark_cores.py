@@ -1,7 +1,8 @@
-"""Which cores Spark may use: its JVM, and the Python workers that it starts, from one moment to the
-next.
+"""Which cores Spark may use, and how much of them it has used: its JVM, and the Python workers that
+it starts.
 
-So one and two cores are compared within seconds of each other, in one JVM that is warm.
+Cores are changed from one moment to the next, so that one and two are compared within seconds of
+each other, in one JVM that is warm.
 
 Not here: what is measured (spark.py)."""
 
@@ -9,8 +10,10 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
-PROC = Path("/proc")
+PROC: Final = Path("/proc")
+TICKS: Final = os.sysconf("SC_CLK_TCK")  # a second
 
 
 def pin(cores: set[int]) -> None:
@@ -24,6 +27,15 @@ def pin(cores: set[int]) -> None:
                     os.sched_setaffinity(thread, cores)
 
 
+def cpu_seconds() -> float:
+    """What all processes below this one have used, and those that they waited for."""
+    found = 0
+    for process in _below(os.getpid()):
+        fields = _stat(process)
+        found += sum(map(int, fields[11:15])) if fields else 0
+    return found / TICKS
+
+
 def _below(process: int) -> Iterator[int]:
     parents = {number: _parent(number) for number in _numbers(PROC)}
     found = {process}
@@ -33,11 +45,17 @@ def _below(process: int) -> Iterator[int]:
 
 
 def _parent(process: int) -> int:
+    fields = _stat(process)
+    return int(fields[1]) if fields else 0
+
+
+def _stat(process: int) -> list[str]:
+    """From the state on; none where it has ended."""
     try:
         stat = (PROC / str(process) / "stat").read_text()
-    except OSError:  # it has ended
-        return 0
-    return int(stat.rpartition(")")[2].split()[1])
+    except OSError:
+        return []
+    return stat.rpartition(")")[2].split()
 
 
 def _numbers(path: Path) -> list[int]:

@@ -16,6 +16,7 @@ from records.formats import V0, V1
 MESSAGE_V1_SINCE: Final = 2  # the versions of Fetch that brought a newer format
 AS_ON_DISK_SINCE: Final = 4
 ZSTD_SINCE: Final = 10
+REFUSE: Final = "refuse"
 ENABLED: Final = "message.downconversion.enable"  # of a topic
 
 
@@ -65,6 +66,12 @@ def policy_for(
         if rule.fits(topic, names):
             return _recoded(policy, tuple(sorted(rule.recode.items())))
     return policy
+
+
+def zstd_recode(policy: ConversionPolicy, *, may_convert: bool) -> Mapping[str, str]:
+    """What a client gets that reads format v2, and came before zstd did: the codec instead, or a
+    refusal, as from Kafka, where the policy or the topic says so."""
+    return {"zstd": policy.recode.get("zstd", REFUSE) if may_convert else REFUSE}
 
 
 @lru_cache(maxsize=64)

@@ -8,16 +8,22 @@ offset asked for, for some clients hand on whatever they are given.
 
 Not here: which policy (conversions.py), the order of decisions and waiting (fetch.py)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from broker.encoder import Sendable
 from broker.joined_send import JoinedSend
 from broker.partition import Partition
-from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
+from downconvert import (
+    ConversionPolicy,
+    LazyDownConvertRecords,
+    LazyRecodedRecords,
+    convert,
+)
 from downconvert.skip import skip
-from records import FileRecords, RecordsError, UnsupportedCodecError
-from records.formats import PREFIX, Codec
+from records import FileRecords, RecordsError
+from records.formats import PREFIX
 from storage import StorageError
 
 MiB: Final = 1024 * 1024
@@ -70,14 +76,23 @@ class Limits:
 
 
 def read_as_is(
-    partition: Partition, offset: int, up_to: int, limits: Limits, *, zstd: bool
+    partition: Partition,
+    offset: int,
+    up_to: int,
+    limits: Limits,
+    *,
+    recode: Mapping[str, str] | None = None,
 ) -> Contribution:
-    """As on disk. UnsupportedCodecError: zstd is what is there, for who does not know it."""
+    """As on disk, but for the codecs that the client does not know: `recode` as in
+    ConversionPolicy, None for who knows all. UnsupportedCodecError: one is what is there, and is
+    refused."""
     records = partition.read(offset, limits.max_bytes, up_to)
-    if not zstd:
-        records = _before_zstd(records)
     if not _fits(records, limits):
         return nothing(offset if records.size else max(offset, up_to))
+    if recode and any(header.codec.name.lower() in recode for header in records.batches()):
+        lazy = LazyRecodedRecords(records, recode)
+        records = records.slice(0, lazy.source_size)
+        return Contribution(lazy.to_send(), records.size, up_to, source=records)
     return Contribution(records.to_send(), records.size, up_to, source=records)
 
 
@@ -131,17 +146,6 @@ def available(partition: Partition, offset: int, up_to: int, max_bytes: int) -> 
 def _fits(records: FileRecords, limits: Limits) -> bool:
     """Whether there is something, and room for it."""
     return records.size > 0 and (limits.first or records.size <= limits.max_bytes)
-
-
-def _before_zstd(records: FileRecords) -> FileRecords:
-    """What is in front of the first zstd batch. As Kafka for topics of that codec, where it is the
-    topic's; where producers chose it, Kafka sends it to clients that cannot read it."""
-    for header in records.batches():
-        if header.codec is Codec.ZSTD:
-            if not header.position:
-                raise UnsupportedCodecError("zstd", records.origin)
-            return records.slice(0, header.position)
-    return records
 
 
 def _size_max(

@@ -11,6 +11,7 @@ What each policy option does and why its default is what it is: docs/conversion.
 from .eager import Conversion, convert, eager
 from .lazy import LazyDownConvertRecords
 from .policy import AbortedTransaction, ConversionPolicy
+from .recode import LazyRecodedRecords
 from .send import LazyDownConvertSend
 from .stats import ConversionStats
 
@@ -21,6 +22,7 @@ __all__ = [
     "ConversionStats",
     "LazyDownConvertRecords",
     "LazyDownConvertSend",
+    "LazyRecodedRecords",
     "convert",
     "eager",
 ]

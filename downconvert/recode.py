@@ -1,0 +1,194 @@
+"""Batches of v2 in another codec, for clients that read v2 but not everything in it.
+
+zstd came to v2 later than v2 itself, with Fetch v10 [KIP-110]. A client between has nothing else
+against a zstd batch than its codec: its header, its offsets and its records stay what they are. The
+batch is decompressed and compressed again, a window at a time, once to know its size and once more
+while it is sent; in between nothing is held.
+
+Not here: other formats (converter.py), which clients those are (broker)."""
+
+from collections.abc import Callable, Iterator, Mapping
+from struct import Struct
+from typing import Any, Final
+
+from crc32c import crc32c
+
+from records.batch import BatchHeader
+from records.channel import Write, writer
+from records.checksum import verify_checksum
+from records.codecs import Effort, open_decoder, open_encoder
+from records.errors import RecordsError, UnsupportedCodecError
+from records.formats import (
+    ATTRIBUTES_AT_BATCH,
+    BATCH_HEADER_SIZE,
+    CODEC_MASK,
+    CRC_AT_BATCH,
+    PREFIX,
+    V2,
+    Codec,
+)
+from records.kernel import Buffer
+from records.source import Records
+from records.window import Stretch
+
+from .policy import Refuse
+
+WINDOW_SIZE: Final = 64 * 1024  # bytes: of compressed input, and of what it decompresses to
+BATCH_SIZE_MAX: Final = 32 << 20  # bytes of a batch that is held while it is sent
+CRC: Final = Struct(">I")
+ATTRIBUTES: Final = Struct(">h")
+assert BATCH_HEADER_SIZE < WINDOW_SIZE
+
+
+class LazyRecodedRecords:
+    """A range of records in which v2 batches of some codecs have others.
+
+    recode: codec to codec by their names, as in ConversionPolicy; "none" leaves them uncompressed,
+    "refuse" ends the range before them. What is not named stays as it is; older formats do.
+    Raises RecordsError where the first batch is damaged, or cannot be had: UnsupportedCodecError
+    where it is refused, or larger in the other codec than may be held (32 MiB)."""
+
+    def __init__(
+        self, records: Records, recode: Mapping[str, str], effort: Effort = "fast"
+    ) -> None:
+        self._records = records
+        self._recode = {Codec[a.upper()]: b for a, b in recode.items() if ":" not in a}
+        self._effort: Effort = effort
+        self.damage: RecordsError | None = None
+        # Runs that stay as they are, and batches that do not: position, size, size as sent.
+        self._runs: list[tuple[int, int, int | None]] = []
+        self.size = 0
+        for header in records.batches():
+            try:
+                size = self._measured(header)
+            except RecordsError as error:
+                if not self._runs:
+                    raise
+                self.damage = error
+                break
+            self._add(header, size)
+
+    @property
+    def source_size(self) -> int:
+        """Bytes of the records that are sent, as they lie in the log."""
+        if not self._runs:
+            return 0
+        position, size, _ = self._runs[-1]
+        return position + size
+
+    def to_send(self) -> "LazyRecodedSend":
+        """A send of all of it, from the beginning."""
+        return LazyRecodedSend(self._pieces(), self.size)
+
+    def _add(self, header: BatchHeader, size: int | None) -> None:
+        self.size += header.size if size is None else size
+        if size is None and self._runs and self._runs[-1][2] is None:
+            position, before, _ = self._runs[-1]
+            self._runs[-1] = position, before + header.size, None
+        else:
+            self._runs.append((header.position, header.size, size))
+
+    def _measured(self, header: BatchHeader) -> int | None:
+        """The size of a batch in its other codec; None: it keeps the one that it has."""
+        instead = self._instead(header)
+        if instead is None:
+            return None
+        verify_checksum(self._records, header)
+        size = BATCH_HEADER_SIZE
+        for piece in _recoded(self._records, header, instead, self._effort):
+            size += len(piece)
+            if size > BATCH_SIZE_MAX:
+                raise UnsupportedCodecError(header.codec.name.lower(), self._at(header))
+        return size
+
+    def _instead(self, header: BatchHeader) -> Codec | None:
+        instead = self._recode.get(header.codec) if header.magic == V2 else None
+        if instead is None:
+            return None
+        if instead == Refuse:
+            raise UnsupportedCodecError(header.codec.name.lower(), self._at(header))
+        return Codec[instead.upper()]
+
+    def _at(self, header: BatchHeader) -> int:
+        return self._records.origin + header.position
+
+    def _pieces(self) -> Iterator[memoryview]:
+        """All bytes. A piece is good until the next one is asked for."""
+        window = memoryview(bytearray(WINDOW_SIZE))
+        for position, size, recoded in self._runs:
+            part = self._records.slice(position, size)
+            if recoded is None:
+                stretch = Stretch(part, 0, size)
+                while read := stretch.read_into(window):
+                    yield window[:read]
+            else:
+                yield memoryview(self._batch(part))
+
+    def _batch(self, part: Records) -> bytearray:
+        header = next(part.batches())
+        instead = self._instead(header)
+        assert instead is not None
+        batch = bytearray(BATCH_HEADER_SIZE)
+        part.read_into(memoryview(batch), 0)
+        for piece in _recoded(part, header, instead, self._effort):
+            batch += piece
+        PREFIX.pack_into(batch, 0, header.base_offset, len(batch) - PREFIX.size)
+        attributes = header.attributes & ~CODEC_MASK | instead
+        ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT_BATCH, attributes)
+        CRC.pack_into(batch, CRC_AT_BATCH, crc32c(memoryview(batch)[ATTRIBUTES_AT_BATCH:]))
+        return batch
+
+
+class LazyRecodedSend:
+    """The bytes of one `LazyRecodedRecords`, once. Not for two threads at a time."""
+
+    __slots__ = ("_pending", "_pieces", "_sent", "size")
+
+    def __init__(self, pieces: Iterator[memoryview], size: int) -> None:
+        self.size = size
+        self._pieces = pieces
+        self._pending = memoryview(b"")
+        self._sent = 0
+
+    @property
+    def remaining(self) -> int:
+        """Bytes that are promised and have not been written."""
+        return self.size - self._sent
+
+    @property
+    def completed(self) -> bool:
+        return self._sent == self.size
+
+    def write_to(self, channel: Any) -> int:
+        """Makes at most one write, and returns the bytes written; 0: not now.
+
+        RecordsError: the records changed after they were measured. And what the channel raises."""
+        if self.completed:
+            return 0
+        if not self._pending:
+            self._pending = next(self._pieces)
+        write: Write = writer(channel)
+        written = write(self._pending)
+        self._pending = self._pending[written:]
+        self._sent += written
+        return written
+
+
+def _recoded(
+    records: Records, header: BatchHeader, instead: Codec, effort: Effort
+) -> Iterator[Buffer]:
+    """The batch's records in another codec. CorruptRecordsError: they do not decompress."""
+    decoder = open_decoder(header.codec, _pull(records, header), magic=V2)
+    encoder = open_encoder(instead, magic=V2, effort=effort)
+    window = memoryview(bytearray(WINDOW_SIZE))
+    while read := decoder.read_into(window):
+        if piece := encoder.write(window[:read]):
+            yield piece
+    yield encoder.finish()
+
+
+def _pull(records: Records, header: BatchHeader) -> Callable[[], Buffer]:
+    start = header.position + BATCH_HEADER_SIZE
+    stretch = Stretch(records, start, header.position + header.size)
+    window = memoryview(bytearray(min(WINDOW_SIZE, header.size)))
+    return lambda: window[: stretch.read_into(window)]

@@ -31,6 +31,7 @@ from broker import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    sasl,
     sync_group,
 )
 from broker.exchange import Exchange
@@ -62,6 +63,8 @@ APIS: Final = {
     ApiKey.Heartbeat: Api(heartbeat.handle, range(5)),
     ApiKey.LeaveGroup: Api(leave_group.handle, range(6)),
     ApiKey.SyncGroup: Api(sync_group.handle, range(6)),
+    ApiKey.SaslHandshake: Api(sasl.handshake, range(2)),
+    ApiKey.SaslAuthenticate: Api(sasl.authenticate, range(3)),
     ApiKey.DescribeGroups: Api(describe_groups.handle, range(7)),
     ApiKey.ListGroups: Api(list_groups.handle, range(6)),
     ApiKey.DeleteGroups: Api(delete_groups.handle, range(3)),

@@ -7,7 +7,7 @@ Not here: sockets (server.py), what single requests do (one file each, listed in
 
 from collections.abc import Callable
 
-from broker import api_versions
+from broker import api_versions, sasl
 from broker.apis import APIS
 from broker.config import BrokerConfig
 from broker.errors import ApiError, BadRequestError, ErrorCode
@@ -35,6 +35,7 @@ class Broker:
         self.fetch_sessions = FetchSessions(self.config.fetch_session_slots)
         self.metrics = Metrics(self.fetch_sessions, self.purgatory)
         self.apis = APIS
+        self.credentials: sasl.Credentials | None = None  # None: nobody has to authenticate
 
     def handle(
         self,
@@ -48,7 +49,13 @@ class Broker:
 
         BadRequestError: the bytes are no request that can be answered; the connection must end.
         The frame must stay as it is until the exchange is done."""
+        if self.credentials is not None and client.principal is None:
+            token = sasl.raw(client, frame, now, on_done)
+            if token is not None:
+                return token
         header = parse_header(frame)
+        if self.credentials is not None and client.principal is None:
+            sasl.check(header)
         api = self.apis.get(header.api)
         if api is None:
             raise BadRequestError(f"{header.api.name} is not served here")
@@ -62,7 +69,7 @@ class Broker:
         exchange = Exchange(client, parse_body(header, frame), now, on_done)
         self.metrics.received(exchange)
         api.handler(self, exchange, now)
-        self.purgatory.settle(now)
+        self.purgatory.settle(now, expires=False)  # what is late is done by who keeps the time
         return exchange
 
     def tick(self, now: float) -> float | None:

@@ -8,7 +8,7 @@ Nothing here waits: who calls it knows when a channel has something, or takes so
 
 Not here: sockets, threads and clocks (server.py), what a request does (broker.py)."""
 
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from broker.errors import BadRequestError
 from broker.exchange import Client, Exchange
@@ -30,10 +30,10 @@ class ConnectionEndedError(Exception):
 class Incoming:
     """A request as its bytes arrive: its length first."""
 
-    __slots__ = ("_buffer", "_filled", "_memory", "_size", "_size_max", "_taken")
+    __slots__ = ("_buffer", "_filled", "_memory", "_size", "_taken", "size_max")
 
     def __init__(self, size_max: int, memory: RequestMemory) -> None:
-        self._size_max = size_max
+        self.size_max = size_max
         self._memory = memory
         self._size: int | None = None  # None: the length has not come
         self._buffer = bytearray(LENGTH_SIZE)
@@ -59,8 +59,8 @@ class Incoming:
             if self._filled < LENGTH_SIZE:
                 return None
             size = int.from_bytes(self._buffer, signed=True)
-            if not 0 < size <= self._size_max:
-                raise BadRequestError(f"a request of {size:,} bytes: at most {self._size_max:,}")
+            if not 0 < size <= self.size_max:
+                raise BadRequestError(f"a request of {size:,} bytes: at most {self.size_max:,}")
             self._size, self._filled = size, 0
             self._buffer = bytearray(min(size, FREE_SIZE))
             return None
@@ -85,22 +85,21 @@ class Incoming:
         return True
 
 
-READ_AGAIN: Final = 2  # reads: a length, and what follows it
-
-
 class Connection:
     """A client, its channel, and the one exchange that is under way."""
 
     __slots__ = (
+        "authenticates",
         "begun",
         "channel",
         "client",
         "exchange",
         "incoming",
         "interest",
-        "is_ready",
+        "is_closed",
         "moved",
         "send",
+        "shakes_hands",
         "waits_to_write",
     )
 
@@ -111,9 +110,12 @@ class Connection:
         self.exchange: Exchange | None = None  # from the request's last byte to its answer's
         self.send: ResponseSend | None = None  # the answer, while it is sent
         self.moved = now  # when the last byte went either way
-        self.begun: float | None = now  # since when a request, or a handshake, is under way
+        # Since when a request is under way, or a handshake, or who has to authenticate is here.
+        self.begun: float | None = None
         self.interest = 0  # what its selector looks for
-        self.is_ready = False  # through with its handshake
+        self.is_closed = False
+        self.shakes_hands = False  # TLS: not through with it
+        self.authenticates = False  # has to, and has not yet
         self.waits_to_write = False
 
     def read(self) -> memoryview | None:

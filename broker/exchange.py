@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from broker.requests import Request
-from broker.responses import ResponseSend, response
+from broker.responses import LENGTH_SIZE, ResponseSend, response
 from broker.schemas import Message
 
 
@@ -51,7 +51,7 @@ class Exchange:
         self.request = request
         self.received = received  # seconds, of the broker's clock
         self.is_done = False
-        self.hangs_up = False
+        self.hangs_up = False  # the connection ends with the answer
         self.send: ResponseSend | None = None  # None once done: nothing is to be sent (acks 0)
         self._on_done = on_done
         self._lock = Lock()
@@ -59,6 +59,10 @@ class Exchange:
     def reply(self, body: Message, version: int | None = None) -> None:
         """Answers; in another version than the request's where the client's is not known."""
         self._finish(response(self.request.header, body, version))
+
+    def reply_bytes(self, frame: bytes) -> None:
+        """Answers with a frame that has no header: a token of an authentication."""
+        self._finish(ResponseSend([bytearray(len(frame).to_bytes(LENGTH_SIZE) + frame)]))
 
     def reply_nothing(self) -> None:
         """The client expects no response."""

@@ -65,8 +65,9 @@ class Purgatory:
         """Something about the key changed."""
         self._touched.append(key)
 
-    def settle(self, now: float) -> None:
-        """Completes what is due, and what that makes due, and what has waited too long."""
+    def settle(self, now: float, *, expires: bool = True) -> None:
+        """Completes what is due, and what that makes due, and, if `expires`, what has waited for
+        too long."""
         while True:
             while self._touched:
                 try:
@@ -79,7 +80,7 @@ class Purgatory:
                     waiting = entry.waiting
                     if waiting is not None and waiting.is_due() and self._take(number, entry):
                         waiting.complete(now, timed_out=False)
-            if not self._expire(now) and not self._touched:
+            if not (expires and self._expire(now)) and not self._touched:
                 return
 
     def next_deadline(self) -> float | None:

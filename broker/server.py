@@ -1,9 +1,12 @@
 """The server: everything that waits. Listens, reads requests, sends answers, knows the time.
 
-One thread accepts. Network threads have a selector and their connections each; a request is worked
-on by the thread that reads it, and a conversion's native calls run without the interpreter's lock,
-so that two threads convert on two cores. A thread gives each connection that has an answer under
-way one write at a time, and looks for new requests in between.
+One thread accepts. Network threads have a selector and their connections each, and work on the
+requests that they read; a conversion's native calls run without the interpreter's lock, so that two
+threads convert on two cores. The connections of clients for whom records are converted go over to
+converting threads, so that nobody else waits behind them.
+
+A thread gives each connection that has an answer under way one write at a time, and looks for new
+requests in between.
 
 Not here: what requests do (broker.py), the state of a connection (connection.py), what clients may
 take (limits.py)."""
@@ -11,27 +14,36 @@ take (limits.py)."""
 import logging
 import selectors
 import socket
+import ssl
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count, cycle
 from selectors import EVENT_READ, EVENT_WRITE
 from threading import Thread, get_ident
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from broker.broker import Broker
 from broker.connection import Connection, ConnectionEndedError, Incoming
+from broker.conversions import magic_of
 from broker.errors import BadRequestError
 from broker.exchange import Client, Exchange
 from broker.limits import Admission, Limits, RequestMemory
+from broker.sasl import REQUEST_SIZE_MAX
+from broker.schemas import ApiKey
+from broker.tls import WANTS_READ, WANTS_WRITE, has_pending, wrap
 from records import RecordsError
 
 LOG: Final = logging.getLogger("broker")
 BACKLOG: Final = 1024
-SWEEP: Final = 1.0  # seconds between looks for connections that have been idle for too long
+SWEEP: Final = 1.0  # seconds between looks for connections that have taken too long
 TURN: Final = 0.0005  # seconds of sending before looking for new requests
-NOT_NOW: Final = (BlockingIOError, InterruptedError)
+SOON: Final = 0.002  # seconds: selectors wait for whole milliseconds, which is too long for less
+HUNGRY: Final = 0.01  # seconds until who found no memory looks again
+TOO_MANY_FILES: Final = 0.05  # seconds until the next try to accept
+NOT_NOW: Final = (BlockingIOError, InterruptedError, WANTS_READ)
 
 
 class Clock:
@@ -57,11 +69,9 @@ class Wake:
             self._writer.send(b"!")
 
     def hear(self) -> None:
-        try:
+        with suppress(*NOT_NOW):
             while self.reader.recv(1024):
                 pass
-        except NOT_NOW:
-            pass
 
     def close(self) -> None:
         self.reader.close()
@@ -72,7 +82,8 @@ class Server:
     """A broker behind a listening socket, from `start` to `stop`.
 
     listen: host and port; port 0 is any that is free. advertise: the host and port that clients
-    are told to come to; None: those that each came to. OSError where it cannot listen."""
+    are told to come to; None: those that each came to. tls: a context of tls.server_context.
+    on_tick: is called with the time about once a second. OSError where it cannot listen."""
 
     def __init__(
         self,
@@ -81,16 +92,23 @@ class Server:
         *,
         advertise: tuple[str, int] | None = None,
         limits: Limits | None = None,
+        tls: ssl.SSLContext | None = None,
         network_threads: int = 2,
+        on_tick: Callable[[float], None] | None = None,
     ) -> None:
         self.broker = broker
         self.limits = limits or Limits()
         self.clock = Clock()
         self.admission = Admission(self.limits)
         self.memory = RequestMemory(self.limits.requests_memory)
+        self.on_tick = on_tick
         self._listen = listen
         self._advertise = advertise
-        self._threads = [_NetworkThread(self, number) for number in range(network_threads)]
+        self._tls = tls
+        self._converting = [_NetworkThread(self, f"converting-{n}") for n in range(network_threads)]
+        self._network = [
+            _NetworkThread(self, f"network-{n}", self._converting) for n in range(network_threads)
+        ]
         self._accepting = Thread(target=self._accept, name="acceptor", daemon=True)
         self._wake = Wake()
         self._ids = count(1)
@@ -120,10 +138,11 @@ class Server:
         self._wake.ring()
         if self._accepting.ident is not None:
             self._accepting.join()
-        for thread in self._threads:
-            thread.stop()
-        for thread in self._threads:
-            thread.join()
+        for threads in (self._network, self._converting):  # they hand over until they have ended
+            for thread in threads:
+                thread.stop()
+            for thread in threads:
+                thread.join()
         self._wake.close()
 
     def __enter__(self) -> Self:
@@ -138,9 +157,13 @@ class Server:
     ) -> None:
         self.stop()
 
+    @property
+    def _threads(self) -> "list[_NetworkThread]":
+        return self._network + self._converting
+
     def _accept(self) -> None:
         assert self._listener is not None
-        threads = cycle(self._threads)
+        threads = cycle(self._network)
         with self._listener as listener, selectors.DefaultSelector() as selector:
             selector.register(listener, EVENT_READ)
             selector.register(self._wake.reader, EVENT_READ)
@@ -152,35 +175,56 @@ class Server:
                     continue
                 except OSError as error:  # too many files, or the client has gone
                     LOG.warning("a connection is not taken: %s", error)
-                    time.sleep(0.05)
+                    time.sleep(TOO_MANY_FILES)
                     continue
                 if not self.admission.admit(address[0]):
+                    LOG.info("%s has, or all have, too many connections", address[0])
                     channel.close()
                     continue
-                next(threads).take(self._connection(channel, address[0]))
+                try:
+                    next(threads).take(self._connection(channel, address[0]))
+                except OSError:  # the client has gone
+                    channel.close()
+                    self.admission.dismiss(address[0])
 
     def _connection(self, channel: socket.socket, address: str) -> Connection:
         channel.setblocking(False)
         channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         host, port = self._advertise or channel.getsockname()[:2]
         client = Client(next(self._ids), address, host, port)
-        incoming = Incoming(self.limits.request_size, self.memory)
-        return Connection(client, channel, incoming, self.clock())
+        authenticates = self.broker.credentials is not None
+        size_max = self.limits.request_size
+        incoming = Incoming(
+            min(size_max, REQUEST_SIZE_MAX) if authenticates else size_max, self.memory
+        )
+        connection = Connection(client, channel, incoming, self.clock())
+        connection.authenticates = authenticates
+        if self._tls is not None:
+            connection.channel = wrap(self._tls, channel)
+            connection.shakes_hands = True
+        if authenticates or connection.shakes_hands:
+            connection.begun = connection.moved
+        return connection
 
 
 class _NetworkThread:
-    """A selector, and the connections that it serves."""
+    """A selector, and the connections that it serves.
 
-    def __init__(self, server: Server, number: int) -> None:
+    helpers: threads to which connections go once records are converted for them."""
+
+    def __init__(self, server: Server, name: str, helpers: "list[_NetworkThread] | None" = None):
         self._server = server
         self._broker = server.broker
         self._clock = server.clock
-        self._thread = Thread(target=self._run, name=f"network-{number}", daemon=True)
+        self._helpers = cycle(helpers) if helpers else None
+        self._thread = Thread(target=self._run, name=name, daemon=True)
         self._selector = selectors.DefaultSelector()
         self._wake = Wake()
         self._new: deque[Connection] = deque()
         self._done: deque[Exchange] = deque()
         self._sending: deque[Connection] = deque()  # those whose channels take more
+        self._hungry: deque[Connection] = deque()  # those for whose requests there is no memory
+        self._pending: deque[Connection] = deque()  # those of which bytes have been read already
         self._connections: dict[int, Connection] = {}
         self._stop_by: float | None = None
         self._next_sweep = 0.0
@@ -224,57 +268,99 @@ class _NetworkThread:
         for connection in list(self._connections.values()):
             if connection.exchange is None:
                 self._close(connection)
-        return not self._connections or self._clock() >= self._stop_by
+        return not (self._connections or self._new) or self._clock() >= self._stop_by
 
     def _turn(self) -> None:
         now = self._clock()
-        deadline = self._broker.tick(now)
+        until = self._next_sweep
+        if self._helpers is None:  # fetches are measured by turns, which are deadlines
+            until = min(until, self._guarded_tick(now) or until)
         self._begin_sends()
-        until = min(self._next_sweep, deadline or self._next_sweep)
-        timeout = 0.0 if self._sending else max(0.0, until - now)
-        for key, events in self._selector.select(timeout):
+        for key, events in self._selector.select(self._timeout(until - now)):
             connection = key.data
             if connection is None:
                 self._wake.hear()
-            elif events & EVENT_WRITE:
+            elif events & EVENT_WRITE and connection.send is not None:
                 connection.waits_to_write = False
-                self._sending.append(connection)
                 self._look_for(connection)
+                self._sending.append(connection)
             else:
                 self._guarded(connection, self._read)
+                self._begin_sends()
+        for connections in (self._hungry, self._pending):
+            for _ in range(len(connections)):
+                self._guarded(connections.popleft(), self._read)
         while self._new:
-            self._welcome(self._new.popleft())
+            self._guarded(self._new.popleft(), self._welcome)
         self._begin_sends()
         self._send_for(TURN)
-        now = self._clock()
         if now >= self._next_sweep:
             self._sweep(now)
             self._next_sweep = now + SWEEP
 
+    def _timeout(self, left: float) -> float:
+        if self._sending or self._new or self._pending or left < SOON:
+            return 0.0
+        return min(left, HUNGRY) if self._hungry else left
+
+    def _guarded_tick(self, now: float) -> float | None:
+        try:
+            return self._broker.tick(now)
+        except Exception:
+            LOG.exception("a defect in what is done by the clock")
+            return None
+
     def _welcome(self, connection: Connection) -> None:
-        connection.begun = None
         self._connections[connection.client.id] = connection
-        self._look_for(connection)
+        if connection.send is not None:
+            self._sending.append(connection)
+        else:
+            self._look_for(connection)
 
     def _read(self, connection: Connection) -> None:
         if connection.exchange is not None:
-            # The next request waits; it may also be the end of the connection.
-            if not connection.channel.recv(1, socket.MSG_PEEK):
-                raise ConnectionEndedError
-            self._look_for(connection, reads=False)
+            self._read_behind(connection)
             return
-        try:
+        if connection.shakes_hands and not self._shakes_hands(connection):
+            return
+        frame = None
+        with suppress(*NOT_NOW):
             frame = connection.read()
-        except NOT_NOW:
-            frame = None
         now = self._clock()
         connection.moved = now
         if frame is None:
             if connection.begun is None:
                 connection.begun = now
+            if connection.incoming.space() is None:
+                self._look_for(connection, reads=False)
+                self._hungry.append(connection)
+            else:
+                self._look_for(connection)
             return
         connection.begun = None
         connection.exchange = self._broker.handle(connection.client, frame, now, self._on_done)
+
+    def _read_behind(self, connection: Connection) -> None:
+        """Bytes behind a request that is not answered: the next request, which waits where it is;
+        or the end of the connection."""
+        if type(connection.channel) is socket.socket:
+            with suppress(*NOT_NOW):
+                if not connection.channel.recv(1, socket.MSG_PEEK):
+                    raise ConnectionEndedError
+        self._look_for(connection, reads=False)
+
+    def _shakes_hands(self, connection: Connection) -> bool:
+        try:
+            connection.channel.do_handshake()
+        except WANTS_READ:
+            connection.waits_to_write = False
+        except WANTS_WRITE:
+            connection.waits_to_write = True
+        else:
+            connection.waits_to_write = connection.shakes_hands = False
+            connection.begun = connection.begun if connection.authenticates else None
+        self._look_for(connection)
+        return not connection.shakes_hands
 
     def _begin_sends(self) -> None:
         while self._done:
@@ -282,13 +368,14 @@ class _NetworkThread:
             connection = self._connections.get(exchange.client.id)
             if connection is None or connection.exchange is not exchange:
                 continue
-            if exchange.hangs_up:
-                self._close(connection)
-            elif exchange.send is None:
-                self._finish(connection)
+            connection.send = exchange.send
+            if connection.send is None:
+                self._guarded(connection, self._finish)
+            elif self._helpers is not None and _converts(exchange):
+                self._leave(connection)
+                next(self._helpers).take(connection)
             else:
-                connection.send = exchange.send
-                self._sending.append(connection)
+                self._guarded(connection, self._write)
 
     def _send_for(self, seconds: float) -> None:
         """One write for each connection that has something to send, by turns."""
@@ -304,11 +391,11 @@ class _NetworkThread:
         send = connection.send
         assert send is not None
         written = send.write_to(connection.channel)
-        if send.completed:
+        if written:
             connection.moved = self._clock()
+        if send.completed:
             self._finish(connection)
         elif written:
-            connection.moved = self._clock()
             self._sending.append(connection)
         else:
             connection.waits_to_write = True
@@ -316,11 +403,20 @@ class _NetworkThread:
 
     def _finish(self, connection: Connection) -> None:
         """The exchange is over: the next request may come."""
-        if connection.exchange is not None:
-            self._broker.metrics.sent(connection.exchange)
+        exchange = connection.exchange
+        assert exchange is not None
+        self._broker.metrics.sent(exchange)
         connection.exchange = connection.send = None
+        if exchange.hangs_up:
+            raise ConnectionEndedError
         connection.incoming.release()
+        if connection.authenticates and connection.client.principal is not None:
+            connection.authenticates = False
+            connection.incoming.size_max = self._server.limits.request_size
+        connection.begun = self._clock() if connection.authenticates else None
         self._look_for(connection)
+        if has_pending(connection.channel):
+            self._pending.append(connection)
 
     def _look_for(self, connection: Connection, *, reads: bool = True) -> None:
         """Has the selector look for what the connection waits for."""
@@ -338,20 +434,20 @@ class _NetworkThread:
 
     # --- ends
 
-    def _guarded(self, connection: Connection, step: Any) -> None:
+    def _guarded(self, connection: Connection, step: Callable[[Connection], None]) -> None:
         """A step of one connection: whatever goes wrong is the end of that one alone."""
+        if connection.is_closed:
+            return
         try:
             step(connection)
         except NOT_NOW:
             pass
         except (ConnectionEndedError, ConnectionError, TimeoutError):
             self._close(connection)
-        except BadRequestError as error:
-            self._close(connection, f"no request: {error}")
+        except (BadRequestError, OSError) as error:  # TLS errors are OSErrors
+            self._close(connection, logging.INFO, str(error))
         except RecordsError as error:
-            self._close(connection, f"its answer could not be finished: {error}")
-        except OSError as error:
-            self._close(connection, str(error))
+            self._close(connection, logging.WARNING, f"its answer cannot be finished: {error}")
         except Exception:
             LOG.exception("a defect: %s is disconnected", connection.client.address)
             self._close(connection)
@@ -362,20 +458,35 @@ class _NetworkThread:
         for connection in list(self._connections.values()):
             waits = connection.exchange is not None and connection.send is None
             if connection.begun is not None and now - connection.begun > limits.request:
-                self._close(connection, f"no whole request within {limits.request:g} s")
+                why = f"no whole request within {limits.request:g} s"
+                self._close(connection, logging.INFO, why)
             elif not waits and now - connection.moved > limits.idle:
                 self._close(connection)
+        if self._server.on_tick is not None and self._helpers is None:
+            self._server.on_tick(now)
 
-    def _close(self, connection: Connection, why: str = "") -> None:
-        if self._connections.pop(connection.client.id, None) is None:
-            return
-        if why:
-            LOG.warning("%s is disconnected: %s", connection.client.address, why)
+    def _leave(self, connection: Connection) -> None:
+        """Another thread, or none, serves it from now on."""
+        del self._connections[connection.client.id]
+        connection.waits_to_write = False
         if connection.interest:
             self._selector.unregister(connection.channel)
-        if connection.exchange is not None:
+            connection.interest = 0
+
+    def _close(self, connection: Connection, level: int = logging.DEBUG, why: str = "gone") -> None:
+        LOG.log(level, "%s is disconnected: %s", connection.client.address, why)
+        if connection.client.id in self._connections:
+            self._leave(connection)
+        if connection.send is not None and connection.exchange is not None:
             self._broker.metrics.sent(connection.exchange)
         connection.send = connection.exchange = None
+        connection.is_closed = True
         connection.incoming.release()
         connection.channel.close()
         self._server.admission.dismiss(connection.client.address)
+
+
+def _converts(exchange: Exchange) -> bool:
+    """Whether the client is one for whom records are converted."""
+    request = exchange.request
+    return request.api is ApiKey.Fetch and magic_of(request.version) is not None

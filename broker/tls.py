@@ -1,0 +1,39 @@
+"""TLS on the server's side, over sockets that do not block.
+
+Not here: when a socket has something or takes something (server.py)."""
+
+import ssl
+from pathlib import Path
+from socket import socket
+from typing import Final
+
+# What a TLS connection says where it cannot go on before bytes come, or go.
+WANTS_READ: Final = ssl.SSLWantReadError
+WANTS_WRITE: Final = ssl.SSLWantWriteError
+
+
+class TlsError(Exception):
+    """A certificate or a key that is none."""
+
+
+def server_context(certificate: Path, key: Path | None = None) -> ssl.SSLContext:
+    """For a chain of certificates and its key, as PEM; both may be in one file. TlsError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        names = f"{certificate}" + (f" and {key}" if key is not None else "")
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        raise TlsError(f"{names}: no certificate with its key in PEM: {reason}") from None
+    return context
+
+
+def wrap(context: ssl.SSLContext, channel: socket) -> ssl.SSLSocket:
+    """A channel that has not shaken hands yet. OSError: the client has gone."""
+    return context.wrap_socket(channel, server_side=True, do_handshake_on_connect=False)
+
+
+def has_pending(channel: socket) -> bool:
+    """Whether bytes have come that no selector sees."""
+    return isinstance(channel, ssl.SSLSocket) and channel.pending() > 0

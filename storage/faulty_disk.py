@@ -79,6 +79,13 @@ class FaultyDisk:
         """From now on."""
         self._dies_at = self.operations + operations
 
+    def fill(self, *, is_full: bool) -> None:
+        """From now on there is no room, or is again."""
+        self._full = range(self.operations, 2**63) if is_full else range(0)
+
+    def dies_never(self) -> None:
+        self._dies_at = None
+
     # --- Files
 
     def open(self, path: Path) -> WritableFile:

@@ -1,0 +1,30 @@
+"""Which partition a record with a key goes to: as Kafka's Java producers decide it.
+
+Not here: records without a key, which go anywhere."""
+
+from typing import Final
+
+SEED: Final = 0x9747B28C
+M: Final = 0x5BD1E995
+R: Final = 24
+MASK: Final = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """MurmurHash2 of 32 bits, as a signed number [org.apache.kafka.common.utils.Utils]."""
+    hashed = SEED ^ len(data)
+    whole = len(data) // 4 * 4
+    for at in range(0, whole, 4):
+        word = int.from_bytes(data[at : at + 4], "little") * M & MASK
+        word = (word ^ word >> R) * M & MASK
+        hashed = hashed * M & MASK ^ word
+    if tail := data[whole:]:
+        hashed = (hashed ^ int.from_bytes(tail, "little")) * M & MASK
+    hashed = (hashed ^ hashed >> 13) * M & MASK
+    hashed ^= hashed >> 15
+    return hashed - (1 << 32) if hashed >> 31 else hashed
+
+
+def partition_for(key: bytes, partitions_count: int) -> int:
+    """Of all partitions, whether they have a leader or not. The mask is no absolute value."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions_count

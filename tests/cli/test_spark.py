@@ -2,11 +2,13 @@
 
 What the jobs do on Spark is in tests/pipeline."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from .running import Command, one_line, start
+from .running import ROOT, Command, one_line, start
 
 JOBS = ("audit", "convert", "export", "sweep")
 
@@ -52,3 +54,17 @@ def test_without_its_extra_it_says_how_to_install_it(missing: str, tmp_path: Pat
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (2, "")
     assert 'pip install "lazy-downconvert[spark]"' in one_line(err)
+
+
+def test_it_can_be_run_by_its_path_as_spark_submit_does(tmp_path: Path) -> None:
+    """Its folder has an `inspect`, which must not be taken for Python's."""
+    ran = subprocess.run(
+        [sys.executable, ROOT / "cli" / "__main__.py", "spark", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT)},
+    )
+    assert "audit" in ran.stdout
+    assert not ran.stderr

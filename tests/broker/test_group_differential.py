@@ -18,7 +18,7 @@ from broker import Broker, BrokerConfig
 from broker.schemas import ApiKey, Message
 from broker.server import Server
 from storage import LogDir
-from tests.broker.asking import frame, parsed
+from tests.broker.asking import ask, frame, parsed
 from tests.kafka_server import running
 
 PATIENCE: Final = 20.0  # seconds
@@ -320,8 +320,15 @@ SAID: Final = [nobody_there, unwelcome, alone, together, static]
 
 
 @pytest.fixture(scope="module")
-def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[tuple[str, int]]]:
-    with running() as kafka, _ours(tmp_path_factory.mktemp("ours")) as ours:
+def kafka_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kafka")
+
+
+@pytest.fixture(scope="module")
+def addresses(
+    tmp_path_factory: pytest.TempPathFactory, kafka_log: Path
+) -> Iterator[list[tuple[str, int]]]:
+    with running(log_dir=kafka_log) as kafka, _ours(tmp_path_factory.mktemp("ours")) as ours:
         kafka.create_topic("events", partitions=2)
         found = [("127.0.0.1", kafka.ports[0]), ours]
         for address in found:
@@ -360,3 +367,18 @@ def test_groups_are_told_what_kafka_tells_them(
     theirs, ours = (one.answers for one in told)
     for expected, found in zip(theirs, ours, strict=True):
         assert found == expected
+
+
+def test_offsets_that_kafka_keeps_are_found_in_its_directory(
+    addresses: list[tuple[str, int]], kafka_log: Path
+) -> None:
+    talk = Talk(addresses[0])
+    kept = committing(committed_offset=17, committed_leader_epoch=0)
+    talk.ask(ApiKey.OffsetCommit, 6, group_id="kept", topics=kept)
+    talk.close()
+    asked = Message(group_id="kept", topics=None)
+    broker = Broker(LogDir.open(kafka_log))  # Kafka runs
+    (topic,) = ask(broker, ApiKey.OffsetFetch, 5, asked).topics
+    (found,) = topic.partitions
+    assert (topic.name, found.partition_index, found.committed_offset) == ("events", 0, 17)
+    assert (found.committed_leader_epoch, found.metadata) == (0, "m")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from broker.conversions import RecodeRule
+from broker.conversions import DEFAULT_RULES, RecodeRule
 from downconvert import ConversionPolicy
 
 
@@ -17,7 +17,7 @@ class BrokerConfig:
     auto_create_topics: bool = False
     num_partitions: int = 1  # of topics that are created without a number
     policy: ConversionPolicy = field(default_factory=ConversionPolicy)
-    recode_rules: tuple[RecodeRule, ...] = ()
+    recode_rules: tuple[RecodeRule, ...] = DEFAULT_RULES
     # By topic: its configuration.
     topics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     fetch_max_bytes: int = 57_671_680

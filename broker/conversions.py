@@ -37,6 +37,12 @@ class RecodeRule:
         )
 
 
+# kafka-node decompresses batches side by side and hands their records out of order (2.0), takes the
+# relative offsets in a compressed v1 message for absolute (2.6), and never had lz4 (5.0).
+UNCOMPRESSED: Final = dict.fromkeys(("gzip", "snappy", "lz4", "zstd"), "none")
+DEFAULT_RULES: Final = (RecodeRule(UNCOMPRESSED, client="kafka-node-client*"),)
+
+
 def magic_of(version: int) -> int | None:
     """The newest format that a client of this Fetch version reads; None: whatever is there."""
     if version >= AS_ON_DISK_SINCE:
@@ -76,4 +82,7 @@ def zstd_recode(policy: ConversionPolicy, *, may_convert: bool) -> Mapping[str, 
 
 @lru_cache(maxsize=64)
 def _recoded(policy: ConversionPolicy, recode: tuple[tuple[str, str], ...]) -> ConversionPolicy:
-    return replace(policy, recode={**policy.recode, **dict(recode)})
+    """A rule for a codec is for all formats: it goes before the policy's own for one of them."""
+    named = {codec for codec, _ in recode}
+    kept = {a: b for a, b in policy.recode.items() if a.partition(":")[0] not in named}
+    return replace(policy, recode={**kept, **dict(recode)})

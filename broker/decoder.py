@@ -68,11 +68,9 @@ class Cursor:
 def decode(name: str, version: int, data: memoryview) -> Message:
     """A whole message, as `FetchRequest`. Byte strings and records are views of `data`.
 
-    Bytes behind its end are an error: Kafka's classes ignore them, no client sends any."""
-    cursor = Cursor(data)
-    message: Message = reader(name, version)(cursor)
-    if cursor.remaining:
-        raise BadRequestError(f"{name} v{version}: {cursor.remaining} bytes behind its end")
+    Bytes behind its end are ignored, as Kafka does: librdkafka up to 1.0 sends four behind its
+    ApiVersions request."""
+    message: Message = reader(name, version)(Cursor(data))
     return message
 
 

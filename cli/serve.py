@@ -16,6 +16,7 @@ import click
 from rich.table import Table
 
 from broker import Broker, BrokerConfig
+from broker.conversions import DEFAULT_RULES
 from broker.limits import Limits
 from broker.server import Server
 from simulator.units import format_size
@@ -104,7 +105,10 @@ def serve(
     name_the_backend()
     _log()
     config = BrokerConfig(
-        is_writable=writable, recode_rules=tuple(recode), topics=grouped(topic_configs)
+        is_writable=writable,
+        recode_rules=(*recode, *DEFAULT_RULES),
+        topics=grouped(topic_configs),
+        group_initial_rebalance_delay_ms=0,  # there are few clients, and somebody waits
     )
     limits = Limits(
         connections=max_connections, connections_per_address=max_connections_per_address

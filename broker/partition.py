@@ -23,7 +23,8 @@ class Partition:
     """A partition that this broker has a replica of. Its lock is held for moments only: never
     while records are converted, or sent.
 
-    Unless a controller says otherwise, this broker leads it and has the only replica."""
+    Unless there is a controller that says otherwise, this broker leads it and has the only
+    replica."""
 
     def __init__(self, name: TopicPartition, log: Log, node_id: int) -> None:
         self.name = name
@@ -199,10 +200,12 @@ class Partition:
             self._isr_min = min(isr_min, len(leadership.replicas))
             self._advance(now)
 
-    def restore_high_watermark(self, offset: int) -> None:
-        """As it was noted before the broker was started."""
+    def await_controller(self, high_watermark: int) -> None:
+        """Neither leads nor follows until the controller says what: others may lead by now, and
+        have other replicas in sync. `high_watermark`: as it was noted before the last end."""
         with self.lock:
-            self._high_watermark = max(self.start_offset, min(offset, self.end_offset))
+            self.leader, self.replicas, self.isr = None, (), frozenset()
+            self._high_watermark = max(self.start_offset, min(high_watermark, self.end_offset))
 
     # --- following
 

@@ -24,7 +24,7 @@ class Replication:
         self.broker = broker
         self.broker_epoch = broker_epoch
         self.followers: dict[int, Follower] = {}  # by leader
-        self._restore_high_watermarks()
+        self._await_controller()
 
     @property
     def versions(self) -> dict[TopicPartition, int]:
@@ -73,10 +73,10 @@ class Replication:
         found = {partition.name: partition.high_watermark for partition in topics.partitions()}
         topics.log_dir.note_high_watermarks(found)
 
-    def _restore_high_watermarks(self) -> None:
+    def _await_controller(self) -> None:
         try:
             noted = self.broker.topics.log_dir.high_watermarks
         except CorruptFileError:  # they are found again as followers fetch
-            return
+            noted = {}
         for partition in self.broker.topics.partitions():
-            partition.restore_high_watermark(noted.get(partition.name, 0))
+            partition.await_controller(noted.get(partition.name, 0))

@@ -215,9 +215,21 @@ def test_old_news_of_the_controller_changes_nothing(replicas: tuple[Partition, P
 def test_a_noted_high_watermark_counts_as_far_as_the_log_goes(logs: list[Log]) -> None:
     logs[0].writer.append(batch(0, 1))
     partition = Partition(TopicPartition("t", 0), logs[0], LEADER)
-    partition.restore_high_watermark(7)
+    partition.await_controller(7)
     partition.assign(leadership(), 0.0)
     assert partition.high_watermark == 2
+
+
+def test_a_broker_that_is_started_again_leads_nothing_until_it_is_told_so(logs: list[Log]) -> None:
+    logs[0].writer.append(batch(0, 1))
+    partition = Partition(TopicPartition("t", 0), logs[0], LEADER)
+    partition.await_controller(1)
+    with pytest.raises(ApiError, match="NOT_LEADER_OR_FOLLOWER"):
+        produce(partition)
+    assert partition.high_watermark == 1  # not what it has alone
+    partition.assign(leadership(), 0.0)
+    produce(partition)
+    assert (partition.end_offset, partition.high_watermark) == (3, 1)
 
 
 def test_epochs_go_on_where_the_log_has_been_led_before(logs: list[Log]) -> None:

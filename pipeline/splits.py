@@ -181,4 +181,6 @@ def aligned(split_: Split) -> Split:
         segment.release()
     if start is None:
         start = at if at >= split_.start else size
-    return replace(split_, start=start, end=size if end is None else end, is_aligned=True)
+    if end is None:
+        end = at if at >= split_.end else size
+    return replace(split_, start=start, end=end, is_aligned=True)

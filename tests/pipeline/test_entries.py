@@ -95,10 +95,11 @@ def test_without_an_index_what_is_behind_a_broken_header_is_lost_and_that_is_sai
     good = batches()
     bad = damaged(good[20], field="magic", to=7, crc="stale")
     partition(tmp_path, b"".join([*good[:20], bad, *good[21:]]))
-    for size in (600, 10**9):
+    at = sum(map(len, good[:20]))
+    for size in (600, at - 1, at, at + 1, 10**9):
         found = rows(tmp_path, mode="PERMISSIVE", maxPartitionBytes=size)
         ((position, reason),) = corrupt(found)
-        assert position == sum(map(len, good[:20]))
+        assert position == at
         assert reason.endswith("nothing behind it in this segment can be read")
         assert len(offsets(found)) == 40
 

@@ -1,0 +1,196 @@
+"""A consumer that only drains and counts, so that what is measured is who serves it.
+
+The first time through a partition it looks where each answer ends; then it sends the same requests
+again and reads as many bytes as they said that there are. Answers must be the same each time.
+
+Not here: who is compared (serving.py)."""
+
+import socket
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+from time import perf_counter
+from types import TracebackType
+from typing import Final, Self
+
+from broker.decoder import Cursor, decode, reader
+from broker.encoder import encode
+from broker.schemas import ApiKey, Message, is_flexible
+from records import MemoryRecords
+
+LENGTH: Final = Struct(">i")
+BUFFER_SIZE: Final = 1 << 20
+EARLIEST: Final = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """One time through a partition."""
+
+    records: int
+    size: int  # bytes of records
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Bytes a second."""
+        return self.size / self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A request, its frame with its length, and what its answer was."""
+
+    request: bytes
+    size: int  # bytes of the answer, without its length
+    crc: int
+
+
+class Wire:
+    """A connection that asks, and takes whole answers."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.socket = socket.create_connection(address, timeout=60)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._buffer = memoryview(bytearray(BUFFER_SIZE))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.socket.close()
+
+    def send(self, frame: bytes) -> None:
+        self.socket.sendall(frame)
+
+    def exactly(self, size: int) -> bytearray:
+        data = bytearray(size)
+        view = memoryview(data)
+        while view:
+            count = self.socket.recv_into(view)
+            if not count:
+                raise EOFError("the server has closed the connection")
+            view = view[count:]
+        return data
+
+    def answer(self) -> bytearray:
+        """Whole, without its length."""
+        return self.exactly(LENGTH.unpack(self.exactly(LENGTH.size))[0])
+
+    def drain(self) -> int:
+        """Reads an answer and forgets it; its bytes, without its length."""
+        size = int(LENGTH.unpack(self.exactly(LENGTH.size))[0])
+        left = size
+        while left:
+            count = self.socket.recv_into(self._buffer, min(left, BUFFER_SIZE))
+            if not count:
+                raise EOFError("the server has closed the connection")
+            left -= count
+        return size
+
+    def ask(self, api: ApiKey, version: int, body: Message) -> Message:
+        self.send(request(api, version, body))
+        return parsed(api, version, self.answer())
+
+
+def request(api: ApiKey, version: int, body: Message) -> bytes:
+    """A request's frame, with its length."""
+    flexible = is_flexible(api, version)
+    header = Message(
+        request_api_key=api, request_api_version=version, correlation_id=7, client_id="bench"
+    )
+    frame = encode("RequestHeader", 2 if flexible else 1, header)
+    frame += encode(f"{api.name}Request", version, body)
+    return LENGTH.pack(len(frame)) + frame
+
+
+def parsed(api: ApiKey, version: int, answer: bytearray) -> Message:
+    """An answer that came without its length."""
+    data = memoryview(answer)
+    cursor = Cursor(data)
+    flexible = api is not ApiKey.ApiVersions and is_flexible(api, version)
+    reader("ResponseHeader", int(flexible))(cursor)
+    return decode(f"{api.name}Response", version, data[cursor.position :])
+
+
+def fetch(version: int, topic: str, offset: int, max_bytes: int, partition: int = 0) -> bytes:
+    """A fetch of one partition that does not wait."""
+    asked = Message(
+        partition=partition,
+        fetch_offset=offset,
+        partition_max_bytes=max_bytes,
+        current_leader_epoch=-1,
+        last_fetched_epoch=-1,
+        log_start_offset=-1,
+    )
+    body = Message(
+        replica_id=-1,
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=max_bytes,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=[Message(topic=topic, partitions=[asked])],
+        forgotten_topics_data=[],
+        rack_id="",
+    )
+    return request(ApiKey.Fetch, version, body)
+
+
+def walk(
+    wire: Wire, version: int, topic: str, max_bytes: int, partition: int = 0
+) -> Iterator[tuple[Step, int]]:
+    """Goes through a partition; each step, and the records that it brought."""
+    offset = 0
+    while True:
+        frame = fetch(version, topic, offset, max_bytes, partition)
+        wire.send(frame)
+        answer = wire.answer()
+        (found,) = parsed(ApiKey.Fetch, version, answer).responses[0].partitions
+        if found.error_code:
+            raise RuntimeError(f"{topic}: error {found.error_code} at offset {offset}")
+        data = bytes(found.records or b"")
+        if not data:
+            return
+        next_offset, count = counted(data, offset)
+        yield Step(frame, len(answer), zlib.crc32(data)), count
+        offset = next_offset
+
+
+def counted(data: bytes, offset: int) -> tuple[int, int]:
+    """The offset behind the last whole record, and how many records there are from `offset` on."""
+    count = 0
+    first = offset
+    for batch in MemoryRecords(data).batches():
+        count += max(0, batch.last_offset + 1 - max(first, batch.base_offset))
+        first = offset = batch.last_offset + 1
+    return offset, count
+
+
+class Drain:
+    """The same fetches again and again."""
+
+    def __init__(self, wire: Wire, version: int, topic: str, max_bytes: int) -> None:
+        self._wire = wire
+        walked = list(walk(wire, version, topic, max_bytes))
+        self.steps = [step for step, _ in walked]
+        self.records = sum(count for _, count in walked)
+
+    def once(self) -> Drained:
+        """Drains the partition once more. RuntimeError: an answer has another size."""
+        total = 0
+        started = perf_counter()
+        for step in self.steps:
+            self._wire.send(step.request)
+            size = self._wire.drain()
+            if size != step.size:
+                raise RuntimeError(f"an answer of {size} bytes, first it were {step.size}")
+            total += size
+        return Drained(self.records, total, perf_counter() - started)

@@ -37,10 +37,15 @@ class RecodeRule:
         )
 
 
-# kafka-node decompresses batches side by side and hands their records out of order (2.0), takes the
-# relative offsets in a compressed v1 message for absolute (2.6), and never had lz4 (5.0).
+# What real clients make of compressed messages of v0 and v1. kafka-node decompresses side by side
+# and hands records out of order (2.0), takes relative offsets for absolute (2.6), never had lz4
+# (5.0). kafka-go before 0.3 hands out the wrapper as a record. kafka-rust, which gives no client id
+# unless told one, drops what is in front of a compressed message in the same set.
 UNCOMPRESSED: Final = dict.fromkeys(("gzip", "snappy", "lz4", "zstd"), "none")
-DEFAULT_RULES: Final = (RecodeRule(UNCOMPRESSED, client="kafka-node-client*"),)
+TRIPPED_BY_COMPRESSION: Final = ("kafka-node-client*", "*segmentio/kafka-go*", "")
+DEFAULT_RULES: Final = tuple(
+    RecodeRule(UNCOMPRESSED, client=client) for client in TRIPPED_BY_COMPRESSION
+)
 
 
 def magic_of(version: int) -> int | None:

@@ -1,3 +1,5 @@
+import pytest
+
 from broker.config import BrokerConfig
 from broker.conversions import DEFAULT_RULES, RecodeRule, policy_for, zstd_recode
 from downconvert import ConversionPolicy
@@ -29,10 +31,13 @@ def test_a_rule_for_a_codec_is_for_every_format() -> None:
     assert policy.recode["lz4"] == "none"
 
 
-def test_clients_that_cannot_cope_with_compressed_messages_get_none() -> None:
+@pytest.mark.parametrize(
+    "name", ["kafka-node-client", "job@host (github.com/segmentio/kafka-go)", ""]
+)
+def test_clients_that_cannot_cope_with_compressed_messages_get_none(name: str) -> None:
     rules = BrokerConfig().recode_rules
     assert rules == DEFAULT_RULES
-    recode = policy_for(POLICY, rules, "t", ("kafka-node-client",)).recode
+    recode = policy_for(POLICY, rules, "t", (name,)).recode
     assert set(recode.values()) == {"none"}
     assert policy_for(POLICY, rules, "t", ("rdkafka",)) is POLICY
 

@@ -64,7 +64,7 @@ class Follower:
     ) -> None:
         self.leader = leader
         self._broker = broker
-        self._broker_epoch = broker_epoch
+        self.broker_epoch = broker_epoch
         self._max_wait_ms = max_wait_ms
         self._max_bytes = max_bytes
         self._correlation_id = 0
@@ -133,7 +133,7 @@ class Follower:
             topics.append(Message(topic_id=topic_id, partitions=asked))
         body = Message(
             replica_state=Message(
-                replica_id=self._broker.config.node_id, replica_epoch=self._broker_epoch
+                replica_id=self._broker.config.node_id, replica_epoch=self.broker_epoch
             ),
             max_wait_ms=self._max_wait_ms,
             min_bytes=1,

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class Replication:
-    """Of one life of a broker; `broker_epoch` tells it from the earlier ones."""
+    """Of one life of a broker."""
 
-    def __init__(self, broker: "Broker", broker_epoch: int = -1) -> None:
+    def __init__(self, broker: "Broker") -> None:
         self.broker = broker
-        self.broker_epoch = broker_epoch
+        self.broker_epoch = -1
         self.followers: dict[int, Follower] = {}  # by leader
         self._await_controller()
 
@@ -30,6 +30,12 @@ class Replication:
     def versions(self) -> dict[TopicPartition, int]:
         """Which news of the controller have come here."""
         return {partition.name: partition.version for partition in self.broker.topics.partitions()}
+
+    def register(self, broker_epoch: int) -> None:
+        """The controller knows this broker from now on by an epoch that no other life of it had."""
+        self.broker_epoch = broker_epoch
+        for follower in self.followers.values():
+            follower.broker_epoch = broker_epoch
 
     def assign(self, leaderships: Mapping[TopicPartition, Leadership], now: float) -> None:
         """What the controller says. Partitions that are not here are left out.

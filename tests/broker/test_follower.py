@@ -40,7 +40,7 @@ class Pair:
             Broker(log_dir, BrokerConfig(node_id=node))
             for node, log_dir in enumerate(self.log_dirs)
         ]
-        self.sides = [Replication(broker, 70 + node) for node, broker in enumerate(self.brokers)]
+        self.sides = [Replication(broker) for broker in self.brokers]
         self.lead(0, 1, 1)
 
     def lead(self, leader: int, epoch: int, version: int) -> None:
@@ -219,6 +219,23 @@ def test_the_leader_knows_by_fetches_who_is_in_sync(pair: Pair) -> None:
     changes = pair.sides[0].isr_changes(NOW + 31)
     assert changes[NAMES[0]].isr == {0}
     assert NAMES[1] not in changes  # there is nothing that it has not got
+
+
+def test_a_follower_that_was_registered_again_is_taken_in_as_what_it_is_now(pair: Pair) -> None:
+    alone = Leadership(
+        leader=0,
+        leader_epoch=2,
+        replicas=(0, 1),
+        isr=frozenset({0}),
+        alive=frozenset({0, 1}),
+        version=2,
+    )
+    for side, epoch in zip(pair.sides, (70, 71), strict=True):
+        side.register(epoch)
+        side.assign(dict.fromkeys(NAMES, alone), NOW)
+    pair.sides[1].register(75)
+    pair.step()
+    assert pair.sides[0].isr_changes(NOW)[NAMES[0]].broker_epochs == ((1, 75),)
 
 
 def test_high_watermarks_are_known_after_a_restart(pair: Pair, tmp_path: Path) -> None:

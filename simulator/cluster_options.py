@@ -21,6 +21,7 @@ FAULTS: Final = (
 BROKERS_MAX: Final = 9
 PRODUCE_VERSIONS: Final = (0, 1, 2, 3, 5, 7, 8, 9, 11, 12, 13)
 FETCH_VERSIONS: Final = (0, 1, 2, 3, 4, 5, 7, 10, 11, 12, 13, 15, 17)
+ZSTD_SINCE: Final = 10  # version of Fetch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +107,8 @@ def options_for(
     # Most faults in most runs, so that they meet one another; sometimes only a few.
     share = random.choice((0.3, 0.7, 1.0))
     chosen = tuple(fault for fault in faults if random.random() < share)
+    consumers = tuple(_consumer(random) for _ in range(random.randint(1, 3)))
+    knows_zstd = all(one.version >= ZSTD_SINCE for one in consumers)
     return ClusterOptions(
         seed=seed,
         brokers=brokers,
@@ -113,12 +116,12 @@ def options_for(
         replicas=replicas,
         min_insync=random.choice([n for n in (1, 2, 2, 2, 3) if n <= replicas]),
         faults=chosen,
-        seconds=random.choice((6.0, 8.0, 12.0)) if seconds is None else seconds,
+        seconds=random.choice((5.0, 7.0, 10.0)) if seconds is None else seconds,
         fault_every=random.uniform(0.3, 1.5),
-        lag_max_ms=random.choice((1000, 2000, 4000)),
+        lag_max_ms=random.choice((2000, 3000, 5000)),
         segment_bytes=random.choice((14_000, 20_000, 1_000_000)),
-        producers=tuple(_producer(random) for _ in range(random.randint(1, 3))),
-        consumers=tuple(_consumer(random) for _ in range(random.randint(1, 3))),
+        producers=tuple(_producer(random, zstd=knows_zstd) for _ in range(random.randint(1, 3))),
+        consumers=consumers,
     )
 
 
@@ -126,10 +129,10 @@ def with_seconds(options: ClusterOptions, seconds: float) -> ClusterOptions:
     return replace(options, seconds=seconds)
 
 
-def _producer(random: Random) -> ProducerOptions:
+def _producer(random: Random, *, zstd: bool) -> ProducerOptions:
     version = random.choice(PRODUCE_VERSIONS)
     acks = random.choice((-1, -1, -1, 1, 0))
-    codecs = ["none", "gzip", "snappy", "lz4"] + (["zstd"] if version >= 7 else [])
+    codecs = ["none", "gzip", "snappy", "lz4"] + (["zstd"] if version >= 7 and zstd else [])
     return ProducerOptions(
         version=version,
         acks=acks,

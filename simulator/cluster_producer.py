@@ -50,6 +50,7 @@ class Producer(SimulatedClient):
         self._next = [0] * self._count  # the number of the next record, by partition
         self._sequences = [0] * self._count
         self._batches: list[deque[_Batch]] = [deque() for _ in range(self._count)]
+        self._under_way: set[int] = set()  # partitions
         self._is_stopped = False
         self.later(self.random.uniform(0, 0.5), self._write)
 
@@ -98,7 +99,7 @@ class Producer(SimulatedClient):
         """Sends the first batch of each partition to whoever leads it, if it is due."""
         due = []
         for index, batches in enumerate(self._batches):
-            if batches and self._is_due(batches[0]):
+            if batches and index not in self._under_way and self._is_due(batches[0]):
                 due.append(index)
         led = self.by_leader(due)
         for node, partitions in led.items():
@@ -130,6 +131,7 @@ class Producer(SimulatedClient):
         )
 
         def answered(body: Message | None, _tag: Tag) -> None:
+            self._under_way -= sent.keys()
             if body is None:
                 for index, (_, leader) in sent.items():
                     self.forget(index, leader)
@@ -144,7 +146,9 @@ class Producer(SimulatedClient):
             self.ask(node, ApiKey.Produce, self.options.version, body, answered, is_answered=False)
             for index in partitions:
                 self._batches[index].popleft()
+            self.later(0, self._send)
         else:
+            self._under_way |= sent.keys()
             self.ask(node, ApiKey.Produce, self.options.version, body, answered)
 
     def _take(self, result: Message, batch: _Batch, leader: Leader) -> None:

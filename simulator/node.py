@@ -282,7 +282,9 @@ class Node:
 
         def registered(epoch: int) -> None:
             if self.life == life and self.replication is not None:
-                self.replication.broker_epoch = epoch
+                if epoch < self.replication.broker_epoch:
+                    return  # it was asked for twice
+                self.replication.register(epoch)
                 self._lost_disk = False
                 self._heartbeat()
 
@@ -312,7 +314,7 @@ class Node:
     def _hear(self, said: dict[TopicPartition, Leadership] | None) -> None:
         assert self.replication is not None
         if said is None:
-            self.replication.broker_epoch = -1
+            self.replication.register(-1)
             return
         for name in said:
             self._wishes.pop(name, None)

@@ -30,6 +30,17 @@ _SYSTEM: Final = {
 }
 
 
+# Which extra of the distribution brings a module.
+_EXTRAS: Final = {
+    "kafka": "broker",
+    "prometheus_client": "broker",
+    "scramp": "broker",
+    "matplotlib": "simulator",
+    "pyspark": "spark",
+    "pyarrow": "spark",
+}
+
+
 def in_words(error: Exception) -> str | None:
     """One line for an error that input or the system can cause; None for a defect of this
     program."""
@@ -38,6 +49,9 @@ def in_words(error: Exception) -> str | None:
             return str(error)
         case RecordsError():
             return f"{error}{advice(error)}"
+        case ModuleNotFoundError(name=str(name)) if name.split(".")[0] in _EXTRAS:
+            package = name.split(".")[0]
+            return f"{package} is not here: pip install 'lazy-downconvert[{_EXTRAS[package]}]'"
         case OSError(errno=int(number), filename=name) if name is not None:
             return f"{name}: {_SYSTEM.get(number, error.strerror)}"
         case OSError():

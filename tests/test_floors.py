@@ -39,7 +39,7 @@ HARMLESS: Final = {
     ("downconvert/lazy.py", "time.perf_counter"),  # handed on, unless the caller hands in another
 }
 
-# In the broker and the gateway only these have sockets, threads or a clock. Any file may have locks.
+# In the broker and the gateway only these have sockets, threads or a clock. All may have locks.
 OUTSIDE: Final = {
     "broker/server.py",
     "broker/tls.py",

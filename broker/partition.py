@@ -38,6 +38,7 @@ class Partition:
         self.version = -1  # of what the controller said
         self.sequences = Sequences()
         self._isr_min = 1
+        self.committed_end: int | None = None  # offset: as another broker noted it, whose log it is
         self._high_watermark = 0
         self._view: Replicas | None = None  # of the followers, while this broker leads
 
@@ -57,7 +58,8 @@ class Partition:
     def high_watermark(self) -> int:
         """What is below is on every replica that counts."""
         if len(self.replicas) == 1:
-            return self.end_offset
+            end, committed = self.end_offset, self.committed_end
+            return end if committed is None else min(end, committed)
         return self._high_watermark
 
     @property

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count, cycle
+from math import inf
 from selectors import EVENT_READ, EVENT_WRITE
 from threading import Thread, get_ident
 from types import TracebackType
@@ -106,6 +107,7 @@ class Server:
         self._advertise = advertise
         self._tls = tls
         self._converting = [_NetworkThread(self, f"converting-{n}") for n in range(network_threads)]
+        self.timekeeper = self._converting[0]
         self._network = [
             _NetworkThread(self, f"network-{n}", self._converting) for n in range(network_threads)
         ]
@@ -226,6 +228,7 @@ class _NetworkThread:
         self._hungry: deque[Connection] = deque()  # those for whose requests there is no memory
         self._pending: deque[Connection] = deque()  # those of which bytes have been read already
         self._connections: dict[int, Connection] = {}
+        self._until = 0.0  # when it looks at the clock next, at the latest
         self._stop_by: float | None = None
         self._next_sweep = 0.0
 
@@ -237,6 +240,11 @@ class _NetworkThread:
     def take(self, connection: Connection) -> None:
         self._new.append(connection)
         self._wake.ring()
+
+    def be_there(self, deadline: float) -> None:
+        """Something is due then."""
+        if deadline < self._until and get_ident() != self._thread.ident:
+            self._wake.ring()
 
     def stop(self) -> None:
         self._stop_by = self._clock() + self._server.limits.stop
@@ -273,8 +281,10 @@ class _NetworkThread:
     def _turn(self) -> None:
         now = self._clock()
         until = self._next_sweep
-        if self._helpers is None:  # fetches are measured by turns, which are deadlines
+        if self._helpers is None:  # what is to be converted is measured when deadlines say so
+            self._until = inf
             until = min(until, self._guarded_tick(now) or until)
+        self._until = until
         self._begin_sends()
         for key, events in self._selector.select(self._timeout(until - now)):
             connection = key.data
@@ -339,6 +349,10 @@ class _NetworkThread:
             return
         connection.begun = None
         connection.exchange = self._broker.handle(connection.client, frame, now, self._on_done)
+        if not connection.exchange.is_done:
+            deadline = self._broker.purgatory.next_deadline()
+            if deadline is not None:
+                self._server.timekeeper.be_there(deadline)
 
     def _read_behind(self, connection: Connection) -> None:
         """Bytes behind a request that is not answered: the next request, which waits where it is;
@@ -462,7 +476,7 @@ class _NetworkThread:
                 self._close(connection, logging.INFO, why)
             elif not waits and now - connection.moved > limits.idle:
                 self._close(connection)
-        if self._server.on_tick is not None and self._helpers is None:
+        if self._server.on_tick is not None and self is self._server.timekeeper:
             self._server.on_tick(now)
 
     def _leave(self, connection: Connection) -> None:

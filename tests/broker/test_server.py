@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from statistics import median
 from typing import Final
 
 import pytest
@@ -102,11 +103,16 @@ def test_brokers_are_said_to_be_where_the_operator_says(tmp_path: Path) -> None:
         assert (node.host, node.port) == ("logs.example.org", 9092)
 
 
-def test_a_fetch_that_waits_is_answered_at_its_deadline(server: Server) -> None:
+@pytest.mark.parametrize("version", [2, 4])
+def test_a_fetch_that_waits_is_answered_at_its_deadline(server: Server, version: int) -> None:
+    took = []
     with Talk(server.address) as talk:
-        started = time.monotonic()
-        talk.ask(ApiKey.Fetch, 2, fetch(offset=30, wait=200))
-        assert 0.15 < time.monotonic() - started < SECONDS
+        for _ in range(10):
+            started = time.monotonic()
+            talk.ask(ApiKey.Fetch, version, fetch(offset=30, wait=50))
+            took.append(time.monotonic() - started)
+    assert min(took) >= 0.05
+    assert median(took) < 0.5
 
 
 def test_an_answer_that_another_thread_gives_goes_out_at_once(tmp_path: Path) -> None:
@@ -366,6 +372,7 @@ def test_garbage_behind_a_handshake_ends_its_connection_alone(
     with Talk(secure.address, context) as talk, Talk(secure.address, context) as other:
         assert talk.is_served()
         raw = socket.socket(fileno=talk.socket.detach())
+        raw.settimeout(SECONDS)
         with raw:
             raw.sendall(b"\x17\x03\x03\x00\x10" + bytes(16))
             with suppress(ConnectionError):

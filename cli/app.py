@@ -19,6 +19,7 @@ from .failure import CommandError, in_words
 
 COMMANDS: Final = (
     "simulate",
+    "simulate-cluster",
     "convert",
     "dump",
     "inspect",
@@ -43,7 +44,8 @@ class _Commands(click.Group):
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command = getattr(import_module(f"cli.{name}"), name)
+        module = name.replace("-", "_")
+        command = getattr(import_module(f"cli.{module}"), module)
         assert isinstance(command, click.Command)
         return command
 

@@ -10,6 +10,7 @@ Not here: what goes wrong (faults.py), what is drawn from the seed (cluster_opti
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from broker.partition import Partition
@@ -25,6 +26,7 @@ from simulator.timeline import Timeline
 from simulator.truth import InvariantError, Truth, Written
 from storage import TopicPartition
 
+MEMORY: Final = Path("/dev/shm")  # where it is there: nothing has to survive this machine
 START: Final = 1_700_000_000.0  # seconds since the epoch
 CHECKS: Final = 0.5  # seconds between looks at the cluster
 SETTLES: Final = 60.0  # seconds within which everybody has everything, when all is well
@@ -46,6 +48,18 @@ class Outcome:
             f"{self.written} records written, {self.committed} in the logs, {self.epochs} leader "
             f"epochs, {self.seconds:.1f} s: {faults}"
         )
+
+
+def simulate_cluster(options: ClusterOptions) -> Outcome:
+    """One run, in a directory that is gone afterwards. InvariantError: what went wrong."""
+    with TemporaryDirectory(
+        prefix="cluster-", dir=MEMORY if MEMORY.is_dir() else None
+    ) as directory:
+        cluster = Cluster(options, Path(directory))
+        try:
+            return cluster.run()
+        finally:
+            cluster.close()
 
 
 class Cluster:
@@ -91,8 +105,9 @@ class Cluster:
         return self._check_all()
 
     def close(self) -> None:
+        """Lets go of all files; nobody needs them any more."""
         for node in self.nodes:
-            node.close()
+            node.die()
 
     def has_died(self, node: Node) -> None:
         """It is started again, after a while."""

@@ -129,13 +129,6 @@ class Node:
             self._path = survivors
         self.disk = None
 
-    def close(self) -> None:
-        """As an operator would: everything is flushed."""
-        if self._log_dir is not None:
-            self._log_dir.close()
-        self.is_up, self.broker, self.replication, self._log_dir = False, None, None, None
-        self.life += 1
-
     def die_in(self, operations: int, *, power: bool) -> None:
         """In the middle of what it does to its disk."""
         if self.disk is not None:

@@ -100,7 +100,7 @@ def _structure(fields: tuple[Field, ...], version: int, flexible: bool) -> Write
 def _write_tags(
     parts: Parts, tags: list[tuple[int, str, Any, Write]], values: dict[str, Any]
 ) -> None:
-    present = [tag for tag in tags if values.get(tag[1], tag[2]) != tag[2]]
+    present = [tag for tag in tags if values.get(tag[1], tag[2]) not in _same(tag[2])]
     parts.uvarint(len(present))
     for tag, name, _, write_field in present:
         inner = Parts()
@@ -108,6 +108,11 @@ def _write_tags(
         parts.uvarint(tag)
         parts.uvarint(len(inner.bytes))
         parts.bytes += inner.bytes
+
+
+def _same(default: Any) -> tuple[Any, ...]:
+    """A default, and what is equal to it: no elements are given as a list or as a tuple."""
+    return (default, []) if default == () else (default,)
 
 
 def _field(field: Field, version: int, flexible: bool) -> Write:

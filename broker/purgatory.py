@@ -48,7 +48,7 @@ class Purgatory:
     ) -> None:
         """Completes it when it is due after a touch of one of the keys, or at its deadline, in
         seconds of the broker's clock; at once where that is now."""
-        entry = _Entry(waiting, tuple(keys))
+        entry = _Entry(waiting, tuple(dict.fromkeys(keys)))
         with self._lock:
             number = next(self._numbers)
             for key in entry.keys:

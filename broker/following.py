@@ -2,7 +2,8 @@
 records are committed.
 
 That broker notes its high watermarks every few seconds, and what is behind them may be lost again
-when it loses its leadership; so it is not shown. Where it has never noted any, the log's end counts.
+when it loses its leadership; so it is not shown. Where it has never noted any, the log's end
+counts.
 
 Not here: the log's end, which is looked at whenever it is asked for (storage)."""
 

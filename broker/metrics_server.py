@@ -17,12 +17,13 @@ class MetricsServer:
         registry = server.broker.metrics.registry
         connections = Gauge("connections", "Connections of clients.", registry=registry)
         connections.set_function(lambda: len(server.admission))
+        self._host = host
         self._server, self._thread = start_http_server(port, host, registry)
 
     @property
     def address(self) -> tuple[str, int]:
         """Host and port that it listens at."""
-        return self._server.server_address[0], self._server.server_port
+        return self._host, self._server.server_port
 
     def close(self) -> None:
         self._server.shutdown()

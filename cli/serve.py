@@ -6,28 +6,34 @@ import json
 import logging
 import signal
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from ssl import SSLContext
 from threading import Event
-from typing import Any
+from typing import Any, Final
 
 import click
 from rich.table import Table
 
 from broker import Broker, BrokerConfig
-from broker.conversions import DEFAULT_RULES
+from broker.conversions import DEFAULT_RULES, RecodeRule
+from broker.following import Following
 from broker.limits import Limits
+from broker.metrics_server import MetricsServer
+from broker.sasl import Credentials
 from broker.server import Server
+from broker.tls import TlsError, server_context
 from simulator.units import format_size
-from storage import Log, LogDir
+from storage import Log, LogDir, LogInUseError
 
 from .failure import CommandError
-from .serve_options import ADDRESS, RECODE, TOPIC_CONFIG, grouped
+from .serve_options import ADDRESS, PORT_MAX, RECODE, TOPIC_CONFIG, grouped
 from .terminal import name_the_backend, notices
 
-DEFAULT_ADDRESS = "127.0.0.1:9092"
-TOPICS_SHOWN_MAX = 20
+DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
+TOPICS_SHOWN_MAX: Final = 20
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @click.command(short_help="Be the broker of a log directory.")
@@ -46,6 +52,10 @@ TOPICS_SHOWN_MAX = 20
     help="What clients are told to connect to.  [default: where each connected to]",
 )
 @click.option("--writable", is_flag=True, help="Let clients produce, and change topics.")
+@click.option("--follow", is_flag=True, help="LOGDIR's own broker runs: show what it commits.")
+@click.option(
+    "--uncommitted", is_flag=True, help="With --follow: show records beyond its high watermark."
+)
 @click.option(
     "--recode",
     metavar="RULE",
@@ -61,6 +71,29 @@ TOPICS_SHOWN_MAX = 20
     callback=TOPIC_CONFIG,
     help="A topic's setting, such as events:message.downconversion.enable=false.",
 )
+@click.option(
+    "--tls-cert",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Speak TLS, with these certificates (PEM).",
+)
+@click.option(
+    "--tls-key",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Their key.  [default: it is in --tls-cert]",
+)
+@click.option(
+    "--sasl-users",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Let only these in, by PLAIN or SCRAM: a line NAME:PASSWORD for each.",
+)
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, PORT_MAX),
+    help="Serve /metrics for Prometheus there, on --listen's host.",
+)
 @click.option("--threads", type=click.IntRange(1, 64), default=2, help="Network threads.")
 @click.option(
     "--max-connections", type=click.IntRange(1), default=Limits().connections, help="In total."
@@ -71,17 +104,33 @@ TOPICS_SHOWN_MAX = 20
     default=Limits().connections_per_address,
     help="From one host.",
 )
+@click.option(
+    "--idle-timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    default=Limits().idle,
+    help="Until a connection that is not used is closed.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Say why connections are closed.")
 @click.option("--json", "as_json", is_flag=True, help="The ready line as JSON, and nothing else.")
 def serve(
     directory: Path,
     listen: tuple[str, int],
     advertise: tuple[str, int] | None,
     writable: bool,
-    recode: Sequence[Any],
+    follow: bool,
+    uncommitted: bool,
+    recode: Sequence[RecodeRule],
     topic_configs: Sequence[tuple[str, str, str]],
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    sasl_users: Path | None,
+    metrics_port: int | None,
     threads: int,
     max_connections: int,
     max_connections_per_address: int,
+    idle_timeout: float,
+    verbose: bool,
     as_json: bool,
 ) -> None:
     """Be the broker of LOGDIR, for consumers from Kafka 0.8 to today's.
@@ -93,7 +142,9 @@ def serve(
     \b
     downconvert serve /var/kafka
     downconvert serve /var/kafka --listen 0.0.0.0:9092 --advertise logs.example.org:9092
+    downconvert serve /var/kafka --follow --metrics-port 9100
     downconvert serve /tmp/new --writable
+    downconvert serve /var/kafka --tls-cert server.pem --sasl-users users.txt
     downconvert serve /var/kafka --recode lz4=gzip:magic0 --topic-config events:retention.ms=-1
 
     Ctrl-C or SIGTERM ends it; answers under way are finished first.
@@ -102,8 +153,14 @@ def serve(
         raise CommandError(
             f"{directory}: is not a directory; give a broker's log.dirs, or a copy of it"
         )
+    if writable and follow:
+        raise CommandError(
+            "--follow is for a directory that another broker writes to: leave --writable out"
+        )
     name_the_backend()
-    _log()
+    _log(verbose=verbose)
+    credentials = _credentials(sasl_users)
+    tls = _tls(tls_cert, tls_key)
     config = BrokerConfig(
         is_writable=writable,
         recode_rules=(*recode, *DEFAULT_RULES),
@@ -111,30 +168,90 @@ def serve(
         group_initial_rebalance_delay_ms=0,  # there are few clients, and somebody waits
     )
     limits = Limits(
-        connections=max_connections, connections_per_address=max_connections_per_address
+        connections=max_connections,
+        connections_per_address=max_connections_per_address,
+        idle=idle_timeout,
     )
     stop = Event()
     with ExitStack() as stack:
-        log_dir = stack.enter_context(LogDir.open(directory, writable=writable))
-        broker = Broker(log_dir, config)
-        server = Server(broker, listen, advertise=advertise, limits=limits, network_threads=threads)
-        try:
+        broker = Broker(stack.enter_context(_opened(directory, writable=writable)), config)
+        broker.credentials = credentials
+        following = Following(broker, beyond_high_watermark=uncommitted) if follow else None
+        if following is not None:
+            following.refresh(0.0)
+        server = Server(
+            broker,
+            listen,
+            advertise=advertise,
+            limits=limits,
+            tls=tls,
+            network_threads=threads,
+            on_tick=None if following is None else following.refresh,
+        )
+        with _listening(*listen, "--listen"):
             stack.enter_context(server)
-        except OSError as error:
-            raise CommandError(
-                f"cannot listen at {listen[0]}:{listen[1]}: {error.strerror}; choose another "
-                "address with --listen, or port 0 for any"
-            ) from None
-        for number in (signal.SIGINT, signal.SIGTERM):
+        ready: dict[str, Any] = {"ready": True, "host": server.address[0]}
+        ready["port"] = server.address[1]
+        if metrics_port is not None:
+            with _listening(listen[0], metrics_port, "--metrics-port"):
+                metrics = stack.enter_context(MetricsServer(server, listen[0], metrics_port))
+            ready["metricsPort"] = metrics.address[1]
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+        for number in SIGNALS:
+            stack.callback(signal.signal, number, before[number])
             signal.signal(number, lambda *_: stop.set())
-        host, port = server.address
-        if as_json:
-            click.echo(json.dumps({"ready": True, "host": host, "port": port}))
-        else:
-            _show_topics(broker)
-            click.echo(f"ready: clients connect to {host}:{port}; Ctrl-C ends it")
-        sys.stdout.flush()
+        _announce(broker, ready, as_json=as_json)
         stop.wait()
+
+
+def _opened(directory: Path, *, writable: bool) -> LogDir:
+    try:
+        return LogDir.open(directory, writable=writable)
+    except LogInUseError as error:
+        raise CommandError(
+            f"{error}; to read what it writes, say --follow and leave --writable out"
+        ) from None
+
+
+def _credentials(users: Path | None) -> Credentials | None:
+    try:
+        return None if users is None else Credentials.load(users)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+
+
+def _tls(certificate: Path | None, key: Path | None) -> SSLContext | None:
+    if certificate is None:
+        if key is not None:
+            raise CommandError("--tls-key needs --tls-cert, the certificate that it belongs to")
+        return None
+    try:
+        return server_context(certificate, key)
+    except TlsError as error:
+        raise CommandError(str(error)) from None
+
+
+@contextmanager
+def _listening(host: str, port: int, option: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise CommandError(
+            f"cannot listen at {host}:{port}: {error.strerror}; choose another with {option}, "
+            "or port 0 for any that is free"
+        ) from None
+
+
+def _announce(broker: Broker, ready: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(ready))
+    else:
+        _show_topics(broker)
+        where = f"{ready['host']}:{ready['port']}"
+        if "metricsPort" in ready:
+            where += f", metrics are at http://{ready['host']}:{ready['metricsPort']}/metrics"
+        click.echo(f"ready: clients connect to {where}; Ctrl-C ends it")
+    sys.stdout.flush()
 
 
 def _show_topics(broker: Broker) -> None:
@@ -164,9 +281,10 @@ def _size(log: Log) -> int:
     return sum(log.end_of(segment) for segment in log.segments)
 
 
-def _log() -> None:
+def _log(*, verbose: bool) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     log = logging.getLogger("broker")
     log.handlers[:] = [handler]
+    log.setLevel(logging.INFO if verbose else logging.WARNING)
     log.propagate = False

@@ -94,8 +94,17 @@ def converted(source: Path, base_offset: int, conversion: Conversion) -> Entry:
     return entry
 
 
-@pytest.mark.parametrize("directory", brokers.directories())
-@pytest.mark.parametrize("to_magic", [0, 1, 2])
+WRITTEN_OUT = [name for name in brokers.directories() if name.endswith("/log")]
+
+
+@pytest.mark.parametrize(
+    ("directory", "to_magic"),
+    [
+        *((name, 1) for name in brokers.directories()),
+        *((name, 2) for name in WRITTEN_OUT),
+        ("2.8.2/log", 0),
+    ],
+)
 def test_directories_of_all_versions_are_read_back_as_they_were(
     real: Path, tmp_path: Path, directory: str, to_magic: int
 ) -> None:

@@ -72,6 +72,7 @@ class Entries:
 
         Gives a record batch of one row that tells of it, where that is wanted. CorruptSegmentError
         where the first damage is to fail."""
+        self.end = self.split.end
         if self._is_unwritten(entry):
             self.position = self.end
             return

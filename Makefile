@@ -29,7 +29,7 @@ demo: $(VENV)/simulator.$(KERNEL) ## generate segments, convert them lazily and 
 	else $(BIN)/downconvert simulate $(REFERENCE_DEMO) --report demo/report.html; fi
 
 test: build ## the whole suite
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 build: $(VENV)/dev.$(KERNEL) ## the environment, and in it the kernel where cargo is
 	@$(BIN)/python -c 'from records.backend import NAME; print(f"kernel: {NAME}")'

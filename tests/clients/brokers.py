@@ -1,5 +1,6 @@
 """Servers of the topics: a broker of Apache Kafka, and our own, on the same log."""
 
+import json
 import shutil
 import signal
 import subprocess
@@ -29,7 +30,9 @@ def kafka_with(
         log_dir = kafka.log_dirs[0]
         (log_dir / ".kafka_cleanshutdown").unlink(missing_ok=True)
         (log_dir / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
-        shutil.copy(directory / "log-start-offset-checkpoint", log_dir)
+        starts = directory / "log-start-offset-checkpoint"
+        if starts.exists():
+            shutil.copy(starts, log_dir)
         for partition in directory.iterdir():
             if partition.is_dir():
                 for file in partition.glob("*.log"):
@@ -42,23 +45,24 @@ def kafka_with(
 
 @contextmanager
 def served(directory: Path, *options: str) -> Iterator[str]:
-    """The address of our own server of the directory; `writable`: it takes what is produced."""
+    """The address of `downconvert serve DIRECTORY`, with options that it has."""
+    command = ("-m", "cli", "serve", str(directory), "--listen", "127.0.0.1:0", "--json")
     with subprocess.Popen(
-        (sys.executable, "-m", "tests.clients.server", str(directory), *options),
-        stdin=subprocess.PIPE,
+        (sys.executable, *command, *options),
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[2],
         start_new_session=True,
     ) as process:
-        assert process.stdin is not None
         assert process.stdout is not None
-        address = process.stdout.readline().strip()
-        assert address, "the server did not start"
+        ready = process.stdout.readline()
+        assert ready, "the server did not start"
+        address = json.loads(ready)
         try:
-            yield address
+            yield f"{address['host']}:{address['port']}"
         finally:
-            process.stdin.close()
+            process.terminate()
             try:
                 process.wait(20)
             except subprocess.TimeoutExpired:

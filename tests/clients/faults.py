@@ -62,8 +62,19 @@ FAULTS: Final = (
         "transactions",
         "It hands out control records.",
     ),
+    _fault(
+        of("kafka-go", "0.4.51"),
+        "compacted compacted-gzip",
+        "It begins anew behind a batch that compaction has emptied.",
+    ),
     _fault(of("kafkajs", "1.4.6"), "transactions", "It hands out control records."),
     _fault(of("kafka-go", "0.4.51"), "transactions", "It hands out control records."),
+    _fault(of("librdkafka", "1.4.2", magic=2), "zstd mixed", "It is built without zstd here."),
+    _fault(
+        of("kafka-rust"),
+        "transactions",
+        "It takes an empty answer below the end of the log for a message that is too large.",
+    ),
     *(
         _fault(clients, "append-time", "It shows the producers' time instead of the batch's.")
         for clients in (

@@ -3,7 +3,7 @@
     python -m tests.clients.run --write DIRECTORY                 # the topics, as a broker's log
     python -m tests.clients.run --bootstrap 127.0.0.1:9092        # all clients on all topics
     python -m tests.clients.run --kafka 3.9.1 --clients npm       # a broker of Apache Kafka instead
-    python -m tests.clients.run --serve --clients pypi,java       # our own server
+    python -m tests.clients.run --serve --clients pypi,java       # `downconvert serve`
 
 It ends with 0 where every failure is a client's own, as faults.py has them; else with 1, and the
 commands that show each failure again.
@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     server = parser.add_mutually_exclusive_group(required=True)
     server.add_argument("--bootstrap", metavar="HOST:PORT", help="a server that has the topics")
     server.add_argument("--kafka", metavar="VERSION", help="start a broker of Apache Kafka")
-    server.add_argument("--serve", action="store_true", help="start our own server")
+    server.add_argument("--serve", action="store_true", help="start `downconvert serve`")
     server.add_argument("--write", type=Path, metavar="DIRECTORY", help="only write the topics")
     registries = ", ".join(("all", "some", *REGISTRIES))
     parser.add_argument("--clients", default="all", help=f"{registries}; several with commas")

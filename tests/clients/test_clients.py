@@ -13,7 +13,7 @@ from tests.clients.combinations import Combination, some_combinations
 from tests.clients.faults import fault_of
 from tests.clients.outcome import Outcome
 from tests.clients.produced import (
-    Produced,
+    Producer,
     from_the_newest,
     from_the_oldest,
     newest_consumers,
@@ -25,14 +25,16 @@ from tests.clients.runs import run
 from tests.clients.topics import Topic
 
 AT_A_TIME = 4  # clients, which wait more than they work
-PRODUCED = [*from_the_oldest(), *from_the_newest()]
+PRODUCERS = [*from_the_oldest(), *from_the_newest()]
 CONSUMERS = [*newest_consumers(), *oldest_consumers()]
+
+Asked = dict[Combination, Future[list[Outcome]]]
 
 
 @pytest.fixture(scope="module")
 def outcomes(
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[dict[Combination, Future[list[Outcome]]]]:
+) -> Iterator[Asked]:
     """All that is asked for, side by side."""
     directory = tmp_path_factory.mktemp("topics")
     written: list[Topic] = topics.write(directory)
@@ -44,7 +46,7 @@ def outcomes(
 
 @pytest.mark.parametrize("combination", some_combinations(), ids=str)
 def test_an_old_client_reads_every_record_once_and_in_order(
-    combination: Combination, outcomes: dict[Combination, Future[list[Outcome]]]
+    combination: Combination, outcomes: Asked
 ) -> None:
     wrong = {
         outcome.topic: outcome.wrong
@@ -54,26 +56,32 @@ def test_an_old_client_reads_every_record_once_and_in_order(
     assert not wrong
 
 
+class Sent:
+    """What producers sent, and what consumers make of it; both side by side."""
+
+    def __init__(self, bootstrap: str, pool: ThreadPoolExecutor) -> None:
+        sent = pool.map(lambda producer: produce(producer, bootstrap), PRODUCERS)
+        self.wrong = dict(zip(PRODUCERS, sent, strict=True))
+        self.read = {one: pool.submit(read_back, one, PRODUCERS, bootstrap) for one in CONSUMERS}
+
+
 @pytest.fixture(scope="module")
-def sent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[Produced, str]]]:
-    """The address of a server that has what was produced, and what went wrong with whom."""
+def sent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sent]:
     directory = tmp_path_factory.mktemp("produced")
-    with brokers.served(directory, "writable") as bootstrap, ThreadPoolExecutor(AT_A_TIME) as pool:
-        said = pool.map(lambda produced: produce(produced, bootstrap), PRODUCED)
-        yield bootstrap, dict(zip(PRODUCED, said, strict=True))
+    with (
+        brokers.served(directory, "--writable") as bootstrap,
+        ThreadPoolExecutor(AT_A_TIME) as pool,
+    ):
+        yield Sent(bootstrap, pool)
 
 
-@pytest.mark.parametrize("produced", PRODUCED, ids=str)
-def test_a_producer_of_any_age_is_acknowledged(
-    produced: Produced, sent: tuple[str, dict[Produced, str]]
-) -> None:
-    assert sent[1][produced] == ""
+@pytest.mark.parametrize("producer", PRODUCERS, ids=str)
+def test_a_producer_of_any_age_is_acknowledged(producer: Producer, sent: Sent) -> None:
+    assert sent.wrong[producer] == ""
 
 
 @pytest.mark.parametrize("consumer", CONSUMERS, ids=str)
 def test_what_producers_of_any_age_sent_is_read_by_consumers_of_any(
-    consumer: Combination, sent: tuple[str, dict[Produced, str]]
+    consumer: Combination, sent: Sent
 ) -> None:
-    bootstrap, _ = sent
-    wrong = {str(what): said for what, said in read_back(consumer, PRODUCED, bootstrap) if said}
-    assert not wrong
+    assert sent.read[consumer].result() == {}

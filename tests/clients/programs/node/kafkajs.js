@@ -36,6 +36,7 @@ async function read(reading) {
     groupId: group(options),
     maxBytesPerPartition: 4 * 1024 * 1024,
     maxWaitTimeInMs: 100,
+    readUncommitted: true,
   })
   await consumer.connect()
   try {

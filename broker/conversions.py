@@ -32,9 +32,11 @@ class RecodeRule:
     client: str = "*"
 
     def fits(self, topic: str, names: tuple[str, ...]) -> bool:
-        return fnmatchcase(topic, self.topic) and any(
-            fnmatchcase(name, self.client) for name in names
-        )
+        return fnmatchcase(topic, self.topic) and self.is_for(names)
+
+    def is_for(self, names: tuple[str, ...]) -> bool:
+        """Whether it is for a client of these names, on some topics."""
+        return any(fnmatchcase(name, self.client) for name in names)
 
 
 # What real clients make of compressed messages of v0 and v1. kafka-node decompresses side by side

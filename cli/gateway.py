@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any, Final
@@ -15,6 +16,7 @@ from typing import Any, Final
 import click
 
 from .failure import CommandError
+from .serve_options import RECODE
 
 LOG: Final = logging.getLogger("gateway")
 FLAGS: Final = {  # the settings that flags of other names, or of none in the file, set
@@ -67,6 +69,13 @@ FLAGS: Final = {  # the settings that flags of other names, or of none in the fi
 @click.option(
     "--spool-dir", metavar="DIR", help="Where large responses wait. [default: the system's]"
 )
+@click.option(
+    "--recode",
+    metavar="RULE",
+    multiple=True,
+    callback=RECODE,
+    help="Another codec for old clients: lz4=gzip:magic0, or topic=logs-*,client=sarama*,lz4=none.",
+)
 @click.option("--http", metavar="HOST:PORT", help="Serve /healthz, /metrics and /clients there.")
 @click.option("--workers", metavar="N", type=click.IntRange(1, 64), default=2, help="Threads.")
 @click.option("--json", "as_json", is_flag=True, help="Ready line and log as JSON lines.")
@@ -114,7 +123,8 @@ def gateway(
 
     def read() -> GatewayConfig:
         try:
-            return build((load(file) if file is not None else {}) | _settings(flags))
+            read = build((load(file) if file is not None else {}) | _settings(flags))
+            return replace(read, recode_rules=(*flags["recode"], *read.recode_rules))
         except ConfigError as error:
             raise CommandError(str(error)) from None
 

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Final
 
+from broker.conversions import DEFAULT_RULES, RecodeRule
 from downconvert import ConversionPolicy
 from gateway.topology import Address
 
@@ -95,6 +96,7 @@ class GatewayConfig:
     access: Access = Access()
     limits: Limits = Limits()
     policy: ConversionPolicy = field(default_factory=ConversionPolicy)
+    recode_rules: tuple[RecodeRule, ...] = DEFAULT_RULES  # for some clients or topics
     is_observing: bool = False
     refresh_seconds: float = 30.0  # between two looks at which brokers there are
     spool_dir: str | None = None

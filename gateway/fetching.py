@@ -6,7 +6,7 @@ for ever, so the gateway reads on until there is a record or the log ends. And a
 first partition only with a batch that is larger than its limit, others wait until they are first:
 old clients do not change the order of their partitions, so those are asked for again alone."""
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -20,6 +20,7 @@ from records import UnsupportedCodecError as RefusedCodecError
 MAGIC: Final = {0: 0, 1: 0, 2: 1, 3: 1}  # the message format that each version's clients read
 WITH_NAMES: Final = 12  # the newest version that names topics, and not their ids
 NO_SESSION: Final = -1
+COMMITTED: Final = "read_committed"
 ANSWER_MAX: Final = 57_671_680  # bytes of records in an answer: Kafka's fetch.max.bytes
 
 # What clients of these versions do not know, said in what they know and act on.
@@ -32,7 +33,8 @@ OLD_CODES: Final = {
     ErrorCode.INCONSISTENT_TOPIC_ID: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 }
 
-Spooled: TypeAlias = "FileRecords | MemoryRecords"
+Spooled: TypeAlias = FileRecords | MemoryRecords
+PolicyOf: TypeAlias = Callable[[str], ConversionPolicy]  # by the topic's name
 
 
 @dataclass(slots=True)
@@ -52,7 +54,7 @@ class Found:
         self.answer, self.code = answer, OLD_CODES.get(answer.error_code, answer.error_code)
         records: Spooled | None = answer.records
         bound = answer.high_watermark
-        if policy.isolation == "read_committed":
+        if policy.isolation == COMMITTED:
             bound = min(bound, answer.last_stable_offset)
             policy = replace(policy, aborted=_aborted(answer))
         if self.code or records is None or not records.size:
@@ -62,7 +64,7 @@ class Found:
             converted = LazyDownConvertRecords(records, magic, self.request.fetch_offset, policy)
             following = _next_offset(records, self.offset)
         except RecordsError as error:
-            self.code, self.is_done = _code(error), True
+            self.code, self.is_done = code_of(error), True
             return
         if converted.size:
             self.converted, self.is_done = converted, True
@@ -91,7 +93,7 @@ def can_serve(version: int, served: range) -> bool:
 
 
 def fetch(
-    body: Message, version: int, served: range, policy: ConversionPolicy
+    body: Message, version: int, served: range, policy_of: PolicyOf
 ) -> Generator[Ask, Message, Message]:
     """Asks until every partition has a record, an error, or no more; the client's answer.
 
@@ -108,7 +110,7 @@ def fetch(
     may_wait = True
     while asked:
         before = [(one.offset, one.is_done) for one in asked]
-        answer = yield Ask(ApiKey.Fetch, to_version, _request(body, asked, wait, policy))
+        answer = yield Ask(ApiKey.Fetch, to_version, _request(body, asked, wait, policy_of))
         throttle = max(throttle, answer.throttle_time_ms)
         answered = {
             (topic.topic, one.partition_index): one
@@ -121,7 +123,7 @@ def fetch(
                 one.code = answer.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 one.is_done = True
             else:
-                one.take(part, magic, policy, alone=len(asked) == 1)
+                one.take(part, magic, policy_of(one.topic), alone=len(asked) == 1)
         has_come_on = before != [(one.offset, one.is_done) for one in asked]
         left = [one for one in found.values() if not one.is_done]
         wait = 0, 0  # nobody waits twice for the same
@@ -147,7 +149,7 @@ def _is_behind(found: Iterable[Found]) -> bool:
 
 
 def _request(
-    body: Message, asked: Iterable[Found], wait: tuple[int, int], policy: ConversionPolicy
+    body: Message, asked: Iterable[Found], wait: tuple[int, int], policy_of: PolicyOf
 ) -> Message:
     topics: dict[str, Message] = {}
     for one in asked:
@@ -164,7 +166,7 @@ def _request(
         max_wait_ms=wait[0],
         min_bytes=wait[1],
         max_bytes=min(body.max_bytes, ANSWER_MAX),
-        isolation_level=int(policy.isolation == "read_committed"),
+        isolation_level=int(any(policy_of(name).isolation == COMMITTED for name in topics)),
         session_epoch=NO_SESSION,
         topics=list(topics.values()),
     )
@@ -191,7 +193,8 @@ def _aborted(answer: Message) -> list[AbortedTransaction]:
     ]
 
 
-def _code(error: RecordsError) -> ErrorCode:
+def code_of(error: RecordsError) -> ErrorCode:
+    """What a client is told whose records cannot be sent."""
     if isinstance(error, RefusedCodecError):
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     if isinstance(error, CorruptRecordsError):

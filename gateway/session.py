@@ -3,16 +3,19 @@
 Not here: sockets (server.py), how single requests are translated (translation.py, fetching.py,
 producing.py)."""
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from broker.conversions import REFUSE, policy_for
 from broker.decoder import decode
 from broker.errors import BadRequestError, ErrorCode
 from broker.requests import RequestHeader
 from broker.responses import ResponseSend, response
 from broker.schemas import ApiKey, Message
-from gateway import fetching, headers, producing, translation
+from downconvert import ConversionPolicy
+from downconvert.recode import LazyRecodedSend
+from gateway import fetching, headers, producing, recoding, translation
 from gateway.config import GatewayConfig
 from gateway.exchanges import Answer, Ask, Forward, HangUp, Nothing, Reply, Steps, Whole
 from gateway.headers import Header
@@ -82,6 +85,8 @@ class Session:
             return (yield from self._translate(header, frame, size, now))
         if not self._expects_response(header, frame):
             return Forward(expects_response=False)
+        if self._may_be_recoded(header):
+            return (yield from self._recode(header, frame, size))
         if header.api is not None and _names_brokers(header.api, header.version):
             return self._rewritten(header, (yield Ask(header.api, header.version, None)))
         return Forward()
@@ -111,6 +116,9 @@ class Session:
 
     def sent(self, send: ResponseSend) -> None:
         """A response of this session has been sent: counts what was converted for it."""
+        recoded = [part.size for part in send.records if isinstance(part, LazyRecodedSend)]
+        if recoded and self._who is not None:
+            self.shared.sightings.recoded(self._who, sum(recoded))
         stats = [part.stats for part in send.records if hasattr(part, "stats")]
         if stats and self._who is not None:
             records = sum(one.records_converted for one in stats)
@@ -153,6 +161,35 @@ class Session:
             ]
         return Answer(response(_request_header(header), answer))
 
+    def _may_be_recoded(self, header: Header) -> bool:
+        """Whether a fetch may bring records that the cluster would send and the client not read."""
+        if header.api is not ApiKey.Fetch:
+            return False
+        config, names = self.shared.config, self._names(header)
+        rules = [rule.recode for rule in config.recode_rules if rule.is_for(names)]
+        recodes = [config.policy.recode, *rules]
+        return recoding.can_serve(header.version, self._versions.cluster[ApiKey.Fetch]) and any(
+            recode.get(recoding.CODEC, REFUSE) != REFUSE for recode in recodes
+        )
+
+    def _recode(self, header: Header, frame: memoryview, size: int) -> Steps:
+        body = yield from self._body(header, frame, size)
+        served = self._versions.cluster[ApiKey.Fetch]
+        policies = self._policies(header)
+        answer = yield from recoding.fetch(body, header.version, served, policies)
+        return Answer(response(_request_header(header), answer))
+
+    def _policies(self, header: Header) -> Callable[[str], ConversionPolicy]:
+        """How records are converted for who sent this, by topic."""
+        config = self.shared.config
+        names = self._names(header)
+        return lambda topic: policy_for(config.policy, config.recode_rules, topic, names)
+
+    def _names(self, header: Header) -> tuple[str, ...]:
+        """By which rules know a client."""
+        named = (self.software.replace(" ", "/"),) if self.software else ()
+        return (*named, header.client_id or "")
+
     # --- requests that it does not take
 
     def _translate(self, header: Header, frame: memoryview, size: int, now: float) -> Steps:
@@ -163,7 +200,7 @@ class Session:
             return HangUp(f"{header.name} cannot be told to a cluster that serves {served}")
         body = yield from self._body(header, frame, size)
         if api is ApiKey.Fetch:
-            fetched = yield from fetching.fetch(body, version, served, self.shared.config.policy)
+            fetched = yield from fetching.fetch(body, version, served, self._policies(header))
             return Answer(response(_request_header(header), fetched))
         if api is ApiKey.Produce and version < producing.FIRST_WITH_V2:
             produced = yield from producing.produce(body, served, now)

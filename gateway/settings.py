@@ -10,6 +10,10 @@
     username = "old-clients"
     secret_file = "/run/secrets/kafka"
 
+    [[recode_rules]]
+    client = "sarama*"
+    lz4 = "gzip"
+
 Not here: what they mean (config.py)."""
 
 import os
@@ -19,6 +23,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
 
+from broker.conversions import DEFAULT_RULES, RecodeRule
 from downconvert import ConversionPolicy
 from gateway.config import (
     Access,
@@ -48,6 +53,7 @@ TOP: Final = frozenset(
         "refresh_seconds",
         "spool_dir",
         "recode",
+        "recode_rules",
         "isolation",
         "cluster",
         "limits",
@@ -94,6 +100,7 @@ def build(
         limits=replace(Limits(), **{name: _number(limits, name) for name in limits}),
         security=_security(cluster, environment),
         policy=_policy(settings),
+        recode_rules=_rules(settings),
         is_observing=_of(bool, settings, "observe", False),
         advertised_host=_of(str, settings, "advertise", None),
         node_port_first=_of(int, settings, "node_port_first", None),
@@ -151,6 +158,24 @@ def _policy(settings: Mapping[str, Any]) -> ConversionPolicy:
     except ValueError as error:
         raise ConfigError(f"conversion: {error}") from None
     return policy
+
+
+def _rules(settings: Mapping[str, Any]) -> tuple[RecodeRule, ...]:
+    """Those of the settings decide before those that every gateway has."""
+    rules = []
+    for table in _of(list, settings, "recode_rules", []):
+        if not isinstance(table, dict):
+            raise ConfigError("recode_rules are tables: write [[recode_rules]] before each")
+        patterns = {name: _of(str, table, name, "*") for name in ("topic", "client")}
+        recode = {name: instead for name, instead in table.items() if name not in patterns}
+        if not recode:
+            raise ConfigError('a rule of [[recode_rules]] names no codec: add lz4 = "gzip"')
+        try:
+            ConversionPolicy(recode=recode)
+        except ValueError as error:
+            raise ConfigError(f"[[recode_rules]]: {error}") from None
+        rules.append(RecodeRule(recode, **patterns))
+    return (*rules, *DEFAULT_RULES)
 
 
 def _node_ports(settings: Mapping[str, Any]) -> dict[int, int]:

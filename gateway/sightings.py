@@ -28,7 +28,7 @@ class Sighting:
     """What is known of one Who."""
 
     requests: int = 0
-    translated: int = 0  # requests that the cluster does not take as they are
+    translated: int = 0  # requests that the cluster does not take, or not serve, as they are
     records_converted: int = 0
     bytes_converted: int = 0  # that were sent
     last_seen: float = 0.0  # seconds since the epoch
@@ -58,6 +58,13 @@ class Sightings:
         with self._lock:
             sighting = self._seen.setdefault(who, Sighting())
             sighting.records_converted += records
+            sighting.bytes_converted += sent
+
+    def recoded(self, who: Who, sent: int) -> None:
+        """Adds an answer, to a request that the cluster takes, in which a codec was another."""
+        with self._lock:
+            sighting = self._seen.setdefault(who, Sighting())
+            sighting.translated += 1
             sighting.bytes_converted += sent
 
     def __iter__(self) -> Iterator[tuple[Who, Sighting]]:

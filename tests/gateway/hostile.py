@@ -31,7 +31,7 @@ REQUESTS: Final = (
     frame(ApiKey.Metadata, 0, Message(topics=[])),
     frame(ApiKey.Metadata, 12, Message(topics=[Message(name="t")])),
     *(frame(ApiKey.Fetch, version, fetch_body(0, 0)) for version in range(4)),
-    frame(ApiKey.Fetch, 12, fetch_body(0, 0)),
+    *(frame(ApiKey.Fetch, version, fetch_body(0, 0)) for version in (4, 7, 9, 12)),
     *(
         frame(ApiKey.Produce, version, produce_body(message_set(magic, b"a", b"b", codec=codec)))
         for version, magic in ((0, 0), (1, 0), (2, 1), (9, 2))

@@ -72,7 +72,7 @@ def test_coordinators_are_where_the_gateway_says(through: Through, version: int)
 @pytest.mark.parametrize(
     ("api", "version", "body"),
     [
-        (ApiKey.Fetch, 4, Message(topics=[])),
+        (ApiKey.Fetch, 10, Message(topics=[])),
         (ApiKey.Fetch, 15, Message(topics=[])),
         (ApiKey.ListOffsets, 1, Message(topics=[])),
         (ApiKey.OffsetCommit, 2, Message(topics=[])),

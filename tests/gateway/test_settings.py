@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.conversions import DEFAULT_RULES, RecodeRule
 from gateway.config import ConfigError
 from gateway.settings import SECRET_VARIABLE, build, load
 from gateway.topology import Address
@@ -67,6 +68,9 @@ def test_the_secret_may_be_in_a_file(tmp_path: Path) -> None:
         ({"bootstrap": "k", "cluster": {"sasl": "PLAIN", "secret_file": "/no"}}, "secret"),
         ({"bootstrap": "k", "recode": {"zip": "gzip"}}, "conversion"),
         ({"bootstrap": "k", "isolation": "both"}, "isolation"),
+        ({"bootstrap": "k", "recode_rules": [{"client": "x"}]}, "names no codec"),
+        ({"bootstrap": "k", "recode_rules": [{"zip": "gzip"}]}, "recode_rules.*'zip'"),
+        ({"bootstrap": "k", "recode_rules": ["lz4=gzip"]}, r"write \[\[recode_rules\]\]"),
         ({"bootstrap": "k", "tls_cert": "c"}, "--tls-key"),
         ({"bootstrap": "k", "node_ports": {"a": 1}}, "broker ids"),
     ],
@@ -80,3 +84,12 @@ def test_a_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_text("= nothing")
     with pytest.raises(ConfigError, match=r"x\.toml"):
         load(tmp_path / "x.toml")
+
+
+def test_rules_for_some_clients_go_before_those_that_every_gateway_has() -> None:
+    rules = [{"client": "sarama*", "topic": "logs-*", "lz4": "none"}]
+    config = build({"bootstrap": "k", "recode_rules": rules}, {})
+    assert config.recode_rules == (
+        RecodeRule({"lz4": "none"}, topic="logs-*", client="sarama*"),
+        *DEFAULT_RULES,
+    )

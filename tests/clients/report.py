@@ -58,16 +58,16 @@ def document(outcomes: Sequence[Outcome]) -> str:
 
 def _faults(outcomes: Sequence[Outcome]) -> Iterable[str]:
     yield "| clients | topics | runs | why |\n| --- | --- | --- | --- |\n"
-    for fault in FAULTS:
+    for why in dict.fromkeys(fault.why for fault in FAULTS):
         own = [
             outcome
             for outcome in outcomes
-            if verdict(outcome) == OWN and fault_of(outcome.combination, outcome.topic) == fault.why
+            if verdict(outcome) == OWN and fault_of(outcome.combination, outcome.topic) == why
         ]
         if own:
             clients = _listed(_short(outcome.combination) for outcome in own)
             topics = _listed(outcome.topic for outcome in own)
-            yield f"| {clients} | {topics} | {len(own)} | {fault.why} |\n"
+            yield f"| {clients} | {topics} | {len(own)} | {why} |\n"
 
 
 def _table(outcomes: Sequence[Outcome]) -> Iterable[str]:

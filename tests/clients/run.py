@@ -37,17 +37,26 @@ def main(arguments: Sequence[str]) -> int:
         asked.write.mkdir(parents=True, exist_ok=True)
         topics.write(asked.write, chosen_topics)
         return 0
+    earlier = _earlier(asked.earlier)
     combinations = list(_chosen(asked))
     outcomes: list[Outcome] = []
     with _server(asked, chosen_topics) as bootstrap, ThreadPoolExecutor(asked.jobs) as pool:
         print(f"{len(combinations)} combinations, {len(chosen_topics)} topics, {bootstrap}")
 
         def one(combination: Combination) -> list[Outcome]:
+            kept = {
+                topic.name: earlier[str(combination), topic.name]
+                for topic in chosen_topics
+                if (str(combination), topic.name) in earlier
+            }
+            left = [topic for topic in chosen_topics if topic.name not in kept]
             try:
-                return run(combination, bootstrap, chosen_topics, asked.wait)
+                found = run(combination, bootstrap, left, asked.wait)
             except InstallError as error:
                 said = f"not installed: {error}"
-                return [Outcome(combination, topic.name, said) for topic in chosen_topics]
+                found = [Outcome(combination, topic.name, said) for topic in left]
+            by_topic = kept | {outcome.topic: outcome for outcome in found}
+            return [by_topic[topic.name] for topic in chosen_topics]
 
         for number, found in enumerate(pool.map(one, combinations), 1):
             outcomes += found
@@ -78,8 +87,26 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--wait", type=float, default=8.0, help="seconds for a topic")
     parser.add_argument("--jobs", type=int, default=3, help="clients at a time")
     parser.add_argument("--json", type=Path, metavar="FILE", help="outcomes, one a line")
+    parser.add_argument(
+        "--earlier", type=Path, metavar="FILE", help="of --json: what was right there is not run"
+    )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="docs/old-clients.md")
     return parser
+
+
+def _earlier(path: Path | None) -> dict[tuple[str, str], Outcome]:
+    """What was right in an earlier run."""
+    if path is None:
+        return {}
+    by_name = {str(combination): combination for combination in all_combinations()}
+    found = {}
+    for line in path.read_text().splitlines():
+        said = json.loads(line)
+        name = " ".join(said[part] for part in ("client", "version", "pin", "mode"))
+        if not said["wrong"] and name in by_name:
+            one = Outcome(by_name[name], said["topic"], "", said["seconds"], said["again"])
+            found[name, one.topic] = one
+    return found
 
 
 def _names(text: str) -> list[str]:

@@ -1,0 +1,80 @@
+"""What a client read is told from what it should have."""
+
+import pytest
+
+from tests.clients.combinations import all_combinations, some_combinations
+from tests.clients.outcome import Outcome, difference, without_time
+from tests.clients.report import OWN, RIGHT, WRONG, document, verdict
+from tests.clients.topics import Line
+
+
+def line(offset: int, partition: int = 0, **changed: object) -> Line:
+    said = {"p": partition, "o": offset, "t": 7, "tt": "CreateTime", "k": None, "v": "61"}
+    return {**said, "h": [["a", None]], **changed}
+
+
+EXPECTED = [line(0), line(2), line(3), line(0, 1)]
+
+
+def test_all_once_and_in_order_is_right_in_whatever_order_partitions_come() -> None:
+    assert difference(EXPECTED, [line(0, 1), line(0), line(2), line(3)], 2) == ""
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (EXPECTED[:2] + EXPECTED[3:], "partition 0: ends at offset 2, 1 of 3 are missing"),
+        (EXPECTED[:3], "partition 1: nothing is read, 1 of 1 are missing"),
+        ([EXPECTED[0], *EXPECTED], "partition 0: offset 0 behind 0 instead of 2"),
+        ([*EXPECTED, line(3)], "partition 0: offset 3 behind the last, 3"),
+        ([line(0), line(3), line(2), line(0, 1)], "partition 0: offset 3 behind 0 instead of 2"),
+        ([line(0, v=""), *EXPECTED[1:]], "partition 0: offset 0: v is  instead of 61"),
+        ([line(0, h=[]), *EXPECTED[1:]], "partition 0: offset 0: h is [] instead of"),
+        ([line(0, t=8), *EXPECTED[1:]], "partition 0: offset 0: t is 8 instead of 7"),
+        ([*EXPECTED, line(0, 2)], "partition 2: offset 0 behind the last"),
+    ],
+)
+def test_the_first_difference_is_named(found: list[Line], said: str) -> None:
+    assert difference(EXPECTED, found, 2).startswith(said)
+
+
+def test_a_client_is_held_to_what_its_format_has() -> None:
+    v1 = [{**each, "h": []} for each in EXPECTED]
+    v0 = [{**each, "t": -1, "tt": "NoTimestampType"} for each in v1]
+    silent = [{name: each[name] for name in "pokv"} for each in EXPECTED]
+    for magic, found in ((2, EXPECTED), (1, v1), (0, v0)):
+        assert difference(EXPECTED, found, magic) == difference(EXPECTED, silent, magic) == ""
+    assert difference(EXPECTED, v1, 2)
+    assert difference(EXPECTED, v0, 1)
+
+
+def test_a_client_that_knows_timestamps_must_have_been_given_some() -> None:
+    by_name = {str(one): one for one in all_combinations()}
+    silent: list[Line] = [{"p": 0, "o": 0, "k": None, "v": None}]
+    assert without_time(by_name["librdkafka 1.0.0 default assign"], silent)
+    assert not without_time(by_name["librdkafka 1.0.0 0.9.0.1 assign"], silent)
+    assert not without_time(by_name["pykafka 2.8.0 0.10.0 simple"], silent)
+
+
+def test_there_are_182_combinations_and_the_quick_look_has_each_version_of_two_registries() -> None:
+    every, some = all_combinations(), some_combinations()
+    assert len(every) == len({str(one) for one in every}) == 182
+    assert {one.client for one in some} == {
+        one.client for one in every if one.client.registry in ("pypi", "java")
+    }
+
+
+def test_the_table_hides_no_failure() -> None:
+    by_name = {str(one): one for one in all_combinations()}
+    java = by_name["kafka-clients 0.9.0.1 default assign"]
+    pykafka = by_name["pykafka 2.8.0 0.9.0 simple"]
+    outcomes = [
+        Outcome(java, "none", ""),
+        Outcome(java, "gzip", "nothing is read"),
+        Outcome(pykafka, "compacted", "nothing is read"),
+    ]
+    assert [verdict(outcome) for outcome in outcomes] == [RIGHT, WRONG, OWN]
+    text = document(outcomes)
+    assert "| kafka-clients | 0.9.0.1 | default | assign | 1 | 1 / 2 |  | gzip |" in text
+    assert "- kafka-clients 0.9.0.1 default assign, gzip: nothing is read" in text
+    assert "never gets over a gap" in text

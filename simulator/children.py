@@ -37,6 +37,10 @@ class Line:
     def hear(self) -> Any:
         return self._connection.recv()
 
+    def has_heard(self) -> bool:
+        """Whether `hear` would not wait."""
+        return self._connection.poll()
+
 
 class Child:
     """A process that runs `work(line, *arguments)`. As a context it is ended with the block."""

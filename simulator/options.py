@@ -42,14 +42,14 @@ class Options:
     modes: tuple[Mode, ...] = MODES
 
     def __post_init__(self) -> None:
-        _check(self.to_magic in (0, 1), "to_magic is 0 or 1: everything newer needs no conversion")
-        _check(self.max_bytes >= 1, "max_bytes is at least 1")
-        _check(1 <= self.consumers <= CONSUMERS_MAX, f"consumers are 1 to {CONSUMERS_MAX}")
-        _check(0 <= self.slow <= CONSUMERS_MAX, f"slow consumers are 0 to {CONSUMERS_MAX}")
-        _check(self.rate >= KiB, "rate is at least 1KiB a second")
-        _check(bool(self.modes), "there is no mode to run")
+        check(self.to_magic in (0, 1), "to_magic is 0 or 1: everything newer needs no conversion")
+        check(self.max_bytes >= 1, "max_bytes is at least 1")
+        check(1 <= self.consumers <= CONSUMERS_MAX, f"consumers are 1 to {CONSUMERS_MAX}")
+        check(0 <= self.slow <= CONSUMERS_MAX, f"slow consumers are 0 to {CONSUMERS_MAX}")
+        check(self.rate >= KiB, "rate is at least 1KiB a second")
+        check(bool(self.modes), "there is no mode to run")
         for mode in self.modes:
-            _check(mode in MODES, f"a mode is one of {', '.join(MODES)}")
+            check(mode in MODES, f"a mode is one of {', '.join(MODES)}")
         parse_policy(self.policy)
 
     def describe(self) -> str:
@@ -61,6 +61,7 @@ class Options:
         return f"to v{self.to_magic} by policy {self.policy}, fetches of {size}, {consumers}"
 
 
-def _check(holds: bool, rule: str) -> None:
+def check(holds: bool, rule: str) -> None:
+    """ValueError, with the rule, where it does not hold."""
     if not holds:
         raise ValueError(rule)

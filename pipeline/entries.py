@@ -91,16 +91,17 @@ class Entries:
 
     def entry_of(self, position: int, anchor: int) -> int:
         """Where the entry begins that a position is in; `anchor` is where an earlier one does."""
-        entry = anchor
+        entry, following = anchor, anchor
         records = self.records.slice(anchor, self.size - anchor)
         try:
             for header in records.batches():
-                if anchor + header.position > position:
+                if following > position:
                     break
-                entry = anchor + header.position
+                entry = following
+                following += header.size
         except CorruptRecordsError:
             pass
-        return entry
+        return following if following <= position else entry
 
     def _row(self, known: dict[str, Any], schema: Any) -> Any:
         """A row of which only the partition and these columns are known."""

@@ -65,7 +65,7 @@ class _RowReader:
             entries.records, self._transcoder, self._accumulator, verify=options.verify_crc
         )
         self._window: _EntryWindow | None = None
-        self._entry = entries.position  # one begins there, at `entries.position` or before it
+        self._anchor = self._entry = entries.position
         self._verified = entries.position if options.verify_crc else entries.size
 
     def read(self) -> Iterator[Any]:
@@ -80,11 +80,11 @@ class _RowReader:
 
     def _recover(self, damage: CorruptRecordsError) -> Iterator[Any]:
         entries = self._entries
-        entry = entries.entry_of(entries.position, self._entry)
+        entry = entries.entry_of(entries.position, self._anchor)
         yield from entries.recover(damage, entry, self._schema)
         self._transcoder.leave()
         self._accumulator.clear()
-        self._entry = entries.position
+        self._anchor = self._entry = entries.position
         if self._options.verify_crc:
             self._verified = entries.position
 
@@ -113,7 +113,7 @@ class _RowReader:
             start += consumed
             accumulator.used = min(start, end)
             if not self._transcoder.in_batch:
-                self._entry = entries.position
+                self._reached(entries.position)
             if outcome == Outcome.SOURCE or start > end:
                 yield from self._make_room()
                 return
@@ -130,7 +130,7 @@ class _RowReader:
                 if self._is_left_out(header):
                     start += header.size
                     entries.position += header.size
-                    self._entry = entries.position
+                    self._anchor = self._entry = entries.position
                     if start > end:
                         return
                 elif header.codec is Codec.NONE:
@@ -138,6 +138,14 @@ class _RowReader:
                 else:
                     yield from self._read_compressed()
                     return
+
+    def _reached(self, position: int) -> None:
+        """Notes that no record is left in front of `position`.
+
+        An entry begins there, unless its batch holds more bytes than records. But where reading has
+        gone on from, at `anchor`, one does."""
+        if position != self._entry:
+            self._anchor, self._entry = self._entry, position
 
     def _make_room(self) -> Iterator[Any]:
         """What is next is not whole in the buffer."""
@@ -224,7 +232,7 @@ class _RowReader:
             header = window.header(entries.position)
             if header is None or (header.codec is Codec.NONE and not header.is_control):
                 return
-            self._entry = entries.position
+            self._anchor = self._entry = entries.position
             if not self._is_left_out(header):
                 entry = window.view(header.position, header.size)
                 if self._verified <= header.position:
@@ -232,7 +240,7 @@ class _RowReader:
                 if not self._is_unwanted(header):
                     yield from self._inflation.read(header, entry)
             entries.position += header.size
-            self._entry = entries.position
+            self._anchor = self._entry = entries.position
             if self._options.verify_crc:
                 self._verified = max(self._verified, entries.position)
 

@@ -118,6 +118,18 @@ def test_records_in_front_of_the_damage_in_a_batch_are_read(tmp_path: Path) -> N
     assert reason.startswith(f"negative record size, at byte {at}; reading goes on")
 
 
+def test_a_batch_of_more_bytes_than_records_is_told_of_where_it_begins(tmp_path: Path) -> None:
+    good = batches()
+    swallowing = damaged(good[20], field="size", to=len(good[20]) + len(good[21]) - 12)
+    with_index(tmp_path, good, b"".join([*good[:20], swallowing, *good[21:]]))
+    for size in (600, 10**9):
+        found = rows(tmp_path, mode="PERMISSIVE", maxPartitionBytes=size)
+        ((position, reason),) = corrupt(found)
+        assert position == sum(map(len, good[:20]))
+        assert reason.startswith("bytes left after the last record")
+        assert len(offsets(found)) >= 110
+
+
 def test_the_column_may_have_another_name(tmp_path: Path) -> None:
     partition(tmp_path, damaged(batch(0), field="magic", to=9, crc="stale"))
     (row,) = rows(tmp_path, mode="PERMISSIVE", columnNameOfCorruptRecord="bad")

@@ -4,10 +4,12 @@ Not here: the gateway (gateway), the report of who is still old (gateway_report.
 
 import json
 import logging
+import os
 import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -133,8 +135,14 @@ def gateway(
     stop = Event()
     running = Gateway(config, workers=workers)
     _on_signals(stop, lambda: _reload(running, read))
-    with running:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(running)
+        except OSError as error:
+            raise _taken(config.listen, "--listen", error) from None
         observation = _observe(running, http)
+        if observation is not None:
+            stack.callback(observation.close)
         address = running.address
         ready = {"ready": True, "host": address.host, "port": address.port}
         text = f"ready: clients connect to {address}, brokers follow from port "
@@ -143,8 +151,6 @@ def gateway(
         sys.stdout.flush()
         stop.wait()
         LOG.info("closing: requests under way are finished")
-    if observation is not None:
-        observation.close()
 
 
 def _settings(flags: dict[str, Any]) -> dict[str, Any]:
@@ -176,11 +182,21 @@ def _observe(running: Any, http: str | None) -> Any:
     from gateway.observing import Observation
 
     try:
-        observation = Observation(running, parse_address(http, 9100))
+        address = parse_address(http, 9100)
     except ConfigError as error:
         raise CommandError(str(error)) from None
+    try:
+        observation = Observation(running, address)
+    except OSError as error:
+        raise _taken(address, "--http", error) from None
     LOG.info("observe at http://%s/healthz, /metrics, /clients", observation.address)
     return observation
+
+
+def _taken(address: Any, option: str, error: OSError) -> CommandError:
+    number = error.errno or 0  # a name that is not known has one below 0
+    why = os.strerror(number) if number > 0 else str(error)
+    return CommandError(f"cannot listen at {address}: {why}; choose another with {option}")
 
 
 def _reload(running: Any, read: Callable[[], Any]) -> None:

@@ -11,6 +11,7 @@ from urllib.request import urlopen
 
 import click
 from rich.console import Console
+from rich.text import Text
 
 from simulator.style import CSS
 from simulator.units import format_size
@@ -19,6 +20,7 @@ from .failure import CommandError
 from .grid import grid
 
 TIMEOUT: Final = 10.0  # seconds
+FILE_WIDTH: Final = 160  # characters, where no terminal says how many there are
 COLUMNS: Final = ("software", "address", "requests", "translated", "converted", "last seen")
 AGES: Final = (  # the first release that asks Fetch in this version
     (0, "0.8"),
@@ -58,9 +60,9 @@ def _clients(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         client = clients.setdefault(
             key,
             {
-                "client": row["client_id"] or "(no name)",
-                "software": row["software"] or _age(rows, key),
-                "address": row["address"],
+                "client": _shown(row["client_id"]) or "(no name)",
+                "software": _shown(row["software"]) or _age(rows, key),
+                "address": _shown(row["address"]),
                 "requests": 0,
                 "translated": 0,
                 "old": set(),
@@ -95,8 +97,8 @@ def _print(rows: list[dict[str, Any]]) -> None:
     for client in clients:
         style = "yellow" if client["translated"] else None
         table.add_row(
-            client["client"],
-            client["software"],
+            Text(client["client"]),
+            Text(client["software"]),
             client["address"],
             f"{client['requests']:,}",
             f"{client['translated']:,}",
@@ -105,10 +107,19 @@ def _print(rows: list[dict[str, Any]]) -> None:
             style=style,
         )
     console = Console()
+    if not console.is_terminal:
+        console.width = FILE_WIDTH
     console.print(table)
     console.print(f"\n{len(old)} of {len(clients)} clients need the gateway.")
     for client in old:
-        console.print(f"  {client['client']}: {', '.join(sorted(client['old']))}")
+        console.print(f"  {client['client']}: {', '.join(sorted(client['old']))}", markup=False)
+
+
+def _shown(name: str) -> str:
+    """What a client calls itself, without what would do something to a terminal."""
+    return "".join(
+        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name
+    )
 
 
 def _when(seconds: float) -> str:

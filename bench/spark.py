@@ -35,6 +35,7 @@ from bench.segments import SHAPES, MiB, segment
 from bench.spark_cores import cpu_seconds, pin
 from pipeline.source import FORMAT, register
 from records import FileRecords, read
+from records.backend import NAME, NATIVE
 from storage import Log
 
 SHAPE: Final = "none-1000"
@@ -217,6 +218,8 @@ def report(figures: Figures) -> Iterator[str]:
 @click.option("--smoke", is_flag=True, help="Small, one round: that it runs, and reads rightly.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="All figures.")
 def main(rounds: int, size: int, smoke: bool, json_path: Path | None) -> None:
+    if NAME != NATIVE and not smoke:
+        raise click.ClickException("the native kernel is not there; the reference is not measured")
     session = open_session(cores=2, memory="1g" if smoke else "4g")
     register(session)
     with tempfile.TemporaryDirectory() as place:

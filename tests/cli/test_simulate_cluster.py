@@ -1,0 +1,38 @@
+"""`downconvert simulate-cluster`: all options first, and on failure the command that repeats it."""
+
+import shlex
+
+import pytest
+
+from broker import produce
+
+from .running import Command
+
+
+def test_options_come_first_and_then_what_was_done(command: Command) -> None:
+    ran = command("simulate-cluster", "--seed", "3", "--seconds", "1", "--faults", "none")
+    assert ran.code == 0
+    lines = ran.out.splitlines()
+    assert lines[0].startswith("seed 3, 3 brokers, ")
+    assert lines[1].startswith("1 s with faults every ")
+    assert lines[1].endswith(": none")
+    assert "records written" in lines[-1]
+
+
+def test_a_failure_ends_with_the_command_that_repeats_it(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(produce._Written, "_is_replicated", lambda _self: True)
+    first = command("simulate-cluster", "--seed", "1", "--seeds", "2")
+    assert first.code == 1
+    told, reproduce = first.err.strip().rsplit("\n", 1)
+    assert "1 brokers hold" in told
+    assert reproduce == "reproduce: downconvert simulate-cluster --brokers 3 --faults all --seed 1"
+    again = command(*shlex.split(reproduce)[2:])
+    assert again.err == first.err
+
+
+def test_unknown_faults_are_named(command: Command) -> None:
+    ran = command("simulate-cluster", "--faults", "gremlins")
+    assert ran.code == 2
+    assert "'gremlins' is not one of delays, drops, " in ran.err

@@ -20,8 +20,17 @@ from .failure import CommandError
 from .grid import grid
 
 TIMEOUT: Final = 10.0  # seconds
+NAME_WIDTH: Final = 36  # characters of a name in the table
 FILE_WIDTH: Final = 160  # characters, where no terminal says how many there are
 COLUMNS: Final = ("software", "address", "requests", "translated", "converted", "last seen")
+WRAPPED: Final = """
+th:first-child, td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 180px; }
+th:nth-child(n+2), td:nth-child(n+2) { padding-left: 16px; }
+td:nth-child(3) { white-space: normal; overflow-wrap: anywhere; min-width: 110px; }
+main { max-width: 1200px; }
+section { overflow-x: auto; }
+.tiles { margin-top: 0; border-top: none; padding-top: 0; }
+"""
 AGES: Final = (  # the first release that asks Fetch in this version
     (0, "0.8"),
     (1, "0.9"),
@@ -97,8 +106,8 @@ def _print(rows: list[dict[str, Any]]) -> None:
     for client in clients:
         style = "yellow" if client["translated"] else None
         table.add_row(
-            Text(client["client"]),
-            Text(client["software"]),
+            _cut(client["client"]),
+            _cut(client["software"]),
             client["address"],
             f"{client['requests']:,}",
             f"{client['translated']:,}",
@@ -122,6 +131,12 @@ def _shown(name: str) -> str:
     )
 
 
+def _cut(name: str) -> Text:
+    text = Text(name)
+    text.truncate(NAME_WIDTH, overflow="ellipsis")
+    return text
+
+
 def _when(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
@@ -131,7 +146,7 @@ def _page(rows: list[dict[str, Any]], url: str) -> Iterator[str]:
     old = [client for client in clients if client["translated"]]
     converted = format_size(sum(client["bytes_converted"] for client in clients))
     yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-    yield f"<title>Who is still old</title><style>{CSS}</style></head><body><main>"
+    yield f"<title>Who is still old</title><style>{CSS}{WRAPPED}</style></head><body><main>"
     yield "<h1>Who is still old</h1>"
     yield f'<p class="lead">What the gateway at {escape(url)} has seen.</p>'
     yield '<section><div class="tiles">'
@@ -147,7 +162,7 @@ def _page(rows: list[dict[str, Any]], url: str) -> Iterator[str]:
     yield "".join(f"<th>{column}</th>" for column in COLUMNS) + "</tr></thead>"
     for client in clients:
         kind = "bad" if client["translated"] else "same"
-        yield f'<tr><td class="{kind}">{escape(client["client"])}'
+        yield f'<tr><td><span class="{kind}">{escape(client["client"])}</span>'
         if client["old"]:
             yield f'<br><span class="same">{escape(", ".join(sorted(client["old"])))}</span>'
         yield f"</td><td>{escape(client['software'])}</td><td>{escape(client['address'])}</td>"

@@ -9,11 +9,13 @@ from collections.abc import Callable
 
 from broker import api_versions, sasl
 from broker.apis import APIS
+from broker.chunks import Chunks
 from broker.config import BrokerConfig
 from broker.errors import ApiError, BadRequestError, ErrorCode
 from broker.exchange import Client, Exchange
 from broker.fetch_session import FetchSessions
 from broker.groups import Groups
+from broker.kept import KeepRoom
 from broker.metrics import Metrics
 from broker.producer_ids import ProducerIds
 from broker.purgatory import Purgatory
@@ -33,7 +35,9 @@ class Broker:
         self.purgatory = Purgatory()
         self.groups = Groups(self)
         self.fetch_sessions = FetchSessions(self.config.fetch_session_slots)
+        self.keep_room = KeepRoom(self.config.conversions_kept_bytes)
         self.metrics = Metrics(self.fetch_sessions, self.purgatory)
+        self.chunks = Chunks(self.config.policy)
         self.apis = APIS
         self.credentials: sasl.Credentials | None = None  # None: nobody has to authenticate
 

@@ -18,12 +18,14 @@ class BrokerConfig:
     num_partitions: int = 1  # of topics that are created without a number
     # With exact sizes. Where all has to be compressed again, an estimate has the first record out
     # 10 (lz4) to 30 ms (gzip) earlier for each MB; but it ends in filler or in a record cut off,
-    # and there are clients that never get over either.
+    # and there are clients that never get over either. What `conversions_kept_bytes` has room for
+    # is at least not done twice.
     policy: ConversionPolicy = field(default_factory=ConversionPolicy)
     recode_rules: tuple[RecodeRule, ...] = DEFAULT_RULES
     # By topic: its configuration.
     topics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     fetch_max_bytes: int = 57_671_680
+    conversions_kept_bytes: int = 16 * 1024 * 1024  # of what is compressed again; 0: all is lazy
     message_max_bytes: int = 1_048_588
     socket_request_max_bytes: int = 104_857_600
     min_insync_replicas: int = 1

@@ -37,6 +37,7 @@ from broker.reading import (
 from broker.schemas import Message
 from broker.topics import Topic
 from records import RecordsError, RecordTooLargeError, UnsupportedCodecError
+from records.zero_copy import ZeroCopySend
 from storage import OffsetOutOfRangeError, StorageError
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ class Fetch:
             before = read.size
             if not self._read_one(read, asked, now):
                 return False
-            if self._magic is not None:
+            if not isinstance(read.results[-1].records, ZeroCopySend):
                 measured += read.size - before
         read.is_whole = True
         return True
@@ -241,14 +242,15 @@ class Fetch:
             first=not size or self._version < FIRST_BATCH_WHOLE_SINCE,
             is_hard=self._version < FIRST_BATCH_WHOLE_SINCE,
         )
+        if self._magic is None and (self._version >= ZSTD_SINCE or self._replica_id >= 0):
+            is_follower = self._replica_id >= 0
+            return read_as_is(partition, asked.offset, up_to, limits, is_follower=is_follower)
         may_convert = is_enabled(topic.config)
-        names = names_of(self._exchange)
-        config = self._broker.config
-        policy = policy_for(config.policy, config.recode_rules, topic.name, names)
+        names, config = names_of(self._exchange), self._broker.config
+        policy = self._broker.chunks.policy_for(self._exchange.client.id)
+        policy = policy_for(policy, config.recode_rules, topic.name, names)
         if self._magic is None:
-            recode = None
-            if self._version < ZSTD_SINCE and self._replica_id < 0:
-                recode = zstd_recode(policy, may_convert=may_convert)
+            recode = zstd_recode(policy, may_convert=may_convert)
             return read_as_is(partition, asked.offset, up_to, limits, recode=recode)
         if not may_convert and self._replica_id < 0:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
@@ -259,6 +261,7 @@ class Fetch:
             limits,
             magic=self._magic,
             policy=policy,
+            room=self._broker.keep_room,
             start=self._starts.get(asked.key),
         )
 

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from broker.exchange import Exchange
 from broker.fetch_session import FetchSessions
+from broker.kept import KeptSend
 from broker.purgatory import Purgatory
 from broker.reading import ConvertedSend
 from downconvert import ConversionStats, LazyDownConvertSend
@@ -113,4 +114,5 @@ class Metrics:
 
 def stats_of(send: ConvertedSend) -> list[ConversionStats]:
     """Of each range in it."""
-    return [part.stats for part in send.parts if isinstance(part, LazyDownConvertSend)]
+    kinds = (LazyDownConvertSend, KeptSend)
+    return [part.stats for part in send.parts if isinstance(part, kinds)]

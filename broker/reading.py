@@ -8,12 +8,13 @@ offset asked for, for some clients hand on whatever they are given.
 
 Not here: which policy (conversions.py), the order of decisions and waiting (fetch.py)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from broker.encoder import Sendable
 from broker.joined_send import JoinedSend
+from broker.kept import KeepRoom, KeptSend
 from broker.partition import Partition
 from downconvert import (
     ConversionPolicy,
@@ -22,8 +23,8 @@ from downconvert import (
     convert,
 )
 from downconvert.skip import skip
-from records import FileRecords, RecordsError
-from records.formats import PREFIX
+from records import BatchHeader, FileRecords, RecordsError, read_batch
+from records.formats import PREFIX, V2
 from storage import StorageError
 
 MiB: Final = 1024 * 1024
@@ -35,6 +36,9 @@ SKIP_SIZE: Final = 16 * MiB
 # Segments as small as this are joined in an answer: else a client of a log that rolls often gets
 # little for each request. To know where a range ends costs reading its headers.
 JOINED_SIZE_MAX: Final = 64 * 1024
+
+# A record that is larger is not looked at: its batch is sent.
+LOOKED_AT_MAX: Final = MiB
 
 
 class ConvertedSend(JoinedSend):
@@ -82,11 +86,14 @@ def read_as_is(
     limits: Limits,
     *,
     recode: Mapping[str, str] | None = None,
+    is_follower: bool = False,
 ) -> Contribution:
     """As on disk, but for the codecs that the client does not know: `recode` as in
-    ConversionPolicy, None for who knows all. UnsupportedCodecError: one is what is there, and is
-    refused."""
+    ConversionPolicy, None for who knows all. `is_follower`: it wants every batch.
+    UnsupportedCodecError: a codec is what is there, and is refused."""
     records = partition.read(offset, limits.max_bytes, up_to)
+    if not is_follower:
+        records = _from_a_record_on(partition, records, offset, up_to, limits)
     if not _fits(records, limits):
         return nothing(offset if records.size else max(offset, up_to))
     if recode and any(header.codec.name.lower() in recode for header in records.batches()):
@@ -104,12 +111,13 @@ def read_converted(
     *,
     magic: int,
     policy: ConversionPolicy,
+    room: KeepRoom | None = None,
     start: int | None = None,
 ) -> Contribution:
     """Converted to messages of format `magic`, none of them below `offset`.
 
-    `start`: where an earlier turn has come to. No lock is held while anything is measured.
-    RecordsError: damage, or a refusal, is the next there is."""
+    `room`: for what is compressed again. `start`: where an earlier turn has come to. No lock is
+    held while anything is measured. RecordsError: damage, or a refusal, is the next there is."""
     position = offset if start is None else start
     skipped = 0
     while True:
@@ -117,12 +125,11 @@ def read_converted(
         if not _fits(records, limits):
             # Nothing at all up to there, or something for which there is no room this time.
             return nothing(position if records.size else max(position, up_to))
-        lazy = LazyDownConvertRecords(records, magic, offset, policy)
-        if lazy.size:
-            size_max = _size_max(lazy, records, magic, offset, policy, limits)
-            sends: list[Sendable] = [lazy.to_send(size_max)]
-            size = records.size
-            if size_max is None and lazy.damage is None:
+        converted = _converted(records, magic, offset, policy, limits, room)
+        if converted is not None:
+            send, is_all = converted
+            sends, size = [send], records.size
+            if is_all:
                 size += _join(partition, records, up_to, limits, magic, policy, sends)
             return Contribution(ConvertedSend(partition.name.topic, sends), size, up_to)
         gone_over = skip(partition.read(position, SKIP_SIZE, up_to), magic, offset, policy)
@@ -143,27 +150,79 @@ def available(partition: Partition, offset: int, up_to: int, max_bytes: int) -> 
     return min(partition.read(offset, max_bytes, up_to).size, max_bytes)
 
 
+def _from_a_record_on(
+    partition: Partition, records: FileRecords, offset: int, up_to: int, limits: Limits
+) -> FileRecords:
+    """Begins with the first batch that has a record at or behind `offset`, or is a marker.
+
+    Compaction takes records and leaves their batch its last offset. Sarama before 1.39 and kafkajs
+    go on from the last record that they saw, and would be sent the same batch for ever."""
+    while True:
+        after = None
+        for header in records.batches():
+            if header.magic < V2 or header.is_control or _reaches(records, header, offset):
+                if not header.position:
+                    return records
+                return partition.read(header.base_offset, limits.max_bytes, up_to)
+            after = header.last_offset + 1
+        if after is None:  # not even one whole batch
+            return records
+        if after >= up_to:
+            return records.slice(0, 0)
+        records = partition.read(after, limits.max_bytes, up_to)
+
+
+def _reaches(records: FileRecords, header: BatchHeader, offset: int) -> bool:
+    """Whether a batch of v2 has a record at or behind `offset`. Damaged ones are to be seen."""
+    if header.base_offset >= offset:
+        return bool(header.records_count)
+    try:
+        found = read_batch(records, header, verify=False, record_size_max=LOOKED_AT_MAX)
+        return any(record.offset >= offset for record in found)
+    except RecordsError:
+        return True
+
+
 def _fits(records: FileRecords, limits: Limits) -> bool:
     """Whether there is something, and room for it."""
     return records.size > 0 and (limits.first or records.size <= limits.max_bytes)
 
 
-def _size_max(
-    lazy: LazyDownConvertRecords,
+def _converted(
     records: FileRecords,
     magic: int,
     offset: int,
     policy: ConversionPolicy,
     limits: Limits,
-) -> int | None:
-    """How much of it goes out under a hard limit; None: all.
+    room: KeepRoom | None,
+) -> tuple[Sendable, bool] | None:
+    """What sends a range, and whether that is all of it; None: there is nothing in it."""
+    first = next(records.batches(), None)
+    if room is not None and first is not None and first.codec and policy.size == "exact":
+        kept = KeptSend.of(records, magic, offset, policy, room)
+        if kept is not None:
+            if not kept.size:
+                return None
+            size_max = _size_max(kept.size, limits, lambda: kept.head)
+            if size_max is not None:
+                kept.cut(size_max)
+            return kept, kept.damage is None and size_max is None
+    lazy = LazyDownConvertRecords(records, magic, offset, policy)
+    if not lazy.size:
+        return None
+    size_max = _size_max(lazy.size, limits, lambda: next(convert(records, magic, offset, policy)))
+    return lazy.to_send(size_max), lazy.damage is None and size_max is None
+
+
+def _size_max(size: int, limits: Limits, head: Callable[[], bytes | memoryview]) -> int | None:
+    """How much of it goes out under a hard limit; None: all. `head`: how it begins.
 
     A client whose buffer is smaller than a message gets it whole. A broker of its time would have
     cut it, and the client asked for more or given up; but none of them minds getting more, and one
     batch on disk, which is what must fit here, is many messages for them."""
-    if not limits.is_hard or lazy.size <= limits.max_bytes:
+    if not limits.is_hard or size <= limits.max_bytes:
         return None
-    first_size: int = PREFIX.unpack_from(next(convert(records, magic, offset, policy)))[1]
+    first_size: int = PREFIX.unpack_from(head())[1]
     return max(limits.max_bytes, PREFIX.size + first_size)
 
 

@@ -381,6 +381,7 @@ class _NetworkThread:
             exchange = self._done.popleft()
             connection = self._connections.get(exchange.client.id)
             if connection is None or connection.exchange is not exchange:
+                self._broker.chunks.give_back(exchange.client.id)
                 continue
             connection.send = exchange.send
             if connection.send is None:
@@ -420,6 +421,7 @@ class _NetworkThread:
         exchange = connection.exchange
         assert exchange is not None
         self._broker.metrics.sent(exchange)
+        self._broker.chunks.give_back(exchange.client.id)
         connection.exchange = connection.send = None
         if exchange.hangs_up:
             raise ConnectionEndedError
@@ -493,6 +495,7 @@ class _NetworkThread:
             self._leave(connection)
         if connection.send is not None and connection.exchange is not None:
             self._broker.metrics.sent(connection.exchange)
+        self._broker.chunks.give_back(connection.client.id)
         connection.send = connection.exchange = None
         connection.is_closed = True
         connection.incoming.release()

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from broker import Broker
-from broker.conversions import ZSTD_SINCE
+from broker.conversions import AS_ON_DISK_SINCE, ZSTD_SINCE
 from broker.errors import ErrorCode
+from broker.reading import Limits, read_as_is
 from broker.schemas import ApiKey, Message
 from downconvert import ConversionPolicy
 from records import Codec, MemoryRecords, Record, build, build_empty, build_marker
@@ -99,6 +100,37 @@ def test_where_only_a_marker_is_left_the_answer_is_empty(version: int, tmp_path:
     with broker_of(tmp_path, {"events": {0: [batch(0), marker(1)]}}) as broker:
         answer = fetch(broker, version, "events", 1)
     assert (answer.error_code, answer.high_watermark, answer.records) == (0, 2, b"")
+
+
+@pytest.mark.parametrize("version", VERSIONS[AS_ON_DISK_SINCE:])
+def test_new_clients_are_not_sent_for_ever_what_has_no_record_for_them(
+    version: int, tmp_path: Path
+) -> None:
+    """Sarama before 1.39 and kafkajs go on from the last record that they saw."""
+    cleaned = batch(0, 1, 2, last_offset=9)
+    emptied = build_empty(base_offset=10, last_offset=19)
+    segments = {0: [cleaned, emptied], 20: [batch(20)]}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        assert offsets_at(broker, version, 3) == [20]
+        assert offsets_at(broker, version, 2) == [0, 1, 2]
+
+
+def offsets_at(broker: Broker, version: int, offset: int) -> list[int]:
+    return [one.offset for one in records_of(fetch(broker, version, "events", offset))]
+
+
+def test_a_follower_is_sent_every_batch(tmp_path: Path) -> None:
+    segments = {0: [batch(0, last_offset=9), batch(10)]}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        answer = read_as_is(
+            broker.topics["events"].partitions[0],
+            5,
+            11,
+            Limits(max_bytes=1000, first=True),
+            is_follower=True,
+        )
+    assert answer.source is not None
+    assert next(answer.source.batches()).base_offset == 0
 
 
 @pytest.mark.parametrize("version", OLD_VERSIONS)

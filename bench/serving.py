@@ -1,0 +1,164 @@
+"""What does one consumer get from `downconvert serve`, and what from a Kafka broker beside it?
+
+The same records are produced into a Kafka 3.9.1 broker, whose directory ours serves, too, as a
+process of its own. Rounds alternate, after some to warm up; a consumer drains and counts (see
+draining.py). Old consumers ask with Fetch v2 and get v1 messages; new ones with v4, and get the
+file as it is. The ratio of a pair of rounds is what is compared: machines are noisy.
+
+    python -m bench.serving [--size 64] [--rounds 7] [--quick]"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from bench.draining import Drain, Drained, Wire, parsed, request
+from bench.serving_process import Serving, served
+from broker.schemas import ApiKey, Message
+from records import FileRecords
+from simulator import Workload
+from simulator import generate as write_segments
+from tests import kafka_server
+
+MiB: Final = 1 << 20
+FETCH_SIZE: Final = MiB  # fetch.message.max.bytes of Kafka 0.8's consumer
+OLD, NEW = 2, 4  # versions of Fetch
+FULL_SPEED: Final = ("-Xms1G", "-Xmx1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+WARM_UP: Final = 4  # times through a partition
+PIPELINED: Final = 64  # requests
+OFFSET_SIZE: Final = 8  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What is served."""
+
+    codec: str
+    record: int  # bytes of a value
+
+    @property
+    def topic(self) -> str:
+        return f"{self.codec}-{self.record}"
+
+    def workload(self, size: int) -> Workload:
+        return Workload.parse(f"codec={self.codec},record={self.record},size={size}MiB")
+
+
+SHAPES: Final = [Shape(codec, record) for codec in ("none", "lz4") for record in (100, 1000)]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Rounds of both, in pairs."""
+
+    shape: Shape
+    version: int
+    ours: list[Drained]
+    theirs: list[Drained]
+
+    @property
+    def ratio(self) -> float:
+        """By records a second: both send what the client asked for, not the same bytes."""
+        pairs = zip(self.ours, self.theirs, strict=True)
+        return median((a.records / a.seconds) / (b.records / b.seconds) for a, b in pairs)
+
+    def line(self) -> str:
+        what = "v2 to v1" if self.version == OLD else "as it is"
+        ours, theirs = (
+            f"{median(r.rate for r in rounds) / 1e6:7,.0f} MB/s "
+            f"{median(r.records / r.seconds for r in rounds) / 1e6:6.2f} M records/s"
+            for rounds in (self.ours, self.theirs)
+        )
+        return f"{self.shape.topic:10} {what:9} ours {ours}   Kafka {theirs}   {self.ratio:5.2f}x"
+
+
+def produce(port: int, topic: str, segments: Sequence[Path]) -> None:
+    """Sends the batches of segments, one a request, as they are."""
+    with Wire(("127.0.0.1", port)) as wire:
+        waiting = 0
+        for path in segments:
+            data = path.read_bytes()
+            with FileRecords.open(path) as log:
+                for batch in log.batches():
+                    # As from a producer, whose batches begin at offset 0.
+                    rest = data[batch.position + OFFSET_SIZE : batch.position + batch.size]
+                    wire.send(_produce_request(topic, bytes(OFFSET_SIZE) + rest))
+                    waiting += 1
+                    if waiting == PIPELINED:
+                        _take(wire)
+                        waiting -= 1
+        for _ in range(waiting):
+            _take(wire)
+
+
+def _produce_request(topic: str, records: bytes) -> bytes:
+    partition = Message(index=0, records=records)
+    body = Message(
+        transactional_id=None,
+        acks=1,
+        timeout_ms=30_000,
+        topic_data=[Message(name=topic, partition_data=[partition])],
+    )
+    return request(ApiKey.Produce, 3, body)
+
+
+def _take(wire: Wire) -> None:
+    (topic,) = parsed(ApiKey.Produce, 3, wire.answer()).responses
+    (partition,) = topic.partition_responses
+    if partition.error_code:
+        raise RuntimeError(f"Kafka refuses a batch: error {partition.error_code}")
+
+
+@contextmanager
+def both(size: int, shapes: Sequence[Shape]) -> Iterator[tuple[Serving, int]]:
+    """Ours and the port of Kafka's, of the same directory."""
+    with tempfile.TemporaryDirectory(prefix="serving-") as directory:
+        log_dir = Path(directory) / "kafka"
+        log_dir.mkdir()
+        running = kafka_server.running(log_dir=log_dir, jvm_options=FULL_SPEED)
+        with running as kafka:
+            for shape in shapes:
+                made = Path(directory) / shape.topic
+                segments = write_segments(shape.workload(size), made)
+                kafka.create_topic(shape.topic)
+                produce(kafka.ports[0], shape.topic, segments)
+            with served(log_dir, "--follow", "--uncommitted") as ours:
+                yield ours, kafka.ports[0]
+
+
+def compare(ours: Serving, kafka: int, shape: Shape, version: int, rounds: int) -> Compared:
+    """Rounds by turns."""
+    with Wire(ours.address) as first, Wire(("127.0.0.1", kafka)) as second:
+        drains = [Drain(wire, version, shape.topic, FETCH_SIZE) for wire in (first, second)]
+        for drain in drains:
+            for _ in range(WARM_UP):
+                drain.once()
+        pairs = [[drain.once() for drain in drains] for _ in range(rounds)]
+    return Compared(shape, version, [a for a, _ in pairs], [b for _, b in pairs])
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", type=int, default=64, help="MiB of records, of each shape")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--quick", action="store_true", help="8 MiB, 2 rounds")
+    options = parser.parse_args(arguments)
+    size, rounds = (8, 2) if options.quick else (options.size, options.rounds)
+    print(f"{size} MiB of each shape, {rounds} rounds, fetches of {FETCH_SIZE:,} bytes")
+    with both(size, SHAPES) as (ours, kafka):
+        for version in (OLD, NEW):
+            for shape in SHAPES:
+                print(compare(ours, kafka, shape, version, rounds).line(), flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except subprocess.SubprocessError as error:
+        sys.exit(str(error))

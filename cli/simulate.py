@@ -11,6 +11,7 @@ from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import click
 from rich.console import Console
@@ -28,11 +29,13 @@ from simulator import (
     segment_files,
 )
 from simulator import simulate as run_simulation
+from simulator.load_options import Slow, format_clients
 from simulator.options import CONSUMERS_MAX
 from simulator.table import headline, table, verdict
 from simulator.units import plain_size
 
 from .failure import CommandError, in_words, shortened
+from .simulate_path import is_asked_for, load_options, path_options, simulate_path
 from .terminal import Step, name_the_backend, progress
 from .values import POLICY, POLICY_HELP, SIZE, WORKLOAD
 
@@ -86,10 +89,8 @@ def _modes(_context: click.Context, _option: click.Parameter, text: str) -> tupl
 )
 @click.option(
     "--slow",
-    metavar="N",
-    type=click.IntRange(0, CONSUMERS_MAX),
-    default=DEFAULT.slow,
-    help="How many more read slowly.",
+    metavar="N|SHARE",
+    help=f"How many more read slowly.  [default: {DEFAULT.slow}] Over TCP: how many, or 10%.",
 )
 @click.option(
     "--rate",
@@ -102,6 +103,7 @@ def _modes(_context: click.Context, _option: click.Parameter, text: str) -> tupl
     "--policy", metavar="POLICY", default=DEFAULT.policy, callback=POLICY, help=POLICY_HELP
 )
 @click.option("--modes", metavar="MODES", default=",".join(MODES), callback=_modes)
+@path_options
 @click.option("--json", "as_json", is_flag=True, help="Results as JSON, and nothing else.")
 @click.option(
     "--report",
@@ -109,13 +111,18 @@ def _modes(_context: click.Context, _option: click.Parameter, text: str) -> tupl
     type=click.Path(path_type=Path, dir_okay=False),
     help="Results as one HTML file that opens offline, with plots.",
 )
+@click.pass_context
 def simulate(
+    context: click.Context,
+    /,
     paths: tuple[Path, ...],
     workloads: tuple[Workload, ...],
     keep: Path | None,
     as_json: bool,
     report: Path | None,
-    **settings: object,
+    slow: str | None,
+    prometheus: Path | None,
+    **settings: Any,
 ) -> None:
     """Fetch segments the way old consumers do, and measure what conversion costs.
 
@@ -129,9 +136,23 @@ def simulate(
     downconvert simulate /var/kafka/topic-0 --report report.html
     downconvert simulate --generate codec=lz4,size=64MiB --generate record=100
     downconvert simulate IN.log --consumers 20 --slow 5 --rate 1MiB --policy kafka
+
+    With --clients or --preset it is the whole path: a broker with a topic, and clients over TCP.
+
+    \b
+    downconvert simulate --preset kip-283 --report report.html
+    downconvert simulate --clients 0.8:200,0.10:200,3.x:50 --slow 10%
     """
+    asked = {**settings, "slow": slow, "prometheus": prometheus}
+    if is_asked_for(asked):
+        if paths or keep is not None:
+            raise click.UsageError("the topic of --clients and --preset is made up: no PATHS")
+        path = load_options(context, asked, workloads)
+        name = settings["preset"] or format_clients(path.clients)
+        simulate_path(path, name, as_json=as_json, report=report, prometheus=prometheus)
+        return
     try:
-        options = Options(**settings)  # type: ignore[arg-type]
+        options = Options(slow=_slow(slow), **_only(Options, settings))
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     if keep is not None and not workloads:
@@ -171,6 +192,21 @@ def simulate(
         raise CommandError("\ndownconvert: ".join(problems))
     if failures:
         raise CommandError(f"a check failed; reproduce: {command}", CHECK_FAILED)
+
+
+def _slow(text: str | None) -> int:
+    """ValueError: it is no number of consumers."""
+    if text is None:
+        return DEFAULT.slow
+    slow = Slow.parse(text)
+    if slow.share:
+        raise ValueError("a share of slow consumers is for --clients or --preset")
+    return slow.count
+
+
+def _only(of: type[Options], settings: dict[str, Any]) -> dict[str, Any]:
+    names = {field.name for field in fields(of)}
+    return {name: value for name, value in settings.items() if name in names}
 
 
 def _report_writer() -> Callable[[Path, Sequence[Result], Options, str], None]:

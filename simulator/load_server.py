@@ -201,9 +201,11 @@ class _MeasuredBroker(Broker):
 def serve(line: Line, directory: Path, mode: Mode, options: LoadOptions) -> Served:
     """Tells its address, and serves until it hears something: what it measured since then."""
     phases = _Phases()
-    with LogDir.open(directory) as log_dir:
+    with LogDir.open(directory, writable=True) as log_dir:  # as whoever owns it
         is_eager = mode == "eager"
         broker = _MeasuredBroker(log_dir, config_of(options), phases, is_eager=is_eager)
+        for partition in broker.topics.partitions():
+            _ = partition.high_watermark  # opens it: a broker at work has long done so
         with Server(broker) as server:
             memory, cpu = Memory(), Cpu()
             line.tell((server.address, memory.idle))

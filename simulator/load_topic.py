@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from storage import LogDir, TopicPartition
+from storage.checkpoint import read_offsets, write_offsets
+from storage.files import DISK
+from storage.names import RECOVERY_POINTS
 
 from .generate import generate
 from .workload import Workload
@@ -42,6 +45,13 @@ def make_topic(
     for index in range(originals, partitions):
         source = directory / f"{TOPIC}-{index % originals}"
         shutil.copytree(source, directory / f"{TOPIC}-{index}")
+    # Whoever opens it for writing, as a broker does, need not read the copies to trust them.
+    points = read_offsets(directory / RECOVERY_POINTS)
+    everywhere = {
+        TopicPartition(TOPIC, index): points[TopicPartition(TOPIC, index % originals)]
+        for index in range(partitions)
+    }
+    write_offsets(DISK, directory / RECOVERY_POINTS, everywhere)
 
 
 def made_size(workload: Workload, partitions: int) -> int:

@@ -4,7 +4,7 @@ letters.
 Not here: the page (report.py), the numbers (results.py)."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
 from typing import Any, Final
 
@@ -25,25 +25,25 @@ COLOURS: Final[Mapping[Mode, str]] = {
     "eager": "#d1495b",
     "zero-copy": "#8d99ae",
 }
-_INK: Final = "#2b2d42"
-_FAINT: Final = "#e3e7ee"
-_WIDE: Final = (10.4, 3.0)  # inches at 72 points, which a page shows as 96 pixels
-_HALF: Final = (5.1, 3.0)
-_MEMORY_POINTS: Final = 500
+INK: Final = "#2b2d42"
+FAINT: Final = "#e3e7ee"
+WIDE: Final = (10.4, 3.0)  # inches at 72 points, which a page shows as 96 pixels
+HALF: Final = (5.1, 3.0)
+MEMORY_POINTS: Final = 500
 _STYLE: Final[dict[Any, Any]] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "downconvert",
     "font.size": 10,
-    "text.color": _INK,
-    "axes.edgecolor": _FAINT,
-    "axes.labelcolor": _INK,
+    "text.color": INK,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "grid.color": _FAINT,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
+    "grid.color": FAINT,
+    "xtick.color": INK,
+    "ytick.color": INK,
     "xtick.major.size": 0,
     "xtick.minor.size": 0,
     "ytick.major.size": 0,
@@ -58,7 +58,7 @@ def memory_over_time(result: Result) -> str:
 
     def draw(axes: Axes) -> None:
         for mode in reversed(list(result.modes)):
-            line = thinned(result.modes[mode].run.timeline, _MEMORY_POINTS)
+            line = thinned(result.modes[mode].run.timeline, MEMORY_POINTS)
             seconds = [second for second, _ in line]
             sizes = [size / MiB for _, size in line]
             axes.plot(seconds, sizes, color=COLOURS[mode], linewidth=1.6)
@@ -69,9 +69,9 @@ def memory_over_time(result: Result) -> str:
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_locator(MaxNLocator(5))
         peaks = {mode: format_size(measured.peak) for mode, measured in result.modes.items()}
-        _name_the_lines(axes, peaks)
+        _name_the_modes(axes, peaks)
 
-    return _drawn("Memory of the sender over time", _WIDE, draw)
+    return drawn("Memory of the sender over time", WIDE, draw)
 
 
 def latencies(result: Result) -> str:
@@ -91,9 +91,9 @@ def latencies(result: Result) -> str:
         axes.set_xlabel("from the request to the last byte")
         axes.set_ylabel("of the fetches")
         p99 = {mode: format_seconds(of.latency(99)) for mode, of in result.modes.items()}
-        _name_the_lines(axes, p99)
+        _name_the_modes(axes, p99)
 
-    return _drawn("Distribution of the latency of a fetch", _HALF, draw)
+    return drawn("Distribution of the latency of a fetch", HALF, draw)
 
 
 def throughput(result: Result) -> str:
@@ -114,18 +114,17 @@ def throughput(result: Result) -> str:
         axes.spines["bottom"].set_visible(False)
         axes.set_xticks([])
 
-    return _drawn("Throughput", _HALF, draw)
+    return drawn("Throughput", HALF, draw)
 
 
-def _name_the_lines(axes: Axes, figures: Mapping[Mode, str]) -> None:
-    """A legend above the plot, in the order of the modes, with one figure for each."""
-    lines = [Line2D([], [], color=COLOURS[mode], linewidth=3) for mode in figures]
+def name_the_lines(axes: Axes, lines: Sequence[Line2D], words: Sequence[str]) -> None:
+    """A legend above the plot."""
     legend = axes.legend(
         lines,
-        [f"{mode} {figure}" for mode, figure in figures.items()],
+        words,
         loc="lower left",
         bbox_to_anchor=(-0.01, 1.0),
-        ncols=len(figures),
+        ncols=len(words),
         handlelength=1,
         columnspacing=1.4,
         borderaxespad=0,
@@ -133,7 +132,14 @@ def _name_the_lines(axes: Axes, figures: Mapping[Mode, str]) -> None:
     legend.set_in_layout(False)  # it may be wider than the plot
 
 
-def _drawn(title: str, size: tuple[float, float], draw: Callable[[Axes], None]) -> str:
+def _name_the_modes(axes: Axes, figures: Mapping[Mode, str]) -> None:
+    """In the order of the modes, with one figure for each."""
+    lines = [Line2D([], [], color=COLOURS[mode], linewidth=3) for mode in figures]
+    name_the_lines(axes, lines, [f"{mode} {figure}" for mode, figure in figures.items()])
+
+
+def drawn(title: str, size: tuple[float, float], draw: Callable[[Axes], None]) -> str:
+    """An SVG with what `draw` puts into its axes. size: in inches."""
     with mpl.rc_context(_STYLE):
         figure = Figure(size, layout=ConstrainedLayoutEngine(rect=(0, 0, 1, 0.92)))
         draw(figure.add_subplot())

@@ -2,7 +2,7 @@
 
 Not here: the plots (plots.py), the figures and what they are called (metrics.py)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from itertools import groupby
 from pathlib import Path
@@ -51,9 +51,14 @@ _NOTES: Final = (
 
 def write_report(path: Path, results: Sequence[Result], options: Options, command: str) -> None:
     """Writes the file, all of it or nothing."""
+    page(path, _page(results, options, command))
+
+
+def page(path: Path, parts: Iterable[str]) -> None:
+    """Writes a file, all of it or nothing."""
     partial = path.with_name(f".{path.name}.part")
     try:
-        partial.write_text("".join(_page(results, options, command)), encoding="utf-8")
+        partial.write_text("".join(parts), encoding="utf-8")
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
@@ -109,12 +114,13 @@ def _tiles(result: Result) -> Iterator[str]:
             f'<div class="tile"><div class="label">{words}</div>'
             f'<div class="figure">{lazy}</div>'
             f'<div class="beside">eager {eager} '
-            f'<b class="{_tone(is_good)}">{comparison}</b></div></div>'
+            f'<b class="{tone(is_good)}">{comparison}</b></div></div>'
         )
     yield "</div>"
 
 
-def _tone(is_good: bool | None) -> str:
+def tone(is_good: bool | None) -> str:
+    """How the style calls a comparison that came out so."""
     return {True: "good", False: "bad", None: "same"}[is_good]
 
 
@@ -135,7 +141,7 @@ def _table(result: Result) -> Iterator[str]:
 def _row(metric: Metric, result: Result) -> str:
     cells = "".join(f"<td>{metric.shown(measured)}</td>" for measured in result.modes.values())
     words, is_good = metric.verdict(result)
-    return f'<tr><td>{metric.label}</td>{cells}<td class="{_tone(is_good)}">{words}</td></tr>'
+    return f'<tr><td>{metric.label}</td>{cells}<td class="{tone(is_good)}">{words}</td></tr>'
 
 
 def _verdict(result: Result) -> Iterator[str]:

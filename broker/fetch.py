@@ -59,6 +59,10 @@ LEADERS_TOLD_SINCE: Final = 16
 TURN_SIZE: Final = MiB
 TURN_SECONDS: Final = 0.0001  # until the next one: whoever is ready in between comes first
 
+# Longer than any client waits for an answer. What waits is held for as long, also where the client
+# has gone.
+WAIT_MAX: Final = 60.0  # seconds
+
 NOT_LED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -98,7 +102,7 @@ class Fetch:
         self._is_committed = request.isolation_level == READ_COMMITTED
         self._min_bytes = request.min_bytes
         self._max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
-        self._deadline = now + max(0, request.max_wait_ms) / 1000
+        self._deadline = now + min(max(0.0, request.max_wait_ms / 1000), WAIT_MAX)
         self._magic = magic_of(self._version)
         self._starts: dict[Key, int] = {}  # how far earlier turns came where there is nothing
         self._read = _Read()
@@ -244,7 +248,15 @@ class Fetch:
         )
         if self._magic is None and (self._version >= ZSTD_SINCE or self._replica_id >= 0):
             is_follower = self._replica_id >= 0
-            return read_as_is(partition, asked.offset, up_to, limits, is_follower=is_follower)
+            return read_as_is(
+                partition,
+                asked.offset,
+                up_to,
+                limits,
+                recode=recode,
+                is_follower=is_follower,
+                is_committed=self._is_committed,
+            )
         may_convert = is_enabled(topic.config)
         names, config = names_of(self._exchange), self._broker.config
         policy = self._broker.chunks.policy_for(self._exchange.client.id)

@@ -115,6 +115,19 @@ def test_new_clients_are_not_sent_for_ever_what_has_no_record_for_them(
         assert offsets_at(broker, version, 2) == [0, 1, 2]
 
 
+@pytest.mark.parametrize("version", VERSIONS[AS_ON_DISK_SINCE:])
+def test_new_clients_get_markers_only_where_they_need_them(version: int, tmp_path: Path) -> None:
+    """kafkajs 1.8 stays where an answer holds nothing but a marker."""
+    segments = {0: [marker(0)], 1: [batch(1)]}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        partition, limits = broker.topics["events"].partitions[0], Limits(max_bytes=99, first=True)
+        for committed, first in ((False, 1), (True, 0)):
+            found = read_as_is(partition, 0, 2, limits, is_committed=committed)
+            assert found.source is not None
+            assert next(found.source.batches()).base_offset == first
+        assert offsets_at(broker, version, 0) == [1]
+
+
 def offsets_at(broker: Broker, version: int, offset: int) -> list[int]:
     return [one.offset for one in records_of(fetch(broker, version, "events", offset))]
 
@@ -368,6 +381,14 @@ def test_a_fetch_that_has_waited_long_enough_is_answered(version: int, tmp_path:
         assert not exchange.is_done
         broker.tick(7.5)
         assert fetched(exchange).records == b""
+
+
+def test_nobody_waits_for_weeks(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "events") as broker:
+        fetching(broker, 11, "events", 0, now=7, max_wait_ms=2**31 - 1, min_bytes=1)
+        assert broker.tick(7) == pytest.approx(67)
+        broker.tick(67)
+        assert not len(broker.purgatory)
 
 
 def test_a_fetch_waits_for_as_many_bytes_as_it_asks_for(tmp_path: Path) -> None:

@@ -96,7 +96,6 @@ class Connection:
         "exchange",
         "incoming",
         "interest",
-        "is_closed",
         "moved",
         "send",
         "shakes_hands",
@@ -113,7 +112,6 @@ class Connection:
         # Since when a request is under way, or a handshake, or who has to authenticate is here.
         self.begun: float | None = None
         self.interest = 0  # what its selector looks for
-        self.is_closed = False
         self.shakes_hands = False  # TLS: not through with it
         self.authenticates = False  # has to, and has not yet
         self.waits_to_write = False

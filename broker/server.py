@@ -265,6 +265,8 @@ class _NetworkThread:
         self._selector.register(self._wake.reader, EVENT_READ)
         while not self._is_over():
             self._turn()
+        while self._new:
+            self._welcome(self._new.popleft())
         for connection in list(self._connections.values()):
             self._close(connection)
         self._selector.close()
@@ -291,9 +293,7 @@ class _NetworkThread:
             if connection is None:
                 self._wake.hear()
             elif events & EVENT_WRITE and connection.send is not None:
-                connection.waits_to_write = False
-                self._look_for(connection)
-                self._sending.append(connection)
+                self._guarded(connection, self._takes_more)
             else:
                 self._guarded(connection, self._read)
                 self._begin_sends()
@@ -301,7 +301,7 @@ class _NetworkThread:
             for _ in range(len(connections)):
                 self._guarded(connections.popleft(), self._read)
         while self._new:
-            self._guarded(self._new.popleft(), self._welcome)
+            self._welcome(self._new.popleft())
         self._begin_sends()
         self._send_for(TURN)
         if now >= self._next_sweep:
@@ -325,7 +325,12 @@ class _NetworkThread:
         if connection.send is not None:
             self._sending.append(connection)
         else:
-            self._look_for(connection)
+            self._guarded(connection, self._look_for)
+
+    def _takes_more(self, connection: Connection) -> None:
+        connection.waits_to_write = False
+        self._look_for(connection)
+        self._sending.append(connection)
 
     def _read(self, connection: Connection) -> None:
         if connection.exchange is not None:
@@ -451,8 +456,11 @@ class _NetworkThread:
     # --- ends
 
     def _guarded(self, connection: Connection, step: Callable[[Connection], None]) -> None:
-        """A step of one connection: whatever goes wrong is the end of that one alone."""
-        if connection.is_closed:
+        """A step of one connection: whatever goes wrong is the end of that one alone.
+
+        Nothing happens to one that has been closed or handed over since it was noted down: events
+        of a turn are as old as the turn."""
+        if self._connections.get(connection.client.id) is not connection:
             return
         try:
             step(connection)
@@ -491,13 +499,11 @@ class _NetworkThread:
 
     def _close(self, connection: Connection, level: int = logging.DEBUG, why: str = "gone") -> None:
         LOG.log(level, "%s is disconnected: %s", connection.client.address, why)
-        if connection.client.id in self._connections:
-            self._leave(connection)
+        self._leave(connection)
         if connection.send is not None and connection.exchange is not None:
             self._broker.metrics.sent(connection.exchange)
         self._broker.chunks.give_back(connection.client.id)
         connection.send = connection.exchange = None
-        connection.is_closed = True
         connection.incoming.release()
         connection.channel.close()
         self._server.admission.dismiss(connection.client.address)

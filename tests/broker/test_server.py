@@ -172,6 +172,56 @@ def test_records_that_change_while_they_are_sent_end_the_connection(
     assert "cannot be finished" in warnings[0]
 
 
+@pytest.mark.parametrize("last_words", [b"", b"\0\0\0"])
+def test_one_that_is_handed_over_is_left_alone_by_who_had_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, last_words: bytes
+) -> None:
+    """Its exchange is done, and it goes to another thread, in a turn that has seen something of it
+    already: its end, or the next request."""
+    broker = Broker(LogDir.open(tmp_path))
+    waiting: list[Exchange] = []
+    is_busy, goes_on = threading.Event(), threading.Event()
+
+    def hold(_broker: Broker, exchange: Exchange, _now: float) -> None:
+        waiting.append(exchange)
+
+    def keep_busy(_broker: Broker, exchange: Exchange, _now: float) -> None:
+        is_busy.set()
+        assert goes_on.wait(SECONDS)
+        exchange.reply_nothing()
+
+    def finish(_broker: Broker, exchange: Exchange, _now: float) -> None:
+        waiting[0].reply(Message(responses=[]))
+        exchange.reply_nothing()
+
+    handlers = {ApiKey.Fetch: hold, ApiKey.ListGroups: keep_busy, ApiKey.Metadata: finish}
+    made = type(broker.apis[ApiKey.Fetch])
+    broker.apis = broker.apis | {
+        api: made(handler, broker.apis[api].versions) for api, handler in handlers.items()
+    }
+    with (
+        serving_broker(broker, network_threads=1) as server,
+        Talk(server.address) as old,
+        Talk(server.address) as busy,
+        Talk(server.address) as finishing,
+    ):
+        old.send(ApiKey.Fetch, 2, fetch())
+        while not waiting:
+            time.sleep(0.001)
+        busy.send(ApiKey.ListGroups, 0, Message())
+        assert is_busy.wait(SECONDS)
+        finishing.send(ApiKey.Metadata, 0, Message(topics=[]))
+        old.socket.sendall(last_words)
+        old.socket.shutdown(socket.SHUT_WR)
+        goes_on.set()
+        old.drain()
+        for _ in range(20):
+            with Talk(server.address) as other:
+                assert other.is_served()
+    assert len(server.admission) == 0
+    assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING] == []
+
+
 # --- limits
 
 

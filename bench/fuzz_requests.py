@@ -1,0 +1,100 @@
+"""Does any request get through that a broker cannot take: a foreign exception, a hang?
+
+Requests of every API and version with something in every field, four of five of them with damage,
+to a broker that is read-only or writable; and thousands of them through sockets.
+
+    python -m bench.fuzz_requests --count 1000000 --seed 1 [--sockets 5000]
+
+A failure ends with the command that shows it again.
+
+Not here: the requests (tests/broker/hostile.py)."""
+
+import argparse
+import logging
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from time import monotonic
+from traceback import print_exc
+from typing import Final
+
+from broker.limits import Limits
+from broker.server import Server
+from tests.broker.hostile import attempt, hostile_broker, request
+from tests.broker.talking import Talk
+from tests.damage import mutated
+
+BLOCK: Final = 20_000  # requests to one broker: what has been produced must not fill the disk
+
+
+class Defects(logging.Handler):
+    """Counts what a server says went wrong in itself."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.count += 1
+        print(logging.Formatter().format(record), file=sys.stderr)
+
+
+def without_sockets(first: int, count: int, seed: int) -> Counter[str]:
+    """What became of so many. Ends the process at the first defect."""
+    became = Counter[str]()
+    for start in range(first, first + count, BLOCK):
+        writable = start // BLOCK % 2 == 1
+        with (
+            tempfile.TemporaryDirectory(prefix="fuzz-") as directory,
+            hostile_broker(Path(directory), writable=writable) as broker,
+        ):
+            for number in range(start, min(start + BLOCK, first + count)):
+                try:
+                    became[attempt(broker, seed, number, number / 100)] += 1
+                except Exception:
+                    print_exc()
+                    again = f"--seed {seed} --first {start} --count {number - start + 1}"
+                    sys.exit(f"reproduce: python -m bench.fuzz_requests {again}")
+    return became
+
+
+def through_sockets(count: int, seed: int) -> int:
+    """Sends so many; how many defects the server logged. Others are served all along."""
+    defects = Defects()
+    logging.getLogger("broker").addHandler(defects)
+    source = Random(seed)
+    with (
+        tempfile.TemporaryDirectory(prefix="fuzz-") as directory,
+        hostile_broker(Path(directory)) as broker,
+        Server(broker, limits=Limits(request=1.0)) as server,
+        Talk(server.address) as other,
+    ):
+        for number in range(count):
+            with Talk(server.address) as talk:
+                talk.send_frame(mutated(request(source), source))
+            if number % 100 == 0 and not other.is_served():
+                defects.count += 1
+    return defects.count
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=1_000_000)
+    parser.add_argument("--sockets", type=int, default=5_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0)
+    options = parser.parse_args(arguments)
+    print(f"{options.count:,} requests from {options.first:,}, seed {options.seed}", flush=True)
+    started = monotonic()
+    became = without_sockets(options.first, options.count, options.seed)
+    print(f"{monotonic() - started:.0f} s: {dict(became.most_common())}", flush=True)
+    defects = through_sockets(options.sockets, options.seed)
+    print(f"{options.sockets:,} through sockets: {defects} defects")
+    return 1 if defects else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

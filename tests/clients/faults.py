@@ -54,20 +54,15 @@ FAULTS: Final = (
     ),
     _fault(
         of("kafka-python", "1.4.7 2.0.2", magic=2),
-        "compacted compacted-gzip",
-        "It fails on a batch that compaction has emptied.",
-    ),
-    _fault(
-        of("kafka-python", "1.4.7 2.0.2", magic=2),
         "transactions",
         "It hands out control records.",
     ),
-    _fault(
-        of("kafka-go", "0.4.51"),
-        "compacted compacted-gzip",
-        "It begins anew behind a batch that compaction has emptied.",
-    ),
     _fault(of("kafkajs", "1.4.6"), "transactions", "It hands out control records."),
+    _fault(
+        of("kafkajs", "1.8.1"),
+        "transactions",
+        "It never gets over a range of control records only.",
+    ),
     _fault(of("kafka-go", "0.4.51"), "transactions", "It hands out control records."),
     _fault(of("librdkafka", "1.4.2", magic=2), "zstd mixed", "It is built without zstd here."),
     _fault(

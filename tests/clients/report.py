@@ -23,10 +23,16 @@ values and, as far as the client can tell them, timestamps and headers.
 
 """
 _TOPICS: Final = """
-The topics: every codec, all of them mixed in one log, keys, values and headers that are null or
-empty, append time, 600 batches of one record, records of 1 MB, a log that begins in the middle of a
-compressed batch, compacted logs whose batches have lost records at their ends or all of them, and
-transactions that are committed, aborted, open, with a marker at the end.
+The topics (`tests/clients/topics.py`): each codec; all of them mixed in one log; keys, values and
+headers that are null or empty; append time; small records, one a batch and four hundred in one;
+records of 1 MB; a log that begins in the middle of a compressed batch; compacted logs of small
+segments whose batches have lost records at their ends, or all of them; and transactions that are
+committed, aborted or open, with a marker or with open data at the end.
+
+A client is asked for partitions that are assigned to it, or joins a group. Each is a small program
+in `tests/clients/programs`, fetched with its registry's own tool into `build/clients`. Nothing is
+set on the server; what it does for some clients by itself, such as sending kafka-node nothing that
+is compressed, is among its defaults.
 """
 
 

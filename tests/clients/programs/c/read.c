@@ -99,6 +99,7 @@ static void read_topic(const char *topic, int partitions, int count, int number)
     set(settings, "fetch.wait.max.ms", "100");
     /* From 1.2 on; the default is the other. */
     rd_kafka_conf_set(settings, "isolation.level", "read_uncommitted", said, sizeof(said));
+    set(settings, "api.version.request", "true"); /* 0.9 does not without */
     if (strcmp(pin, "default")) {
         set(settings, "api.version.request", "false");
         set(settings, "broker.version.fallback", pin);

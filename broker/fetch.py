@@ -253,7 +253,6 @@ class Fetch:
                 asked.offset,
                 up_to,
                 limits,
-                recode=recode,
                 is_follower=is_follower,
                 is_committed=self._is_committed,
             )
@@ -263,7 +262,14 @@ class Fetch:
         policy = policy_for(policy, config.recode_rules, topic.name, names)
         if self._magic is None:
             recode = zstd_recode(policy, may_convert=may_convert)
-            return read_as_is(partition, asked.offset, up_to, limits, recode=recode)
+            return read_as_is(
+                partition,
+                asked.offset,
+                up_to,
+                limits,
+                recode=recode,
+                is_committed=self._is_committed,
+            )
         if not may_convert and self._replica_id < 0:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         return read_converted(

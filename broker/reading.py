@@ -87,13 +87,17 @@ def read_as_is(
     *,
     recode: Mapping[str, str] | None = None,
     is_follower: bool = False,
+    is_committed: bool = False,
 ) -> Contribution:
     """As on disk, but for the codecs that the client does not know: `recode` as in
-    ConversionPolicy, None for who knows all. `is_follower`: it wants every batch.
+    ConversionPolicy, None for who knows all. `is_follower`: it wants every batch; `is_committed`:
+    the client needs markers, to know which records were aborted.
     UnsupportedCodecError: a codec is what is there, and is refused."""
     records = partition.read(offset, limits.max_bytes, up_to)
     if not is_follower:
-        records = _from_a_record_on(partition, records, offset, up_to, limits)
+        records = _from_a_record_on(
+            partition, records, offset, up_to, limits, wants_markers=is_committed
+        )
     if not _fits(records, limits):
         return nothing(offset if records.size else max(offset, up_to))
     if recode and any(header.codec.name.lower() in recode for header in records.batches()):
@@ -151,16 +155,24 @@ def available(partition: Partition, offset: int, up_to: int, max_bytes: int) -> 
 
 
 def _from_a_record_on(
-    partition: Partition, records: FileRecords, offset: int, up_to: int, limits: Limits
+    partition: Partition,
+    records: FileRecords,
+    offset: int,
+    up_to: int,
+    limits: Limits,
+    *,
+    wants_markers: bool,
 ) -> FileRecords:
-    """Begins with the first batch that has a record at or behind `offset`, or is a marker.
+    """Begins with the first batch that has a record at or behind `offset`, or a marker.
 
     Compaction takes records and leaves their batch its last offset. Sarama before 1.39 and kafkajs
-    go on from the last record that they saw, and would be sent the same batch for ever."""
+    go on from the last record that they saw, and would be sent the same batch for ever; kafkajs
+    1.8 also where a segment ends with a marker."""
     while True:
         after = None
         for header in records.batches():
-            if header.magic < V2 or header.is_control or _reaches(records, header, offset):
+            is_marker = header.is_control and wants_markers
+            if header.magic < V2 or is_marker or _reaches(records, header, offset):
                 if not header.position:
                     return records
                 return partition.read(header.base_offset, limits.max_bytes, up_to)
@@ -174,6 +186,8 @@ def _from_a_record_on(
 
 def _reaches(records: FileRecords, header: BatchHeader, offset: int) -> bool:
     """Whether a batch of v2 has a record at or behind `offset`. Damaged ones are to be seen."""
+    if header.is_control:
+        return False
     if header.base_offset >= offset:
         return bool(header.records_count)
     try:

@@ -19,19 +19,18 @@ from broker import BadRequestError, Broker, BrokerConfig, Client, Exchange
 from broker.replica import IsrChange, Leadership
 from broker.replication import Replication
 from records import RecordsError
+from simulator.link import Link
 from simulator.network import Connection
 from simulator.timeline import Action
 from storage import LogConfig, LogDir, StorageError, TopicPartition
 from storage.faulty_disk import FaultyDisk, Killed
 
 if TYPE_CHECKING:
-    from broker.follower import Follower
     from simulator.cluster import Cluster
 
 LENGTH_SIZE: Final = 4  # bytes: what responses begin with
 HEARTBEAT: Final = 0.5  # seconds
 NOTES: Final = 1.0  # seconds between notes of high watermarks
-FETCH_TIMEOUT: Final = 1.5  # seconds
 CONTROLLER: Final = "controller"
 
 Tag = dict[TopicPartition, tuple[int, bool, bool]]  # leader's epoch, whether it leads, certain
@@ -56,7 +55,7 @@ class Node:
         self._paused_until = 0.0
         self._tick_at = float("inf")
         self._waiting: dict[Connection, deque[bytes]] = {}
-        self._links: dict[int, _Link] = {}
+        self._links: dict[int, Link] = {}
         self._wishes: dict[TopicPartition, IsrChange] = {}
         self._log_dir: LogDir | None = None
         self._lost_disk = False
@@ -318,7 +317,7 @@ class Node:
             self._links.pop(gone).close()
         for leader, follower in followers.items():
             if leader not in self._links:
-                self._links[leader] = _Link(self, self._cluster, follower)
+                self._links[leader] = Link(self, self._cluster, follower)
                 self._links[leader].go_on()
 
     def _check_isr(self) -> None:
@@ -360,66 +359,3 @@ class Node:
     def later(self, seconds: float, action: Callable[[], None]) -> None:
         """As this life of the broker, if it still is the same by then."""
         self._later(seconds, action)
-
-
-class _Link:
-    """The connection to a leader that is followed: one request at a time."""
-
-    def __init__(self, node: Node, cluster: "Cluster", follower: "Follower") -> None:
-        self._node = node
-        self._cluster = cluster
-        self._follower = follower
-        self._connection: Connection | None = None
-        self._requests = 0
-        self._is_closed = False
-
-    def close(self) -> None:
-        self._is_closed = True
-        self._drop()
-
-    def go_on(self) -> None:
-        if self._is_closed:
-            return
-        timeline, node = self._cluster.timeline, self._node
-        request = self._follower.request(timeline.now)
-        if request is None:
-            node.later(0.25, self.go_on)
-            return
-        if self._connection is None or self._connection.is_closed:
-            self._connection = self._cluster.network.connect(
-                node.host,
-                self._cluster.nodes[self._follower.leader],
-                lambda data, _tag: node.run(lambda: self._answered(data)),
-                lambda: node.run(self._lost),
-            )
-        self._requests += 1
-        number = self._requests
-        self._connection.send(request)
-        node.later(FETCH_TIMEOUT, lambda: self._timed_out(number))
-
-    def _answered(self, data: bytes) -> None:
-        if self._is_closed:
-            return
-        self._requests += 1
-        try:
-            self._follower.response(memoryview(data), self._cluster.timeline.now)
-        except BadRequestError:
-            self._drop()
-        self.go_on()
-
-    def _timed_out(self, number: int) -> None:
-        if number == self._requests:
-            self._lost()
-
-    def _lost(self) -> None:
-        if self._is_closed:
-            return
-        self._drop()
-        self._requests += 1
-        number = self._requests
-        self._node.later(0.1, lambda: self.go_on() if number == self._requests else None)
-
-    def _drop(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None

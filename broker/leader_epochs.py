@@ -45,7 +45,7 @@ def end_of(epochs: Sequence[EpochEntry], epoch: int, log_end: int) -> EpochEnd:
 
     UNKNOWN for an epoch above all that there were; where all are above it, the epoch itself and
     where the first of them begins."""
-    if epoch == NO_EPOCH or epoch > latest(epochs):
+    if not epochs or epoch == NO_EPOCH or epoch > latest(epochs):
         return UNKNOWN
     if epoch == latest(epochs):
         return EpochEnd(epoch, log_end)

@@ -29,8 +29,9 @@ def test_an_epoch_ends_where_the_next_begins(epoch: int, expected: tuple[int, in
     assert end_of(EPOCHS, epoch, END) == expected
 
 
-def test_a_log_without_epochs_knows_of_none() -> None:
-    assert end_of([], 0, END) == UNKNOWN
+@pytest.mark.parametrize("epoch", [0, 1, -1, -2, -(2**31)])
+def test_a_log_without_epochs_knows_of_none(epoch: int) -> None:
+    assert end_of([], epoch, END) == UNKNOWN
 
 
 @pytest.mark.parametrize(

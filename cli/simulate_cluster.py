@@ -53,7 +53,12 @@ def simulate_cluster(
     A seed makes everything: options, load, faults and their times; the same seed is the same run.
     All along it is checked that nothing that was acknowledged is lost, that nobody is given what
     is not committed, or anything twice, that high watermarks do not go back, and in the end that
-    all replicas are the same, byte for byte."""
+    all replicas are the same, byte for byte.
+
+    \b
+    downconvert simulate-cluster --faults all --seed 1 --seeds 100
+    downconvert simulate-cluster --brokers 5 --faults kills,drops --seed 7
+    """
     for one in range(seed, seed + seeds):
         options = options_for(one, brokers=brokers, faults=faults, seconds=seconds)
         for line in options.describe():

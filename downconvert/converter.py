@@ -60,7 +60,8 @@ def _window_size(policy: ConversionPolicy, measuring: bool, first_only: bool) ->
 
 
 class Converter:
-    """Converts one range of records once. Its buffers are made at the beginning and reused.
+    """Converts one range of records once. Its buffers are had from the first step of a walk on: an
+    answer of many ranges holds those of one.
 
     `position` is how far it has come in the source; `ready` is where the last piece lies."""
 
@@ -84,18 +85,14 @@ class Converter:
         self.position = 0
         self.in_hand = 0  # bytes from there on that are being converted as one
         window_size = _window_size(policy, measuring, first_only)
-        self._spare = buffers.take(0 if records.view is not None else window_size)
         self._is_held = records.view is not None  # the window is all of the records
-        self.source_view = memoryview(self._spare) if records.view is None else records.view
-        self.source: Buffer = self._spare if records.view is None else self.source_view
-        # Messages have 26 or 34 bytes more than key and value, records 7 or more: room for nearly
-        # every chunk's.
-        self._target = buffers.take(0 if measuring else 2 * policy.chunk_size)
-        self.target = memoryview(self._target)
+        self._has_buffers = False
+        self._spare = self._target = bytearray()
+        self.source_view = self.target = self.ready = memoryview(self._spare)
+        self.source: Buffer = self._spare
         self._step = window_size if measuring else policy.chunk_size
         self._step_max = window_size
-        self._buffer_bytes = len(self._spare) + len(self._target)
-        self.ready = self.target
+        self._buffer_bytes = 0
         self.start = self.filled = 0  # source[start:filled] is the log from `position` on
         self._rules = rules_for(policy, to_magic)
         self._committed_only = policy.isolation == "read_committed"
@@ -135,6 +132,8 @@ class Converter:
         Gives the size of each piece, or 0 where a window's worth of work made none. Raises
         RecordsError where the records are damaged or refused, after everything before that
         place."""
+        if not self._has_buffers:
+            self._take_buffers()
         source, target = self.source, self._target
         capacity = len(target)
         transcode, measure = self.transcoder.transcode, self.transcoder.measure
@@ -171,6 +170,18 @@ class Converter:
                 raise self.damage()
             elif outcome == END:
                 return
+
+    def _take_buffers(self) -> None:
+        self._has_buffers = True
+        view = self.records.view
+        self._spare = buffers.take(0 if view is not None else self._step_max)
+        self.source_view = memoryview(self._spare) if view is None else view
+        self.source = self._spare if view is None else self.source_view
+        # Messages have 26 or 34 bytes more than key and value, records 7 or more: room for nearly
+        # every chunk's.
+        self._target = buffers.take(0 if self.measuring else 2 * self.policy.chunk_size)
+        self.target = self.ready = memoryview(self._target)
+        self._buffer_bytes = len(self._spare) + len(self._target)
 
     def release(self) -> None:
         """Nothing more will be asked for: the buffers are for others now."""

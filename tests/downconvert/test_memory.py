@@ -85,6 +85,19 @@ def test_a_send_of_uncompressed_records_holds_64_kib_of_buffers(value_size):
     assert send.stats.peak_buffer_bytes <= 64 * KiB
 
 
+def test_a_thousand_sends_that_have_not_begun_hold_no_buffers():
+    records = MemoryRecords(build([Record(offset=0, timestamp=0, value=b"v" * 100)], magic=2))
+    lazy = LazyDownConvertRecords(records, 1)
+    tracemalloc.start()
+    try:
+        sends = [lazy.to_send() for _ in range(1000)]
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < len(sends) * 8 * KiB
+    assert all(send.stats.peak_buffer_bytes == 0 for send in sends)
+
+
 def test_no_chunk_after_the_first_allocates_anything_that_stays_or_is_large():
     records = [Record(offset=i, timestamp=0, value=b"v" * 100) for i in range(20_000)]
     send = LazyDownConvertRecords(MemoryRecords(build(records, magic=2)), 1).to_send()

@@ -2,15 +2,19 @@
 
 The cluster answers with what is on its disks. A range that converts to nothing (markers, records
 that compaction took, what lies below the offset asked for) would leave an old client where it is
-for ever, so the gateway reads on until there is a record or the log ends. And a cluster fills the
+for ever, so the gateway reads on until there is a record or the log ends. It reads on, too, where
+there is little: a cluster ends an answer with each segment, and some old clients do not get over a
+gap between two that compaction has left. And a cluster fills the
 first partition only with a batch that is larger than its limit, others wait until they are first:
 old clients do not change the order of their partitions, so those are asked for again alone."""
 
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
+from broker.encoder import Sendable
 from broker.errors import ErrorCode
+from broker.joined_send import JoinedSend
 from broker.schemas import ApiKey, Message
 from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
 from gateway.exchanges import Ask
@@ -21,6 +25,7 @@ MAGIC: Final = {0: 0, 1: 0, 2: 1, 3: 1}  # the message format that each version'
 WITH_NAMES: Final = 12  # the newest version that names topics, and not their ids
 NO_SESSION: Final = -1
 COMMITTED: Final = "read_committed"
+JOINED_SIZE_MAX: Final = 32 * 1024  # bytes: who has more than that is not asked for again
 ANSWER_MAX: Final = 57_671_680  # bytes of records in an answer: Kafka's fetch.max.bytes
 
 # What clients of these versions do not know, said in what they know and act on.
@@ -45,12 +50,16 @@ class Found:
     request: Message  # of the partition
     offset: int  # where reading goes on
     answer: Message | None = None  # the cluster's last one
-    converted: LazyDownConvertRecords | None = None  # what has been found, once something has
+    sends: list[Sendable] = field(default_factory=list)  # what has been found, converted
+    used: int = 0  # bytes of the log that it comes from
     code: int = ErrorCode.NONE
     is_done: bool = False
 
     def take(self, answer: Message, magic: int, policy: ConversionPolicy, *, alone: bool) -> None:
         """Looks at what the cluster answered, and whether to ask it again."""
+        if self.sends and answer.error_code:  # it is told to who asks for what comes next
+            self.is_done = True
+            return
         self.answer, self.code = answer, OLD_CODES.get(answer.error_code, answer.error_code)
         records: Spooled | None = answer.records
         bound = answer.high_watermark
@@ -58,21 +67,35 @@ class Found:
             bound = min(bound, answer.last_stable_offset)
             policy = replace(policy, aborted=_aborted(answer))
         if self.code or records is None or not records.size:
-            self.is_done = bool(self.code) or alone or self.offset >= bound
+            self.is_done = bool(self.code or self.sends) or alone or self.offset >= bound
+            return
+        if self.sends and records.size > self.room:
+            self.is_done = True
             return
         try:
             converted = LazyDownConvertRecords(records, magic, self.request.fetch_offset, policy)
             following = _next_offset(records, self.offset)
         except RecordsError as error:
-            self.code, self.is_done = code_of(error), True
+            self.code = ErrorCode.NONE if self.sends else code_of(error)
+            self.is_done = True
             return
+        self.used += records.size
         if converted.size:
-            self.converted, self.is_done = converted, True
+            self.sends.append(converted.to_send())
+        if self.sends:
+            is_last = converted.damage is not None or not self.offset < following < bound
+            self.is_done = is_last or self.used > JOINED_SIZE_MAX or self.room <= 0
         elif following == self.offset:  # not even one whole batch
             self.is_done = alone
         else:
             self.is_done = following >= bound
         self.offset = following
+
+    @property
+    def room(self) -> int:
+        """Bytes of the log that still fit."""
+        limit: int = self.request.partition_max_bytes
+        return limit - self.used if self.sends else limit
 
     def response(self) -> Message:
         """The partition of the answer to the client. Never null records: some cannot parse it."""
@@ -83,7 +106,7 @@ class Found:
             partition_index=self.request.partition,
             error_code=self.code,
             high_watermark=-1 if answer is None else answer.high_watermark,
-            records=b"" if self.converted is None else self.converted.to_send(),
+            records=JoinedSend(self.sends) if self.sends else b"",
         )
 
 
@@ -120,7 +143,8 @@ def fetch(
         for one in asked:
             part = answered.get((one.topic, one.request.partition))
             if answer.error_code or part is None:
-                one.code = answer.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if not one.sends:
+                    one.code = answer.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 one.is_done = True
             else:
                 one.take(part, magic, policy_of(one.topic), alone=len(asked) == 1)
@@ -143,7 +167,7 @@ def fetch(
 
 def _is_behind(found: Iterable[Found]) -> bool:
     """Whether nothing was found, and that by reading past what is there."""
-    return all(not one.code and one.converted is None for one in found) and any(
+    return all(not one.code and not one.sends for one in found) and any(
         one.offset > one.request.fetch_offset for one in found
     )
 
@@ -158,7 +182,7 @@ def _request(
             Message(
                 partition=one.request.partition,
                 fetch_offset=one.offset,
-                partition_max_bytes=one.request.partition_max_bytes,
+                partition_max_bytes=one.room,
             )
         )
     return Message(

@@ -10,10 +10,11 @@ from typing import Any, Final
 from broker.conversions import REFUSE, policy_for
 from broker.decoder import decode
 from broker.errors import BadRequestError, ErrorCode
+from broker.joined_send import JoinedSend
 from broker.requests import RequestHeader
 from broker.responses import ResponseSend, response
 from broker.schemas import ApiKey, Message
-from downconvert import ConversionPolicy
+from downconvert import ConversionPolicy, LazyDownConvertSend
 from downconvert.recode import LazyRecodedSend
 from gateway import fetching, headers, producing, recoding, translation
 from gateway.config import GatewayConfig
@@ -119,7 +120,13 @@ class Session:
         recoded = [part.size for part in send.records if isinstance(part, LazyRecodedSend)]
         if recoded and self._who is not None:
             self.shared.sightings.recoded(self._who, sum(recoded))
-        stats = [part.stats for part in send.records if hasattr(part, "stats")]
+        stats = [
+            part.stats
+            for joined in send.records
+            if isinstance(joined, JoinedSend)
+            for part in joined.parts
+            if isinstance(part, LazyDownConvertSend)
+        ]
         if stats and self._who is not None:
             records = sum(one.records_converted for one in stats)
             self.shared.sightings.converted(self._who, records, sum(one.bytes_out for one in stats))

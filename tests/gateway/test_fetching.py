@@ -74,10 +74,42 @@ def test_an_end_of_markers_only_is_an_empty_set(broker: Broker, through: Through
     assert (part.error_code, bytes(part.records), part.high_watermark) == (0, b"", 2)
 
 
-def test_a_client_behind_an_end_of_markers_waits_and_does_not_spin(
-    broker: Broker, through: Through
+@pytest.mark.parametrize("version", range(4))
+def test_small_segments_come_in_one_answer_up_to_what_was_asked_for(
+    broker: Broker, through: Through, version: int
 ) -> None:
+    """Some clients never get over a gap in the offsets between two answers."""
+    for offset in range(0, 20, 2):
+        append(broker, batch(offset, codec=Codec.GZIP))
+        broker.topics.partition("t", 0).log.writer.roll()  # type: ignore[union-attr]
+    (part,) = fetch(through, version, 0)
+    assert [record.offset for record in records_of(part)] == list(range(0, 20, 2))
+    size = len(batch(0, codec=Codec.GZIP))
+    (part,) = fetch(through, version, 0, max_bytes=3 * size + 10)
+    assert [record.offset for record in records_of(part)] == [0, 2, 4]
+
+
+def test_damage_behind_what_was_found_is_for_who_asks_for_it(broker: Broker) -> None:
+    append(broker, batch(0))
+    broker.topics.partition("t", 0).log.writer.roll()  # type: ignore[union-attr]
+    append(broker, batch(1))
+    answers = []
+
+    def tamper(ask: Ask, response: bytes) -> bytes:
+        if ask.api is not ApiKey.Fetch:
+            return response
+        answers.append(ask)
+        return response if len(answers) == 1 else response[:-33] + b"\xff" * 30 + response[-3:]
+
+    (part,) = fetch(Through(broker, tamper=tamper), 1, 0)
+    assert len(answers) == 2
+    assert (part.error_code, [record.offset for record in records_of(part)]) == (0, [0])
+
+
+def test_a_client_behind_an_end_of_markers_waits_and_does_not_spin(broker: Broker) -> None:
     append(broker, marker(0))
+    policy = ConversionPolicy(isolation="read_committed")  # markers are sent to who asks so
+    through = Through(broker, GatewayConfig(bootstrap=(Address("c", 1),), policy=policy))
     fetch(through, 1, 0, wait=500)
     waits = [ask.body.max_wait_ms for ask in through.asked if ask.api is ApiKey.Fetch and ask.body]
     assert waits == [500, 500]

@@ -25,6 +25,7 @@ ALL: Final = -1
 TOPIC_IDS_SINCE: Final = 13
 TIMEOUT_MS: Final = 1000
 VALUE_SIZES: Final = (20, 100, 600)  # bytes
+WAITING_MAX: Final = 200  # batches; a real producer has so much memory, and then blocks
 PRODUCER_ID: Final = 1000
 
 
@@ -71,8 +72,10 @@ class Producer(SimulatedClient):
     def _write(self) -> None:
         if self._is_stopped:
             return
-        for _ in range(self.random.choice((1, 1, 4))):
-            self._add()
+        waiting = sum(map(len, self._batches))
+        if waiting < WAITING_MAX:
+            for _ in range(self.random.choice((1, 1, 4))):
+                self._add()
         self._send()
         self.later(self.random.expovariate(self.options.rate / 2), self._write)
 

@@ -2,7 +2,7 @@
 
 The same records are produced into a Kafka 3.9.1 broker, whose directory ours serves, too, as a
 process of its own. Rounds alternate, after some to warm up; a consumer drains and counts (see
-draining.py). Old consumers ask with Fetch v2 and get v1 messages; new ones with v4, and get the
+draining.py). Old consumers ask with Fetch v2 and get v1 messages; new ones with v11, and get the
 file as it is. The ratio of a pair of rounds is what is compared: machines are noisy.
 
     python -m bench.serving [--size 64] [--rounds 7] [--quick]"""
@@ -28,7 +28,7 @@ from tests import kafka_server
 
 MiB: Final = 1 << 20
 FETCH_SIZE: Final = MiB  # fetch.message.max.bytes of Kafka 0.8's consumer
-OLD, NEW = 2, 4  # versions of Fetch
+OLD, NEW = 2, 11  # versions of Fetch
 FULL_SPEED: Final = ("-Xms1G", "-Xmx1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 WARM_UP: Final = 4  # times through a partition
 PIPELINED: Final = 64  # requests

@@ -4,10 +4,11 @@ Not here: the broker and its server (broker), what the options' texts mean (serv
 
 import json
 import logging
+import resource
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from ssl import SSLContext
 from threading import Event
@@ -159,6 +160,7 @@ def serve(
         )
     name_the_backend()
     _log(verbose=verbose)
+    _allow_files()
     credentials = _credentials(sasl_users)
     tls = _tls(tls_cert, tls_key)
     config = BrokerConfig(
@@ -202,6 +204,13 @@ def serve(
             signal.signal(number, lambda *_: stop.set())
         _announce(broker, ready, as_json=as_json)
         stop.wait()
+
+
+def _allow_files() -> None:
+    """As many connections as the system lets this process have."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _opened(directory: Path, *, writable: bool) -> LogDir:

@@ -16,17 +16,31 @@ DEMO_WORKLOADS = --generate record=100,size=$(1),seed=1 \
 NATIVE_DEMO = $(call DEMO_WORKLOADS,48MiB,16MiB,12MiB) --max-bytes 4MiB --consumers 12 --slow 4
 REFERENCE_DEMO = $(call DEMO_WORKLOADS,1MiB,1MiB,1MiB) --max-bytes 512KiB --consumers 4
 
-.PHONY: help demo test build lint bench-smoke clean
+.PHONY: help demo demo-audit test build lint bench-smoke clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-demo: $(VENV)/simulator.$(KERNEL) ## generate segments, convert them lazily and eagerly, print a table, write demo/report.html
+demo: $(VENV)/spark.$(KERNEL) ## generate segments, convert them lazily and eagerly, audit them on Spark: tables, demo/report.html, demo/audit.html
 	@mkdir -p demo
 	@if [ "$$($(BIN)/python -c 'from records.backend import NAME; print(NAME)')" = native ]; \
 	then $(BIN)/downconvert simulate $(NATIVE_DEMO) --report demo/report.html; \
 	else $(BIN)/downconvert simulate $(REFERENCE_DEMO) --report demo/report.html; fi
+	@if command -v java >/dev/null; then $(MAKE) --no-print-directory demo-audit; \
+	else echo "no Java, so no audit on Spark: that needs Java 17"; fi
+
+demo-audit: $(VENV)/spark.$(KERNEL) demo/logs
+	$(BIN)/downconvert spark audit demo/logs --report demo/audit.html
+
+# Three topics as a broker keeps them, one of them still in an old format.
+demo/logs: $(VENV)/spark.$(KERNEL)
+	@rm -rf $@ $@.part && mkdir -p $@.part
+	@$(BIN)/downconvert generate $@.part/clicks-0 record=100,size=8MiB,seed=1
+	@$(BIN)/downconvert generate $@.part/orders-0 codec=gzip,record=50..5000,headers=0.2,nulls=0.02,size=8MiB,seed=3
+	@mkdir $@.part/legacy-0
+	@$(BIN)/downconvert convert $@.part/clicks-0/00000000000000000000.log $@.part/legacy-0/00000000000000000000.log --to-magic 1
+	@mv $@.part $@
 
 test: build ## the whole suite
 	$(BIN)/python -m pytest -n 2 --dist loadfile
@@ -54,7 +68,7 @@ clean: ## remove the environment and everything built
 	rm -rf $(VENV) build demo native/target *.egg-info records/*.so
 
 # Made again when the kernel's source or the list of requirements changes, or when cargo has come.
-$(VENV)/simulator.$(KERNEL) $(VENV)/dev.$(KERNEL): $(VENV)/%.$(KERNEL): $(SOURCES)
+$(VENV)/spark.$(KERNEL) $(VENV)/dev.$(KERNEL): $(VENV)/%.$(KERNEL): $(SOURCES)
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed (make PYTHON=/path/to/python3.12 ...)"; exit 1; }
 	@test -n "$(CARGO)" || echo "no cargo: running on the Python reference, slowly. The kernel needs Rust: https://rustup.rs"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -58,11 +58,6 @@ FAULTS: Final = (
         "It hands out control records.",
     ),
     _fault(of("kafkajs", "1.4.6"), "transactions", "It hands out control records."),
-    _fault(
-        of("kafkajs", "1.8.1"),
-        "transactions",
-        "It never gets over a range of control records only.",
-    ),
     _fault(of("kafka-go", "0.4.51"), "transactions", "It hands out control records."),
     _fault(of("librdkafka", "1.4.2", magic=2), "zstd mixed", "It is built without zstd here."),
     _fault(

@@ -48,7 +48,8 @@ def document(outcomes: Sequence[Outcome]) -> str:
     said = "; ".join(f"{counts[name]} {name}" for name in VERDICTS)
     parts = [
         _HEAD,
-        f"**{len(outcomes)} runs of {len(combinations)} combinations: {said}.**\n",
+        f"**{len(outcomes)} runs of {len(combinations)} combinations: {said}.**",
+        f"{_again(outcomes)}\n",
         _TOPICS,
         "\n## What fails by the client's own fault\n\n",
         *_faults(outcomes),
@@ -60,6 +61,14 @@ def document(outcomes: Sequence[Outcome]) -> str:
     if wrong:
         parts += ["\n## What else fails\n\n", *map(_failure, wrong)]
     return "".join(parts)
+
+
+def _again(outcomes: Sequence[Outcome]) -> str:
+    """On a busy machine some need longer, and that is said."""
+    again = sum(outcome.again and verdict(outcome) == RIGHT for outcome in outcomes)
+    return f"\n{again} of the right ones only when they were asked again and given longer." * (
+        again > 0
+    )
 
 
 def _faults(outcomes: Sequence[Outcome]) -> Iterable[str]:

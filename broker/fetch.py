@@ -255,6 +255,7 @@ class Fetch:
                 limits,
                 is_follower=is_follower,
                 is_committed=self._is_committed,
+                start=self._starts.get(asked.key),
             )
         may_convert = is_enabled(topic.config)
         names, config = names_of(self._exchange), self._broker.config
@@ -269,6 +270,7 @@ class Fetch:
                 limits,
                 recode=recode,
                 is_committed=self._is_committed,
+                start=self._starts.get(asked.key),
             )
         if not may_convert and self._replica_id < 0:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)

@@ -37,6 +37,9 @@ SKIP_SIZE: Final = 16 * MiB
 # little for each request. To know where a range ends costs reading its headers.
 JOINED_SIZE_MAX: Final = 64 * 1024
 
+# How many batches are looked at in one turn for a client that reads v2: some milliseconds.
+BATCHES_A_TURN: Final = 1_000
+
 # A record that is larger is not looked at: its batch is sent.
 LOOKED_AT_MAX: Final = MiB
 
@@ -88,16 +91,20 @@ def read_as_is(
     recode: Mapping[str, str] | None = None,
     is_follower: bool = False,
     is_committed: bool = False,
+    start: int | None = None,
 ) -> Contribution:
     """As on disk, but for the codecs that the client does not know: `recode` as in
     ConversionPolicy, None for who knows all. `is_follower`: it wants every batch; `is_committed`:
-    the client needs markers, to know which records were aborted.
-    UnsupportedCodecError: a codec is what is there, and is refused."""
-    records = partition.read(offset, limits.max_bytes, up_to)
+    the client needs markers, to know which records were aborted. `start`: where an earlier turn
+    has come to. UnsupportedCodecError: a codec is what is there, and is refused."""
+    records = partition.read(offset if start is None else start, limits.max_bytes, up_to)
     if not is_follower:
-        records = _from_a_record_on(
+        found = _from_a_record_on(
             partition, records, offset, up_to, limits, wants_markers=is_committed
         )
+        if isinstance(found, int):
+            return Contribution(b"", 0, found, is_whole=False)
+        records = found
     if not _fits(records, limits):
         return nothing(offset if records.size else max(offset, up_to))
     if recode and any(header.codec.name.lower() in recode for header in records.batches()):
@@ -162,15 +169,18 @@ def _from_a_record_on(
     limits: Limits,
     *,
     wants_markers: bool,
-) -> FileRecords:
-    """Begins with the first batch that has a record at or behind `offset`, or a marker.
+) -> FileRecords | int:
+    """Begins with the first batch that has a record at or behind `offset`, or a marker. An offset:
+    there was so much without any that it goes on there in another turn.
 
     Compaction takes records and leaves their batch its last offset. Sarama before 1.39 and kafkajs
     go on from the last record that they saw, and would be sent the same batch for ever; kafkajs
     1.8 also where a segment ends with a marker."""
+    looked_at = 0
     while True:
         after = None
         for header in records.batches():
+            looked_at += 1
             is_marker = header.is_control and wants_markers
             if header.magic < V2 or is_marker or _reaches(records, header, offset):
                 if not header.position:
@@ -181,6 +191,8 @@ def _from_a_record_on(
             return records
         if after >= up_to:
             return records.slice(0, 0)
+        if looked_at >= BATCHES_A_TURN:
+            return after
         records = partition.read(after, limits.max_bytes, up_to)
 
 

@@ -54,6 +54,23 @@ def test_a_desert_is_gone_over_in_turns_and_what_is_behind_it_found(
     assert now < 1.01
 
 
+@pytest.mark.parametrize("version", [4, 11])
+def test_a_desert_is_gone_over_in_turns_for_new_clients_too(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.reading.BATCHES_A_TURN", 10)
+    segments = {0: [markers(30)], 30: [markers(30, 30), batch(60)]}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        asked = request(broker, {"events": 5}, max_bytes=len(MARKER) * 15)
+        exchange = begin(broker, ApiKey.Fetch, version, asked, now=1.0)
+        turns = 0
+        while not exchange.is_done:
+            broker.tick(1.0 + turns)
+            turns += 1
+        assert [one.offset for one in records_of(fetched(exchange))] == [60]
+    assert turns >= 2
+
+
 def test_where_there_is_nothing_to_the_end_that_is_known(tmp_path: Path) -> None:
     """So that a client that waits there is not answered before there is more."""
     with broker_of(tmp_path, {"events": {0: [batch(0), markers(50, 1)]}}) as broker:

@@ -9,6 +9,8 @@ Not here: the experiments (gateway_memory.py, gateway_speed.py, gateway_clients.
 import click
 
 from bench.gateway_clients import clients
+from bench.gateway_memory import memory
+from bench.gateway_speed import speed
 
 
 @click.group()
@@ -17,6 +19,8 @@ def main() -> None:
 
 
 main.add_command(clients)
+main.add_command(memory)
+main.add_command(speed)
 
 if __name__ == "__main__":
     main()

@@ -1,0 +1,127 @@
+"""How much memory does a gateway take for clients that read slowly, and for a large answer?
+
+The gateway is a process of its own in front of our server. Old consumers ask for more than they
+read: each has got the beginning of a large answer, and takes no more. What the process holds beyond
+what it held before them is divided by their number. Files count for nobody: they are pages that the
+system may take back.
+
+    python -m bench.gateway memory --consumers 1000"""
+
+import resource
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic, sleep
+from typing import Final
+
+import click
+
+from bench.gateway_clients import in_front
+from broker.schemas import ApiKey
+from gateway.topology import Address
+from records import Codec
+from tests.gateway.serving import Wire, cluster
+from tests.gateway.talk import fetch_body
+from tests.storage.logs import batch
+
+KiB: Final = 1024
+MiB: Final = 1024 * KiB
+CONSUMERS: Final = 1000
+LIMIT: Final = 128 * KiB  # for a consumer
+ANSWER: Final = 50 * MiB
+ANSWER_LIMIT: Final = 4 * MiB  # that may show of it
+SLOW: Final = 3 * MiB  # an answer that fits no buffer of the system's
+RECORD: Final = 1000  # bytes
+BATCH: Final = 100  # records
+RECEIVE: Final = 4096  # bytes of the system's buffer at a consumer
+SETTLED: Final = 0.5  # seconds in which nothing changes
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Bytes of the process beyond those that it had before."""
+
+    consumers: int
+    by_consumers: int
+    by_answer: int
+    answer: int
+
+    @property
+    def by_consumer(self) -> int:
+        return self.by_consumers // max(self.consumers, 1)
+
+
+def resident(process: int) -> int:
+    """Bytes that are of the process alone, and not of files."""
+    status = Path(f"/proc/{process}/status").read_text()
+    (line,) = (line for line in status.splitlines() if line.startswith("RssAnon"))
+    return int(line.split()[1]) * KiB
+
+
+def settled(process: int) -> int:
+    """The same, once it no longer grows."""
+    before, since = resident(process), monotonic()
+    while monotonic() - since < SETTLED:
+        sleep(0.05)
+        if abs((now := resident(process)) - before) > 64 * KiB:
+            before, since = now, monotonic()
+    return before
+
+
+@contextmanager
+def gateway(size: int, codec: Codec = Codec.NONE) -> Iterator[tuple[Address, int]]:
+    """A gateway's address and process, in front of a topic of about so many bytes."""
+    with TemporaryDirectory() as directory, cluster(Path(directory), "t") as (broker, port):
+        partition = broker.topics.partition("t", 0)
+        assert partition is not None
+        for first in range(0, max(size // RECORD, BATCH), BATCH):
+            offsets = range(first, first + BATCH)
+            partition.log.writer.append(batch(*offsets, size=RECORD, codec=codec))
+        with in_front(f"127.0.0.1:{port}") as (address, process):
+            host, _, port_text = address.partition(":")
+            yield Address(host, int(port_text)), process.pid
+
+
+def ask(client: Wire, max_bytes: int, version: int = 1) -> None:
+    client.send(ApiKey.Fetch, version, fetch_body(0, max_bytes=max_bytes))
+
+
+def measure(consumers: int, answer: int, codec: Codec = Codec.NONE) -> Held:
+    """With so many consumers that do not read on, and then with one answer of this size."""
+    with gateway(max(answer, SLOW), codec) as (address, process), ExitStack() as stack:
+        for _ in range(20):  # whatever is made once has been made
+            with Wire(address) as client:
+                ask(client, SLOW)
+                client.receive()
+        before = settled(process)
+        for _ in range(consumers):
+            client = stack.enter_context(Wire(address, SO_RCVBUF=RECEIVE))
+            ask(client, SLOW)
+            client.take(RECEIVE)
+        by_consumers = settled(process) - before
+        before = resident(process)
+        most = 0
+        with Wire(address) as client:
+            ask(client, answer)
+            left = int.from_bytes(client.take(4))
+            while left:
+                left -= len(client.take(min(left, 256 * KiB)))
+                most = max(most, resident(process))
+        return Held(consumers, by_consumers, max(most - before, 0), answer)
+
+
+@click.command()
+@click.option("--consumers", default=CONSUMERS, help="That read slowly.")
+@click.option("--answer", default=ANSWER, help="Bytes of a large answer.")
+@click.option("--codec", type=click.Choice([one.name.lower() for one in Codec]), default="none")
+def memory(consumers: int, answer: int, codec: str) -> None:
+    """How much slow consumers and a large answer take."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    held = measure(consumers, answer, Codec[codec.upper()])
+    click.echo(f"{held.consumers:,} slow consumers: {held.by_consumer / KiB:.1f} KiB each")
+    click.echo(f"an answer of {answer / MiB:.0f} MiB: {held.by_answer / MiB:.1f} MiB")
+    sys.exit(held.by_consumer > LIMIT or held.by_answer > ANSWER_LIMIT)

@@ -1,0 +1,117 @@
+"""What does a consumer get through a gateway, and what does it wait for it?
+
+The same records lie on a Kafka 3.9 broker, which converts for old clients, and on a Kafka 4.4 with
+the gateway in front. One client that only drains asks each in turn, after rounds to warm up: Fetch
+v1 and v2, converted, from Kafka 3.9 and from the gateway; Fetch v12, as it is, from Kafka 4.4 and
+through the gateway; and a small request, likewise. What is compared are pairs of one run, for
+machines are noisy.
+
+    python -m bench.gateway speed [--size 64] [--rounds 7]
+
+Not here: the consumer (draining.py), what is produced (serving.py)."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Final
+
+import click
+
+from bench.draining import Drain, Drained, Wire, request
+from bench.gateway_clients import in_front
+from bench.serving import FETCH_SIZE, FULL_SPEED, SHAPES, Shape, produce
+from broker.schemas import ApiKey, Message
+from simulator import generate as write_segments
+from tests import kafka_server
+
+CONVERTED, AS_IT_IS = (1, 2), 12  # versions of Fetch
+WARM_UP: Final = 3
+REQUESTS: Final = 500
+HOST: Final = "127.0.0.1"
+Address = tuple[str, int]
+
+
+@contextmanager
+def all_three(size: int) -> Iterator[tuple[Address, Address, Address]]:
+    """Kafka 3.9, Kafka 4.4, and the gateway in front of that, with the same records."""
+    with (
+        tempfile.TemporaryDirectory(prefix="speed-") as directory,
+        kafka_server.running(kafka_server.OLD, jvm_options=FULL_SPEED) as old,
+        kafka_server.running(kafka_server.NEW, jvm_options=FULL_SPEED) as new,
+        in_front(new.bootstrap) as (address, _),
+    ):
+        for shape in SHAPES:
+            segments = write_segments(shape.workload(size), Path(directory) / shape.topic)
+            for kafka in (old, new):
+                kafka.create_topic(shape.topic)
+                produce(kafka.ports[0], shape.topic, segments)
+        yield (HOST, old.ports[0]), (HOST, new.ports[0]), (HOST, int(address.split(":")[1]))
+
+
+def drained(
+    direct: Address, through: Address, shape: Shape, version: int, rounds: int
+) -> tuple[list[Drained], list[Drained]]:
+    """Rounds by turns: those of direct, those through the gateway."""
+    with Wire(direct) as first, Wire(through) as second:
+        drains = [Drain(wire, version, shape.topic, FETCH_SIZE) for wire in (first, second)]
+        for drain in drains:
+            for _ in range(WARM_UP):
+                drain.once()
+        pairs = [[drain.once() for drain in drains] for _ in range(rounds)]
+    return [a for a, _ in pairs], [b for _, b in pairs]
+
+
+def say(shape: Shape, version: int, direct: list[Drained], through: list[Drained]) -> None:
+    def records(rounds: list[Drained]) -> float:
+        return median(one.records / one.seconds for one in rounds) / 1e6
+
+    ratio = median(
+        (b.records / b.seconds) / (a.records / a.seconds)
+        for a, b in zip(direct, through, strict=True)
+    )
+    click.echo(
+        f"{shape.topic:10} Fetch v{version:<3} direct {records(direct):6.2f} M records/s   "
+        f"gateway {records(through):6.2f} M records/s   {ratio:5.2f}x"
+    )
+
+
+def latencies(direct: Address, through: Address) -> tuple[float, float]:
+    """Medians in milliseconds of a request that the cluster answers from memory, by turns."""
+    heartbeat = request(
+        ApiKey.Heartbeat,
+        3,
+        Message(group_id="none", generation_id=1, member_id="nobody", group_instance_id=None),
+    )
+    with Wire(direct) as first, Wire(through) as second:
+        ask: list[Callable[[], object]] = []
+        for wire in (first, second):
+            ask.append(lambda wire=wire: (wire.send(heartbeat), wire.answer()))  # type: ignore[misc]
+        times: list[list[float]] = [[], []]
+        for number in range(REQUESTS):
+            for which in (0, 1):
+                started = perf_counter()
+                ask[which]()
+                if number >= REQUESTS // 10:
+                    times[which].append(perf_counter() - started)
+    return median(times[0]) * 1000, median(times[1]) * 1000
+
+
+@click.command()
+@click.option("--size", default=64, help="MiB of each kind of records.")
+@click.option("--rounds", default=7)
+def speed(size: int, rounds: int) -> None:
+    """How fast old and new clients are through the gateway."""
+    with all_three(size) as (old, new, through):
+        for version in CONVERTED:
+            for shape in SHAPES:
+                say(shape, version, *drained(old, through, shape, version, rounds))
+        for shape in SHAPES:
+            say(shape, AS_IT_IS, *drained(new, through, shape, AS_IT_IS, rounds))
+        direct, by_gateway = latencies(new, through)
+        click.echo(
+            f"small request, p50: direct {direct:.2f} ms, gateway {by_gateway:.2f} ms, "
+            f"added {by_gateway - direct:.2f} ms"
+        )

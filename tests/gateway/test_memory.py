@@ -1,0 +1,9 @@
+"""What slow consumers and large answers cost the gateway's process; measured on it from outside."""
+
+from bench.gateway_memory import ANSWER_LIMIT, LIMIT, MiB, measure
+
+
+def test_slow_consumers_take_little_and_a_large_answer_nothing_that_shows() -> None:
+    held = measure(consumers=100, answer=16 * MiB)
+    assert held.by_consumer <= LIMIT
+    assert held.by_answer <= ANSWER_LIMIT

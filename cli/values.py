@@ -24,6 +24,8 @@ def parsed(parse: Callable[[str], object], *, keep_text: bool = False) -> Callba
         return text if keep_text else value
 
     def callback(_context: click.Context, _option: click.Parameter, value: Any) -> Any:
+        if value is None:  # not given, and without a default
+            return None
         try:
             return tuple(map(one, value)) if isinstance(value, tuple) else one(value)
         except ValueError as error:

@@ -20,13 +20,14 @@ from simulator.load_metrics import write_prometheus
 from simulator.load_options import PRESETS, Group, LoadOptions, Slow, parse_clients, preset
 from simulator.load_results import LoadResult
 from simulator.load_table import table, verdict
-from simulator.units import plain_size
+from simulator.units import parse_size, plain_size
 
 from .failure import CommandError
 from .terminal import name_the_backend, progress
-from .values import SIZE, parsed
+from .values import parsed
 
 CHECK_FAILED: Final = 1
+OPTIONAL_SIZE: Final = parsed(lambda text: parse_size(text) if text is not None else None)
 CLIENTS: Final = parsed(lambda text: parse_clients(text) if text else None)
 ONLY_HERE: Final = ("clients", "preset", "size", "partitions", "per_fetch", "seconds", "pause")
 SHARED: Final = ("max_bytes", "rate", "policy", "modes")
@@ -45,7 +46,9 @@ PATH_OPTIONS: Final = (
         type=click.Choice(list(PRESETS)),
         help="Over TCP: an experiment by its name; other options change it.",
     ),
-    click.option("--size", metavar="SIZE", callback=SIZE, help="Over TCP: of the whole topic."),
+    click.option(
+        "--size", metavar="SIZE", callback=OPTIONAL_SIZE, help="Over TCP: of the whole topic."
+    ),
     click.option(
         "--partitions", metavar="N", type=int, help="Over TCP: of the topic.  [default: 200]"
     ),

@@ -1,0 +1,55 @@
+"""Small topics and simulations over TCP, for tests."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import Pipe
+from pathlib import Path
+from threading import Thread
+from typing import Final
+
+from broker import Broker
+from broker.server import Server
+from simulator import Workload
+from simulator.children import Line
+from simulator.load_clients import Clients, Listening, Seat
+from simulator.load_options import Group, LoadOptions
+from simulator.load_plan import config_of
+from simulator.load_topic import make_topic
+from simulator.units import KiB
+from storage import LogDir
+
+SMALL: Final = LoadOptions(
+    clients=(Group("0.8", 2), Group("0.10", 2), Group("3.x", 2)),
+    workload=Workload(size=512 * KiB),
+    partitions=6,
+    max_bytes=32 * KiB,
+    pause=0.01,
+    seconds=0.1,
+)
+
+
+def topic(directory: Path, options: LoadOptions) -> Path:
+    make_topic(directory, options.workload, options.partitions)
+    return directory
+
+
+@contextmanager
+def serving(directory: Path, options: LoadOptions) -> Iterator[tuple[str, int]]:
+    """The address of a broker of that directory, in this process."""
+    with LogDir.open(directory) as log_dir, Server(Broker(log_dir, config_of(options))) as server:
+        yield server.address
+
+
+def heard(address: tuple[str, int], seats: list[Seat], seconds: float) -> Listening:
+    """What clients measure that run until they have had enough."""
+    ours, theirs = Pipe()
+    results: list[Listening] = []
+    clients = Clients(address, seats)
+    thread = Thread(target=lambda: results.append(clients.run(Line(theirs), seconds)))
+    thread.start()
+    assert ours.poll(20), "the clients have not had enough"
+    ours.send("end")
+    thread.join()
+    ours.close()
+    theirs.close()
+    return results[0]

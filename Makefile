@@ -16,7 +16,7 @@ DEMO_WORKLOADS = --generate record=100,size=$(1),seed=1 \
 NATIVE_DEMO = $(call DEMO_WORKLOADS,48MiB,16MiB,12MiB) --max-bytes 4MiB --consumers 12 --slow 4
 REFERENCE_DEMO = $(call DEMO_WORKLOADS,1MiB,1MiB,1MiB) --max-bytes 512KiB --consumers 4
 
-.PHONY: help demo demo-audit test build lint bench-smoke clean
+.PHONY: help demo demo-audit test build lint bench-smoke old-clients clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -56,7 +56,13 @@ bench-smoke: build ## the benchmarks, small: that they run, and convert rightly
 	$(BIN)/python -m bench.zero_copy --smoke
 	$(BIN)/python -m bench.open_log_dir --segments 100 --segments 1000
 	$(BIN)/python -m bench.crash --deaths 80
+	$(BIN)/python -m bench.fuzz_requests --count 2000 --sockets 200
+	$(BIN)/python -m bench.fuzz_gateway --count 1000
+	$(BIN)/python -m bench.cluster_seeds --seeds 10
 	$(BIN)/downconvert simulate --generate size=2MiB --generate codec=mixed,size=2MiB --to-magic 0
+
+old-clients: build ## run real old clients of six registries against downconvert serve (an hour), write docs/old-clients.md
+	$(BIN)/python -m tests.clients.run --serve --markdown docs/old-clients.md
 
 lint: build ## style and types, of Python and of Rust
 	$(BIN)/ruff check .

@@ -8,23 +8,22 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.console import Console
 
 from records.backend import NAME
 from simulator import Workload, environment
-from simulator.load import simulate_load
-from simulator.load_metrics import write_prometheus
 from simulator.load_options import PRESETS, Group, LoadOptions, Slow, parse_clients, preset
-from simulator.load_results import LoadResult
-from simulator.load_table import table, verdict
 from simulator.units import parse_size, plain_size
 
 from .failure import CommandError
 from .terminal import name_the_backend, progress
 from .values import parsed
+
+if TYPE_CHECKING:
+    from simulator.load_results import LoadResult
 
 CHECK_FAILED: Final = 1
 OPTIONAL_SIZE: Final = parsed(lambda text: parse_size(text) if text is not None else None)
@@ -141,7 +140,14 @@ def simulate_path(
     for path in (report, prometheus):
         if path is not None and not path.absolute().parent.is_dir():
             raise CommandError(f"{path}: there is no directory {path.parent} to write it to")
-    write_report = _report_writer() if report is not None else None
+    # A broker takes a while to load, and so do plots: only where they are asked for, but before
+    # everything is measured.
+    from simulator.load import simulate_load
+    from simulator.load_metrics import write_prometheus
+    from simulator.load_table import table, verdict
+
+    if report is not None:
+        from simulator.load_report import write_report
     command = shlex.join(["downconvert", "simulate", *options.arguments()])
     console = Console(highlight=False, quiet=as_json, soft_wrap=True)
     name_the_backend()
@@ -153,7 +159,7 @@ def simulate_path(
     console.print(table(result), "", verdict(result), sep="\n")
     if as_json:
         click.echo(json.dumps(_document(result, command), indent=1))
-    if report is not None and write_report is not None:
+    if report is not None:
         write_report(report, [result], command)
         console.print(f"\nreport: {report}")
     if prometheus is not None:
@@ -163,14 +169,7 @@ def simulate_path(
         raise CommandError(f"a check failed; reproduce: {command}", CHECK_FAILED)
 
 
-def _report_writer() -> Callable[[Path, Sequence[LoadResult], str], None]:
-    """Loaded only where a report is wanted, and before everything is measured."""
-    from simulator.load_report import write_report
-
-    return write_report
-
-
-def _document(result: LoadResult, command: str) -> dict[str, object]:
+def _document(result: "LoadResult", command: str) -> dict[str, object]:
     options = result.options
     return {
         "command": command,

@@ -16,9 +16,10 @@ from .children import Child, Line, SimulationError, listen
 from .load_clients import Seat, listen_to
 from .load_options import Group, LoadOptions
 from .load_phases import Shares, shares_of
-from .load_plan import Walks, make_walks, shares, used_shares
+from .load_plan import make_walks, shares, used_shares
 from .load_results import LoadResult, LoadRun
 from .load_server import serve
+from .load_steps import Walks
 from .load_topic import made_size, make_topic
 from .measure import Resident, now
 from .options import Mode

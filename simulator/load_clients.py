@@ -3,7 +3,7 @@
 One process has many of them, of one generation, so that the clients of today do not wait behind
 the work of reading what the old ones get.
 
-Not here: what they ask and must get (load_plan.py)."""
+Not here: what they ask and must get (load_steps.py)."""
 
 import heapq
 import selectors
@@ -13,10 +13,8 @@ from dataclasses import dataclass, field
 from selectors import EVENT_READ
 from typing import Any, Final
 
-import xxhash
-
 from .children import Line, SimulationError
-from .load_plan import LENGTH_SIZE, Step
+from .load_steps import LENGTH_SIZE, Step, new_digest
 from .measure import now
 from .units import KiB
 
@@ -84,7 +82,7 @@ class _Client:
         self.walks = 0  # ways that were gone to their end
         self.head = b""
         self.size = self.read = 0  # of the answer under way, behind its length
-        self.digest = xxhash.xxh3_64()
+        self.digest = new_digest()
         self.asked_at = self.first_byte_at = 0.0
 
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final, Self
 
-from broker.conversions import magic_of
-
 from .options import MODES, Mode, check
 from .policies import parse_policy
 from .units import KiB, MiB, format_count, format_size, parse_size, plain_size
@@ -31,6 +29,7 @@ FETCH_VERSIONS: Final[Mapping[str, int]] = {
     "2.x": 11,
     "3.x": 12,
 }
+AS_ON_DISK_SINCE: Final = 4  # the version of Fetch that came with format v2 (KIP-98)
 TODAYS: Final = "3.x"
 DEFAULT_WORKLOAD: Final = Workload()
 
@@ -50,7 +49,7 @@ class Group:
     @property
     def is_old(self) -> bool:
         """Whether records are converted for them."""
-        return magic_of(self.version) is not None
+        return self.version < AS_ON_DISK_SINCE
 
     def version_in(self, mode: Mode) -> int:
         """Of Fetch. Without conversion they ask as today's clients do."""

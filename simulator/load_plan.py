@@ -9,9 +9,7 @@ Not here: asking over sockets (load_clients.py)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
-
-import xxhash
+from typing import Final
 
 from broker import Broker, BrokerConfig, Client
 from broker.conversions import magic_of
@@ -24,30 +22,17 @@ from storage import LogDir
 from .children import SimulationError
 from .delivered import delivered
 from .load_options import LoadOptions
+from .load_steps import LENGTH_SIZE, Step, new_digest
 from .load_topic import TOPIC
 from .plan import Collector
 from .policies import parse_policy
 
 CLIENT_ID: Final = "simulated"
 CORRELATION_ID: Final = 1
-LENGTH_SIZE: Final = 4  # of a frame
 NO_LIMIT: Final = 2**31 - 1
 MAX_WAIT_MS: Final = 500  # a consumer's default; every answer here has records at once
 
 Progress = Callable[[int], None]
-
-
-class Step(NamedTuple):
-    """A request, and its answer. Sizes in bytes, with the lengths of frames."""
-
-    request: bytes
-    size: int
-    digest: bytes
-    records: int
-
-
-# A client's way, by the version of Fetch that it sends and the number of its partitions' share.
-Walks = Mapping[tuple[int, int], Sequence[Step]]
 
 
 def config_of(options: LoadOptions) -> BrokerConfig:
@@ -107,20 +92,16 @@ def _walk(broker: Broker, version: int, share: Sequence[int], max_bytes: int) ->
             _compare(broker, version, index, asked, max_bytes, partition.records)
             count, last_offset = delivered(partition.records, asked)
             if not count:
-                raise SimulationError(
-                    f"Fetch v{version} of partition {index} got no record at offset {asked}"
-                )
+                continue  # others have filled the answer
             read += count
             offsets[index] = last_offset + 1
             if last_offset + 1 >= partition.high_watermark:
                 del offsets[index]
-        # Whoever checks has no use for the length: it is what tells how much there is to check.
-        yield Step(request, len(answer), digest(memoryview(answer)[LENGTH_SIZE:]), read)
-
-
-def digest(data: bytes | memoryview) -> bytes:
-    """Tells answers apart. Clients build up the same while they read."""
-    return xxhash.xxh3_64_digest(data)
+        if not read:
+            raise SimulationError(f"Fetch v{version} got no record at offsets {offsets}")
+        digest = new_digest()
+        digest.update(memoryview(answer)[LENGTH_SIZE:])
+        yield Step(request, len(answer), digest.digest(), read)
 
 
 def _request(version: int, offsets: Mapping[int, int], max_bytes: int) -> bytes:

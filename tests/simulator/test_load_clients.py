@@ -8,7 +8,8 @@ import pytest
 
 from simulator.children import SimulationError
 from simulator.load_clients import Clients, Seat
-from simulator.load_plan import Step, make_walks
+from simulator.load_plan import make_walks
+from simulator.load_steps import Step
 from simulator.units import KiB
 from tests.simulator.loads import SMALL, heard, serving, topic
 

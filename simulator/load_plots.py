@@ -8,7 +8,7 @@ from typing import Final
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, PercentFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator, PercentFormatter
 
 from .load_metrics import ALONE, all_runs, phases_of
 from .load_results import LoadResult
@@ -72,12 +72,20 @@ def latencies(result: LoadResult) -> str:
                 axes.plot([half, most], [at, at], color=colour, linewidth=3, alpha=0.35)
                 axes.plot([half], [at], "o", color=colour, markersize=5)
                 axes.plot([most], [at], "|", color=colour, markersize=9, markeredgewidth=2)
-                words = f"  {format_seconds(most)}"
-                axes.text(most, at, words, va="center", fontsize=8, color=colour)
+                axes.annotate(
+                    format_seconds(most),
+                    (most, at),
+                    (7, 0),
+                    textcoords="offset points",
+                    va="center",
+                    fontsize=8,
+                    color=colour,
+                )
         axes.set_xscale("log")
         _times(axes)
         low, high = axes.get_xlim()
-        axes.set_xlim(low, high * (high / low) ** 0.12)  # room for words
+        low, high = low / 1.2, high * 1.2  # also where all fetches take the same time
+        axes.set_xlim(low, high * (high / low) ** 0.1)  # room for words
         axes.set_yticks(range(len(kinds)), kinds)
         axes.set_ylim(len(kinds) - 0.5, -0.5)
         axes.grid(False, axis="y")
@@ -140,7 +148,7 @@ def cpu(result: LoadResult, size: tuple[float, float] = HALF) -> str:
             shown,
             loc="upper center",
             bbox_to_anchor=(0.45, -0.28),
-            ncols=4,
+            ncols=len(shown) if size == WIDE else 4,
             fontsize=8,
             handlelength=1,
             columnspacing=1.2,
@@ -152,7 +160,8 @@ def cpu(result: LoadResult, size: tuple[float, float] = HALF) -> str:
 
 def _times(axes: Axes) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=9))
+    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def _legend(axes: Axes, words: Mapping[str, str]) -> None:

@@ -127,7 +127,15 @@ def _tiles(result: LoadResult) -> Iterator[str]:
         compared(*rates, "more"),
     )
     ratio = result.unfairness("lazy")
-    if ratio is None:
+    if ratio is None and lazy.clients == 1:
+        lasts = lazy.latency(oldest, 99), eager.latency(oldest, 99)
+        yield _tile(
+            "until its last byte comes, p99",
+            format_seconds(lasts[0]),
+            f"eager {format_seconds(lasts[1])}",
+            compared(*lasts, "less"),
+        )
+    elif ratio is None:
         each = lazy.peak_per_client, eager.peak_per_client
         yield _tile(
             "peak memory for each client",

@@ -4,7 +4,7 @@ The client's connection and the one to the cluster live and die together: a clie
 gone has to hear of it, and asks for metadata then, as of any broker."""
 
 import logging
-from asyncio import timeout
+from asyncio import sleep, timeout
 from collections.abc import Awaitable, Callable
 from struct import Struct
 from typing import Any, Final
@@ -15,7 +15,7 @@ from broker.schemas import Message
 from gateway import headers
 from gateway.exchanges import Answer, Ask, Forward, HangUp, Reply, Whole
 from gateway.session import Session
-from gateway.streams import ConnectionEndedError, Stream
+from gateway.streams import PIECE_SIZE, ConnectionEndedError, Stream, scratch
 from gateway.upstream import Upstream
 from records import RecordsError
 
@@ -116,13 +116,35 @@ class Connection:
 
     async def _send(self, send: ResponseSend) -> None:
         try:
+            piece = _Piece()
             while not send.completed:
-                send.write_to(self._client)
+                self._client.send(piece.filled(send))
                 await self._client.drain()
+                await sleep(0)  # others, too, have something to convert
         except RecordsError as error:
             raise BadRequestError(f"the cluster's records: {error}") from error
         finally:
             self._session.sent(send)
+
+
+class _Piece:
+    """A channel that takes what fits in a thread's buffer: one system call for many writes."""
+
+    def __init__(self) -> None:
+        self._size = 0
+
+    def filled(self, send: ResponseSend) -> memoryview:
+        """What comes next, to be copied before the event loop goes on."""
+        self._size = 0
+        while self._size < PIECE_SIZE and not send.completed:
+            send.write_to(self)
+        return scratch()[: self._size]
+
+    def send(self, data: memoryview) -> int:
+        taken = data[: PIECE_SIZE - self._size]
+        scratch()[self._size : self._size + len(taken)] = taken
+        self._size += len(taken)
+        return len(taken)
 
 
 class _Request:

@@ -5,10 +5,25 @@ is read from the socket."""
 
 import asyncio
 import ssl
+import threading
+from collections.abc import Callable
 from typing import Final
 
-BUFFER_SIZE: Final = 32 * 1024  # bytes for reading
+BUFFER_SIZE: Final = 16 * 1024  # bytes for reading
+PIECE_SIZE: Final = 64 * 1024  # bytes that are sent at a time, and so may have to wait
+SCRATCH_SIZE: Final = 256 * 1024  # bytes that a thread has for what is passed on at once
 WRITE_MAX: Final = 32 * 1024  # bytes that may wait to be written before the writer has to wait
+
+
+_of_thread: Final = threading.local()
+
+
+def scratch() -> memoryview:
+    """A buffer of this thread's. What is in it is good until the event loop goes on."""
+    if not hasattr(_of_thread, "scratch"):
+        _of_thread.scratch = memoryview(bytearray(SCRATCH_SIZE))
+    view: memoryview = _of_thread.scratch
+    return view
 
 
 class ConnectionEndedError(Exception):
@@ -26,6 +41,7 @@ class Stream(asyncio.BufferedProtocol):
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
         self._may_write = True
+        self._pouring: _Pouring | None = None
         self.transport: asyncio.Transport
 
     # --- what the event loop calls
@@ -36,9 +52,16 @@ class Stream(asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(high=WRITE_MAX)
 
     def get_buffer(self, _sizehint: int) -> memoryview:
+        if self._pouring is not None:
+            return scratch()[: self._pouring.read_size]
         return self._view[self._end :]
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self._pouring is not None:
+            if self._pouring.take(scratch()[:nbytes]):
+                self._pouring = None
+                self._wake(self._reader)
+            return
         self._end += nbytes
         if self._end == BUFFER_SIZE:
             self.transport.pause_reading()
@@ -95,6 +118,37 @@ class Stream(asyncio.BufferedProtocol):
             self._start = self._end = 0
             self._resume()
 
+    async def pour(
+        self,
+        sink: Callable[[memoryview], object],
+        size: int,
+        piece_size: int = SCRATCH_SIZE,
+        goes_on: Callable[[], bool] = lambda: True,
+    ) -> int:
+        """Gives what arrives to a sink, up to a size, as long as `goes_on`; how much it was.
+
+        What arrives meanwhile has no buffer of this connection's. ConnectionEndedError, and what
+        the sink raises."""
+        piece = self.available[:size]
+        if piece:
+            sink(piece)
+            self.consume(len(piece))
+        elif self._is_eof:
+            raise ConnectionEndedError("the connection ended")
+        pouring = _Pouring(sink, size - len(piece), piece_size, goes_on)
+        if not pouring.is_done():
+            self._pouring = pouring
+            try:
+                while self._pouring is not None and not self._is_eof:
+                    self._resume()
+                    self._reader = asyncio.get_running_loop().create_future()
+                    await self._reader
+            finally:
+                self._pouring = None
+        if pouring.failure is not None:
+            raise pouring.failure
+        return size - pouring.left
+
     def _resume(self) -> None:
         if self._is_paused and self._end < BUFFER_SIZE:
             self._is_paused = False
@@ -120,12 +174,12 @@ class Stream(asyncio.BufferedProtocol):
     async def copy_to(self, other: "Stream", size: int) -> None:
         """Passes on so many bytes, no faster than the other side takes them."""
         while size:
-            await self.ensure(1)
-            piece = self.available[:size]
-            other.send(piece)
-            self.consume(len(piece))
-            size -= len(piece)
+            size -= await self.pour(other.send, size, PIECE_SIZE, other.takes)
             await other.drain()
+
+    def takes(self) -> bool:
+        """Whether little is left to be written."""
+        return self._may_write
 
     def close(self) -> None:
         """What has been written is still sent."""
@@ -139,6 +193,41 @@ class Stream(asyncio.BufferedProtocol):
     def _wake(waiter: "asyncio.Future[None] | None") -> None:
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
+
+
+class _Pouring:
+    """What is left to be given to a sink."""
+
+    __slots__ = ("_goes_on", "_piece_size", "_sink", "failure", "left")
+
+    def __init__(
+        self,
+        sink: Callable[[memoryview], object],
+        left: int,
+        piece_size: int,
+        goes_on: Callable[[], bool],
+    ) -> None:
+        self.left = left
+        self.failure: Exception | None = None
+        self._sink = sink
+        self._piece_size = piece_size
+        self._goes_on = goes_on
+
+    @property
+    def read_size(self) -> int:
+        return min(self.left, self._piece_size)
+
+    def is_done(self) -> bool:
+        return not self.left or self.failure is not None or not self._goes_on()
+
+    def take(self, piece: memoryview) -> bool:
+        """Whether that was all."""
+        try:
+            self._sink(piece)
+        except (OSError, ConnectionEndedError) as error:
+            self.failure = error
+        self.left -= len(piece)
+        return self.is_done()
 
 
 async def connect(host: str, port: int, context: ssl.SSLContext | None, timeout: float) -> Stream:

@@ -47,10 +47,7 @@ class Upstream:
         """The answer to what has been sent, spooled where it is large."""
         spool = Spool(await self.response_size(), self._spool_dir)
         while spool.received < spool.size:
-            await self.stream.ensure(1)
-            piece = self.stream.available[: spool.size - spool.received]
-            spool.write(piece)
-            self.stream.consume(len(piece))
+            await self.stream.pour(spool.write, spool.size - spool.received)
         return ask.answer(spool, correlation_id)
 
     async def response_size(self) -> int:

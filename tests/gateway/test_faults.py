@@ -67,7 +67,7 @@ def cuts(wiring: Wiring, client: Persistent, step: int) -> Iterator[Cut]:
     sizes = list(wiring.passed)
     client.hang_up()
     for of_requests, size in ((True, sizes[True]), (False, sizes[False])):
-        for position in range(random.randrange(step), size, step):
+        for position in range(1 + random.randrange(step), size, step):
             yield Cut(of_requests, position, is_abrupt=random.random() < 0.5)
 
 

@@ -7,13 +7,14 @@ import pytest
 
 from broker import Broker, ErrorCode
 from broker.conversions import RecodeRule
+from broker.encoder import encode
 from broker.schemas import ApiKey, Message
 from downconvert import ConversionPolicy
 from gateway.config import GatewayConfig
 from gateway.exchanges import Answer, Ask, Forward
 from gateway.topology import Address
-from records import Codec, ControlRecordType, MemoryRecords, build_marker
-from tests.broker.asking import frame
+from records import Codec, ControlRecordType, MemoryRecords, build_empty, build_marker
+from tests.broker.asking import frame, parsed
 from tests.gateway.cluster import Through
 from tests.gateway.talk import fetch, fetch_body, records_of
 from tests.storage.logs import batch
@@ -174,3 +175,30 @@ def test_who_was_given_another_codec_is_seen_as_old(broker: Broker, through: Thr
     (row,) = (row for row in through.shared.sightings.rows() if row["version"] == 9)
     assert (row["requests"], row["translated"]) == (2, 1)
     assert row["bytes_converted"] > 0
+
+
+@pytest.mark.parametrize("version", BEFORE_ZSTD)
+def test_nobody_is_stuck_behind_what_compaction_emptied(broker: Broker, version: int) -> None:
+    emptied = [
+        build_empty(base_offset=offset, last_offset=offset, producer_id=1) for offset in range(3)
+    ]
+
+    offsets: list[int] = []
+
+    def tamper(ask: Ask, response: bytes) -> bytes:
+        """As a cluster answers, which ends with each segment, and begins where it was asked."""
+        if ask.api is not ApiKey.Fetch or ask.body is None:
+            return response
+        offset = ask.body.topics[0].partitions[0].fetch_offset
+        offsets.append(offset)
+        answer = parsed(ApiKey.Fetch, ask.version, response)
+        if offset < len(emptied):
+            answer.responses[0].partitions[0].records = emptied[offset]
+        header = encode("ResponseHeader", int(ask.version >= 12), Message(correlation_id=7))
+        return bytes(4) + header + encode("FetchResponse", ask.version, answer)
+
+    append(broker, *emptied, batch(3, codec=Codec.ZSTD))
+    through = Through(broker, tamper=tamper)
+    (part,) = fetch(through, version, 0)
+    assert [record.offset for record in records_of(part)] == [3]
+    assert offsets == [0, 1, 2, 3]

@@ -25,7 +25,7 @@ class Network:
     def __init__(self, timeline: Timeline, random: Random) -> None:
         self.timeline = timeline
         self.random = random
-        self.is_uneven = False  # each connection has a speed of its own
+        self.is_uneven = False  # connections differ in speed
         self.stalls = 0.0  # how likely a response is to be held up in a socket
         self._cut: dict[Way, float] = {}  # until when
         self._slow: dict[Way, tuple[float, float]] = {}  # until when, by how many seconds
@@ -37,6 +37,8 @@ class Network:
         self._slow[frozenset({a, b})] = self.timeline.now + seconds, by
 
     def heal(self) -> None:
+        """All is well from now on, on connections that there are too. One that was cut stays so:
+        neither side knows yet."""
         self._cut.clear()
         self._slow.clear()
         self.is_uneven, self.stalls = False, 0.0
@@ -83,7 +85,7 @@ class Connection:
         self._life = node.life
         self._on_response = on_response
         self._on_close = on_close
-        self._speed = network.random.choice((1, 1, 5, 40)) if network.is_uneven else 1
+        self._slowness = network.random.choice((1, 1, 5, 40)) if network.is_uneven else 1
         self._is_broken = False
         self._there = self._back = 0.0  # when what was sent last arrives
         node.connections.add(self)
@@ -123,7 +125,8 @@ class Connection:
         if self._is_broken or network.is_cut(self.host, node.host):
             self._is_broken = True
             return last
-        arrival = network.timeline.now + self._speed * network.latency(self.host, node.host)
+        slowness = self._slowness if network.is_uneven else 1
+        arrival = network.timeline.now + slowness * network.latency(self.host, node.host)
         arrival = max(last, arrival)
         network.timeline.at(arrival, action)
         return arrival

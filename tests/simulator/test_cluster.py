@@ -12,7 +12,7 @@ from broker import produce
 from broker.partition import Partition
 from broker.replica import Replicas
 from broker.replication import Replication
-from simulator.cluster import simulate_cluster
+from simulator.cluster import SETTLES, simulate_cluster
 from simulator.cluster_options import FAULTS, options_for
 from simulator.truth import InvariantError
 from storage.log_writer import LogWriter
@@ -41,6 +41,12 @@ def test_without_faults_nothing_is_written_twice_and_nobody_else_leads() -> None
     outcome = simulate_cluster(replace(options_for(5, faults=()), seconds=4.0))
     assert (outcome.written, outcome.epochs) == (outcome.committed, 1)
     assert outcome.faults == {}
+
+
+def test_what_is_left_when_faults_end_is_written_in_time() -> None:
+    options = options_for(325)  # batches of one record pile up behind a very slow connection
+    outcome = simulate_cluster(options)
+    assert outcome.seconds - options.seconds < SETTLES / 2
 
 
 # Bugs, and a seed that finds each: who has it, what has it, what it does instead, what is seen.

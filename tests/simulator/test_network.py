@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from simulator.network import Connection, Network
+from simulator.network import LATENCY, Connection, Network
 from simulator.node import Node
 from simulator.timeline import Timeline
 
@@ -76,6 +76,30 @@ def test_a_connection_keeps_its_order(seed: int) -> None:
     ends.wait(60)
     assert ends.machine.received == messages
     assert [data for data, _ in ends.heard] == messages
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_connections_of_uneven_speed_are_even_once_all_is_well(seed: int) -> None:
+    ends = Ends(seed)
+    ends.network.is_uneven = True
+    connections = [
+        ends.network.connect(HOST, cast(Node, ends.machine), lambda *_: None, lambda: None)
+        for _ in range(30)
+    ]
+
+    def seconds() -> float:
+        """Until the slowest has carried something."""
+        ends.machine.received.clear()
+        start = ends.timeline.now
+        for connection in connections:
+            connection.send(b"request")
+        while len(ends.machine.received) < len(connections):
+            ends.timeline.run_until(ends.timeline.now + 0.001)
+        return ends.timeline.now - start
+
+    assert seconds() > 5 * LATENCY[1]
+    ends.network.heal()
+    assert seconds() <= LATENCY[1] + 0.001
 
 
 def test_what_is_lost_once_breaks_a_connection_and_nobody_hears_of_it(ends: Ends) -> None:

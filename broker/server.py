@@ -297,6 +297,7 @@ class _NetworkThread:
             else:
                 self._guarded(connection, self._read)
                 self._begin_sends()
+                self._send_for(0.0)  # as many writes of answers under way as new requests
         for connections in (self._hungry, self._pending):
             for _ in range(len(connections)):
                 self._guarded(connections.popleft(), self._read)
@@ -398,7 +399,7 @@ class _NetworkThread:
                 self._guarded(connection, self._write)
 
     def _send_for(self, seconds: float) -> None:
-        """One write for each connection that has something to send, by turns."""
+        """One write for each connection that has something to send, by turns; one at least."""
         until = self._clock() + seconds
         while self._sending:
             connection = self._sending.popleft()

@@ -5,7 +5,10 @@ process of its own. Rounds alternate, after some to warm up; a consumer drains a
 draining.py). Old consumers ask with Fetch v2 and get v1 messages; new ones with v11, and get the
 file as it is. The ratio of a pair of rounds is what is compared: machines are noisy.
 
-    python -m bench.serving [--size 64] [--rounds 7] [--quick]"""
+    python -m bench.serving [--size 64] [--rounds 7] [--smoke]
+    python -m bench.serving memory [--consumers 1000] [--idle 10000] [--smoke]
+
+The second is serving_memory.py."""
 
 import argparse
 import subprocess
@@ -19,6 +22,7 @@ from statistics import median
 from typing import Final
 
 from bench.draining import Drain, Drained, Wire, parsed, request
+from bench.serving_memory import measure
 from bench.serving_process import Serving, served
 from broker.schemas import ApiKey, Message
 from records import FileRecords
@@ -144,12 +148,20 @@ def compare(ours: Serving, kafka: int, shape: Shape, version: int, rounds: int) 
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", type=int, default=64, help="MiB of records, of each shape")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--quick", action="store_true", help="8 MiB, 2 rounds")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", nargs="?", choices=("speed", "memory"), default="speed")
+    parser.add_argument("--size", type=int, default=64, help="speed: MiB of records, of each shape")
+    parser.add_argument("--rounds", type=int, default=7, help="speed: pairs of each shape")
+    parser.add_argument("--consumers", type=int, default=1000, help="memory: that read nothing")
+    parser.add_argument("--idle", type=int, default=10_000, help="memory: connections")
+    parser.add_argument("--smoke", action="store_true", help="small: only that it runs")
     options = parser.parse_args(arguments)
-    size, rounds = (8, 2) if options.quick else (options.size, options.rounds)
+    if options.what == "memory":
+        measure(*((100, 500) if options.smoke else (options.consumers, options.idle)))
+        return
+    size, rounds = (2, 1) if options.smoke else (options.size, options.rounds)
     print(f"{size} MiB of each shape, {rounds} rounds, fetches of {FETCH_SIZE:,} bytes")
     with both(size, SHAPES) as (ours, kafka):
         for version in (OLD, NEW):

@@ -21,8 +21,16 @@ class Serving:
     @property
     def memory(self) -> int:
         """Bytes that it has for itself (not of files)."""
+        return self._status("RssAnon")
+
+    @property
+    def resident(self) -> int:
+        """Bytes of memory, files' pages that it shares with others included."""
+        return self._status("VmRSS")
+
+    def _status(self, name: str) -> int:
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("RssAnon:"):
+            if line.startswith(f"{name}:"):
                 return int(line.split()[1]) * 1024
         raise RuntimeError("the system does not say how much memory a process has")
 

@@ -1,0 +1,154 @@
+"""How much memory does `downconvert serve` take for consumers that stopped reading, and for idle
+connections?
+
+The server is a process of its own. Old consumers ask for 1 MB of an uncompressed topic, in v1
+messages, and read nothing: each has got the beginning of its answer. What the process has grown by
+is divided by their number. Idle connections have had the server's versions once, and ask for
+nothing more.
+
+    python -m bench.serving memory [--consumers 1000] [--idle 10000]"""
+
+import resource
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic, sleep
+from typing import Final
+
+from bench.draining import Wire, fetch, request
+from bench.serving_process import Serving, served
+from broker.schemas import ApiKey, Message
+from simulator import Workload
+from simulator import generate as write_segments
+
+KiB: Final = 1024
+MiB: Final = 1024 * KiB
+CONSUMER_LIMIT: Final = 64 * KiB
+IDLE_LIMIT: Final = 200_000_000  # bytes, of the whole process
+TOPIC: Final = "none-1000"
+WORKLOAD: Final = "codec=none,record=1000,size=8MiB"
+FETCH_SIZE: Final = MiB
+OLD: Final = 2  # Fetch
+RECEIVE: Final = 4096  # bytes of the system's buffer at a consumer
+SEGMENT: Final = 1460  # bytes, as over Ethernet: with loopback's the system buffers whole answers
+SPARE_FILES: Final = 200
+SETTLED: Final = 0.5  # seconds in which nothing changes
+PATIENCE: Final = 60.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Of a server's resident memory, in bytes, by a number of connections."""
+
+    connections: int
+    before: int
+    after: int
+
+    @property
+    def each(self) -> float:
+        return (self.after - self.before) / self.connections
+
+    def line(self, what: str) -> str:
+        grown = (self.after - self.before) / 1e6
+        return (
+            f"{self.connections:,} {what}: {grown:,.1f} MB more, {self.each / KiB:.1f} KiB each; "
+            f"{self.after / 1e6:,.1f} MB in all"
+        )
+
+
+def allow_files(count: int) -> None:
+    """Lets this process, and those that it starts, have that many files. ValueError: the system
+    does not let them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = count + SPARE_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+@contextmanager
+def uncompressed() -> Iterator[Serving]:
+    """A server of one uncompressed topic, which has converted once."""
+    with TemporaryDirectory(prefix="serving-memory-") as directory:
+        write_segments(Workload.parse(WORKLOAD), Path(directory) / f"{TOPIC}-0")
+        with served(Path(directory)) as serving:
+            with Wire(serving.address) as wire:
+                wire.send(fetch(OLD, TOPIC, 0, FETCH_SIZE))
+                if wire.drain() < FETCH_SIZE // 2:
+                    raise RuntimeError("the server has not answered with what was asked for")
+            yield serving
+
+
+def stalled(serving: Serving, count: int) -> Growth:
+    """By old consumers that have the first bytes of an answer before them and read nothing."""
+    before = _settled(serving)
+    with ExitStack() as stack:
+        consumers = []
+        for _ in range(count):
+            consumer = stack.enter_context(socket.socket())
+            consumer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE)
+            consumer.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, SEGMENT)
+            consumer.settimeout(PATIENCE)
+            consumer.connect(serving.address)
+            consumer.sendall(fetch(OLD, TOPIC, 0, FETCH_SIZE))
+            consumers.append(consumer)
+        for consumer in consumers:
+            if not consumer.recv(1, socket.MSG_PEEK):
+                raise RuntimeError("the server has closed a connection")
+        after = _settled(serving)
+        if _most_in_buffers(serving.address[1]) >= FETCH_SIZE // 2:
+            raise RuntimeError("the system has taken answers off the server: nobody was stalled")
+        return Growth(count, before, after)
+
+
+def _most_in_buffers(port: int) -> int:
+    """Bytes that the system holds for one connection of a server, of the one with most."""
+    most = 0
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if int(fields[1].rpartition(":")[2], 16) == port:
+            most = max(most, int(fields[4].partition(":")[0], 16))
+    return most
+
+
+def idle(serving: Serving, count: int) -> Growth:
+    """By connections that have been answered, and ask for nothing more."""
+    before = _settled(serving)
+    versions = request(ApiKey.ApiVersions, 0, Message())
+    with ExitStack() as stack:
+        for _ in range(count):
+            connection = stack.enter_context(
+                socket.create_connection(serving.address, timeout=PATIENCE)
+            )
+            connection.sendall(versions)
+            if not connection.recv(KiB):
+                raise RuntimeError("the server has closed a connection")
+        return Growth(count, before, _settled(serving))
+
+
+def _settled(serving: Serving) -> int:
+    """The server's resident bytes, once they are the same for a while."""
+    give_up = monotonic() + PATIENCE
+    size, since = serving.resident, monotonic()
+    while monotonic() - since < SETTLED and monotonic() < give_up:
+        sleep(SETTLED / 10)
+        now = serving.resident
+        if now != size:
+            size, since = now, monotonic()
+    return size
+
+
+def measure(consumers: int, connections: int) -> None:
+    """Prints both; ends the program where a limit does not hold."""
+    allow_files(max(consumers, connections))
+    with uncompressed() as serving:
+        old = stalled(serving, consumers)
+        print(old.line("old consumers that read nothing"), flush=True)
+    with uncompressed() as serving:
+        quiet = idle(serving, connections)
+        print(quiet.line("idle connections"), flush=True)
+    if old.each > CONSUMER_LIMIT or quiet.after > IDLE_LIMIT:
+        sys.exit("that is more than it may be")

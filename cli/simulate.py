@@ -35,6 +35,12 @@ from simulator.table import headline, table, verdict
 from simulator.units import plain_size
 
 from .failure import CommandError, in_words, shortened
+from .simulate_cluster import (
+    cluster_options,
+    cluster_settings,
+    is_cluster_asked_for,
+    simulate_cluster,
+)
 from .simulate_path import is_asked_for, load_options, path_options, simulate_path
 from .terminal import Step, name_the_backend, progress
 from .values import POLICY, POLICY_HELP, SIZE, WORKLOAD
@@ -104,6 +110,7 @@ def _modes(_context: click.Context, _option: click.Parameter, text: str) -> tupl
 )
 @click.option("--modes", metavar="MODES", default=",".join(MODES), callback=_modes)
 @path_options
+@cluster_options
 @click.option("--json", "as_json", is_flag=True, help="Results as JSON, and nothing else.")
 @click.option(
     "--report",
@@ -142,7 +149,15 @@ def simulate(
     \b
     downconvert simulate --preset kip-283 --report report.html
     downconvert simulate --clients 0.8:200,0.10:200,3.x:50 --slow 10%
+
+    With --brokers, --faults or --seed it is simulate-cluster: replicas, in simulated time.
+
+    \b
+    downconvert simulate --brokers 3 --faults all --seed 1 --seeds 100
     """
+    if is_cluster_asked_for(context):
+        context.invoke(simulate_cluster, **cluster_settings(context))
+        return
     asked = {**settings, "slow": slow, "prometheus": prometheus}
     if is_asked_for(asked):
         if paths or keep is not None:

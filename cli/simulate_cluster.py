@@ -1,20 +1,26 @@
-"""`downconvert simulate-cluster`: replicated brokers under faults, in simulated time.
+"""`downconvert simulate-cluster`, and `downconvert simulate --brokers …`: replicated brokers under
+faults, in simulated time.
 
 Not here: the simulation (simulator.cluster), what a seed stands for (simulator.cluster_options)."""
 
 import shlex
+from collections.abc import Callable
+from math import inf
+from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
-from simulator.cluster import simulate_cluster as run_cluster
 from simulator.cluster_options import BROKERS_MAX, FAULTS, options_for
 from simulator.truth import InvariantError
 
 from .failure import CommandError
 
-BROKERS = 3
-ALL, NONE = "all", "none"
-CHECK_FAILED = 1
+BROKERS: Final = 3
+ALL: Final = "all"
+NONE: Final = "none"
+SECONDS_MIN: Final = 0.5
+CHECK_FAILED: Final = 1
 
 
 def _faults(_context: click.Context, _option: click.Parameter, text: str) -> tuple[str, ...]:
@@ -27,22 +33,79 @@ def _faults(_context: click.Context, _option: click.Parameter, text: str) -> tup
     return tuple(fault for fault in FAULTS if fault in names)
 
 
+CLUSTER_OPTIONS: Final = (
+    click.option(
+        "--brokers",
+        metavar="N",
+        type=click.IntRange(1, BROKERS_MAX),
+        default=BROKERS,
+        help="In simulated time: replicated brokers.",
+    ),
+    click.option(
+        "--faults",
+        default=ALL,
+        callback=_faults,
+        metavar="NAMES",
+        help="In simulated time: all, none, or some of " + ", ".join(FAULTS) + ".",
+    ),
+    click.option(
+        "--seed",
+        metavar="N",
+        type=click.IntRange(min=0),
+        default=0,
+        help="In simulated time: the first seed.",
+    ),
+    click.option(
+        "--seeds",
+        metavar="N",
+        type=click.IntRange(min=1),
+        default=1,
+        help="In simulated time: how many, one after the other.",
+    ),
+)
+ONLY_HERE: Final = ("brokers", "faults", "seed", "seeds")
+SETTINGS: Final = (*ONLY_HERE, "seconds")
+
+
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options of a simulated cluster to a command."""
+    for option in reversed(CLUSTER_OPTIONS):
+        command = option(command)
+    return command
+
+
+def is_cluster_asked_for(context: click.Context) -> bool:
+    """Whether a command that has other options too is given some of these. UsageError: both."""
+    given = {
+        name: parameter
+        for parameter in context.command.params
+        if (name := parameter.name)
+        and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+    cluster = [name for name in ONLY_HERE if name in given]
+    others = [one for name, one in given.items() if name not in SETTINGS]
+    if cluster and others:
+        raise click.UsageError(
+            f"--{cluster[0]} is for brokers in simulated time, which have no {_shown(others[0])}"
+        )
+    return bool(cluster)
+
+
+def _shown(parameter: click.Parameter) -> str:
+    return parameter.opts[-1] if isinstance(parameter, click.Option) else "PATHS"
+
+
+def cluster_settings(context: click.Context) -> dict[str, Any]:
+    """What `simulate_cluster` is called with, of a command that has all its options."""
+    return {name: context.params[name] for name in SETTINGS}
+
+
 @click.command("simulate-cluster", short_help="Replicas under faults, in simulated time.")
-@click.option("--brokers", type=click.IntRange(1, BROKERS_MAX), default=BROKERS)
-@click.option(
-    "--faults",
-    default=ALL,
-    callback=_faults,
-    metavar="NAMES",
-    help="all, none, or some of: " + ", ".join(FAULTS),
-)
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="The first seed.")
-@click.option(
-    "--seeds", type=click.IntRange(min=1), default=1, help="How many, one after the other."
-)
+@cluster_options
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0.5),
+    metavar="S",
+    type=float,
     help="Simulated seconds with faults.  [default: by the seed]",
 )
 def simulate_cluster(
@@ -59,6 +122,11 @@ def simulate_cluster(
     downconvert simulate-cluster --faults all --seed 1 --seeds 100
     downconvert simulate-cluster --brokers 5 --faults kills,drops --seed 7
     """
+    if seconds is not None and not SECONDS_MIN <= seconds < inf:
+        raise click.UsageError(f"--seconds is at least {SECONDS_MIN:g} and finite, not {seconds:g}")
+    # Brokers take a while to load: only where they run.
+    from simulator.cluster import simulate_cluster as run_cluster
+
     for one in range(seed, seed + seeds):
         options = options_for(one, brokers=brokers, faults=faults, seconds=seconds)
         for line in options.describe():

@@ -36,3 +36,29 @@ def test_unknown_faults_are_named(command: Command) -> None:
     ran = command("simulate-cluster", "--faults", "gremlins")
     assert ran.code == 2
     assert "'gremlins' is not one of delays, drops, " in ran.err
+
+
+def test_simulate_with_brokers_is_the_same_command(command: Command) -> None:
+    options = ("--seed", "3", "--seconds", "1", "--faults", "kills,elections", "--brokers", "3")
+    ran = command("simulate", *options)
+    assert ran.code == 0
+    assert ran.out == command("simulate-cluster", *options).out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--brokers", "3", "--to-magic", "0"), "--brokers is for brokers in simulated time"),
+        (("--seed", "0", "--preset", "herd"), "which have no --preset"),
+        (("--faults", "kills", "IN.log"), "which have no PATHS"),
+        (("--seeds", "1", "--seconds", "nan"), "--seconds is at least 0.5"),
+        (("--seeds", "1", "--seconds", "inf"), "--seconds is at least 0.5"),
+        (("--seconds", "3"), "--seconds is for"),
+    ],
+)
+def test_what_makes_no_sense_with_brokers_is_refused_in_a_line(
+    command: Command, arguments: tuple[str, ...], said: str
+) -> None:
+    ran = command("simulate", *arguments)
+    assert (ran.code, len(ran.err.splitlines())) == (2, 1)
+    assert said in ran.err

@@ -47,6 +47,8 @@ _NOTES: Final = (
     "Latency is measured by the clients that are not slow, from the request to the first and the "
     "last byte of the answer.",
     "CPU time by phase: <i>find and measure</i> is everything until an answer's size is known; "
+    "where records are compressed again, that takes compressing them, and what fits is kept until "
+    "it is sent; "
     "<i>send</i> is the time in the socket's own calls; the conversion while sending is measured "
     "as a whole, and divided in the proportions that reading, decompressing, converting and "
     "compressing have when the same records are converted apart, in one thread. What is left of "

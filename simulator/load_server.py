@@ -33,7 +33,8 @@ from .plan import Collector
 class Served:
     """What the server's process measured of itself. Sizes are bytes, times CPU seconds.
 
-    finding: requests taken and looked up, and answers measured.
+    finding: requests taken and looked up, and answers measured, which may be most of the work:
+        what is compressed to be measured is kept where there is room.
     converting: records read, converted, and compressed, while answers are sent.
     sending: the socket's own part. What is left of `cpu` is the server's loop, and Python's."""
 

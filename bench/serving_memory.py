@@ -30,7 +30,7 @@ MiB: Final = 1024 * KiB
 CONSUMER_LIMIT: Final = 64 * KiB
 IDLE_LIMIT: Final = 200_000_000  # bytes, of the whole process
 TOPIC: Final = "none-1000"
-WORKLOAD: Final = "codec=none,record=1000,size=8MiB"
+WORKLOAD: Final = "codec=none,record=1000,size=2MiB"
 FETCH_SIZE: Final = MiB
 OLD: Final = 2  # Fetch
 RECEIVE: Final = 4096  # bytes of the system's buffer at a consumer
@@ -82,8 +82,10 @@ def uncompressed() -> Iterator[Serving]:
             yield serving
 
 
-def stalled(serving: Serving, count: int) -> Growth:
-    """By old consumers that have the first bytes of an answer before them and read nothing."""
+@contextmanager
+def stalled(serving: Serving, count: int) -> Iterator[Growth]:
+    """By old consumers that have the first bytes of an answer before them and read nothing. They
+    stay as they are until the context ends."""
     before = _settled(serving)
     with ExitStack() as stack:
         consumers = []
@@ -101,7 +103,7 @@ def stalled(serving: Serving, count: int) -> Growth:
         after = _settled(serving)
         if _most_in_buffers(serving.address[1]) >= FETCH_SIZE // 2:
             raise RuntimeError("the system has taken answers off the server: nobody was stalled")
-        return Growth(count, before, after)
+        yield Growth(count, before, after)
 
 
 def _most_in_buffers(port: int) -> int:
@@ -145,8 +147,8 @@ def measure(consumers: int, connections: int) -> None:
     """Prints both; ends the program where a limit does not hold."""
     allow_files(max(consumers, connections))
     with uncompressed() as serving:
-        old = stalled(serving, consumers)
-        print(old.line("old consumers that read nothing"), flush=True)
+        with stalled(serving, consumers) as old:
+            print(old.line("old consumers that read nothing"), flush=True)
     with uncompressed() as serving:
         quiet = idle(serving, connections)
         print(quiet.line("idle connections"), flush=True)

@@ -146,9 +146,8 @@ def _settled(serving: Serving) -> int:
 def measure(consumers: int, connections: int) -> None:
     """Prints both; ends the program where a limit does not hold."""
     allow_files(max(consumers, connections))
-    with uncompressed() as serving:
-        with stalled(serving, consumers) as old:
-            print(old.line("old consumers that read nothing"), flush=True)
+    with uncompressed() as serving, stalled(serving, consumers) as old:
+        print(old.line("old consumers that read nothing"), flush=True)
     with uncompressed() as serving:
         quiet = idle(serving, connections)
         print(quiet.line("idle connections"), flush=True)

@@ -55,6 +55,7 @@ class Shape:
 
 
 SHAPES: Final = [Shape(codec, record) for codec in ("none", "lz4") for record in (100, 1000)]
+SMOKE: Final = [Shape("none", 1000), Shape("lz4", 1000)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +162,12 @@ def main(arguments: Sequence[str]) -> None:
     if options.what == "memory":
         measure(*((100, 500) if options.smoke else (options.consumers, options.idle)))
         return
-    size, rounds = (2, 1) if options.smoke else (options.size, options.rounds)
+    size, rounds = (1, 1) if options.smoke else (options.size, options.rounds)
+    shapes = SMOKE if options.smoke else SHAPES
     print(f"{size} MiB of each shape, {rounds} rounds, fetches of {FETCH_SIZE:,} bytes")
-    with both(size, SHAPES) as (ours, kafka):
+    with both(size, shapes) as (ours, kafka):
         for version in (OLD, NEW):
-            for shape in SHAPES:
+            for shape in shapes:
                 print(compare(ours, kafka, shape, version, rounds).line(), flush=True)
 
 

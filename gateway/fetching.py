@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 from broker.encoder import Sendable
 from broker.errors import ErrorCode
 from broker.joined_send import JoinedSend
+from broker.kept import KeepRoom, KeptSend
 from broker.schemas import ApiKey, Message
 from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
 from gateway.exchanges import Ask
@@ -55,7 +56,9 @@ class Found:
     code: int = ErrorCode.NONE
     is_done: bool = False
 
-    def take(self, answer: Message, magic: int, policy: ConversionPolicy, *, alone: bool) -> None:
+    def take(
+        self, answer: Message, magic: int, policy: ConversionPolicy, room: KeepRoom, *, alone: bool
+    ) -> None:
         """Looks at what the cluster answered, and whether to ask it again."""
         if self.sends and answer.error_code:  # it is told to who asks for what comes next
             self.is_done = True
@@ -73,7 +76,7 @@ class Found:
             self.is_done = True
             return
         try:
-            converted = LazyDownConvertRecords(records, magic, self.request.fetch_offset, policy)
+            converted = _converted(records, magic, self.request.fetch_offset, policy, room)
             following = _next_offset(records, self.offset)
         except RecordsError as error:
             self.code = ErrorCode.NONE if self.sends else code_of(error)
@@ -81,7 +84,7 @@ class Found:
             return
         self.used += records.size
         if converted.size:
-            self.sends.append(converted.to_send())
+            self.sends.append(converted if isinstance(converted, KeptSend) else converted.to_send())
         if self.sends:
             is_last = converted.damage is not None or not self.offset < following < bound
             self.is_done = is_last or self.used > JOINED_SIZE_MAX or self.room <= 0
@@ -116,7 +119,7 @@ def can_serve(version: int, served: range) -> bool:
 
 
 def fetch(
-    body: Message, version: int, served: range, policy_of: PolicyOf
+    body: Message, version: int, served: range, policy_of: PolicyOf, room: KeepRoom
 ) -> Generator[Ask, Message, Message]:
     """Asks until every partition has a record, an error, or no more; the client's answer.
 
@@ -147,7 +150,7 @@ def fetch(
                     one.code = answer.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 one.is_done = True
             else:
-                one.take(part, magic, policy_of(one.topic), alone=len(asked) == 1)
+                one.take(part, magic, policy_of(one.topic), room, alone=len(asked) == 1)
         has_come_on = before != [(one.offset, one.is_done) for one in asked]
         left = [one for one in found.values() if not one.is_done]
         wait = 0, 0  # nobody waits twice for the same
@@ -163,6 +166,18 @@ def fetch(
         else:
             asked = []
     return Message(throttle_time_ms=throttle, responses=_responses(found.values()))
+
+
+def _converted(
+    records: Spooled, magic: int, offset: int, policy: ConversionPolicy, room: KeepRoom
+) -> LazyDownConvertRecords | KeptSend:
+    """What is to be compressed again is kept where there is room, so that it is done once."""
+    first = next(records.batches(), None)
+    if first is not None and first.codec and policy.size == "exact":
+        kept = KeptSend.of(records, magic, offset, policy, room)
+        if kept is not None:
+            return kept
+    return LazyDownConvertRecords(records, magic, offset, policy)
 
 
 def _is_behind(found: Iterable[Found]) -> bool:

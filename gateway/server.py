@@ -15,11 +15,12 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from broker.errors import BadRequestError
+from broker.kept import KeepRoom
 from broker.schemas import ApiKey, Message
 from gateway.config import ConfigError, GatewayConfig
 from gateway.connection import Connection
 from gateway.exchanges import Ask
-from gateway.session import Session, Shared
+from gateway.session import KEPT_SIZE, Session, Shared
 from gateway.sightings import Sightings
 from gateway.streams import ConnectionEndedError, Stream
 from gateway.topology import BOOTSTRAP, Address, Ports, Topology
@@ -37,6 +38,7 @@ class Gateway:
     def __init__(self, config: GatewayConfig, *, workers: int = 2) -> None:
         self.config = config
         self.sightings = Sightings()
+        self._room = KeepRoom(KEPT_SIZE)
         ports = Ports(
             config.listen.port + 1 if config.node_port_first is None else config.node_port_first,
             config.node_ports,
@@ -82,7 +84,7 @@ class Gateway:
     @property
     def shared(self) -> Shared:
         """What new sessions share."""
-        return Shared(self.config, self.topology, self.sightings)
+        return Shared(self.config, self.topology, self.sightings, self._room)
 
     def nodes_changed(self) -> None:
         """Some worker has learnt of other brokers: all listen for them."""

@@ -4,13 +4,14 @@ Not here: sockets (server.py), how single requests are translated (translation.p
 producing.py)."""
 
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from broker.conversions import REFUSE, policy_for
 from broker.decoder import decode
 from broker.errors import BadRequestError, ErrorCode
 from broker.joined_send import JoinedSend
+from broker.kept import KeepRoom, KeptSend
 from broker.requests import RequestHeader
 from broker.responses import ResponseSend, response
 from broker.schemas import ApiKey, Message
@@ -28,6 +29,7 @@ from gateway.versions import Versions
 # How many frames without a header follow a SaslHandshake of version 0.
 TOKENS: Final = {"PLAIN": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2, "OAUTHBEARER": 1}
 PRODUCE_WITH_ENDPOINTS: Final = 10
+KEPT_SIZE: Final = 16 << 20  # bytes, of all conversions that are kept until they are sent
 ASKED_FIRST: Final = 3  # ApiVersions: brokers since Kafka 2.4 have this version
 
 
@@ -43,6 +45,7 @@ class Shared:
     config: GatewayConfig
     topology: Topology
     sightings: Sightings
+    room: KeepRoom = field(default_factory=lambda: KeepRoom(KEPT_SIZE))
 
 
 class Session:
@@ -125,7 +128,7 @@ class Session:
             for joined in send.records
             if isinstance(joined, JoinedSend)
             for part in joined.parts
-            if isinstance(part, LazyDownConvertSend)
+            if isinstance(part, LazyDownConvertSend | KeptSend)
         ]
         if stats and self._who is not None:
             records = sum(one.records_converted for one in stats)
@@ -207,7 +210,9 @@ class Session:
             return HangUp(f"{header.name} cannot be told to a cluster that serves {served}")
         body = yield from self._body(header, frame, size)
         if api is ApiKey.Fetch:
-            fetched = yield from fetching.fetch(body, version, served, self._policies(header))
+            fetched = yield from fetching.fetch(
+                body, version, served, self._policies(header), self.shared.room
+            )
             return Answer(response(_request_header(header), fetched))
         if api is ApiKey.Produce and version < producing.FIRST_WITH_V2:
             produced = yield from producing.produce(body, served, now)

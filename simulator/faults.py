@@ -10,7 +10,8 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from simulator.node import CONTROLLER, Node
+from simulator.membership import CONTROLLER
+from simulator.node import Node
 
 if TYPE_CHECKING:
     from simulator.cluster import Cluster

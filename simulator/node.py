@@ -2,9 +2,10 @@
 
 It is killed and started again, with the files that it had, or with what a disk keeps of them when
 the power fails. In between it does what a broker does: answers requests one after the other on each
-connection, follows the leaders that the controller names, says that it is alive, and notes things.
+connection, and notes high watermarks.
 
-Not here: what the controller decides (controller.py), when something happens to it (faults.py)."""
+Not here: what it and the controller say to each other (membership.py), when something happens to it
+(faults.py)."""
 
 from collections import deque
 from collections.abc import Callable
@@ -16,10 +17,9 @@ from shutil import rmtree
 from typing import TYPE_CHECKING, Final
 
 from broker import BadRequestError, Broker, BrokerConfig, Client, Exchange
-from broker.replica import IsrChange, Leadership
 from broker.replication import Replication
 from records import RecordsError
-from simulator.link import Link
+from simulator.membership import Membership
 from simulator.network import Connection
 from simulator.timeline import Action
 from storage import LogConfig, LogDir, StorageError, TopicPartition
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 LENGTH_SIZE: Final = 4  # bytes: what responses begin with
 HEARTBEAT: Final = 0.5  # seconds
 NOTES: Final = 1.0  # seconds between notes of high watermarks
-CONTROLLER: Final = "controller"
 
 Tag = dict[TopicPartition, tuple[int, bool, bool]]  # leader's epoch, whether it leads, certain
 
@@ -55,11 +54,9 @@ class Node:
         self._paused_until = 0.0
         self._tick_at = float("inf")
         self._waiting: dict[Connection, deque[bytes]] = {}
-        self._links: dict[int, Link] = {}
-        self._wishes: dict[TopicPartition, IsrChange] = {}
         self._log_dir: LogDir | None = None
-        self._lost_disk = False
         self._ends_by_power = False
+        self.membership = Membership(self, cluster)
 
     @property
     def is_registered(self) -> bool:
@@ -95,10 +92,10 @@ class Node:
             ),
         )
         self.replication = Replication(self.broker)
-        self._register()
+        self.membership.register()
         for every, action in (
-            (HEARTBEAT, self._heartbeat),
-            (options.lag_max_ms / 2000, self._check_isr),
+            (HEARTBEAT, self.membership.heartbeat),
+            (options.lag_max_ms / 2000, self.membership.change_isr),
             (NOTES, self._note),
         ):
             self._repeat(every, action)
@@ -113,14 +110,13 @@ class Node:
         assert self.disk is not None
         for connection in sorted(self.connections, key=lambda c: c.host):
             connection.reset(silent=power)
-        for link in self._links.values():
-            link.close()
-        self._links, self._waiting, self._wishes = {}, {}, {}
+        self.membership.end(lost=power)
+        self._waiting = {}
         self.broker = self.replication = None
         log_dir, self._log_dir = self._log_dir, None
         log_dir.abandon()
         if power:
-            self.has_lost = self._lost_disk = True
+            self.has_lost = True
             survivors = self._path.with_name(f"{self.host}-{self.life}")
             survivors.mkdir()
             self.disk.survivors(survivors)
@@ -215,7 +211,7 @@ class Node:
             self.broker.handle(client, memoryview(data), self._cluster.timeline.now, on_done)
         except BadRequestError:
             self._end(connection)
-        self._wish()
+        self.membership.change_isr()
 
     def _done(self, connection: Connection, exchange: Exchange) -> None:
         """Sends the answer, now or when the socket has room."""
@@ -261,95 +257,7 @@ class Node:
             for p in self.broker.topics.partitions()
         }
 
-    # --- the controller
-
-    def _register(self) -> None:
-        life, lost = self.life, self._lost_disk
-
-        def ask() -> None:
-            epoch = self._cluster.controller.register(
-                self.id, self._cluster.timeline.now, lost=lost
-            )
-            network.message(CONTROLLER, self.host, lambda: self.run(lambda: registered(epoch)))
-
-        def registered(epoch: int) -> None:
-            if self.life == life and self.replication is not None:
-                if epoch < self.replication.broker_epoch:
-                    return  # it was asked for twice
-                self.replication.register(epoch)
-                self._lost_disk = False
-                self._heartbeat()
-
-        network = self._cluster.network
-        network.message(self.host, CONTROLLER, ask)
-
-    def _heartbeat(self) -> None:
-        assert self.replication is not None
-        cluster, life, epoch = self._cluster, self.life, self.replication.broker_epoch
-        if epoch < 0:
-            self._register()
-            return
-        versions = self.replication.versions
-
-        def ask() -> None:
-            said = cluster.controller.heartbeat(self.id, epoch, versions, cluster.timeline.now)
-            cluster.network.message(CONTROLLER, self.host, lambda: self.run(lambda: hear(said)))
-
-        def hear(said: dict[TopicPartition, Leadership] | None) -> None:
-            if self.life == life:
-                self._hear(said)
-
-        cluster.network.message(self.host, CONTROLLER, ask)
-        for name, change in self._wishes.items():
-            self._ask_for(name, change)
-
-    def _hear(self, said: dict[TopicPartition, Leadership] | None) -> None:
-        assert self.replication is not None
-        if said is None:
-            self.replication.register(-1)
-            return
-        for name in said:
-            self._wishes.pop(name, None)
-        with suppress(StorageError):  # there is no room to note an epoch: the same is said again
-            self.replication.assign(said, self._cluster.timeline.now)
-        followers = self.replication.followers
-        for gone in self._links.keys() - followers.keys():
-            self._links.pop(gone).close()
-        for leader, follower in followers.items():
-            if leader not in self._links:
-                self._links[leader] = Link(self, self._cluster, follower)
-                self._links[leader].go_on()
-
-    def _check_isr(self) -> None:
-        self._wish()
-
-    def _wish(self) -> None:
-        assert self.replication is not None
-        for name, change in self.replication.isr_changes(self._cluster.timeline.now).items():
-            self._wishes[name] = change
-            self._ask_for(name, change)
-
-    def _ask_for(self, name: TopicPartition, change: IsrChange) -> None:
-        assert self.replication is not None
-        cluster, life, epoch = self._cluster, self.life, self.replication.broker_epoch
-
-        def ask() -> None:
-            if cluster.controller.change_isr(self.id, epoch, name, change):
-                cluster.network.message(CONTROLLER, self.host, self._ask_for_news)
-                return
-            cluster.network.message(CONTROLLER, self.host, lambda: self.run(refused))
-
-        def refused() -> None:
-            if self.life == life and self.broker is not None:
-                self._wishes.pop(name, None)
-                partition = self.broker.topics.partition(*name)
-                assert partition is not None
-                partition.refuse(change)
-
-        cluster.network.message(self.host, CONTROLLER, ask)
-
-    def _ask_for_news(self) -> None:
-        self.run(self._heartbeat)
+    # --- by the clock
 
     def _note(self) -> None:
         assert self.replication is not None

@@ -6,7 +6,7 @@ min.insync.replicas, those that are put out stay eligible, as they have everythi
 committed, and nothing more is [KIP-966]. A broker whose machine lost what was not flushed is
 neither, until it has caught up.
 
-Not here: how brokers talk to it (node.py)."""
+Not here: how brokers talk to it (membership.py)."""
 
 from dataclasses import dataclass, field
 from typing import Final

@@ -39,8 +39,11 @@ class Command:
 
 
 def start(*arguments: object, blocked: str = "", text: bool = True) -> subprocess.Popen[Any]:
-    """`downconvert ARGUMENTS` as a process, without the modules named in `blocked`."""
+    """`downconvert ARGUMENTS` as a process, without the modules named in `blocked`.
+
+    It hears Ctrl-C also where the tests run in the background, where a shell has it ignored."""
     code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
         f"import sys; sys.argv[0] = 'downconvert'; sys.modules.update(dict.fromkeys({blocked!r}"
         ".split())); from cli import main; sys.exit(main())"
     )

@@ -451,7 +451,8 @@ def test_who_does_not_authenticate_is_not_served(tmp_path: Path) -> None:
             talk.send(ApiKey.Metadata, 0, Message(topics=[]))
             assert talk.has_ended()
         with Talk(server.address) as talk:
-            talk.send_frame(bytes(600_000))
+            with suppress(ConnectionError):  # it may be cut off before it has sent all
+                talk.send_frame(bytes(600_000))
             assert talk.has_ended()
         with Talk(server.address) as talk:  # it may ask for versions, but not stay
             assert talk.is_served()

@@ -11,7 +11,7 @@ from broker import api_versions, sasl
 from broker.apis import APIS
 from broker.chunks import Chunks
 from broker.config import BrokerConfig
-from broker.errors import ApiError, BadRequestError, ErrorCode
+from broker.errors import BadRequestError
 from broker.exchange import Client, Exchange
 from broker.fetch_session import FetchSessions
 from broker.groups import Groups
@@ -80,8 +80,3 @@ class Broker:
         """Does what is due; the time of the next deadline, in seconds of the same clock."""
         self.purgatory.settle(now)
         return self.purgatory.next_deadline()
-
-
-def code_of(error: Exception) -> ErrorCode:
-    """The error code that tells a client of an error."""
-    return error.code if isinstance(error, ApiError) else ErrorCode.UNKNOWN_SERVER_ERROR

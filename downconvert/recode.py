@@ -142,10 +142,12 @@ class LazyRecodedRecords:
 class LazyRecodedSend:
     """The bytes of one `LazyRecodedRecords`, once. Not for two threads at a time."""
 
-    __slots__ = ("_pending", "_pieces", "_sent", "size")
+    __slots__ = ("_channel", "_pending", "_pieces", "_sent", "_write", "size")
 
     def __init__(self, pieces: Iterator[memoryview], size: int) -> None:
         self.size = size
+        self._channel: Any = self  # no channel yet: nobody writes a send to itself
+        self._write: Write
         self._pieces = pieces
         self._pending = memoryview(b"")
         self._sent = 0
@@ -165,10 +167,12 @@ class LazyRecodedSend:
         RecordsError: the records changed after they were measured. And what the channel raises."""
         if self.completed:
             return 0
+        if channel is not self._channel:
+            self._write = writer(channel)
+            self._channel = channel
         if not self._pending:
             self._pending = next(self._pieces)
-        write: Write = writer(channel)
-        written = write(self._pending)
+        written = self._write(self._pending)
         self._pending = self._pending[written:]
         self._sent += written
         return written

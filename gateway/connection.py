@@ -15,7 +15,7 @@ from broker.schemas import Message
 from gateway import headers
 from gateway.exchanges import Answer, Ask, Forward, HangUp, Reply, Whole
 from gateway.session import Session
-from gateway.streams import PIECE_SIZE, ConnectionEndedError, Stream, scratch
+from gateway.streams import PIECE_SIZE, Stream, scratch
 from gateway.upstream import Upstream
 from records import RecordsError
 
@@ -183,6 +183,3 @@ class _Request:
             await self._client.copy_to(other, self._left)
             await other.drain()
         self._left = 0
-
-
-__all__ = ["Connection", "ConnectionEndedError"]

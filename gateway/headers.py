@@ -28,11 +28,19 @@ class Header:
         return f"{self.api.name if self.api is not None else f'API {self.key}'} v{self.version}"
 
 
+def known(key: int) -> ApiKey | None:
+    """The API of a key, if its fields are known here."""
+    try:
+        return ApiKey(key)
+    except ValueError:
+        return None
+
+
 def parse(frame: memoryview) -> Header:
     """The header of a frame, of which the beginning is enough. BadRequestError: it is none."""
     cursor = Cursor(frame)
     start = reader("RequestHeader", CLASSIC)(cursor)
-    api = next((api for api in ApiKey if api == start.request_api_key), None)
+    api = known(start.request_api_key)
     if api is not None and is_flexible(api, start.request_api_version):
         cursor = Cursor(frame)
         reader("RequestHeader", FLEXIBLE)(cursor)

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Final
 
 from broker.schemas import ApiKey, Message, schema
+from gateway.headers import known
 
 # From these versions on a response names brokers by their own addresses in the midst of records
 # that stream through here [KIP-951], or topics by ids that no list of allowed ones can name.
@@ -116,14 +117,18 @@ class Versions:
         # Produce v0-v2 are advertised by Kafka 4 for the sake of a librdkafka that would not
         # connect otherwise, and refused [KAFKA-18659]. Fetch below 4 would have an older cluster
         # convert.
-        return {ApiKey.Produce: 3, ApiKey.Fetch: 4}.get(ApiKey(key), 0) if _is_known(key) else 0
+        return (
+            {ApiKey.Produce: 3, ApiKey.Fetch: 4}.get(ApiKey(key), 0)
+            if known(key) is not None
+            else 0
+        )
 
     def _lowest(self, key: int, served: range) -> int:
-        return 0 if _is_known(key) else served.start
+        return 0 if known(key) is not None else served.start
 
     def _highest(self, key: int, served: range) -> int:
         highest = served.stop - 1
-        if _is_known(key):
+        if known(key) is not None:
             api = ApiKey(key)
             highest = min(highest, schema(f"{api.name}Request").newest)
             if self.names_topics:
@@ -139,7 +144,3 @@ class Versions:
             for key, versions in self.offered.items()
         ]
         return Message(**{**cluster.__dict__, "api_keys": keys})
-
-
-def _is_known(key: int) -> bool:
-    return any(key == api for api in ApiKey)

@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
+from simulator.report import page
 from simulator.style import CSS
 from simulator.units import format_count, format_seconds, format_size
 
@@ -59,12 +60,7 @@ class Heading:
 
 def write_report(path: Path, topics: Sequence[Topic], heading: Heading) -> None:
     """Writes the file, all of it or nothing."""
-    partial = path.with_name(f".{path.name}.part")
-    try:
-        partial.write_text("".join(_page(topics, heading)), encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    page(path, _page(topics, heading))
 
 
 def _page(topics: Sequence[Topic], heading: Heading) -> Iterator[str]:

@@ -13,6 +13,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from simulator.report import page
 from simulator.style import CSS
 from simulator.units import MiB, format_rate, format_size
 
@@ -38,12 +39,7 @@ DASHES: Final = {"lazy": "-", "eager": "--", "zero-copy": ":"}
 
 def write_report(path: Path, rows: Sequence[Row], command: str) -> None:
     """Writes the file, all of it or nothing."""
-    partial = path.with_name(f".{path.name}.part")
-    try:
-        partial.write_text("".join(_page(rows, command)), encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    page(path, _page(rows, command))
 
 
 def _page(rows: Sequence[Row], command: str) -> Iterator[str]:

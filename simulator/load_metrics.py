@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 
 from .load_options import Group
 from .load_results import PERCENTILES, LoadResult, LoadRun
-from .metrics import SAME_WITHIN
+from .metrics import compared
 from .options import Mode
 from .units import format_count, format_rate, format_seconds, format_size
 
@@ -40,18 +40,6 @@ class Figure:
             return "", None
         lazy, eager = (self.value(result.runs[mode]) for mode in ("lazy", "eager"))
         return compared(lazy, eager, self.better)
-
-
-def compared(lazy: float, eager: float, better: str) -> tuple[str, bool | None]:
-    """One figure beside another in words, and whether that is good."""
-    if lazy <= 0 or eager <= 0:
-        return "", None
-    ratio = max(lazy / eager, eager / lazy)
-    if ratio <= SAME_WITHIN:
-        return "same", None
-    direction = "less" if lazy < eager else "more"
-    factor = f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.1f}"
-    return f"{factor}x {direction}", direction == better
 
 
 def figures(result: LoadResult) -> Iterator[Figure]:

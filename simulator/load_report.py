@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from .environment import environment
-from .load_metrics import FAIR, Figure, compared, figures, phases_of
+from .load_metrics import FAIR, Figure, figures, phases_of
 from .load_options import LoadOptions
 from .load_plots import cpu, fairness, latencies, memory_over_time
 from .load_results import LoadResult
+from .metrics import compared
 from .plots import COLOURS, WIDE
 from .report import page, tone
 from .style import CSS

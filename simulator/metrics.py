@@ -31,14 +31,19 @@ class Metric:
         if not self.better or "lazy" not in result.modes or "eager" not in result.modes:
             return "", None
         lazy, eager = (self.value(result.modes[mode]) for mode in ("lazy", "eager"))
-        if lazy <= 0 or eager <= 0:
-            return "", None
-        ratio = max(lazy / eager, eager / lazy)
-        if ratio <= SAME_WITHIN:
-            return "same", None
-        direction = "less" if lazy < eager else "more"
-        factor = f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.1f}"
-        return f"{factor}x {direction}", direction == self.better
+        return compared(lazy, eager, self.better)
+
+
+def compared(lazy: float, eager: float, better: str) -> tuple[str, bool | None]:
+    """One figure beside another in words, and whether that is good; None: neither."""
+    if lazy <= 0 or eager <= 0:
+        return "", None
+    ratio = max(lazy / eager, eager / lazy)
+    if ratio <= SAME_WITHIN:
+        return "same", None
+    direction = "less" if lazy < eager else "more"
+    factor = f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.1f}"
+    return f"{factor}x {direction}", direction == better
 
 
 def _count(value: float) -> str:

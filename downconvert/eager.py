@@ -5,11 +5,13 @@ measure against.
 
 Not here: the conversion itself (converter.py)."""
 
+from collections.abc import Iterator
 from typing import Self
 
 from records.source import Records
 
 from .converter import Converter
+from .failed import Failed
 from .lazy import DEFAULT_POLICY
 from .policy import ConversionPolicy
 from .stats import ConversionStats
@@ -18,21 +20,27 @@ from .stats import ConversionStats
 class Conversion:
     """The converted bytes, a chunk at a time.
 
-    Raises RecordsError at damage or a refusal, after everything good before it."""
+    Raises RecordsError at damage or a refusal, after everything good before it, and again whenever
+    it is asked for more: what is damaged does not look like what has ended."""
 
     __slots__ = ("_converter", "_pieces", "_size")
 
     def __init__(self, converter: Converter) -> None:
         self._converter = converter
-        self._pieces = converter.walk(converter.records.size)
+        self._pieces: Iterator[int] = converter.walk(converter.records.size)
         self._size = 0
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> bytes:
-        while (size := next(self._pieces)) == 0:
-            pass
+        try:
+            while (size := next(self._pieces)) == 0:
+                pass
+        except BaseException as error:
+            self._pieces = Failed(error)
+            self._converter.release()
+            raise
         self._size += size
         return bytes(self._converter.ready[:size])
 
@@ -64,8 +72,11 @@ def eager(
     converted come back as they are, a torn tail included (FileRecords.downConvert)."""
     converter = Converter(records, to_magic, first_offset, policy)
     converted = bytearray()
-    for size in converter.walk(records.size):
-        converted += converter.ready[:size]
+    try:
+        for size in converter.walk(records.size):
+            converted += converter.ready[:size]
+    finally:
+        converter.release()
     if policy.size == "estimate" and converter.stats().records_converted == 0:
         converted = bytearray(records.size)
         del converted[records.read_into(memoryview(converted), 0) :]

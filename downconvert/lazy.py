@@ -58,10 +58,13 @@ class LazyDownConvertRecords:
 
     def to_send(self, size_max: int | None = None) -> LazyDownConvertSend:
         """A send of all of it, or of its first `size_max` bytes, from the beginning."""
+        plan = self._plan
+        size = plan.size if size_max is None else min(plan.size, size_max)
         return LazyDownConvertSend(
             Converter(self._records, self._to_magic, self._first_offset, self._policy),
             ends(self._records, self._policy, self._to_magic, self._plan),
-            self._plan.size if size_max is None else min(self._plan.size, size_max),
-            is_exact=self._plan.is_exact,
+            size,
+            is_exact=plan.is_exact,
+            is_whole=plan.is_exact and not plan.is_cut and size == plan.size,
             clock=self._clock,
         )

@@ -26,12 +26,13 @@ KAFKA_READ_SIZE_MAX: Final = 128 * 1024  # LazyDownConversionRecordsSend.MAX_REA
 class Plan:
     """size: bytes promised. is_exact: all of it will be messages. first_end: where the first
     batch that converts to something ends. damage: why the range ends before the records do, or
-    None."""
+    None. is_cut: it ends where the size of an answer does."""
 
     size: int
     is_exact: bool
     first_end: int
     damage: RecordsError | None
+    is_cut: bool = False
 
 
 def plan(records: Records, to_magic: int, first_offset: int, policy: ConversionPolicy) -> Plan:
@@ -50,11 +51,13 @@ def _exact(
     converter = Converter(records, to_magic, first_offset, policy, measuring=True)
     size = 0
     damage: RecordsError | None = None
+    is_cut = False
     try:
         for piece in converter.walk(records.size):
             if policy.size == "auto" and converter.compresses:
                 return None
             if size + piece > RESPONSE_SIZE_MAX:
+                is_cut = True
                 break
             size += piece
     except RecordsError as error:
@@ -63,7 +66,7 @@ def _exact(
         damage = error
     finally:
         converter.release()
-    return Plan(size, True, 0, damage)
+    return Plan(size, True, 0, damage, is_cut)
 
 
 def _estimate(records: Records, to_magic: int, first_offset: int, policy: ConversionPolicy) -> Plan:

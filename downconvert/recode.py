@@ -17,7 +17,7 @@ from records.batch import BatchHeader
 from records.channel import Write, writer
 from records.checksum import verify_checksum
 from records.codecs import Effort, open_decoder, open_encoder
-from records.errors import RecordsError, UnsupportedCodecError
+from records.errors import CorruptRecordsError, RecordsError, UnsupportedCodecError
 from records.formats import (
     ATTRIBUTES_AT_BATCH,
     BATCH_HEADER_SIZE,
@@ -31,7 +31,9 @@ from records.kernel import Buffer
 from records.source import Records
 from records.window import Stretch
 
+from .failed import Failed
 from .policy import Refuse
+from .send import CHANGED
 
 WINDOW_SIZE: Final = 64 * 1024  # bytes: of compressed input, and of what it decompresses to
 BATCH_SIZE_MAX: Final = 32 << 20  # bytes of a batch that is held while it is sent
@@ -122,12 +124,18 @@ class LazyRecodedRecords:
                 while read := stretch.read_into(window):
                     yield window[:read]
             else:
-                yield memoryview(self._batch(part))
+                batch = self._batch(part)
+                if batch is None or len(batch) != recoded:
+                    raise CorruptRecordsError(CHANGED, part.origin)
+                yield memoryview(batch)
 
-    def _batch(self, part: Records) -> bytearray:
-        header = next(part.batches())
-        instead = self._instead(header)
-        assert instead is not None
+    def _batch(self, part: Records) -> bytearray | None:
+        """A batch in its other codec; None: it is not the one that was measured."""
+        header = next(part.batches(), None)
+        instead = None if header is None else self._instead(header)
+        if header is None or instead is None or header.size != part.size:
+            return None
+        verify_checksum(part, header)
         batch = bytearray(BATCH_HEADER_SIZE)
         part.read_into(memoryview(batch), 0)
         for piece in _recoded(part, header, instead, self._effort):
@@ -148,7 +156,7 @@ class LazyRecodedSend:
         self.size = size
         self._channel: Any = self  # no channel yet: nobody writes a send to itself
         self._write: Write
-        self._pieces = pieces
+        self._pieces: Iterator[memoryview] = pieces
         self._pending = memoryview(b"")
         self._sent = 0
 
@@ -164,17 +172,25 @@ class LazyRecodedSend:
     def write_to(self, channel: Any) -> int:
         """Makes at most one write, and returns the bytes written; 0: not now.
 
-        RecordsError: the records changed after they were measured. And what the channel raises."""
+        RecordsError: the records changed after they were measured; OSError: they cannot be read.
+        Either is raised again whenever more is asked for. And what the channel raises."""
         if self.completed:
             return 0
         if channel is not self._channel:
             self._write = writer(channel)
             self._channel = channel
         if not self._pending:
-            self._pending = next(self._pieces)
+            try:
+                self._pending = next(self._pieces)
+            except BaseException as error:
+                self._pieces = Failed(error)
+                raise
         written = self._write(self._pending)
         self._pending = self._pending[written:]
         self._sent += written
+        if self.completed:
+            self._pending = memoryview(b"")
+            self._pieces = iter(())
         return written
 
 

@@ -22,7 +22,7 @@ from bench.segments import SHAPES, Shape, segment
 from bench.twin import reference_round
 from downconvert import ConversionPolicy
 from records import Codec
-from records.codecs import Effort
+from records.codecs import CompressionLevel
 
 INSTEAD: Final = {"zstd-100": "lz4-100"}  # what Kafka refuses, and what it converts instead
 CLIENT_ROUNDS: Final = 3  # of the first fetch alone: they are slow
@@ -81,7 +81,7 @@ class Contest:
         to_magic = self._options.to_magic
         exact = replace(estimate, size="exact")
         checked = check(self._shape, to_magic, self._path, self._fetches, exact)
-        case = Case(estimate.chunk_size, estimate.effort, checked)
+        case = Case(estimate.chunk_size, estimate.compression_level, checked)
         self.result.cases.append(case)
         for policy, rounds in ((estimate, case.estimate), (exact, case.exact)):
             ours = Ours(to_magic, self._path, self._fetches, policy, mapped=self._options.mapped)
@@ -120,8 +120,12 @@ class Contest:
 
 def policies(shape: Shape, chunks: tuple[int, ...]) -> Iterator[ConversionPolicy]:
     """What a shape is converted under; sizes are estimated, as Kafka's are."""
-    efforts: tuple[Effort, ...] = ("fast", "kafka") if shape.codec is Codec.GZIP else ("fast",)
+    compression_levels: tuple[CompressionLevel, ...] = (
+        ("fast", "kafka") if shape.codec is Codec.GZIP else ("fast",)
+    )
     for chunk_size in chunks:
-        for effort in efforts:
-            policy = ConversionPolicy(chunk_size=chunk_size, size="estimate", effort=effort)
+        for compression_level in compression_levels:
+            policy = ConversionPolicy(
+                chunk_size=chunk_size, size="estimate", compression_level=compression_level
+            )
             yield replace(policy, recode={"zstd": "none"}) if shape.codec is Codec.ZSTD else policy

@@ -16,7 +16,11 @@ from bench.ours import Ours
 from bench.rounds import Fetch, Round
 from downconvert import ConversionPolicy
 
-OPTIONS: Final = ("chunk_size", "size", "effort")  # of the policy, which is all that benchmarks set
+OPTIONS: Final = (
+    "chunk_size",
+    "size",
+    "compression_level",
+)  # of the policy, which is all that benchmarks set
 
 
 def reference_round(

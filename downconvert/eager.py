@@ -5,7 +5,7 @@ measure against.
 
 Not here: the conversion itself (converter.py)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Self
 
 from records.source import Records
@@ -13,7 +13,8 @@ from records.source import Records
 from .converter import Converter
 from .failed import Failed
 from .lazy import DEFAULT_POLICY
-from .policy import ConversionPolicy
+from .policy import AbortedTransaction, ConversionPolicy
+from .request import Request
 from .stats import ConversionStats
 
 
@@ -27,7 +28,7 @@ class Conversion:
 
     def __init__(self, converter: Converter) -> None:
         self._converter = converter
-        self._pieces: Iterator[int] = converter.walk(converter.records.size)
+        self._pieces: Iterator[int] = converter.pieces(converter.window.records.size)
         self._size = 0
 
     def __iter__(self) -> Self:
@@ -42,7 +43,7 @@ class Conversion:
             self._converter.release()
             raise
         self._size += size
-        return bytes(self._converter.ready[:size])
+        return bytes(self._converter.output.ready[:size])
 
     @property
     def stats(self) -> ConversionStats:
@@ -55,9 +56,14 @@ def convert(
     to_magic: int,
     first_offset: int = 0,
     policy: ConversionPolicy = DEFAULT_POLICY,
+    *,
+    aborted: Iterable[AbortedTransaction] = (),
 ) -> Conversion:
-    """Converts records without a promise, for a file or for whoever has no socket."""
-    return Conversion(Converter(records, to_magic, first_offset, policy))
+    """Converts records without a promise, for a file or for callers that have no socket.
+
+    Arguments as for LazyDownConvertRecords."""
+    request = Request.of(to_magic, first_offset, policy, aborted)
+    return Conversion(Converter.converting(records, request))
 
 
 def eager(
@@ -65,16 +71,19 @@ def eager(
     to_magic: int,
     first_offset: int = 0,
     policy: ConversionPolicy = DEFAULT_POLICY,
+    *,
+    aborted: Iterable[AbortedTransaction] = (),
 ) -> bytes:
     """All of it at once. Raises RecordsError where anything is damaged or refused.
 
     Under a policy that estimates, as Kafka's does, records of which none had to be or could be
     converted come back as they are, a torn tail included (FileRecords.downConvert)."""
-    converter = Converter(records, to_magic, first_offset, policy)
+    request = Request.of(to_magic, first_offset, policy, aborted)
+    converter = Converter.converting(records, request)
     converted = bytearray()
     try:
-        for size in converter.walk(records.size):
-            converted += converter.ready[:size]
+        for size in converter.pieces(records.size):
+            converted += converter.output.ready[:size]
     finally:
         converter.release()
     if policy.size == "estimate" and converter.stats().records_converted == 0:

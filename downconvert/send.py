@@ -26,7 +26,7 @@ CHANGED = "the records changed after they were measured"
 
 def _through(converter: Converter, ends: Iterator[int]) -> Iterator[int]:
     for end in ends:
-        yield from converter.walk(end)
+        yield from converter.pieces(end)
 
 
 class LazyDownConvertSend:
@@ -105,7 +105,7 @@ class LazyDownConvertSend:
                 elif size > remaining:
                     pending = self._cut(remaining)
                 else:
-                    pending = self._converter.ready[:size]
+                    pending = self._converter.output.ready[:size]
             except BaseException as error:
                 self._pieces = Failed(error)
                 self._converter.release()
@@ -136,11 +136,10 @@ class LazyDownConvertSend:
         """As much of a piece as was promised."""
         if self._is_whole:
             raise self._changed()
-        return self._converter.ready[:remaining]
+        return self._converter.output.ready[:remaining]
 
     def _changed(self) -> CorruptRecordsError:
-        converter = self._converter
-        return CorruptRecordsError(CHANGED, converter.records.origin + converter.position)
+        return CorruptRecordsError(CHANGED, self._converter.position)
 
     @property
     def stats(self) -> ConversionStats:

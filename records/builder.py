@@ -17,7 +17,7 @@ from crc32c import crc32c
 
 from records.backend import encode
 from records.batch import NONE
-from records.codecs import Effort, compress
+from records.codecs import CompressionLevel, compress
 from records.columns import Columns
 from records.control import KEY, MARKER, ControlRecordType
 from records.formats import (
@@ -67,7 +67,7 @@ def build(
     base_sequence: int = NONE,
     transactional: bool = False,
     control: bool = False,
-    effort: Effort = "kafka",
+    compression_level: CompressionLevel = "kafka",
 ) -> bytes:
     """The bytes of one batch. ValueError: no records, or what the format does not have.
 
@@ -101,14 +101,16 @@ def build(
             timestamp_type = TimestampType.CREATE
         relative_to = base if codec and magic == V1 else 0
         messages = _encoded(columns, magic, timestamp_type, relative_to, NO_TIMESTAMP)
-        return _messages(messages, magic, codec, effort, is_append, columns.offsets[-1], latest)
+        return _messages(
+            messages, magic, codec, compression_level, is_append, columns.offsets[-1], latest
+        )
     if delete_horizon is not None:
         base_timestamp = delete_horizon
     elif base_timestamp is None:
         base_timestamp = columns.timestamps[0]
     body = _encoded(columns, magic, timestamp_type, base, base_timestamp)
     return _batch(
-        compress(codec, body, magic=magic, effort=effort) if codec else body,
+        compress(codec, body, magic=magic, compression_level=compression_level) if codec else body,
         base_offset=base,
         leader_epoch=leader_epoch,
         attributes=_attributes(codec, timestamp_type, transactional, control)
@@ -209,7 +211,7 @@ def _messages(
     messages: memoryview,
     magic: int,
     codec: Codec,
-    effort: Effort,
+    compression_level: CompressionLevel,
     is_append: bool,
     offset: int,
     timestamp: int,
@@ -218,7 +220,7 @@ def _messages(
     if not codec:
         return bytes(messages)
     return wrapper(
-        compress(codec, messages, magic=magic, effort=effort),
+        compress(codec, messages, magic=magic, compression_level=compression_level),
         magic=magic,
         offset=offset,
         attributes=codec | (LOG_APPEND_TIME if is_append else 0),

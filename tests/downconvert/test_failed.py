@@ -81,7 +81,7 @@ def test_a_send_that_failed_holds_no_buffers():
     data = good(0) + bad(100) + good(200)
     send = LazyDownConvertRecords(MemoryRecords(data), 1, policy=ESTIMATE).to_send()
     until_it_fails(send, Everything(), CorruptRecordsError)
-    assert len(send._converter.target) == 0
+    assert len(send._converter.output.target) == 0
 
 
 @pytest.mark.parametrize("size", [900, 100])

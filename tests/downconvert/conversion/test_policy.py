@@ -1,0 +1,118 @@
+"""A policy says what it allows, and refuses what makes no sense."""
+
+import copy
+import pickle
+from dataclasses import replace
+
+import pytest
+
+from downconvert import ConversionPolicy
+from downconvert.conversion.rules import rules_for
+from records import Codec
+
+KEPT = [Codec.NONE, Codec.GZIP, Codec.SNAPPY]
+
+
+def test_a_policy_is_a_value():
+    assert ConversionPolicy() == ConversionPolicy()
+    assert hash(ConversionPolicy()) == hash(ConversionPolicy())
+    assert ConversionPolicy(recode={"zstd": "none"}) != ConversionPolicy()
+    with pytest.raises(AttributeError):
+        ConversionPolicy().chunk_size = 1  # type: ignore[misc]
+
+
+def test_a_policy_travels_to_other_processes():
+    for policy in (ConversionPolicy(), ConversionPolicy.kafka()):
+        assert pickle.loads(pickle.dumps(policy)) == policy
+        assert copy.deepcopy(policy) == policy
+
+
+def test_options_are_keywords():
+    with pytest.raises(TypeError):
+        ConversionPolicy(16384)  # type: ignore[misc]
+
+
+def test_the_default_reads_16_kib_promises_exactly_and_refuses_nothing():
+    policy = ConversionPolicy()
+    assert policy.chunk_size == 16 * 1024
+    assert policy.size == "exact"
+    assert all(policy.codec_for(codec, magic) is not None for codec in Codec for magic in (0, 1))
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", KEPT)
+def test_the_default_keeps_the_codecs_that_every_client_reads(codec, magic):
+    assert ConversionPolicy().codec_for(codec, magic) is codec
+
+
+def test_the_default_recodes_zstd_and_the_broken_lz4_of_v0():
+    assert ConversionPolicy().codec_for(Codec.ZSTD, 0) is Codec.GZIP
+    assert ConversionPolicy().codec_for(Codec.ZSTD, 1) is Codec.GZIP
+    assert ConversionPolicy().codec_for(Codec.LZ4, 0) is Codec.GZIP
+    assert ConversionPolicy().codec_for(Codec.LZ4, 1) is Codec.LZ4
+
+
+def test_kafka_refuses_zstd_and_keeps_the_rest():
+    policy = ConversionPolicy.kafka()
+    assert policy.codec_for(Codec.ZSTD, 1) is None
+    assert [policy.codec_for(codec, 0) for codec in (*KEPT, Codec.LZ4)] == [*KEPT, Codec.LZ4]
+
+
+def test_zstd_without_a_rule_is_refused_since_old_formats_have_none():
+    assert ConversionPolicy(recode={}).codec_for(Codec.ZSTD, 1) is None
+
+
+def test_a_rule_for_one_format_goes_before_the_rule_for_all():
+    policy = ConversionPolicy(recode={"lz4": "snappy", "lz4:magic0": "none"})
+    assert policy.codec_for(Codec.LZ4, 0) is Codec.NONE
+    assert policy.codec_for(Codec.LZ4, 1) is Codec.SNAPPY
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"chunk_size": 1}, "chunk_size is at least"),
+        ({"size": "roughly"}, "size is exact, estimate or auto"),
+        ({"compression_level": "none"}, "compression_level is fast or kafka"),
+        ({"isolation": "serializable"}, "isolation is"),
+        ({"wrapper_size_max": 100}, "wrapper_size_max is at least chunk_size"),
+        ({"record_size_max": 100}, "record_size_max is at least chunk_size"),
+        ({"recode": {"brotli": "gzip"}}, "'brotli' is not gzip, snappy, lz4 or zstd"),
+        ({"recode": {"lz4:magic2": "gzip"}}, "'lz4:magic2' is not"),
+        ({"recode": {"none": "gzip"}}, "'none' is not gzip"),
+        ({"recode": {"gzip": "zstd"}}, "'zstd' is not none, gzip"),
+    ],
+)
+def test_an_impossible_option_is_refused_in_words(options, reason):
+    with pytest.raises(ValueError, match=reason):
+        ConversionPolicy(**options)
+
+
+def test_policies_that_differ_have_hashes_that_differ():
+    options = {
+        "chunk_size": 4096,
+        "size": "estimate",
+        "recode": {"zstd": "snappy"},
+        "isolation": "read_committed",
+        "trim_compressed": False,
+        "split_at_gaps": False,
+        "wrapper_size_max": 1 << 17,
+        "record_size_max": 1 << 20,
+        "compression_level": "kafka",
+    }
+    others = [replace(ConversionPolicy(), **{name: value}) for name, value in options.items()]
+    assert len({hash(policy) for policy in (ConversionPolicy(), *others)}) == len(options) + 1
+    assert hash(replace(others[0], chunk_size=ConversionPolicy().chunk_size)) == hash(
+        ConversionPolicy()
+    )
+
+
+def test_the_order_of_rules_does_not_matter():
+    one, other = {"zstd": "none", "lz4": "gzip"}, {"lz4": "gzip", "zstd": "none"}
+    assert ConversionPolicy(recode=one) == ConversionPolicy(recode=other)
+    assert hash(ConversionPolicy(recode=one)) == hash(ConversionPolicy(recode=other))
+
+
+def test_equal_policies_share_their_rules():
+    made = [rules_for(ConversionPolicy(recode={"zstd": "none"}), 1) for _ in range(3)]
+    assert made[0] is made[1] is made[2]

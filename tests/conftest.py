@@ -33,12 +33,12 @@ collect_ignore = [] if kafka_server.REQUIRED or not kafka_server.missing() else 
 OTHERS_PROGRAMS: Final = (
     "clients/test_clients.py",
     "downconvert/spark/",
-    "gateway/test_kafka_4.py",
-    "broker/test_differential.py",
-    "broker/test_group_clients.py",
-    "broker/test_group_differential.py",
-    "broker/test_produce_differential.py",
-    "cli/test_spark.py",
+    "downconvert/gateway/test_kafka_4.py",
+    "downconvert/broker/test_differential.py",
+    "downconvert/broker/test_group_clients.py",
+    "downconvert/broker/test_group_differential.py",
+    "downconvert/broker/test_produce_differential.py",
+    "downconvert/cli/test_spark.py",
     "test_kafka_server.py",
 )
 

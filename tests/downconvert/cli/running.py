@@ -13,7 +13,7 @@ import pytest
 from downconvert.cli.app import run
 from downconvert.cli.terminal import REFERENCE_NOTICE
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True, slots=True)

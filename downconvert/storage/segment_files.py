@@ -3,7 +3,6 @@
 Not here: partitions and log directories as a broker lays them out (log_dir.py)."""
 
 from collections.abc import Sequence
-from errno import ENOENT
 from pathlib import Path
 
 
@@ -15,7 +14,7 @@ def segment_files(paths: Sequence[Path]) -> list[Path]:
         if path.is_dir():
             inside = sorted(path.rglob("*.log"))
             if not inside:
-                raise FileNotFoundError(ENOENT, "holds no .log file", str(path))
+                raise FileNotFoundError(f"{path} holds no .log file")
             found += inside
         else:
             found.append(path)

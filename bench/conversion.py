@@ -19,6 +19,7 @@ from typing import Final
 import click
 
 from records.backend import NAME
+from records.units import KiB
 
 from .check import WrongOutputError
 from .compare import Contest, Options
@@ -27,7 +28,6 @@ from .report import as_markdown, as_table
 from .rounds import one_core
 from .segments import CACHE, SHAPES
 
-KiB: Final = 1024
 ROUNDS: Final = 30
 WARM_UP: Final = 30  # none-1000 needs up to 19 before its JVM runs at full speed
 SMOKE_SIZE: Final = 256 * KiB

@@ -22,14 +22,13 @@ import click
 from downconvert.broker.wire.schemas import ApiKey
 from downconvert.gateway.topology import Address
 from records import Codec
+from records.units import KiB, MiB
 from tests.downconvert.gateway.serving import Wire, cluster
 from tests.downconvert.gateway.talk import fetch_body
 from tests.downconvert.storage.logs import batch
 
 from .gateway_clients import in_front
 
-KiB: Final = 1024
-MiB: Final = 1024 * KiB
 CONSUMERS: Final = 1000
 LIMIT: Final = 128 * KiB  # for a consumer
 ANSWER: Final = 50 * MiB

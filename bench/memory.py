@@ -22,13 +22,12 @@ import click
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords
 from records import Codec, FileRecords, RecordsError
+from records.units import KiB, MiB
 
 from .bombs import bomb
 from .ours import Discard
 from .segments import SHAPES, segment
 
-KiB: Final = 1024
-MiB: Final = 1024 * KiB
 MAPPED_MAX: Final = 64 * MiB  # of address space, beyond what the idle process has
 SMOKE_SCALE: Final = 64
 STATUS: Final = Path("/proc/self/status")

@@ -5,10 +5,11 @@ Not here: the figures in them (results.py)."""
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from records.units import KiB
+
 from .results import Result, millions
 from .rounds import best
 
-KiB: Final = 1024
 Row = tuple[str, ...]
 
 COMPARISON: Final[Row] = (

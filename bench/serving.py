@@ -23,6 +23,7 @@ from typing import Final
 
 from downconvert.broker.wire.schemas import ApiKey, Message
 from records import FileRecords
+from records.units import MiB
 from simulator import Workload
 from simulator import generate as write_segments
 from tests import kafka_server
@@ -31,7 +32,6 @@ from .draining import Drain, Drained, Wire, parsed, request
 from .serving_memory import measure
 from .serving_process import Serving, served
 
-MiB: Final = 1 << 20
 FETCH_SIZE: Final = MiB  # fetch.message.max.bytes of Kafka 0.8's consumer
 OLD, NEW = 2, 11  # versions of Fetch
 FULL_SPEED: Final = ("-Xms1G", "-Xmx1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")

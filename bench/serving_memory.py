@@ -20,14 +20,13 @@ from time import monotonic, sleep
 from typing import Final
 
 from downconvert.broker.wire.schemas import ApiKey, Message
+from records.units import KiB, MiB
 from simulator import Workload
 from simulator import generate as write_segments
 
 from .draining import Wire, fetch, request
 from .serving_process import Serving, served
 
-KiB: Final = 1024
-MiB: Final = 1024 * KiB
 CONSUMER_LIMIT: Final = 64 * KiB
 IDLE_LIMIT: Final = 200_000_000  # bytes, of the whole process
 TOPIC: Final = "none-1000"

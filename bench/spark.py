@@ -35,8 +35,9 @@ from downconvert.spark.source import FORMAT, register
 from downconvert.storage import Log
 from records import FileRecords, read
 from records.backend import NAME, NATIVE
+from records.units import MiB
 
-from .segments import SHAPES, MiB, segment
+from .segments import SHAPES, segment
 from .spark_cores import cpu_seconds, pin
 
 SHAPE: Final = "none-1000"

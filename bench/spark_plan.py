@@ -27,13 +27,13 @@ from downconvert.spark.convert_segment import Task, convert_segment
 from downconvert.spark.rewrite import Settings
 from downconvert.spark.trees import find_partitions
 from records import Codec
+from records.units import MiB
 
 from .bombs import bomb
 from .memory import memory
 from .segments import SHAPES
 from .segments import segment as shaped
 
-MiB: Final = 1024 * 1024
 NAME: Final = "00000000000000000000.log"
 TOTAL: Final = 100 * 10**12  # bytes
 SEGMENT: Final = 1024 * MiB  # segment.bytes, unless told otherwise

@@ -29,9 +29,8 @@ from records import FileRecords
 from records.builder import build
 from records.formats import V2, TimestampType
 from records.record import Record
-from records.units import parse_size
+from records.units import MiB, parse_size
 
-MiB: Final = 1024 * 1024
 RECORD_SIZE: Final = 1000
 BATCH_RECORDS: Final = 16
 ROUNDS: Final = 9

@@ -1,4 +1,4 @@
-"""`python -m downconvert` is `downconvert`; so is this file where spark-submit runs it by its path."""
+"""`python -m downconvert` is `downconvert`; so is this file where spark-submit runs it by path."""
 
 import sys
 from os.path import dirname
@@ -8,7 +8,7 @@ from os.path import dirname
 if sys.path[:1] == [dirname(__file__)]:  # noqa: PTH120 - pathlib would load `inspect` first
     del sys.path[0]
 
-from .cli import main
+from downconvert.cli import main  # absolute: by its path this file has no package
 
 if __name__ == "__main__":
     sys.exit(main())

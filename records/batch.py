@@ -5,7 +5,6 @@ Kafka's DefaultRecordBatch, LegacyRecord and FileLogInputStream.
 
 Not here: walking from entry to entry (source.py), checksums and records (reader.py)."""
 
-from struct import Struct
 from typing import Final, NamedTuple, Self
 
 from .errors import CorruptRecordsError
@@ -37,7 +36,6 @@ from .kernel import Buffer
 
 CODECS: Final = tuple(Codec)
 SIZE_AT: Final = PREFIX.size - SIZE_FIELD.size
-OFFSET_DELTA: Final = Struct(">i")
 SEQUENCE_MAX: Final = 2**31 - 1  # sequence numbers wrap to 0 behind it
 NONE: Final = -1  # producer id, producer epoch, sequence and leader epoch where there is none
 

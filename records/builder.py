@@ -10,7 +10,6 @@ Sources: Kafka's MemoryRecordsBuilder, DefaultRecordBatch and AbstractLegacyReco
 
 from collections.abc import Iterable
 from dataclasses import replace
-from struct import Struct
 from typing import Final
 
 from crc32c import crc32c
@@ -25,6 +24,7 @@ from .formats import (
     BATCH_HEADER,
     BATCH_HEADER_SIZE,
     CONTROL,
+    CRC,
     CRC_AT_BATCH,
     DELETE_HORIZON,
     LOG_APPEND_TIME,
@@ -43,7 +43,6 @@ from .record import Record
 from .wrapper import wrapper
 
 NO_PRODUCER: Final = (NONE, NONE, NONE)  # id, epoch, base sequence
-CRC: Final = Struct(">I")
 # What a v2 record has beside its key, value and headers: size, attributes, timestamp and offset
 # deltas, sizes of key and value, header count. Kafka's MAX_RECORD_OVERHEAD (21) is of the first 4.
 RECORD_OVERHEAD_MAX: Final = 5 + 1 + 10 + 5 + 5 + 5 + 5

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from .backend import crc32
 from .batch import NONE, BatchHeader
-from .formats import CRC_AT_LEGACY, MAGIC_AT, NO_TIMESTAMP, V0, V2, TimestampType
+from .formats import CRC, CRC_AT_LEGACY, MAGIC_AT, NO_TIMESTAMP, V0, V2, TimestampType
 from .kernel import ROW_FIELDS, ROW_SIZE
 from .varint import read_varint
 from .window import Window
@@ -19,7 +19,6 @@ Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 Row: TypeAlias = tuple[int, ...]
 
 ROW: Final = Struct(f"={len(ROW_FIELDS)}q")
-CRC: Final = Struct(">I")
 TIMESTAMP_TYPES: Final = {int(kind): kind for kind in TimestampType}
 assert ROW.size == ROW_SIZE
 

@@ -5,17 +5,24 @@ AbstractLegacyRecordBatch, MemoryRecordsBuilder; drawn in docs/formats.md.
 
 Not here: what is inside (the kernel), offsets and timestamps of what is inside (reader.py)."""
 
-from struct import Struct
 from typing import Final
 
 from .backend import crc32
 from .errors import CorruptRecordsError
-from .formats import CRC_AT_LEGACY, MAGIC_AT, MESSAGE_HEAD, MESSAGE_OVERHEAD, PREFIX, SIZE_FIELD, V1
+from .formats import (
+    CRC,
+    CRC_AT_LEGACY,
+    MAGIC_AT,
+    MESSAGE_HEAD,
+    MESSAGE_OVERHEAD,
+    PREFIX,
+    SIZE_FIELD,
+    V1,
+)
 from .kernel import Buffer
 from .source import TRUNCATED, Records
 
 NULL: Final = SIZE_FIELD.pack(-1)
-CRC: Final = Struct(">I")
 
 
 def value_range(records: Records, position: int, size: int, magic: int) -> tuple[int, int]:

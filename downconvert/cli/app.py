@@ -17,19 +17,21 @@ import click
 
 from .failure import CommandError, in_words
 
-COMMANDS: Final = (
-    "simulate",
-    "simulate-cluster",
-    "convert",
-    "dump",
-    "inspect",
-    "recover",
-    "upgrade",
-    "generate",
-    "serve",
-    "spark",
-    "gateway",
-)
+# Each command and the module that has it, under the command's name with underscores. Names, not
+# imports: experiments live above this package.
+COMMANDS: Final = {
+    "simulate": "simulator.cli.simulate",
+    "simulate-cluster": "simulator.cli.simulate_cluster",
+    "convert": "downconvert.cli.convert",
+    "dump": "downconvert.cli.dump",
+    "inspect": "downconvert.cli.inspect",
+    "recover": "downconvert.cli.recover",
+    "upgrade": "downconvert.cli.upgrade",
+    "generate": "simulator.cli.generate",
+    "serve": "downconvert.cli.serve",
+    "spark": "downconvert.cli.spark",
+    "gateway": "downconvert.cli.gateway",
+}
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130  # 128 + SIGINT, as a shell says it
 BROKEN_PIPE: Final = 141  # 128 + SIGPIPE
@@ -44,8 +46,7 @@ class _Commands(click.Group):
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        module = name.replace("-", "_")
-        command = getattr(import_module(f"cli.{module}"), module)
+        command = getattr(import_module(COMMANDS[name]), name.replace("-", "_"))
         assert isinstance(command, click.Command)
         return command
 

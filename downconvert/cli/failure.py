@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from records import RecordsError
-from simulator import SimulationError
 
 from .advice import advice
 
@@ -47,7 +46,7 @@ def in_words(error: Exception) -> str | None:
     """One line for an error that input or the system can cause; None for a defect of this
     program."""
     match error:
-        case CommandError() | SimulationError():
+        case CommandError():
             return str(error)
         case RecordsError():
             return f"{error}{advice(error)}"

@@ -15,9 +15,9 @@ from rich.text import Text
 
 from downconvert.report.style import CSS
 from records.units import format_size
-from simulator.cli.grid import grid
 
 from .failure import CommandError
+from .grid import grid
 
 TIMEOUT: Final = 10.0  # seconds
 NAME_WIDTH: Final = 36  # characters of a name in the table

@@ -17,10 +17,10 @@ from downconvert.storage import Log, LogDir
 from downconvert.storage.inspection import Inspection, inspect_log
 from records import Codec, RecordsError
 from records.units import format_count, format_seconds, format_size
-from simulator.cli.grid import grid
 
 from .app import BAD_INPUT
 from .failure import CommandError, shortened
+from .grid import grid
 from .terminal import name_the_backend, progress
 
 

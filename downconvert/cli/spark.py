@@ -1,13 +1,19 @@
 """`downconvert spark`: jobs over whole clusters' log directories, on this machine or a cluster.
 
-Not here: the subcommands (one file each), what they share (spark_job.py), the jobs (pipeline)."""
+Not here: the subcommands (one file each), what they share (spark_job.py),
+the jobs (downconvert/spark)."""
 
 from importlib import import_module
 from typing import Final
 
 import click
 
-JOBS: Final = ("audit", "convert", "export", "sweep")
+JOBS: Final = {
+    "audit": "downconvert.cli.spark_audit",
+    "convert": "downconvert.cli.spark_convert",
+    "export": "downconvert.cli.spark_export",
+    "sweep": "simulator.cli.spark_sweep",  # an experiment: they live above this package
+}
 
 
 class _Jobs(click.Group):
@@ -19,7 +25,7 @@ class _Jobs(click.Group):
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         if name not in JOBS:
             return None
-        command = getattr(import_module(f"cli.spark_{name}"), name)
+        command = getattr(import_module(JOBS[name]), name)
         assert isinstance(command, click.Command)
         return command
 

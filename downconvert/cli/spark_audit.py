@@ -13,10 +13,10 @@ import click
 from rich.console import Console
 
 from records.units import format_count, format_seconds, format_size
-from simulator.cli.grid import grid
 
 from .app import BAD_INPUT
 from .failure import CommandError, shortened
+from .grid import grid
 from .spark_job import names_of, of_topics, open_job
 
 if TYPE_CHECKING:

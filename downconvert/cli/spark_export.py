@@ -8,8 +8,8 @@ import click
 from rich.console import Console
 
 from records.units import format_count
-from simulator.cli.grid import grid
 
+from .grid import grid
 from .spark_job import names_of, of_topics, open_job
 
 

@@ -13,9 +13,9 @@ from rich.console import Console
 from downconvert.storage.upgrade_log import Upgrade, survey_upgrade, upgrade_in_place
 from downconvert.storage.upgrade_log import upgrade as upgrade_into
 from records.units import format_count, format_seconds, format_size
-from simulator.cli.grid import grid
 
 from .failure import CommandError
+from .grid import grid
 from .terminal import name_the_backend, progress
 
 

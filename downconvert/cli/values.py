@@ -1,6 +1,4 @@
-"""Option values that are more than text: sizes, workloads, policies.
-
-Not here: what they mean (simulator)."""
+"""Option values that are more than text: sizes, policies."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -9,7 +7,6 @@ import click
 
 from downconvert.conversion.policies import parse_policy
 from records.units import parse_size
-from simulator import Workload
 
 Callback = Callable[[click.Context, click.Parameter, Any], Any]
 
@@ -36,7 +33,6 @@ def parsed(parse: Callable[[str], object], *, keep_text: bool = False) -> Callba
 
 
 SIZE: Final = parsed(parse_size)
-WORKLOAD: Final = parsed(Workload.parse)
 POLICY: Final = parsed(parse_policy, keep_text=True)
 
 POLICY_HELP: Final = (

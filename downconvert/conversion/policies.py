@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from downconvert import ConversionPolicy
 from records.units import parse_size
+
+from .policy import ConversionPolicy
 
 _NONE: Final = "none"
 

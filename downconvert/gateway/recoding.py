@@ -7,7 +7,8 @@ another codec. Everything else stays as it is: order, offsets, transactions.
 Sessions of incremental fetches are not kept: a client that is told of none asks for everything each
 time, which no client minds.
 
-Not here: clients of older formats (fetching.py), the recoding (downconvert/conversion/recode.py)."""
+Not here: clients of older formats (fetching.py), the recoding
+(downconvert/conversion/recode.py)."""
 
 from collections.abc import Generator
 from typing import Final

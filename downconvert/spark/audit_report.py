@@ -9,9 +9,9 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
+from downconvert.report.page import write_page
 from downconvert.report.style import CSS
 from records.units import format_count, format_seconds, format_size
-from simulator.fetch.report import page
 
 from .audit_summary import Cost, Topic, losses
 
@@ -60,7 +60,7 @@ class Heading:
 
 def write_report(path: Path, topics: Sequence[Topic], heading: Heading) -> None:
     """Writes the file, all of it or nothing."""
-    page(path, _page(topics, heading))
+    write_page(path, _page(topics, heading))
 
 
 def _page(topics: Sequence[Topic], heading: Heading) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The batches of a segment in another format, written piece by piece; no piece is a whole segment.
 
-To v2: old batches become new ones (downconvert/storage/upgrade.py), those of v2 are copied as they are. To v0
-and v1: what a consumer of that format would be sent (downconvert).
+To v2: old batches become new ones (downconvert/storage/upgrade.py), those of v2 are copied as
+they are. To v0 and v1: what a consumer of that format would be sent (downconvert).
 
 Not here: files and their names (convert_segment.py)."""
 

@@ -1,9 +1,9 @@
 """Cuts a segment into stretches that tasks read: at batch boundaries, found through its index.
 
 Nobody goes through a file for that. An entry of the offset index is a hint, and is followed only
-where two batches follow each other at its position (downconvert/storage/segment.py). Where there is no index,
-stretches are cut anywhere, and each task looks for the first batch in its own by going from header
-to header.
+where two batches follow each other at its position (downconvert/storage/segment.py). Where there is
+no index, stretches are cut anywhere, and each task looks for the first batch in its own by going
+from header to header.
 
 Not here: which segments and offsets are read (planner.py), reading (rows.py, batches.py)."""
 
@@ -89,8 +89,8 @@ class Boundaries:
     def behind_offset(self, offset: int) -> int | None:
         """A boundary behind every batch with offsets below `offset`; None: none is known.
 
-        What an entry's offset is has changed over the years (downconvert/storage/offset_index.py). Of all
-        kinds the second entry from `offset` on is behind it."""
+        What an entry's offset is has changed over the years (storage/offset_index.py). Of
+        all kinds the second entry from `offset` on is behind it."""
         index = self._index
         if index is None or not index.file.is_whole():
             return None

@@ -4,7 +4,8 @@ A path may be a broker's log directory, a partition's directory, or any director
 them: a backup with a folder for each broker, say. A partition that several brokers have is read
 once, from the copy that reaches furthest.
 
-Only names and sizes are looked at; which files count after a crash says downconvert/storage/layout.py.
+Only names and sizes are looked at; which files count after a crash:
+downconvert/storage/layout.py.
 
 Not here: where to cut a segment (splits.py), which offsets to read of it (planner.py)."""
 

@@ -8,10 +8,11 @@ from time import perf_counter
 import click
 
 from downconvert.cli.terminal import name_the_backend, progress
-from downconvert.cli.values import WORKLOAD
 from records.units import format_count, format_seconds, format_size
 from simulator import Workload
 from simulator import generate as write_segments
+
+from .values import WORKLOAD
 
 
 @click.command(short_help="Make up segments.")

@@ -18,7 +18,8 @@ from rich.console import Console
 
 from downconvert.cli.failure import CommandError, in_words, shortened
 from downconvert.cli.terminal import Step, name_the_backend, progress
-from downconvert.cli.values import POLICY, POLICY_HELP, SIZE, WORKLOAD
+from downconvert.cli.values import POLICY, POLICY_HELP, SIZE
+from downconvert.storage.segment_files import segment_files
 from records.backend import NAME
 from records.units import plain_size
 from simulator import (
@@ -30,7 +31,6 @@ from simulator import (
     Workload,
     environment,
     generate,
-    segment_files,
 )
 from simulator import simulate as run_simulation
 from simulator.fetch.options import CONSUMERS_MAX
@@ -44,6 +44,7 @@ from .simulate_cluster import (
     simulate_cluster,
 )
 from .simulate_path import is_asked_for, load_options, path_options, simulate_path
+from .values import WORKLOAD
 
 Segments = Callable[[Step], AbstractContextManager[list[Path]]]
 

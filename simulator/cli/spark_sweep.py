@@ -13,11 +13,10 @@ import click
 from rich.console import Console
 
 from downconvert.cli.failure import CommandError
+from downconvert.cli.grid import grid
 from downconvert.cli.spark_job import on_spark, open_job
 from downconvert.cli.values import SIZE
 from records.units import format_count, format_rate, format_size, parse_size
-
-from .grid import grid
 
 ONE_AT_A_TIME: Final = "local[1]"
 CHECK_FAILED: Final = 1

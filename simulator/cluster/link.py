@@ -1,6 +1,7 @@
 """A simulated broker's way to a leader that it follows: one request at a time, and again.
 
-Not here: what is asked and what becomes of the answers (downconvert/broker/replication/follower.py)."""
+Not here: what is asked and what becomes of the answers
+(downconvert/broker/replication/follower.py)."""
 
 from typing import TYPE_CHECKING, Final
 

@@ -2,7 +2,7 @@
 
 Not here: reading a command line (cli)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Final
 
@@ -123,10 +123,6 @@ def options_for(
         producers=tuple(_producer(random, zstd=knows_zstd) for _ in range(random.randint(1, 3))),
         consumers=consumers,
     )
-
-
-def with_seconds(options: ClusterOptions, seconds: float) -> ClusterOptions:
-    return replace(options, seconds=seconds)
 
 
 def _producer(random: Random, *, zstd: bool) -> ProducerOptions:

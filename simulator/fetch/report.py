@@ -2,12 +2,13 @@
 
 Not here: the plots (plots.py), the figures and what they are called (metrics.py)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from downconvert.report.page import write_page
 from downconvert.report.style import CSS
 from records.units import format_count, format_size
 from simulator.environment import environment
@@ -52,17 +53,7 @@ _NOTES: Final = (
 
 def write_report(path: Path, results: Sequence[Result], options: Options, command: str) -> None:
     """Writes the file, all of it or nothing."""
-    page(path, _page(results, options, command))
-
-
-def page(path: Path, parts: Iterable[str]) -> None:
-    """Writes a file, all of it or nothing."""
-    partial = path.with_name(f".{path.name}.part")
-    try:
-        partial.write_text("".join(parts), encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_page(path, _page(results, options, command))
 
 
 def _page(results: Sequence[Result], options: Options, command: str) -> Iterator[str]:

@@ -16,21 +16,6 @@ from .runs import plan_in_child, run
 Step = Callable[[str, int, int], None]  # what is being done, how far it is, of how much
 
 
-def segment_files(paths: Sequence[Path]) -> list[Path]:
-    """The segments that are meant: files as they are, and everything under a directory that ends
-    in `.log`."""
-    found: list[Path] = []
-    for path in paths:
-        if path.is_dir():
-            inside = sorted(path.rglob("*.log"))
-            if not inside:
-                raise SimulationError(f"{path} holds no .log file")
-            found += inside
-        else:
-            found.append(path)
-    return found
-
-
 def simulate(
     name: str,
     paths: Sequence[Path],

@@ -9,12 +9,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from downconvert.report.page import write_page
 from downconvert.report.style import CSS
 from records.units import format_rate, format_seconds, format_size
 from simulator.environment import environment
 from simulator.fetch.metrics import compared
 from simulator.fetch.plots import COLOURS, WIDE
-from simulator.fetch.report import page, tone
+from simulator.fetch.report import tone
 
 from .metrics import FAIR, Figure, figures, phases_of
 from .options import LoadOptions
@@ -63,7 +64,7 @@ _NOTES: Final = (
 
 def write_report(path: Path, results: Sequence[LoadResult], command: str) -> None:
     """Writes the file, all of it or nothing."""
-    page(path, _page(results, command))
+    write_page(path, _page(results, command))
 
 
 def _page(results: Sequence[LoadResult], command: str) -> Iterator[str]:

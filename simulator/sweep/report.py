@@ -13,9 +13,9 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from downconvert.report.page import write_page
 from downconvert.report.style import CSS
 from records.units import MiB, format_rate, format_size
-from simulator.fetch.report import page
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -39,7 +39,7 @@ DASHES: Final = {"lazy": "-", "eager": "--", "zero-copy": ":"}
 
 def write_report(path: Path, rows: Sequence[Row], command: str) -> None:
     """Writes the file, all of it or nothing."""
-    page(path, _page(rows, command))
+    write_page(path, _page(rows, command))
 
 
 def _page(rows: Sequence[Row], command: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ import pytest
 from downconvert.cli.app import run
 from downconvert.cli.terminal import REFERENCE_NOTICE
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def start(*arguments: object, blocked: str = "", text: bool = True) -> subproces
     code = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
         f"import sys; sys.argv[0] = 'downconvert'; sys.modules.update(dict.fromkeys({blocked!r}"
-        ".split())); from cli import main; sys.exit(main())"
+        ".split())); from downconvert.cli import main; sys.exit(main())"
     )
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],

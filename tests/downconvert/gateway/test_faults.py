@@ -25,7 +25,7 @@ from .test_server import wait_for
 SEED = 8191
 RECORDS = 60
 NEVER = 1e6  # seconds
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture

@@ -222,7 +222,7 @@ def test_a_cluster_finds_the_package_where_it_was_shipped_and_survives_its_execu
         [sys.executable, "-c", ON_A_CLUSTER, *map(str, arguments)],
         stdout=subprocess.PIPE,
         text=True,
-        cwd=Path(__file__).parent.parent.parent,
+        cwd=Path(__file__).parents[3],
         env=os.environ | {"PYSPARK_PYTHON": str(python)},
     )
     executor = "CoarseGrainedExecutorBackend"

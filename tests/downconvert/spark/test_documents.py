@@ -12,7 +12,7 @@ from tests.downconvert.storage.logs import batch
 
 from .reading import partition
 
-TEXT: Final = (Path(__file__).parents[2] / "docs" / "spark.md").read_text().partition("## Jobs")[0]
+TEXT: Final = (Path(__file__).parents[3] / "docs" / "spark.md").read_text().partition("## Jobs")[0]
 EXAMPLES: Final = re.findall(r"^```python\n((?:.*\n)*?)```$", TEXT, flags=re.MULTILINE)
 
 

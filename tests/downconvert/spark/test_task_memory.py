@@ -50,7 +50,7 @@ def grown(tmp_path: Path, large: Path, to_magic: int, codec: Codec) -> tuple[str
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        cwd=Path(__file__).parent.parent.parent,
+        cwd=Path(__file__).parents[3],
     )
     status, verified, error, growth = json.loads(child.stdout)
     return status, verified, error, growth

@@ -22,7 +22,7 @@ from downconvert.storage.faulty_disk import FaultyDisk, Killed
 from .history import History
 from .workload import PARTITION, Workload
 
-ROOT: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[3]
 JOURNAL: Final = "journal"
 STEPS: Final = 200
 OPERATIONS_MAX: Final = 600  # of a disk: about what the steps need

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 HOME: Final = Path(__file__).parent / "kafka"
-CACHE: Final = Path(__file__).parents[2] / "build" / "kafka-broker"
+CACHE: Final = Path(__file__).parents[3] / "build" / "kafka-broker"
 TOOLS: Final = ("java", "javac", "mvn")
 REQUIRED: Final = os.environ.get("REQUIRE_JAVA", "") not in ("", "0")
 

@@ -7,7 +7,7 @@ from downconvert.storage import LogDir, TopicPartition
 
 from .logs import UNSYNCED, batch
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "storage.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "storage.md"
 EXAMPLES = re.findall(r"^```python\n((?:.*\n)*?)```$", DOCUMENT.read_text(), re.MULTILINE)
 
 

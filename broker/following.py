@@ -11,6 +11,7 @@ import logging
 from typing import Final
 
 from broker.broker import Broker
+from broker.topics import Topic, id_without_file
 from storage import StorageError
 from storage.names import HIGH_WATERMARKS
 
@@ -32,7 +33,7 @@ class Following:
         called about once a second. What cannot be read now stays as it was."""
         broker = self._broker
         try:
-            broker.topics.refresh()
+            self._refresh_topics(now)
             if not self._beyond:
                 self._read_high_watermarks()
         except (OSError, StorageError) as error:
@@ -49,6 +50,13 @@ class Following:
         self._ends = ends
         broker.purgatory.settle(now, expires=False)
 
+    def _refresh_topics(self, now: float) -> None:
+        topics = self._broker.topics
+        before = {topic.name: topic.id for topic in topics.values()}
+        topics.refresh()
+        gone = {name for name, topic_id in before.items() if _is_gone(topics.get(name), topic_id)}
+        self._broker.groups.forget_topics(gone, now)
+
     def _read_high_watermarks(self) -> None:
         log_dir = self._broker.topics.log_dir
         if not (log_dir.path / HIGH_WATERMARKS).exists():
@@ -58,3 +66,10 @@ class Following:
             # A partition is not in the file for its first seconds.
             before = partition.committed_end or 0
             partition.committed_end = max(before, noted.get(partition.name, 0))
+
+
+def _is_gone(topic: Topic | None, topic_id: bytes) -> bool:
+    """Whether a topic is no more, or was made again; one gets its id a moment after its name."""
+    if topic is None:
+        return True
+    return topic.id != topic_id and id_without_file(topic.name) not in (topic.id, topic_id)

@@ -18,6 +18,7 @@ import click
 from rich.table import Table
 
 from broker import Broker, BrokerConfig
+from broker.admin import PARTITIONS_MAX
 from broker.conversions import DEFAULT_RULES, RecodeRule
 from broker.following import Following
 from broker.limits import Limits
@@ -95,6 +96,13 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
     type=click.IntRange(0, PORT_MAX),
     help="Serve /metrics for Prometheus there, on --listen's host.",
 )
+@click.option(
+    "--offsets-partitions",
+    metavar="N",
+    type=click.IntRange(1, PARTITIONS_MAX),
+    help="How many partitions __consumer_offsets has, here and on the cluster's other brokers.  "
+    "[default: those in LOGDIR; 50 or more if some are missing there]",
+)
 @click.option("--threads", type=click.IntRange(1, 64), default=2, help="Network threads.")
 @click.option(
     "--max-connections", type=click.IntRange(1), default=Limits().connections, help="In total."
@@ -127,6 +135,7 @@ def serve(
     tls_key: Path | None,
     sasl_users: Path | None,
     metrics_port: int | None,
+    offsets_partitions: int | None,
     threads: int,
     max_connections: int,
     max_connections_per_address: int,
@@ -167,6 +176,7 @@ def serve(
         is_writable=writable,
         recode_rules=(*recode, *DEFAULT_RULES),
         topics=grouped(topic_configs),
+        offsets_topic_num_partitions=offsets_partitions,
         group_initial_rebalance_delay_ms=0,  # there are few clients, and somebody waits
     )
     limits = Limits(

@@ -51,7 +51,7 @@ def test_a_read_only_directory_is_not_changed(tmp_path: Path) -> None:
     with LogDir.open(tmp_path) as log_dir:
         broker = Broker(log_dir, BrokerConfig())
         with pytest.raises(ValueError, match="reading only"):
-            broker.topics.add_partitions("t", 2)
+            broker.topics.add_partitions("t", range(2))
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 import pytest
 
 from broker import Broker, BrokerConfig
+from broker.consumer_protocol import Subscription, write_subscription
 from broker.schemas import ApiKey, Message
 from broker.server import Server
 from storage import LogDir
@@ -163,6 +164,7 @@ def nobody_there(told: Told) -> None:
             (ApiKey.OffsetCommit, 8),
             (ApiKey.DescribeGroups, 5),
             (ApiKey.DeleteGroups, 2),
+            (ApiKey.OffsetDelete, 0),
         ):
             for version in range(newest + 1):
                 fields: dict[str, Any] = {
@@ -293,6 +295,40 @@ def together(told: Told) -> None:
         told.note("joined", second.ask(ApiKey.JoinGroup, version, **again))
 
 
+def forgetting(told: Told) -> None:
+    """OffsetDelete of a group without members, of consumers that read a topic, of others."""
+    talk = told.talk()
+    asked = [
+        Message(name="events", partitions=[Message(partition_index=index) for index in (0, 1, 9)]),
+        Message(name="none", partitions=[Message(partition_index=0)]),
+    ]
+    reads_others = write_subscription(Subscription(("others",)))
+    reads_events = write_subscription(Subscription(("events",)))
+    for kind, metadata in (
+        ("", b""),
+        ("consumer", reads_events),
+        ("consumer", reads_others),
+        ("consumer", b"?"),
+        ("connect", b""),
+    ):
+        group = f"forgetting-{kind}-{len(metadata)}"
+        commit = {"group_id": group, "topics": committing()}
+        told.note("commit", talk.ask(ApiKey.OffsetCommit, 6, **commit))
+        if kind:
+            protocols = [Message(name="range", metadata=metadata)]
+            fields = join_fields(group, protocol_type=kind, protocols=protocols)
+            joined = enter(told, talk, 5, **fields)
+            told.note(
+                "deleted early", talk.ask(ApiKey.OffsetDelete, 0, group_id=group, topics=asked)
+            )
+            me = claim(group, joined)
+            given = [Message(member_id=joined.member_id, assignment=b"1")]
+            told.note("sync", talk.ask(ApiKey.SyncGroup, 3, **me, assignments=given))
+        told.note("deleted", talk.ask(ApiKey.OffsetDelete, 0, group_id=group, topics=asked))
+        fetch = [Message(name="events", partition_indexes=[0, 1])]
+        told.note("fetched", talk.ask(ApiKey.OffsetFetch, 5, group_id=group, topics=fetch))
+
+
 def static(told: Told) -> None:
     for version in range(5, JOIN_NEWEST + 1):
         group = f"static-{version}"
@@ -316,7 +352,7 @@ def static(told: Told) -> None:
         told.note("leave", second.ask(ApiKey.LeaveGroup, 4, group_id=group, members=leaving))
 
 
-SAID: Final = [nobody_there, unwelcome, alone, together, static]
+SAID: Final = [nobody_there, unwelcome, alone, together, forgetting, static]
 
 
 @pytest.fixture(scope="module")

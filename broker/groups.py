@@ -152,6 +152,9 @@ class Groups:
     ) -> tuple[ErrorCode, dict[Partition, ErrorCode]]:
         """Forgets what the group has committed of these; an error of all, or one for each. Topics
         that its members read keep theirs."""
+        code = self._check(group_id)
+        if code:
+            return code, {}
         with self._visit(group_id, now) as group:
             if group is None or group.state is State.DEAD:
                 return ErrorCode.GROUP_ID_NOT_FOUND, {}
@@ -191,6 +194,9 @@ class Groups:
 
     def delete(self, group_id: str, now: float) -> ErrorCode:
         """Forgets a group without members, and what it has committed."""
+        code = self._check(group_id, may_be_empty=True)
+        if code:
+            return code
         with self._visit(group_id, now) as group:
             if group is None:
                 return ErrorCode.GROUP_ID_NOT_FOUND

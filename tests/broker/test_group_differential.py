@@ -7,12 +7,14 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from kafka import KafkaProducer, TopicPartition
+from kafka.structs import OffsetAndMetadata
 
 from broker import Broker, BrokerConfig
 from broker.consumer_protocol import Subscription, write_subscription
@@ -418,3 +420,56 @@ def test_offsets_that_kafka_keeps_are_found_in_its_directory(
     (found,) = topic.partitions
     assert (topic.name, found.partition_index, found.committed_offset) == ("events", 0, 17)
     assert (found.committed_leader_epoch, found.metadata) == (0, "m")
+
+
+# What is committed to a group, in this order: offsets, by whom, and how transactions end.
+TRANSACTIONS: Final[dict[str, list[tuple[str | None, int | str]]]] = {
+    "aborted": [("one", 5), ("one", "commit"), ("one", 15), ("one", "abort")],
+    "open": [("one", 5), ("one", "commit"), ("one", 15)],
+    "plain": [("one", 5), (None, 7), ("one", "commit")],
+    "two": [("one", 5), ("two", 6), ("two", "commit"), ("one", "commit")],
+}
+
+
+@pytest.mark.parametrize("group", TRANSACTIONS)
+def test_what_transactions_commit_to_kafka_counts_here_as_there(
+    addresses: list[tuple[str, int]], kafka_log: Path, group: str
+) -> None:
+    talk, producers = Talk(addresses[0]), ExitStack()
+    writing: dict[str, KafkaProducer] = {}
+    with producers:
+        for who, what in TRANSACTIONS[group]:
+            if who is None:
+                kept = committing(committed_offset=what)
+                talk.ask(ApiKey.OffsetCommit, 6, group_id=group, topics=kept)
+            elif what == "commit":
+                writing.pop(who).commit_transaction()
+            elif what == "abort":
+                writing.pop(who).abort_transaction()
+            else:
+                if who not in writing:
+                    host, port = addresses[0]
+                    writing[who] = KafkaProducer(
+                        bootstrap_servers=f"{host}:{port}", transactional_id=f"{group}-{who}"
+                    )
+                    producers.callback(writing[who].close, 0)
+                    writing[who].init_transactions()
+                    writing[who].begin_transaction()
+                at = OffsetAndMetadata(what, "", -1)
+                writing[who].send_offsets_to_transaction({TopicPartition("events", 0): at}, group)
+        fields = {"group_id": group, "topics": [Message(name="events", partition_indexes=[0])]}
+        if group != "open":  # markers are written a moment after a transaction's end is answered
+            stable = {**fields, "require_stable": True}
+            until(lambda: _offset_and_code(talk.ask(ApiKey.OffsetFetch, 7, **stable))[1] == 0)
+        broker = Broker(LogDir.open(kafka_log))  # Kafka runs
+        for is_stable in (False, True):
+            body = {**fields, "require_stable": is_stable}
+            theirs = _offset_and_code(talk.ask(ApiKey.OffsetFetch, 7, **body))
+            ours = _offset_and_code(ask(broker, ApiKey.OffsetFetch, 7, Message(**body)))
+            assert ours == theirs
+    talk.close()
+
+
+def _offset_and_code(said: Message) -> tuple[int, int]:
+    (one,) = said.topics[0].partitions
+    return one.committed_offset, one.error_code

@@ -3,6 +3,7 @@
 Answers are given when no lock is held. Not here: what groups do (group.py), where offsets are kept
 (offsets.py)."""
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import RLock
@@ -18,6 +19,7 @@ from broker.schemas import Message
 if TYPE_CHECKING:
     from broker.broker import Broker
 
+LOG: Final = logging.getLogger("broker")
 ID_MAX: Final = 0x7FFF  # bytes; older versions and records have no more for a string
 
 
@@ -178,6 +180,9 @@ class Groups:
             return
         with self._lock:
             changed = self._offsets.forget_topics(names, now)
+        if changed:
+            said = ", ".join(sorted(names))
+            LOG.info("%d groups have lost their offsets in %s", len(changed), said)
         for group_id in changed:
             self._expire_group(group_id, now, expires=False)
 
@@ -222,7 +227,9 @@ class Groups:
                 offsets = self._offsets.of(group_id)
                 old = expired(group, offsets, now, self._retention)
                 pending = self._offsets.pending(group_id)
-                self._offsets.remove(group_id, [at for at in old if at not in pending], now)
+                old = [at for at in old if at not in pending]
+                if old and not self._offsets.remove(group_id, old, now):
+                    LOG.info("group %s: %d offsets have expired", group_id, len(old))
             is_over = group.state is State.EMPTY and not self._offsets.has(group_id)
             if is_over and group.generation and not self._offsets.delete(group, now):
                 group.kill()

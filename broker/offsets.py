@@ -165,8 +165,10 @@ class Offsets:
 
     def _is_of_another(self, name: str, topic_id: bytes) -> bool:
         """Whether a topic of this name is here, and is not the one that was committed."""
+        if topic_id == NO_ID:
+            return False
         topic = self._topics.get(name)
-        return topic is not None and topic.has_id and topic_id not in (NO_ID, topic.id)
+        return topic is not None and topic.has_id and topic_id != topic.id
 
     def _end(self, index: int, producer_id: int, committed: bool) -> None:
         self._kept.end((index, producer_id), committed=committed)

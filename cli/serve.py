@@ -103,6 +103,13 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
     help="How many partitions __consumer_offsets has, here and on the cluster's other brokers.  "
     "[default: those in LOGDIR; 50 or more if some are missing there]",
 )
+@click.option(
+    "--offsets-retention",
+    metavar="MINUTES",
+    type=click.IntRange(1),
+    default=BrokerConfig().offsets_retention_minutes,
+    help="With --writable: until offsets of groups without members are forgotten.",
+)
 @click.option("--threads", type=click.IntRange(1, 64), default=2, help="Network threads.")
 @click.option(
     "--max-connections", type=click.IntRange(1), default=Limits().connections, help="In total."
@@ -136,6 +143,7 @@ def serve(
     sasl_users: Path | None,
     metrics_port: int | None,
     offsets_partitions: int | None,
+    offsets_retention: int,
     threads: int,
     max_connections: int,
     max_connections_per_address: int,
@@ -177,6 +185,7 @@ def serve(
         recode_rules=(*recode, *DEFAULT_RULES),
         topics=grouped(topic_configs),
         offsets_topic_num_partitions=offsets_partitions,
+        offsets_retention_minutes=offsets_retention,
         group_initial_rebalance_delay_ms=0,  # there are few clients, and somebody waits
     )
     limits = Limits(

@@ -77,8 +77,14 @@ class OffsetsTopic:
 
     def is_led_elsewhere(self, group_id: str) -> bool:
         """Whether the group's partition is here, and led by another broker, or by none."""
-        partition = self._topics.partition(OFFSETS_TOPIC, self.partition_of(group_id))
-        return partition is not None and partition.leader != partition.node_id
+        topic = self._topics.get(OFFSETS_TOPIC)
+        led_elsewhere = {
+            index
+            for index, partition in (() if topic is None else list(topic.partitions.items()))
+            if partition.leader != partition.node_id
+        }
+        # Ids may be long and many, so that they are hashed only where it makes a difference.
+        return bool(led_elsewhere) and self.partition_of(group_id) in led_elsewhere
 
     # --- reading
 

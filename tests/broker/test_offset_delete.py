@@ -58,6 +58,11 @@ def test_it_is_gone_for_good_and_the_rest_stays(tmp_path: Path) -> None:
         assert delete(broker, ("u", 0)) == [ErrorCode.GROUP_ID_NOT_FOUND]
 
 
+def test_the_id_of_a_group_is_one(broker: Broker) -> None:
+    said = ask(broker, ApiKey.OffsetDelete, 0, Message(group_id="", topics=[]))
+    assert said.error_code == ErrorCode.INVALID_GROUP_ID
+
+
 def test_topics_that_members_read_keep_theirs(broker: Broker) -> None:
     commit(broker, 7)
     commit(broker, 8, at=("u", 0))

@@ -362,3 +362,23 @@ def test_offsets_of_a_topic_that_kafka_calls_another_by_its_id_do_not_count(
             log.writer.append(build(columns, magic=2))
     with writable_broker(tmp_path) as broker:
         assert (fetch(broker, "g"), fetch(broker, "h")) == ((3, 0), (-1, 0))
+
+
+def test_a_full_disk_keeps_no_topic_and_no_offset_of_it_while_the_broker_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_offsets(tmp_path, 0)
+    with writable_broker(tmp_path) as broker:
+        commit_at(broker, 10)
+
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        partition = broker.topics["__consumer_offsets"].partitions[0]
+        monkeypatch.setattr(partition, "append", full)
+        said = ask(broker, ApiKey.DeleteTopics, 1, Message(topic_names=["t"]))
+        assert [one.error_code for one in said.responses] == [0]
+        monkeypatch.undo()
+        broker.topics.create("t", 1, {}, 5)
+        assert fetch(broker) == (-1, 0)
+        assert "No space left" in caplog.text

@@ -7,7 +7,7 @@ import pytest
 
 from broker import Broker, BrokerConfig
 from broker.schemas import ApiKey, Message
-from storage import LogDir, TopicPartition
+from storage import Log, LogDir, TopicPartition
 from storage.metadata import read_topic_id
 from tests.broker.asking import ask
 from tests.broker.writable import writable_broker
@@ -93,3 +93,23 @@ def test_several_producers_append_to_one_partition_at_a_time(tmp_path: Path) -> 
         assert found == list(range(0, 360, 3))
         log = broker.topics.log_dir.logs[TopicPartition("t", 0)]
         assert [record.offset for record in log.records()] == list(range(360))
+
+
+def test_partitions_that_are_there_stay_when_others_cannot_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for index in (0, 3):
+        (tmp_path / f"t-{index}").mkdir()
+    with writable_broker(tmp_path) as broker:
+        logs = broker.topics.log_dir.logs
+        create = logs.create
+
+        def some(partition: TopicPartition) -> Log:
+            if partition.partition > 3:
+                raise OSError(28, "No space left on device")
+            return create(partition)
+
+        monkeypatch.setattr(logs, "create", some)
+        with pytest.raises(OSError, match="No space left"):
+            broker.topics.add_partitions("t", range(6))
+        assert sorted(broker.topics["t"].partitions) == [0, 3]

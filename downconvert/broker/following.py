@@ -10,10 +10,11 @@ Not here: the log's end, which is looked at whenever it is asked for (storage)."
 import logging
 from typing import Final
 
-from .broker import Broker
-from .topics import Topic, id_without_file
 from downconvert.storage import StorageError
 from downconvert.storage.names import HIGH_WATERMARKS
+
+from .broker import Broker
+from .topics import Topic, id_without_file
 
 LOG: Final = logging.getLogger("broker")
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final, TypeAlias
 
+from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.decoder import NUMBERS, Cursor, reader
 from downconvert.broker.wire.encoder import encode
-from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.schemas import Message, schema
 
 Partition: TypeAlias = tuple[str, int]  # topic, index

@@ -10,11 +10,12 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final
 
 from downconvert.broker.errors import ErrorCode
+from downconvert.broker.wire.schemas import Message
+
 from .group import Group, Limits, State
 from .member import Claim, Join, Joined, Synced
 from .offset_expiry import CONSUMER, expired, subscribed_topics
 from .offsets import Committed, Offsets, Partition
-from downconvert.broker.wire.schemas import Message
 
 if TYPE_CHECKING:
     from downconvert.broker.broker import Broker

@@ -20,6 +20,7 @@ from typing import Final, TypeVar
 from uuid import NAMESPACE_OID, uuid5
 
 from downconvert.broker.errors import ErrorCode
+
 from .member import Claim, Join, Joined, Member, Synced
 from .members import Members
 from .offset_records import NO_TIME, StoredGroup

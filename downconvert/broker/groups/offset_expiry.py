@@ -10,8 +10,9 @@ Not here: forgetting them (groups.py)."""
 from collections.abc import Mapping
 from typing import Final
 
-from .consumer_protocol import read_subscription
 from downconvert.broker.errors import BadRequestError
+
+from .consumer_protocol import read_subscription
 from .group import Group, State
 from .offset_records import NO_TIME, Committed, Partition
 

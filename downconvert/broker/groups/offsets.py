@@ -12,8 +12,12 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from .committed_offsets import CommittedOffsets, Producer
 from downconvert.broker.errors import BadRequestError, ErrorCode
+from downconvert.broker.topics import OFFSETS_TOPIC
+from downconvert.storage.names import OFFSET_MAX
+from records import Record
+
+from .committed_offsets import CommittedOffsets, Producer
 from .group import Group, State
 from .offset_records import (
     NO_ID,
@@ -29,9 +33,6 @@ from .offset_records import (
     write_group,
 )
 from .offsets_topic import OffsetsTopic, partition_of
-from downconvert.broker.topics import OFFSETS_TOPIC
-from records import Record
-from downconvert.storage.names import OFFSET_MAX
 
 if TYPE_CHECKING:
     from downconvert.broker.broker import Broker

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from downconvert.broker.appending import prepare
 from downconvert.broker.errors import ApiError, ErrorCode
-from .offset_records import Key, write_key
 from downconvert.broker.partition import Partition
 from downconvert.broker.topic_configs import AppendConfig
 from downconvert.broker.topics import OFFSETS_TOPIC, Topic
+from downconvert.storage import Log, StorageError
+from downconvert.storage.producer_state import read_marker
 from records import BatchHeader, Columns, FileRecords, Record, RecordsError, build, read
 from records.control import ControlRecordType
 from records.formats import V2
-from downconvert.storage import Log, StorageError
-from downconvert.storage.producer_state import read_marker
+
+from .offset_records import Key, write_key
 
 if TYPE_CHECKING:
     from downconvert.broker.broker import Broker

@@ -15,11 +15,12 @@ from downconvert.storage.checkpoint import write_offsets
 from downconvert.storage.files import DISK
 from downconvert.storage.metadata import write_topic_id
 from downconvert.storage.names import HIGH_WATERMARKS
+from tests.downconvert.storage import logs
+
 from .asking import answer, begin
 from .offset_logs import commit
 from .offset_logs import fetch as fetch_offset
 from .talking import TOPIC, fetch
-from tests.downconvert.storage import logs
 
 
 @pytest.fixture

@@ -18,10 +18,9 @@ from kafka.structs import OffsetAndMetadata
 
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.groups.consumer_protocol import Subscription, write_subscription
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.broker.server import Server
+from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
-from .asking import ask, frame, parsed
 from tests.kafka_server import running
 
 from .asking import ask, frame, parsed

@@ -9,9 +9,10 @@ from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import Log, LogDir, TopicPartition
 from downconvert.storage.metadata import read_topic_id
+from tests.downconvert.storage.logs import batch
+
 from .asking import ask
 from .writable import writable_broker
-from tests.downconvert.storage.logs import batch
 
 
 def test_a_topic_keeps_its_id_and_another_of_its_name_gets_another(tmp_path: Path) -> None:

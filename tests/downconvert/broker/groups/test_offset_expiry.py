@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.broker.groups.consumer_protocol import Subscription, write_subscription
 from downconvert.broker.errors import ErrorCode
+from downconvert.broker.groups.consumer_protocol import Subscription, write_subscription
 from downconvert.broker.groups.group import Group, Limits, State
 from downconvert.broker.groups.member import Member
 from downconvert.broker.groups.offset_expiry import expired
 from downconvert.broker.groups.offset_records import NO_TIME, Committed, StoredGroup
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.broker.topics import OFFSETS_TOPIC
+from downconvert.broker.wire.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import ask
 from tests.downconvert.broker.offset_logs import (
     COMMIT,

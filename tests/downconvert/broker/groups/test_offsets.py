@@ -16,8 +16,8 @@ from downconvert.broker.groups.offset_records import (
 )
 from downconvert.broker.groups.offsets_topic import partition_of
 from downconvert.broker.wire.schemas import ApiKey, Message
-from records import Columns, build
 from downconvert.storage import LogDir
+from records import Columns, build
 from tests.downconvert.broker.asking import answer, ask, begin
 from tests.downconvert.broker.offset_logs import (
     ABORT,

@@ -138,7 +138,7 @@ class OffsetsTopic:
             assert prepared is not None
             appended = partition.append(prepared, time)
         except ApiError as error:
-            if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            if error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR):
                 return ErrorCode.NOT_COORDINATOR, -1
             return error.code, -1
         except (OSError, StorageError) as error:

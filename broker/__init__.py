@@ -4,6 +4,7 @@ from broker.broker import Broker
 from broker.config import BrokerConfig
 from broker.errors import ApiError, BadRequestError, BrokerError, ErrorCode
 from broker.exchange import Client, Exchange
+from broker.owner import Owner
 
 __all__ = [
     "ApiError",
@@ -14,4 +15,5 @@ __all__ = [
     "Client",
     "ErrorCode",
     "Exchange",
+    "Owner",
 ]

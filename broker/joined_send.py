@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from broker.encoder import Sendable
+from broker.kept import KeptSend
 
 
 class JoinedSend:
@@ -26,3 +27,9 @@ class JoinedSend:
     def write_to(self, channel: Any) -> int:
         """Makes at most one write, and returns the bytes written; 0: not now."""
         return 0 if self.completed else self._left[0].write_to(channel)
+
+    def close(self) -> None:
+        """Nobody wants what has not been written."""
+        for part in self.parts:
+            if isinstance(part, KeptSend):
+                part.close()

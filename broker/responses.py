@@ -7,6 +7,7 @@ from collections import deque
 from typing import Any
 
 from broker.encoder import Part, Parts, Sendable, write
+from broker.joined_send import JoinedSend
 from broker.requests import RequestHeader
 from broker.schemas import ApiKey, Message, is_flexible
 from records.channel import Write, writer
@@ -66,6 +67,12 @@ class ResponseSend:
             self._parts[0] = piece[written:]
         self._sent += written
         return written
+
+    def close(self) -> None:
+        """Nobody wants what has not been written: gives back what is held for it."""
+        for part in self.records:
+            if isinstance(part, JoinedSend):
+                part.close()
 
 
 def response(request: RequestHeader, body: Message, version: int | None = None) -> ResponseSend:

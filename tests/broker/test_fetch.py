@@ -421,7 +421,7 @@ def test_errors_are_told_at_once(tmp_path: Path) -> None:
 
 def test_much_to_convert_is_measured_in_turns(tmp_path: Path) -> None:
     """So that others are served in between."""
-    topics = {f"t{i}": {0: [batch(*range(500), size=1_000)]} for i in range(8)}
+    topics = {f"t{i}": {0: [batch(*range(500), size=1_000)]} for i in range(12)}
     with broker_of(tmp_path, topics) as broker:
         body = request(broker, dict.fromkeys(topics, 0))
         exchange = begin(broker, ApiKey.Fetch, 3, body, now=1.0)

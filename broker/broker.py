@@ -129,7 +129,7 @@ class Broker:
             pass
 
     def tick(self, now: float) -> float | None:
-        """Does what has come due for the exchanges of the calling thread, also by the clock, and one
+        """Does what has come due for the exchanges of the calling thread, also by the clock, and a
         turn of what takes several; when to call it again, in seconds of the same clock."""
         self._mine.owner.run_turns(now)
         self.purgatory.settle(now)

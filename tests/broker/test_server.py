@@ -10,22 +10,34 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from scramp import ScramClient
 
 from broker import Broker
 from broker.exchange import Exchange
+from broker.fetch import Fetch
 from broker.limits import KiB, Limits, MiB
+from broker.reading import Contribution, read_converted
 from broker.sasl import Credentials
 from broker.schemas import ApiKey, Message
 from broker.server import Server
 from broker.tls import server_context
-from records import MemoryRecords
+from records import Codec, MemoryRecords
 from storage import LogDir
 from tests.broker.asking import frame
-from tests.broker.talking import API_VERSIONS, SECONDS, Talk, fetch, serving, serving_broker
+from tests.broker.talking import (
+    API_VERSIONS,
+    SECONDS,
+    TOPIC,
+    Talk,
+    fetch,
+    serving,
+    serving_broker,
+)
+from tests.broker.writable import writable_broker
+from tests.storage.logs import batch
 
 SMALL_BUFFER: Final = 4 * KiB
 QUICK: Final = Limits(request=0.3, idle=30.0, stop=1.0)
@@ -152,6 +164,77 @@ def test_a_defect_ends_one_connection_and_is_logged_once(
     ]
 
 
+def test_a_defect_in_what_waits_ends_that_one_and_not_who_woke_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_fetch: Fetch, _now: float) -> None:
+        raise ValueError("a defect")
+
+    with (
+        writable_broker(tmp_path, TOPIC) as broker,
+        serving_broker(broker, network_threads=1) as server,
+        ExitStack() as stack,
+    ):
+        waiting = [stack.enter_context(Talk(server.address)) for _ in range(6)]
+        for version, talk in enumerate(waiting):
+            talk.send(ApiKey.Fetch, version, fetch(wait=60_000))
+        assert comes_true(lambda: len(broker.purgatory) == len(waiting))
+        monkeypatch.setattr("broker.fetch.Fetch.go_on", fail)
+        with Talk(server.address) as producer:
+            for _ in range(3):
+                data = [Message(index=0, records=batch(0))]
+                topics = [Message(name=TOPIC, partition_data=data)]
+                body = Message(acks=1, timeout_ms=1000, topic_data=topics)
+                (topic,) = producer.ask(ApiKey.Produce, 9, body).responses
+                assert topic.partition_responses[0].error_code == 0
+            assert all(talk.has_ended() for talk in waiting)
+            assert producer.is_served()
+        assert comes_true(lambda: len(server.admission) == 0)
+    said = [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR]
+    assert said == ["a defect: Fetch of 127.0.0.1 is not answered"] * len(waiting)
+
+
+def test_old_clients_that_wait_are_worked_on_by_converting_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+
+    def counted(*args: Any, **fields: Any) -> Contribution:
+        threads.append(threading.current_thread().name)
+        return read_converted(*args, **fields)
+
+    monkeypatch.setattr("broker.fetch.read_converted", counted)
+    with (
+        writable_broker(tmp_path, TOPIC) as broker,
+        serving_broker(broker) as server,
+        ExitStack() as stack,
+    ):
+        waiting = [stack.enter_context(Talk(server.address)) for _ in range(40)]
+        for number, talk in enumerate(waiting):
+            talk.send(ApiKey.Fetch, number % 4, fetch(wait=60_000))
+        assert comes_true(lambda: len(broker.purgatory) == len(waiting))
+        assert not threads, "there is nothing to convert"
+        with Talk(server.address) as producer:
+            data = [Message(index=0, records=batch(0, 1, codec=Codec.GZIP))]
+            topics = [Message(name=TOPIC, partition_data=data)]
+            body = Message(acks=1, timeout_ms=1000, topic_data=topics)
+            producer.ask(ApiKey.Produce, 9, body)
+        for talk in waiting:
+            assert talk.receive()
+    assert len(threads) == len(waiting)
+    assert {name.partition("-")[0] for name in threads} == {"converting"}
+
+
+def test_who_hangs_up_is_not_waited_for(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        purgatory = server.broker.purgatory
+        for version in (2, 4):
+            with Talk(server.address) as talk:
+                talk.send(ApiKey.Fetch, version, fetch(offset=30, wait=60_000))
+                assert comes_true(lambda: len(purgatory) == 1)
+            assert comes_true(lambda: len(purgatory) == 0)
+
+
 def test_records_that_change_while_they_are_sent_end_the_connection(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -246,6 +329,14 @@ def test_connections_beyond_the_limit_are_closed_and_others_served(tmp_path: Pat
         assert all(talk.is_served() for talk in talks)
         talks[0].socket.close()
         assert eventually(lambda: Talk(server.address), lambda talk: talk.is_served())
+
+
+def comes_true(condition: Callable[[], bool]) -> bool:
+    """Whether it does before the time is up."""
+    until = time.monotonic() + SECONDS
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.001)
+    return condition()
 
 
 def eventually(make: Callable[[], Talk], holds: Callable[[Talk], bool]) -> bool:

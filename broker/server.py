@@ -72,17 +72,19 @@ class Wake:
         self._writer.setblocking(False)
 
     def ring(self) -> None:
-        if self._is_rung:  # and who hears it looks for everything after that
+        if self._is_rung:
             return
         self._is_rung = True
         with suppress(OSError):  # it has been rung often enough, or nobody waits any more
             self._writer.send(b"!")
 
     def hear(self) -> None:
-        self._is_rung = False
+        """Whoever calls it looks for everything after that, not before."""
         with suppress(*NOT_NOW):
             while self.reader.recv(1024):
                 pass
+        # Only now: a byte of who rings from here on stays, and wakes.
+        self._is_rung = False
 
     def close(self) -> None:
         self.reader.close()

@@ -1,6 +1,7 @@
 """Real sockets, and clients that do what they should not."""
 
 import logging
+import select
 import socket
 import ssl
 import subprocess
@@ -22,7 +23,7 @@ from broker.limits import KiB, Limits, MiB
 from broker.reading import Contribution, read_converted
 from broker.sasl import Credentials
 from broker.schemas import ApiKey, Message
-from broker.server import Server
+from broker.server import Server, Wake
 from broker.tls import server_context
 from records import Codec, MemoryRecords
 from storage import LogDir
@@ -142,6 +143,18 @@ def test_an_answer_that_another_thread_gives_goes_out_at_once(tmp_path: Path) ->
             time.sleep(0.001)
         held[0].reply(Message(brokers=[], topics=[]))
         assert talk.receive()
+
+
+def test_who_is_woken_often_wakes_once_and_can_be_woken_again() -> None:
+    wake = Wake()
+    for _ in range(3):
+        for _ in range(1000):
+            wake.ring()
+        assert select.select([wake.reader], [], [], SECONDS)[0]
+        assert wake.reader.recv(1024, socket.MSG_PEEK) == b"!"
+        wake.hear()
+        assert not select.select([wake.reader], [], [], 0)[0]
+    wake.close()
 
 
 def test_a_defect_ends_one_connection_and_is_logged_once(

@@ -82,7 +82,9 @@ class Broker:
         self.metrics.received(exchange)
         try:
             api.handler(self, exchange, now)
-        except Exception:
+        except Exception as error:
+            if not isinstance(error, BadRequestError):
+                exchange.defect = error
             self.finished(exchange)
             raise
         if owner is None:
@@ -98,6 +100,8 @@ class Broker:
             exchange.abandon()
         self.purgatory.forget(exchange)
         self.chunks.give_back(exchange.client.id)
+        if exchange.defect is not None:
+            self.metrics.failed(exchange)
         if exchange.send is not None:
             self.metrics.sent(exchange)
             exchange.send.close()

@@ -475,6 +475,20 @@ def test_stopping_finishes_what_is_under_way(tmp_path: Path) -> None:
         stopping.join()
 
 
+@pytest.mark.parametrize("version", [2, 4])
+def test_stopping_lets_those_who_wait_have_their_answers(version: int, tmp_path: Path) -> None:
+    limits = Limits(stop=SECONDS)
+    with serving(tmp_path, limits=limits) as server, Talk(server.address) as talk:
+        talk.send(ApiKey.Fetch, version, fetch(offset=30, wait=1_000))
+        assert comes_true(lambda: len(server.broker.purgatory) == 1)
+        stopping = threading.Thread(target=server.stop)
+        started = time.monotonic()
+        stopping.start()
+        assert talk.receive()
+        stopping.join()
+        assert time.monotonic() - started < SECONDS
+
+
 def test_stopping_does_not_wait_for_who_is_idle_or_does_not_read(tmp_path: Path) -> None:
     with (
         serving(tmp_path, batches=40, size=20 * KiB, limits=QUICK) as server,

@@ -186,7 +186,12 @@ class Fetch:
                 _, partition = self._partition(asked)
                 partition.check(asked.leader_epoch, leader=True)
                 up_to = self._bound(partition)
-                size = all_available(partition, asked.offset, up_to, max(enough, 1))
+                if asked.offset == up_to:  # most of those that wait
+                    size: int | None = 0
+                elif self._min_bytes <= 1:
+                    return None
+                else:
+                    size = all_available(partition, asked.offset, up_to, max(enough, 1))
             except (ApiError, RecordsError, OSError):
                 return None
             if size is None:

@@ -48,7 +48,7 @@ class Following:
             if ends[name] != self._ends.get(name):
                 broker.purgatory.touch(("partition", *name))
         self._ends = ends
-        broker.purgatory.settle(now, expires=False)
+        broker.settle(now)
 
     def _read_high_watermarks(self) -> None:
         log_dir = self._broker.topics.log_dir

@@ -4,6 +4,7 @@ from .broker import Broker
 from .config import BrokerConfig
 from .errors import ApiError, BadRequestError, BrokerError, ErrorCode
 from .exchange import Client, Exchange
+from .owner import Owner
 
 __all__ = [
     "ApiError",
@@ -14,4 +15,5 @@ __all__ = [
     "Client",
     "ErrorCode",
     "Exchange",
+    "Owner",
 ]

@@ -39,5 +39,8 @@ class BrokerConfig:
     group_metadata_max_bytes: int = 16_777_216  # of all members of a group
     groups_max: int = 100_000
     offset_metadata_max_bytes: int = 4096
-    offsets_topic_partitions: int = 1
+    # Partitions of `__consumer_offsets`; None: those that are found, see offsets_topic.py.
+    offsets_topic_num_partitions: int | None = None
+    offsets_retention_minutes: int = 10_080
+    offsets_retention_check_interval_ms: int = 600_000
     transactional_id_expiration_ms: int = 604_800_000

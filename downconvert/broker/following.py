@@ -14,6 +14,7 @@ from downconvert.storage import StorageError
 from downconvert.storage.names import HIGH_WATERMARKS
 
 from .broker import Broker
+from .topics import Topic, id_without_file
 
 LOG: Final = logging.getLogger("broker")
 
@@ -33,7 +34,7 @@ class Following:
         called about once a second. What cannot be read now stays as it was."""
         broker = self._broker
         try:
-            broker.topics.refresh()
+            self._refresh_topics(now)
             if not self._beyond:
                 self._read_high_watermarks()
         except (OSError, StorageError) as error:
@@ -48,7 +49,14 @@ class Following:
             if ends[name] != self._ends.get(name):
                 broker.purgatory.touch(("partition", *name))
         self._ends = ends
-        broker.purgatory.settle(now, expires=False)
+        broker.settle(now)
+
+    def _refresh_topics(self, now: float) -> None:
+        topics = self._broker.topics
+        before = {topic.name: topic.id for topic in topics.values()}
+        topics.refresh()
+        gone = {name for name, topic_id in before.items() if _is_gone(topics.get(name), topic_id)}
+        self._broker.groups.forget_topics(gone, now)
 
     def _read_high_watermarks(self) -> None:
         log_dir = self._broker.topics.log_dir
@@ -59,3 +67,10 @@ class Following:
             # A partition is not in the file for its first seconds.
             before = partition.committed_end or 0
             partition.committed_end = max(before, noted.get(partition.name, 0))
+
+
+def _is_gone(topic: Topic | None, topic_id: bytes) -> bool:
+    """Whether a topic is no more, or was made again; one gets its id a moment after its name."""
+    if topic is None:
+        return True
+    return topic.id != topic_id and id_without_file(topic.name) not in (topic.id, topic_id)

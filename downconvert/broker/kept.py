@@ -113,6 +113,9 @@ class KeptSend:
             if not data:
                 raise
             damage = error
+        except BaseException:  # the disk
+            room.give_back(held)
+            raise
         stats = conversion.stats
         stats.seconds_converting = clock() - started
         return cls(data, room, held, stats, damage)
@@ -141,14 +144,15 @@ class KeptSend:
         written = self._write(self._data[self._sent : self._sent + WRITE_SIZE_MAX])
         self._sent += written
         if self.completed:
-            self._release()
+            self.close()
         return written
 
-    def _release(self) -> None:
+    def close(self) -> None:
+        """Gives its room back: all of it is sent, or nobody wants the rest."""
         held, self._held = self._held, 0
         self._data = memoryview(b"")
         self._room.give_back(held)
 
     def __del__(self) -> None:  # a connection that ended
         if self._held:
-            self._release()
+            self.close()

@@ -105,6 +105,11 @@ class Partition:
         with self.lock:
             return self.log.read(offset, max_bytes, up_to=up_to)
 
+    def upper_bound(self, records: FileRecords) -> int:
+        """An offset behind all records of a range that `read` gave, and not far behind."""
+        with self.lock:
+            return self.log.upper_bound(records)
+
     def aborted(self, start: int, records: FileRecords) -> list[AbortedTransaction]:
         """The aborted transactions with records from `start` on in a range that `read` gave."""
         with self.lock:

@@ -4,7 +4,7 @@ A topic's id is the one that its partitions' metadata files have; a topic of an 
 there and gets one that depends on its name only, so that it stays the same."""
 
 from collections import defaultdict
-from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import RLock
@@ -30,6 +30,11 @@ class Topic:
     id: bytes  # 16 bytes
     partitions: dict[int, Partition] = field(default_factory=dict)
     config: Mapping[str, str] = field(default_factory=dict)  # what differs from the defaults
+
+    @property
+    def has_id(self) -> bool:
+        """Whether its files say the id; otherwise it comes from the name."""
+        return self.id != id_without_file(self.name)
 
     @property
     def is_internal(self) -> bool:
@@ -90,6 +95,9 @@ class Topics(Mapping[str, Topic]):
             for topic, partitions in found.items():
                 if topic in self._topics:
                     self._topics[topic].partitions = partitions
+                    if not self._config.is_writable:  # deleted and made again, perhaps
+                        with suppress(OSError, StorageError):
+                            self._topics[topic].id = _read_id(topic, partitions)
                 else:
                     self._topics[topic] = self._topic(topic, partitions)
 
@@ -105,11 +113,12 @@ class Topics(Mapping[str, Topic]):
             self._make(name, range(count), uuid5(NAMESPACE_URL, f"{name}/{now}"))
             return self._topics[name]
 
-    def add_partitions(self, name: str, count: int) -> None:
-        """More partitions, up to `count` in all. Errors as those of `create`."""
+    def add_partitions(self, name: str, indices: Iterable[int]) -> None:
+        """More partitions, which are made in this order. Errors as those of `create`."""
         with self.lock:
             topic = self._topics[name]
-            self._make(name, range(len(topic.partitions), count), UUID(bytes=topic.id))
+            missing = [index for index in indices if index not in topic.partitions]
+            self._make(name, missing, UUID(bytes=topic.id))
 
     def delete(self, name: str) -> None:
         """Removes a topic and all its records. Errors as those of `create`; then some partitions
@@ -131,8 +140,8 @@ class Topics(Mapping[str, Topic]):
             self.configs.replace(name, own)
             self._topics[name].config = self.configs.of(name)
 
-    def _make(self, name: str, indices: range, topic_id: UUID) -> None:
-        """All of these partitions, or none."""
+    def _make(self, name: str, indices: Iterable[int], topic_id: UUID) -> None:
+        """All of these partitions, of which there is none yet, or none."""
         logs = self.log_dir.logs
         made: list[TopicPartition] = []
         try:
@@ -154,6 +163,15 @@ class Topics(Mapping[str, Topic]):
         return Partition(name, self.log_dir.logs[name], self._config.node_id)
 
     def _topic(self, name: str, partitions: dict[int, Partition]) -> Topic:
-        ids = (read_topic_id(partition.log.path) for partition in partitions.values())
-        id_ = next((found for found in ids if found), None) or uuid5(NAMESPACE_URL, name)
-        return Topic(name, id_.bytes, partitions, self.configs.of(name))
+        return Topic(name, _read_id(name, partitions), partitions, self.configs.of(name))
+
+
+def _read_id(name: str, partitions: Mapping[int, Partition]) -> bytes:
+    ids = (read_topic_id(partition.log.path) for partition in partitions.values())
+    found = next((one for one in ids if one), None)
+    return id_without_file(name) if found is None else found.bytes
+
+
+def id_without_file(name: str) -> bytes:
+    """The id of a topic whose files do not say one."""
+    return uuid5(NAMESPACE_URL, name).bytes

@@ -20,6 +20,7 @@ from rich.table import Table
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.conversions import DEFAULT_RULES, RecodeRule
 from downconvert.broker.following import Following
+from downconvert.broker.handlers.admin import PARTITIONS_MAX
 from downconvert.broker.handlers.sasl import Credentials
 from downconvert.broker.limits import Limits
 from downconvert.broker.metrics_server import MetricsServer
@@ -95,6 +96,20 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
     type=click.IntRange(0, PORT_MAX),
     help="Serve /metrics for Prometheus there, on --listen's host.",
 )
+@click.option(
+    "--offsets-partitions",
+    metavar="N",
+    type=click.IntRange(1, PARTITIONS_MAX),
+    help="How many partitions __consumer_offsets has, here and on the cluster's other brokers.  "
+    "[default: those in LOGDIR; 50 or more if some are missing there]",
+)
+@click.option(
+    "--offsets-retention",
+    metavar="MINUTES",
+    type=click.IntRange(1),
+    default=BrokerConfig().offsets_retention_minutes,
+    help="With --writable: until offsets of groups without members are forgotten.",
+)
 @click.option("--threads", type=click.IntRange(1, 64), default=2, help="Network threads.")
 @click.option(
     "--max-connections", type=click.IntRange(1), default=Limits().connections, help="In total."
@@ -127,6 +142,8 @@ def serve(
     tls_key: Path | None,
     sasl_users: Path | None,
     metrics_port: int | None,
+    offsets_partitions: int | None,
+    offsets_retention: int,
     threads: int,
     max_connections: int,
     max_connections_per_address: int,
@@ -167,6 +184,8 @@ def serve(
         is_writable=writable,
         recode_rules=(*recode, *DEFAULT_RULES),
         topics=grouped(topic_configs),
+        offsets_topic_num_partitions=offsets_partitions,
+        offsets_retention_minutes=offsets_retention,
         group_initial_rebalance_delay_ms=0,  # there are few clients, and somebody waits
     )
     limits = Limits(

@@ -3,7 +3,8 @@
 Answers are given when no lock is held. Not here: what groups do (group.py), where offsets are kept
 (offsets.py)."""
 
-from collections.abc import Callable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import RLock
 from typing import TYPE_CHECKING, Final
@@ -13,11 +14,13 @@ from downconvert.broker.wire.schemas import Message
 
 from .group import Group, Limits, State
 from .member import Claim, Join, Joined, Synced
+from .offset_expiry import CONSUMER, expired, subscribed_topics
 from .offsets import Committed, Offsets, Partition
 
 if TYPE_CHECKING:
     from downconvert.broker.broker import Broker
 
+LOG: Final = logging.getLogger("broker")
 ID_MAX: Final = 0x7FFF  # bytes; older versions and records have no more for a string
 
 
@@ -41,12 +44,16 @@ class Groups:
         self._groups: dict[str, Group] = {}
         self._alarms: dict[str, float] = {}
         self._offsets = Offsets(broker)
+        self._is_writable = config.is_writable
+        self._retention = 60.0 * config.offsets_retention_minutes
+        self._check_interval = config.offsets_retention_check_interval_ms / 1000
+        self._is_armed = False
 
     # --- members
 
     def join(self, group_id: str, join: Join, now: float, reply: Callable[[Joined], None]) -> None:
         """Answered at once or later, as the group does."""
-        code = _check_id(group_id)
+        code = self._check(group_id)
         shortest, longest = self._sessions
         if not code and not shortest <= join.session_timeout <= longest:
             code = ErrorCode.INVALID_SESSION_TIMEOUT
@@ -73,7 +80,7 @@ class Groups:
         protocol: str | None = None,
     ) -> None:
         """Answered at once or later, as the group does."""
-        code = _check_id(group_id)
+        code = self._check(group_id)
         if code:
             reply(Synced(code=code))
             return
@@ -86,7 +93,7 @@ class Groups:
             reply(Synced(code=ErrorCode.UNKNOWN_MEMBER_ID))
 
     def heartbeat(self, group_id: str, claim: Claim, now: float) -> ErrorCode:
-        code = _check_id(group_id)
+        code = self._check(group_id)
         if code:
             return code
         with self._visit(group_id, now) as group:
@@ -99,7 +106,7 @@ class Groups:
     ) -> tuple[ErrorCode, list[ErrorCode]]:
         """For each member's id and instance id, whether it was one and has left. An error of all
         comes first, without those of each."""
-        code = _check_id(group_id)
+        code = self._check(group_id)
         if code:
             return code, []
         with self._visit(group_id, now) as group:
@@ -110,17 +117,30 @@ class Groups:
 
     # --- offsets
 
-    def committed(self, group_id: str, now: float) -> Mapping[Partition, Committed]:
-        """All that the group has committed."""
+    @property
+    def partitions_count(self) -> int:
+        """Of `__consumer_offsets`."""
+        return self._offsets.topic.count
+
+    def is_elsewhere(self, group_id: str) -> bool:
+        """Whether another broker coordinates the group: it leads the partition that the group's
+        offsets are in."""
+        return self._offsets.topic.is_led_elsewhere(group_id)
+
+    def committed(
+        self, group_id: str, now: float
+    ) -> tuple[Mapping[Partition, Committed], Collection[Partition]]:
+        """All that the group has committed; and where a transaction that is open yet has."""
         with self._visit(group_id, now):
-            return self._offsets.of(group_id)
+            return self._offsets.of(group_id), self._offsets.pending(group_id)
 
     def commit(
         self, group_id: str, claim: Claim, offsets: Mapping[Partition, Committed], now: float
     ) -> ErrorCode:
         """Keeps offsets, or says why not."""
-        if len(group_id.encode()) > ID_MAX:
-            return ErrorCode.INVALID_GROUP_ID
+        code = self._check(group_id, may_be_empty=True)
+        if code:
+            return code
         with self._visit(group_id, now, create=claim.generation < 0) as group:
             if group is None:
                 is_full = claim.generation < 0
@@ -129,6 +149,43 @@ class Groups:
                 )
             code = group.check_commit(claim, now)
             return code or self._offsets.commit(group_id, offsets, now)
+
+    def delete_offsets(
+        self, group_id: str, partitions: Iterable[Partition], now: float
+    ) -> tuple[ErrorCode, dict[Partition, ErrorCode]]:
+        """Forgets what the group has committed of these; an error of all, or one for each. Topics
+        that its members read keep theirs."""
+        code = self._check(group_id)
+        if code:
+            return code, {}
+        with self._visit(group_id, now) as group:
+            if group is None or group.state is State.DEAD:
+                return ErrorCode.GROUP_ID_NOT_FOUND, {}
+            read: Collection[str] | None = ()
+            if group.state is not State.EMPTY:
+                if group.protocol_type != CONSUMER:
+                    return ErrorCode.NON_EMPTY_GROUP, {}
+                read = subscribed_topics(group)
+            codes = {
+                partition: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+                if read is None or partition[0] in read
+                else ErrorCode.NONE
+                for partition in partitions
+            }
+            free = [partition for partition, code in codes.items() if not code]
+            return self._offsets.remove(group_id, free, now), codes
+
+    def forget_topics(self, names: Collection[str], now: float) -> None:
+        """Forgets what all groups have committed of topics that are no more, or will be made."""
+        if not names:
+            return
+        with self._lock:
+            changed = self._offsets.forget_topics(names, now)
+        if changed:
+            said = ", ".join(sorted(names))
+            LOG.info("%d groups have lost their offsets in %s", len(changed), said)
+        for group_id in changed:
+            self._expire_group(group_id, now, expires=False)
 
     # --- all groups
 
@@ -143,6 +200,9 @@ class Groups:
 
     def delete(self, group_id: str, now: float) -> ErrorCode:
         """Forgets a group without members, and what it has committed."""
+        code = self._check(group_id, may_be_empty=True)
+        if code:
+            return code
         with self._visit(group_id, now) as group:
             if group is None:
                 return ErrorCode.GROUP_ID_NOT_FOUND
@@ -153,7 +213,27 @@ class Groups:
                 group.kill()
             return code
 
+    def expire(self, now: float) -> None:
+        """Forgets offsets that have been kept for long enough, and then groups of nothing."""
+        for group_id in self.ids():
+            self._expire_group(group_id, now)
+
     # --- how
+
+    def _expire_group(self, group_id: str, now: float, *, expires: bool = True) -> None:
+        with self._visit(group_id, now) as group:
+            if group is None:
+                return
+            if expires:
+                offsets = self._offsets.of(group_id)
+                old = expired(group, offsets, now, self._retention)
+                pending = self._offsets.pending(group_id)
+                old = [at for at in old if at not in pending]
+                if old and not self._offsets.remove(group_id, old, now):
+                    LOG.info("group %s: %d offsets have expired", group_id, len(old))
+            is_over = group.state is State.EMPTY and not self._offsets.has(group_id)
+            if is_over and group.generation and not self._offsets.delete(group, now):
+                group.kill()
 
     def wake(self, group_id: str, deadline: float, now: float) -> None:
         """What was to be done at a deadline. Purgatory's."""
@@ -164,6 +244,28 @@ class Groups:
         with self._visit(group_id, now) as group:
             if group is not None:
                 group.advance(now)
+
+    def _check(self, group_id: str, *, may_be_empty: bool = False) -> ErrorCode:
+        if not (group_id or may_be_empty) or len(group_id.encode()) > ID_MAX:
+            return ErrorCode.INVALID_GROUP_ID
+        return ErrorCode.NOT_COORDINATOR if self.is_elsewhere(group_id) else ErrorCode.NONE
+
+    def _arm(self, now: float) -> None:
+        """Has `expire` called in time: from the first request for a group on, as long as there is
+        any. Only who may write forgets what is on the disk."""
+        with self._lock:
+            if self._is_armed or not self._is_writable:
+                return
+            self._is_armed = True
+        self._purgatory.watch(_Expiry(self), (), now, now + self._check_interval)
+
+    def check_retention(self, now: float) -> None:
+        """Expires, and again after a while. Purgatory's."""
+        self.expire(now)
+        with self._lock:
+            self._is_armed = False
+        if self.ids():
+            self._arm(now)
 
     @contextmanager
     def _visit(self, group_id: str, now: float, *, create: bool = False) -> Iterator[Group | None]:
@@ -182,6 +284,7 @@ class Groups:
                 deadline = None
             if group.is_unused and not self._offsets.has(group_id):
                 del self._groups[group_id]
+        self._arm(now)
         for answer in answers:
             answer()
         if deadline is not None:
@@ -214,7 +317,16 @@ class _Alarm:
         self._groups.wake(self._group_id, self._deadline, now)
 
 
-def _check_id(group_id: str) -> ErrorCode:
-    if not group_id or len(group_id.encode()) > ID_MAX:
-        return ErrorCode.INVALID_GROUP_ID
-    return ErrorCode.NONE
+class _Expiry:
+    """Looks for old offsets, from the broker's purgatory."""
+
+    __slots__ = ("_groups",)
+
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+
+    def is_due(self) -> bool:
+        return False  # at its deadline only
+
+    def complete(self, now: float, *, timed_out: bool) -> None:  # noqa: ARG002
+        self._groups.check_retention(now)

@@ -23,7 +23,7 @@ from downconvert.broker.errors import ErrorCode
 
 from .member import Claim, Join, Joined, Member, Synced
 from .members import Members
-from .offset_records import StoredGroup
+from .offset_records import NO_TIME, StoredGroup
 
 Answer = TypeVar("Answer", Joined, Synced)
 
@@ -68,6 +68,7 @@ class Group:
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.members = Members()
+        self.empty_since: float | None = None  # seconds; None: that is not known, or it is not
         self.outbox: list[Callable[[], None]] = []
         self._limits = limits
         self._store = store
@@ -189,6 +190,8 @@ class Group:
             self._hear_of(member, now)
         if self.members:
             self.state, self.protocol = State.STABLE, stored.protocol
+        elif stored.time != NO_TIME:
+            self.empty_since = stored.time / 1000
         if stored.leader in self.members:
             self.members.leader = stored.leader
 
@@ -392,7 +395,7 @@ class Group:
         self._join_deadline = None
         self.generation += 1
         if not self.members:
-            self.state, self.protocol = State.EMPTY, None
+            self.state, self.protocol, self.empty_since = State.EMPTY, None, now
             self._store(self, now)
             return
         self.state, self.protocol = State.COMPLETING, self.members.select_protocol()

@@ -19,6 +19,8 @@ Partition: TypeAlias = tuple[str, int]  # topic, index
 
 NO_TIME: Final = -1
 NO_EPOCH: Final = -1
+NO_ID: Final = bytes(16)
+TOPIC_ID_TAG: Final = 0
 INT16, INT32, INT64 = Struct(">h"), Struct(">i"), Struct(">q")
 OFFSET_KEYS: Final = range(2)  # both look the same
 GROUP_KEY: Final = 2
@@ -34,6 +36,7 @@ class Committed:
     metadata: str = ""
     commit_time: int = NO_TIME
     expire_time: int = NO_TIME  # as versions 2 to 4 of OffsetCommit ask for
+    topic_id: bytes = NO_ID  # as Kafka has noted it since 4.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,11 @@ def read_committed(data: bytes) -> Committed:
     metadata = _text(cursor, version)
     commit_time = _number(cursor, INT64)
     expire_time = _number(cursor, INT64) if version == 1 else NO_TIME
-    return Committed(offset, epoch, metadata, commit_time, expire_time)
+    tags = _tags(cursor) if version >= FLEXIBLE else {}
+    topic_id = tags.get(TOPIC_ID_TAG, NO_ID)
+    if len(topic_id) != len(NO_ID):
+        raise BadRequestError(f"a topic id of {len(topic_id)} bytes")
+    return Committed(offset, epoch, metadata, commit_time, expire_time, topic_id)
 
 
 def read_group(data: bytes) -> StoredGroup:
@@ -103,7 +110,7 @@ def _member(cursor: Cursor, version: int, protocol: str | None) -> Member:
     session = _number(cursor, INT32)
     subscription, assignment = _bytes(cursor, version), _bytes(cursor, version)
     if version >= FLEXIBLE:
-        _skip_tags(cursor)
+        _tags(cursor)
     return Member(
         member_id,
         instance_id,
@@ -151,10 +158,13 @@ def _bytes(cursor: Cursor, version: int) -> bytes:
     return bytes(cursor.data[start : start + size])
 
 
-def _skip_tags(cursor: Cursor) -> None:
+def _tags(cursor: Cursor) -> dict[int, bytes]:
+    found = {}
     for _ in range(cursor.uvarint()):
-        cursor.uvarint()
-        cursor.take(cursor.uvarint())
+        tag, size = cursor.uvarint(), cursor.uvarint()
+        start = cursor.take(size)
+        found[tag] = bytes(cursor.data[start : start + size])
+    return found
 
 
 # --- writing

@@ -4,23 +4,23 @@ A broker that may write keeps them in that topic, as Kafka does, and makes it wh
 needed. One that only reads begins with what the directory's broker had kept there, as far as
 offsets go: its members are that broker's. What is committed here stays in memory then.
 
-Not here: what the records look like (offset_records.py), who may commit (group.py), when the log
-is compacted (storage)."""
+Not here: what the records look like (offset_records.py), where they are (offsets_topic.py), what
+transactions do to them (committed_offsets.py), who may commit (group.py), when the log is compacted
+(storage)."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from downconvert.broker.appending import prepare
-from downconvert.broker.errors import ApiError, BadRequestError, ErrorCode
-from downconvert.broker.topic_configs import AppendConfig
-from downconvert.broker.topics import OFFSETS_TOPIC, Topic
-from downconvert.storage import StorageError
-from records import Columns, Record, RecordsError, build
-from records.formats import V2
+from downconvert.broker.errors import BadRequestError, ErrorCode
+from downconvert.broker.topics import OFFSETS_TOPIC
+from downconvert.storage.names import OFFSET_MAX
+from records import Record
 
+from .committed_offsets import CommittedOffsets, Producer
 from .group import Group, State
 from .offset_records import (
+    NO_ID,
     NO_TIME,
     Committed,
     Key,
@@ -31,8 +31,8 @@ from .offset_records import (
     read_key,
     write_committed,
     write_group,
-    write_key,
 )
+from .offsets_topic import OffsetsTopic, partition_of
 
 if TYPE_CHECKING:
     from downconvert.broker.broker import Broker
@@ -40,8 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["NO_TIME", "Committed", "Offsets", "Partition"]
 
 LOG: Final = logging.getLogger("broker")
-CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024)}
-HASH_BITS: Final = 31  # of Java's String.hashCode, without its sign
+SHOWN_MAX: Final = 60  # partitions that one line of the log names
 
 
 class Offsets:
@@ -49,28 +48,29 @@ class Offsets:
 
     def __init__(self, broker: "Broker") -> None:
         """Reads what there is. What cannot be read is said in the log, and left out."""
-        self._config = broker.config
+        self._is_writable = broker.config.is_writable
         self._topics = broker.topics
-        self._purgatory = broker.purgatory
-        self._committed: dict[str, dict[Partition, Committed]] = {}
+        self._kept = CommittedOffsets()
+        self._found_in: dict[str, int] = {}  # the partition that a group's records are in
+        self.topic = OffsetsTopic(broker)
         self.stored: dict[str, StoredGroup] = {}  # that have not been asked for yet
-        topic = self._topics.get(OFFSETS_TOPIC)
-        for index in sorted(topic.partitions) if topic is not None else ():
-            try:
-                for record in topic.partitions[index].log.records():  # type: ignore[union-attr]
-                    self._read(record)
-            except (RecordsError, StorageError, OSError) as error:
-                LOG.warning("%s-%d is read up to its damage: %s", OFFSETS_TOPIC, index, error)
+        self.topic.read(self._read, self._end)
+        self._say_what_is_odd()
 
     def ids(self) -> set[str]:
         """Of the groups that have committed something, or had members."""
-        return self._committed.keys() | self.stored.keys()
+        return self._kept.ids() | self.stored.keys()
 
     def of(self, group_id: str) -> Mapping[Partition, Committed]:
-        return dict(self._committed.get(group_id, {}))
+        """What the group has committed."""
+        return self._kept.of(group_id)
+
+    def pending(self, group_id: str) -> Collection[Partition]:
+        """Where a transaction that is still open has committed something."""
+        return self._kept.pending(group_id)
 
     def has(self, group_id: str) -> bool:
-        return group_id in self._committed
+        return group_id in self._kept
 
     def commit(
         self, group_id: str, offsets: Mapping[Partition, Committed], now: float
@@ -78,16 +78,24 @@ class Offsets:
         """Keeps these, all or none. `now` in seconds."""
         if not offsets:
             return ErrorCode.NONE
+        if any(topic not in self._topics for topic, _ in offsets):  # deleted a moment ago
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         records = [(Key(group_id, at), write_committed(one)) for at, one in offsets.items()]
-        code = self._append(group_id, records, now)
-        if code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
-            return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-        if not code:
-            self._committed.setdefault(group_id, {}).update(offsets)
-        return code
+        position = OFFSET_MAX
+        if self._is_writable:
+            code, position = self.topic.append(group_id, records, now)
+            if code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
+                return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+            if code:
+                return code
+        for number, (at, one) in enumerate(offsets.items()):
+            self._kept.put(Key(group_id, at), one, position + number)
+        return ErrorCode.NONE
 
     def store(self, group: Group, now: float) -> ErrorCode:
         """Keeps a group, so that it is gone on with when the broker starts again."""
+        if not self._is_writable:
+            return ErrorCode.NONE
         stored = StoredGroup(
             group.protocol_type or "",
             group.generation,
@@ -96,83 +104,105 @@ class Offsets:
             int(now * 1000),
             tuple(group.members.values()),
         )
-        code = self._append(group.id, [(Key(group.id), write_group(stored))], now)
+        code, _ = self.topic.append(group.id, [(Key(group.id), write_group(stored))], now)
         too_large = code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
         return ErrorCode.UNKNOWN_SERVER_ERROR if too_large else code
 
     def delete(self, group: Group, now: float) -> ErrorCode:
-        """Forgets a group, and all that it has committed."""
+        """Forgets a group, and all that it has committed, or that transactions may yet."""
         assert group.state is State.EMPTY
-        keys = [Key(group.id, at) for at in self._committed.get(group.id, ())]
-        code = self._append(group.id, [(key, None) for key in [*keys, Key(group.id)]], now)
+        keys = [Key(group.id, at) for at in self._kept.partitions(group.id)]
+        return self._bury([*keys, Key(group.id)], now)
+
+    def remove(self, group_id: str, partitions: Iterable[Partition], now: float) -> ErrorCode:
+        """Forgets what a group has committed of some partitions, or that transactions may yet."""
+        there = set(self._kept.partitions(group_id))
+        return self._bury([Key(group_id, at) for at in partitions if at in there], now)
+
+    def forget_topics(self, names: Collection[str], now: float) -> set[str]:
+        """What was committed of topics that are no more, or are about to be made: nobody is to go
+        on there in a topic of the same name. Gives the groups that had something.
+
+        A disk that takes no tombstones is said in the log; what is in memory goes all the same."""
+        keys = self._kept.of_topics(names)
+        if self._bury(keys, now):
+            LOG.warning("offsets of deleted topics stay in %s, as it takes none", OFFSETS_TOPIC)
+            self._drop(keys)
+        return {key.group_id for key in keys}
+
+    # --- how
+
+    def _bury(self, keys: list[Key], now: float) -> ErrorCode:
+        code = self.topic.bury(keys, now) if self._is_writable else ErrorCode.NONE
         if not code:
-            self._committed.pop(group.id, None)
+            self._drop(keys)
         return code
 
-    # --- the log
+    def _drop(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            if key.partition is not None:
+                self._kept.remove(key)
 
-    def _read(self, record: Record) -> None:
+    def _read(self, index: int, record: Record, producer_id: int | None) -> None:
         try:
             key = read_key(record.key or b"")
             if key is None:
                 return
+            self._found_in[key.group_id] = index
             if key.partition is None:
                 if record.value is None:
                     self.stored.pop(key.group_id, None)
-                elif self._config.is_writable:
+                elif self._is_writable:
                     self.stored[key.group_id] = read_group(record.value)
                 return
-            kept = self._committed.setdefault(key.group_id, {})
-            if record.value is None:
-                kept.pop(key.partition, None)
+            producer: Producer | None = None if producer_id is None else (index, producer_id)
+            committed = None if record.value is None else read_committed(record.value)
+            if committed is None or self._is_of_another(key.partition[0], committed.topic_id):
+                self._kept.remove(key, producer)
             else:
-                kept[key.partition] = read_committed(record.value)
-            if not kept:
-                del self._committed[key.group_id]
+                self._kept.put(key, committed, record.offset, producer)
         except BadRequestError as error:
             LOG.warning("%s: the record at %d is damaged: %s", OFFSETS_TOPIC, record.offset, error)
 
-    def _append(
-        self, group_id: str, records: Iterable[tuple[Key, bytes | None]], now: float
-    ) -> ErrorCode:
-        if not self._config.is_writable:
-            return ErrorCode.NONE
-        time = int(now * 1000)
-        try:
-            topic = self._topic(time)
-            index = partition_of(group_id, max(topic.partitions) + 1)
-            partition = topic.partitions.get(index)
-            if partition is None:
-                return ErrorCode.NOT_COORDINATOR
-            keys, values = zip(*((write_key(key), value) for key, value in records), strict=True)
-            count = len(keys)
-            columns = Columns(range(count), [time] * count, keys, values)
-            config = AppendConfig.of(topic.config, self._config)
-            prepared = prepare(memoryview(build(columns, magic=V2)), config, time)
-            assert prepared is not None
-            partition.append(prepared, time)
-        except ApiError as error:
-            if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                return ErrorCode.NOT_COORDINATOR
-            return error.code
-        except (OSError, StorageError) as error:
-            LOG.warning("%s cannot be written: %s", OFFSETS_TOPIC, error)
-            return ErrorCode.NOT_COORDINATOR
-        self._purgatory.touch(("partition", *partition.name))
-        return ErrorCode.NONE
+    def _is_of_another(self, name: str, topic_id: bytes) -> bool:
+        """Whether a topic of this name is here, and is not the one that was committed."""
+        if topic_id == NO_ID:
+            return False
+        topic = self._topics.get(name)
+        return topic is not None and topic.has_id and topic_id != topic.id
 
-    def _topic(self, time: int) -> Topic:
-        with self._topics.lock:
-            topic = self._topics.get(OFFSETS_TOPIC)
-            if topic is None:
-                count = self._config.offsets_topic_partitions
-                topic = self._topics.create(OFFSETS_TOPIC, count, CONFIG, time)
-            return topic
+    def _end(self, index: int, producer_id: int, committed: bool) -> None:
+        self._kept.end((index, producer_id), committed=committed)
 
-
-def partition_of(group_id: str, count: int) -> int:
-    """The partition that a group's records are in: Java's hash of its id's UTF-16 code units."""
-    encoded, hashed = group_id.encode("utf-16-be"), 0
-    for high, low in zip(encoded[::2], encoded[1::2], strict=True):
-        hashed = (31 * hashed + (high << 8 | low)) & 0xFFFFFFFF
-    return hashed % (1 << HASH_BITS) % count
+    def _say_what_is_odd(self) -> None:
+        """For the log: what of the topic is not here, and what is not settled in it."""
+        count, missing = self.topic.count, self.topic.missing
+        if missing:
+            named = ", ".join(map(str, missing[:SHOWN_MAX]))
+            more = "" if len(missing) <= SHOWN_MAX else f" and {len(missing) - SHOWN_MAX} more"
+            LOG.warning(
+                "%s: of %d partitions these are not here: %s%s; "
+                "groups in them begin without offsets",
+                OFFSETS_TOPIC,
+                count,
+                named,
+                more,
+            )
+        found_in, self._found_in = self._found_in, {}
+        strays = sum(partition_of(group, count) != index for group, index in found_in.items())
+        if strays:
+            LOG.warning(
+                "%s: %d of %d groups are in other partitions than they would be with %d of them; "
+                "say how many there are in the cluster (offsets.topic.num.partitions)",
+                OFFSETS_TOPIC,
+                strays,
+                len(found_in),
+                count,
+            )
+        unsettled = sum(bool(self._kept.pending(group)) for group in self._kept.ids())
+        if unsettled:
+            LOG.warning(
+                "%s: %d groups have offsets in transactions that are still open; they do not count",
+                OFFSETS_TOPIC,
+                unsettled,
+            )

@@ -38,7 +38,7 @@ def _create(broker: "Broker", asked: Message, validate_only: bool) -> None:
     check_writable(broker, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     with broker.topics.lock:
         topic = changeable(broker, asked.name)
-        there = len(topic.partitions)
+        there = max(topic.partitions) + 1  # others may be missing, on the disk of another broker
         if asked.count <= there:
             said = f"{asked.count} partitions: the topic has {there} already"
             raise ApiError(ErrorCode.INVALID_PARTITIONS, said)
@@ -49,4 +49,4 @@ def _create(broker: "Broker", asked: Message, validate_only: bool) -> None:
                 raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, said)
             check_replicas(broker, (one.broker_ids for one in asked.assignments))
         if not validate_only:
-            broker.topics.add_partitions(topic.name, asked.count)
+            broker.topics.add_partitions(topic.name, range(there, asked.count))

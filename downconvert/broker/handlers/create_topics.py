@@ -32,7 +32,7 @@ def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
             if topic.name in twice:
                 refused_already.add(topic.name)
                 raise ApiError(ErrorCode.INVALID_REQUEST, "the name comes more than once")
-            answers.append(_create(broker, topic, int(now * 1000), body.validate_only))
+            answers.append(_create(broker, topic, now, body.validate_only))
         except (ApiError, OSError, StorageError) as error:
             refused = refusal(error)
             answers.append(
@@ -46,18 +46,21 @@ def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
     exchange.reply(Message(topics=answers))
 
 
-def _create(broker: "Broker", topic: Message, now: int, validate_only: bool) -> Message:
+def _create(broker: "Broker", topic: Message, now: float, validate_only: bool) -> Message:
     check_writable(broker, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     name = topic.name
     check_name(name)
     _check_free(broker, name)
     count = _partitions_count(broker, topic)
     config = check({one.name: one.value for one in topic.configs})
+    if not validate_only:
+        # There may have been one before, deleted just before a crash.
+        broker.groups.forget_topics({name}, now)
     with broker.topics.lock:
         _check_free(broker, name)
         topic_id = bytes(16)
         if not validate_only:
-            topic_id = broker.topics.create(name, count, config, now).id
+            topic_id = broker.topics.create(name, count, config, int(now * 1000)).id
     return Message(
         name=name,
         topic_id=topic_id,

@@ -1,4 +1,4 @@
-"""DeleteTopics: by name, and from version 6 on by id, too."""
+"""DeleteTopics: by name, and from version 6 on by id, too. Groups forget what they had read."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -16,16 +16,19 @@ IDS_VERSION: Final = 6
 NO_ID: Final = bytes(16)
 
 
-def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
+def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
     body = exchange.request.body
     asked = body.topics
     if exchange.request.version < IDS_VERSION:
         asked = [Message(name=name, topic_id=NO_ID) for name in body.topic_names]
-    exchange.reply(Message(responses=[_deleted(broker, one) for one in asked]))
+    answers = [_deleted(broker, one) for one in asked]
+    gone = {answer.name for answer in answers if not answer.error_code}
+    broker.groups.forget_topics(gone, now)
+    exchange.reply(Message(responses=answers))
 
 
 def _deleted(broker: "Broker", asked: Message) -> Message:
-    answer = Message(name=asked.name, topic_id=bytes(asked.topic_id))
+    answer = Message(name=asked.name, topic_id=bytes(asked.topic_id), error_code=ErrorCode.NONE)
     try:
         check_writable(broker, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         with broker.topics.lock:

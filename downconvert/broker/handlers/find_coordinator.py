@@ -29,10 +29,12 @@ def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
 
 def _coordinator(broker: "Broker", exchange: Exchange, key: str) -> Message:
     client, kind = exchange.client, exchange.request.body.key_type
-    if kind == GROUP:
+    if kind == GROUP and broker.groups.is_elsewhere(key):
+        code, said = ErrorCode.COORDINATOR_NOT_AVAILABLE, "its offsets are not kept here"
+    elif kind == GROUP:
         node_id = broker.config.node_id
         return Message(key=key, node_id=node_id, host=client.host, port=client.port)
-    if kind == TRANSACTION:
+    elif kind == TRANSACTION:
         # A code that producers do not try again after.
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         said = "transactions are not served here"

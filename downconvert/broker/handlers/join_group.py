@@ -28,6 +28,10 @@ def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
     def reply(joined: Joined) -> None:
         exchange.reply(_response(joined, header.version))
 
+    def post(joined: Joined) -> None:
+        """From whoever made the generation complete."""
+        exchange.post(lambda _: reply(joined))
+
     if _is_too_large(body):
         reply(Joined(member_id="", code=ErrorCode.INVALID_REQUEST))
         return
@@ -48,7 +52,7 @@ def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
         needs_known_id=header.version >= WITH_KNOWN_ID,
         may_skip_assignment=header.version >= WITH_SKIPPED_ASSIGNMENT,
     )
-    broker.groups.join(body.group_id, join, now, reply)
+    broker.groups.join(body.group_id, join, now, post)
 
 
 def _is_too_large(body: Message) -> bool:

@@ -29,6 +29,8 @@ BATCHES_VERSION: Final = 3  # from here on a request has one v2 batch for each p
 ZSTD_VERSION: Final = 7
 TOPIC_IDS_VERSION: Final = 13
 NO_OFFSET: Final = -1
+# What a client may set at most is 15 minutes in librdkafka, and no producer has more patience.
+WAIT_MAX: Final = 900.0  # seconds
 # Errors that Kafka answers without saying where the log starts.
 WITHOUT_START: Final = {
     ErrorCode.CORRUPT_MESSAGE,
@@ -103,8 +105,8 @@ def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
         return
     waiting = _Replication(exchange, produced)
     if body.acks == ALL and waiting.keys:
-        deadline = now + max(body.timeout_ms, 0) / 1000
-        broker.purgatory.watch(waiting, waiting.keys, now, deadline)
+        deadline = now + min(max(body.timeout_ms, 0) / 1000, WAIT_MAX)
+        broker.purgatory.watch(waiting, waiting.keys, now, deadline, exchange)
     else:
         exchange.reply(_response(produced))
 

@@ -28,6 +28,10 @@ def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
             )
         )
 
+    def post(synced: Synced) -> None:
+        """From whoever made the generation complete."""
+        exchange.post(lambda _: reply(synced))
+
     if version >= WITH_PROTOCOL and (body.protocol_type is None or body.protocol_name is None):
         reply(Synced(code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         return
@@ -36,7 +40,7 @@ def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
         Claim(body.member_id, body.generation_id, body.group_instance_id),
         {one.member_id: bytes(one.assignment) for one in body.assignments},
         now,
-        reply,
+        post,
         protocol_type=body.protocol_type,
         protocol=body.protocol_name,
     )

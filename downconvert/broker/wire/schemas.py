@@ -52,6 +52,7 @@ class ApiKey(IntEnum):
     CreatePartitions = 37
     DeleteGroups = 42
     IncrementalAlterConfigs = 44
+    OffsetDelete = 47
     DescribeCluster = 60
     DescribeProducers = 61
     DescribeTopicPartitions = 75

@@ -1,7 +1,9 @@
 """A directory that somebody else writes to, written here by a broker of our own."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -11,10 +13,13 @@ from downconvert.broker.wire.schemas import ApiKey
 from downconvert.storage import LogDir, TopicPartition
 from downconvert.storage.checkpoint import write_offsets
 from downconvert.storage.files import DISK
+from downconvert.storage.metadata import write_topic_id
 from downconvert.storage.names import HIGH_WATERMARKS
 from tests.downconvert.storage import logs
 
 from .asking import answer, begin
+from .offset_logs import commit
+from .offset_logs import fetch as fetch_offset
 from .talking import TOPIC, fetch
 
 
@@ -120,3 +125,34 @@ def test_a_checkpoint_that_is_none_changes_nothing(broker: Broker, tmp_path: Pat
     (tmp_path / HIGH_WATERMARKS).write_text("garbage")
     following.refresh(1.0)
     assert end(broker) == 5
+
+
+def test_groups_forget_where_they_were_in_a_topic_that_is_deleted(
+    broker: Broker, tmp_path: Path
+) -> None:
+    following = Following(broker)
+    write(tmp_path, 0, "other")
+    following.refresh(0.0)
+    for topic in (TOPIC, "other"):
+        assert commit(broker, 5, at=(topic, 0)) == 0
+    shutil.rmtree(tmp_path / f"{TOPIC}-0")
+    following.refresh(1.0)
+    write(tmp_path, 0)
+    following.refresh(2.0)
+    assert fetch_offset(broker, at=(TOPIC, 0)) == (-1, 0)
+    assert fetch_offset(broker, at=("other", 0)) == (5, 0)
+
+
+def test_a_topic_that_was_made_again_meanwhile_is_another(broker: Broker, tmp_path: Path) -> None:
+    following = Following(broker)
+    directory = tmp_path / f"{TOPIC}-0"
+    assert commit(broker, 5, at=(TOPIC, 0)) == 0
+    write_topic_id(DISK, directory, UUID(int=1))  # a moment after the directory, as in Kafka
+    following.refresh(1.0)
+    assert fetch_offset(broker, at=(TOPIC, 0)) == (5, 0)
+    shutil.rmtree(directory)
+    write(tmp_path, 0)
+    write_topic_id(DISK, directory, UUID(int=2))
+    following.refresh(2.0)
+    assert broker.topics[TOPIC].id == UUID(int=2).bytes
+    assert fetch_offset(broker, at=(TOPIC, 0)) == (-1, 0)

@@ -7,14 +7,17 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from kafka import KafkaProducer, TopicPartition
+from kafka.structs import OffsetAndMetadata
 
 from downconvert.broker import Broker, BrokerConfig
+from downconvert.broker.groups.consumer_protocol import Subscription, write_subscription
 from downconvert.broker.server import Server
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
@@ -164,6 +167,7 @@ def nobody_there(told: Told) -> None:
             (ApiKey.OffsetCommit, 8),
             (ApiKey.DescribeGroups, 5),
             (ApiKey.DeleteGroups, 2),
+            (ApiKey.OffsetDelete, 0),
         ):
             for version in range(newest + 1):
                 fields: dict[str, Any] = {
@@ -294,6 +298,40 @@ def together(told: Told) -> None:
         told.note("joined", second.ask(ApiKey.JoinGroup, version, **again))
 
 
+def forgetting(told: Told) -> None:
+    """OffsetDelete of a group without members, of consumers that read a topic, of others."""
+    talk = told.talk()
+    asked = [
+        Message(name="events", partitions=[Message(partition_index=index) for index in (0, 1, 9)]),
+        Message(name="none", partitions=[Message(partition_index=0)]),
+    ]
+    reads_others = write_subscription(Subscription(("others",)))
+    reads_events = write_subscription(Subscription(("events",)))
+    for kind, metadata in (
+        ("", b""),
+        ("consumer", reads_events),
+        ("consumer", reads_others),
+        ("consumer", b"?"),
+        ("connect", b""),
+    ):
+        group = f"forgetting-{kind}-{len(metadata)}"
+        commit = {"group_id": group, "topics": committing()}
+        told.note("commit", talk.ask(ApiKey.OffsetCommit, 6, **commit))
+        if kind:
+            protocols = [Message(name="range", metadata=metadata)]
+            fields = join_fields(group, protocol_type=kind, protocols=protocols)
+            joined = enter(told, talk, 5, **fields)
+            told.note(
+                "deleted early", talk.ask(ApiKey.OffsetDelete, 0, group_id=group, topics=asked)
+            )
+            me = claim(group, joined)
+            given = [Message(member_id=joined.member_id, assignment=b"1")]
+            told.note("sync", talk.ask(ApiKey.SyncGroup, 3, **me, assignments=given))
+        told.note("deleted", talk.ask(ApiKey.OffsetDelete, 0, group_id=group, topics=asked))
+        fetch = [Message(name="events", partition_indexes=[0, 1])]
+        told.note("fetched", talk.ask(ApiKey.OffsetFetch, 5, group_id=group, topics=fetch))
+
+
 def static(told: Told) -> None:
     for version in range(5, JOIN_NEWEST + 1):
         group = f"static-{version}"
@@ -317,7 +355,7 @@ def static(told: Told) -> None:
         told.note("leave", second.ask(ApiKey.LeaveGroup, 4, group_id=group, members=leaving))
 
 
-SAID: Final = [nobody_there, unwelcome, alone, together, static]
+SAID: Final = [nobody_there, unwelcome, alone, together, forgetting, static]
 
 
 @pytest.fixture(scope="module")
@@ -383,3 +421,56 @@ def test_offsets_that_kafka_keeps_are_found_in_its_directory(
     (found,) = topic.partitions
     assert (topic.name, found.partition_index, found.committed_offset) == ("events", 0, 17)
     assert (found.committed_leader_epoch, found.metadata) == (0, "m")
+
+
+# What is committed to a group, in this order: offsets, by whom, and how transactions end.
+TRANSACTIONS: Final[dict[str, list[tuple[str | None, int | str]]]] = {
+    "aborted": [("one", 5), ("one", "commit"), ("one", 15), ("one", "abort")],
+    "open": [("one", 5), ("one", "commit"), ("one", 15)],
+    "plain": [("one", 5), (None, 7), ("one", "commit")],
+    "two": [("one", 5), ("two", 6), ("two", "commit"), ("one", "commit")],
+}
+
+
+@pytest.mark.parametrize("group", TRANSACTIONS)
+def test_what_transactions_commit_to_kafka_counts_here_as_there(
+    addresses: list[tuple[str, int]], kafka_log: Path, group: str
+) -> None:
+    talk, producers = Talk(addresses[0]), ExitStack()
+    writing: dict[str, KafkaProducer] = {}
+    with producers:
+        for who, what in TRANSACTIONS[group]:
+            if who is None:
+                kept = committing(committed_offset=what)
+                talk.ask(ApiKey.OffsetCommit, 6, group_id=group, topics=kept)
+            elif what == "commit":
+                writing.pop(who).commit_transaction()
+            elif what == "abort":
+                writing.pop(who).abort_transaction()
+            else:
+                if who not in writing:
+                    host, port = addresses[0]
+                    writing[who] = KafkaProducer(
+                        bootstrap_servers=f"{host}:{port}", transactional_id=f"{group}-{who}"
+                    )
+                    producers.callback(writing[who].close, 0)
+                    writing[who].init_transactions()
+                    writing[who].begin_transaction()
+                at = OffsetAndMetadata(what, "", -1)
+                writing[who].send_offsets_to_transaction({TopicPartition("events", 0): at}, group)
+        fields = {"group_id": group, "topics": [Message(name="events", partition_indexes=[0])]}
+        if group != "open":  # markers are written a moment after a transaction's end is answered
+            stable = {**fields, "require_stable": True}
+            until(lambda: _offset_and_code(talk.ask(ApiKey.OffsetFetch, 7, **stable))[1] == 0)
+        broker = Broker(LogDir.open(kafka_log))  # Kafka runs
+        for is_stable in (False, True):
+            body = {**fields, "require_stable": is_stable}
+            theirs = _offset_and_code(talk.ask(ApiKey.OffsetFetch, 7, **body))
+            ours = _offset_and_code(ask(broker, ApiKey.OffsetFetch, 7, Message(**body)))
+            assert ours == theirs
+    talk.close()
+
+
+def _offset_and_code(said: Message) -> tuple[int, int]:
+    (one,) = said.topics[0].partitions
+    return one.committed_offset, one.error_code

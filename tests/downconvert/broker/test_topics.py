@@ -7,7 +7,7 @@ import pytest
 
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.storage import LogDir, TopicPartition
+from downconvert.storage import Log, LogDir, TopicPartition
 from downconvert.storage.metadata import read_topic_id
 from tests.downconvert.storage.logs import batch
 
@@ -52,7 +52,7 @@ def test_a_read_only_directory_is_not_changed(tmp_path: Path) -> None:
     with LogDir.open(tmp_path) as log_dir:
         broker = Broker(log_dir, BrokerConfig())
         with pytest.raises(ValueError, match="reading only"):
-            broker.topics.add_partitions("t", 2)
+            broker.topics.add_partitions("t", range(2))
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -94,3 +94,23 @@ def test_several_producers_append_to_one_partition_at_a_time(tmp_path: Path) -> 
         assert found == list(range(0, 360, 3))
         log = broker.topics.log_dir.logs[TopicPartition("t", 0)]
         assert [record.offset for record in log.records()] == list(range(360))
+
+
+def test_partitions_that_are_there_stay_when_others_cannot_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for index in (0, 3):
+        (tmp_path / f"t-{index}").mkdir()
+    with writable_broker(tmp_path) as broker:
+        logs = broker.topics.log_dir.logs
+        create = logs.create
+
+        def some(partition: TopicPartition) -> Log:
+            if partition.partition > 3:
+                raise OSError(28, "No space left on device")
+            return create(partition)
+
+        monkeypatch.setattr(logs, "create", some)
+        with pytest.raises(OSError, match="No space left"):
+            broker.topics.add_partitions("t", range(6))
+        assert sorted(broker.topics["t"].partitions) == [0, 3]

@@ -168,3 +168,13 @@ def test_rules_are_read() -> None:
 
 def test_topics_settings_are_read() -> None:
     assert parse_topic_config("a:k=v=w") == ("a", "k", "v=w")
+
+
+def test_partitions_of_offsets_that_are_missing_are_told(log_dir: Path) -> None:
+    for index in (0, 3):
+        (log_dir / f"__consumer_offsets-{index}").mkdir()
+    for options, count in (((), 50), (("--offsets-partitions", 5), 5)):
+        with served(log_dir, *options) as (process, _):
+            code, said = stopped(process)
+        assert code == 0
+        assert f"__consumer_offsets: of {count} partitions these are not here: 1, 2, 4" in said

@@ -23,6 +23,7 @@ ASKED = [
     ApiKey.DescribeGroups,
     ApiKey.ListGroups,
     ApiKey.DeleteGroups,
+    ApiKey.OffsetDelete,
 ]
 NAMES = st.sampled_from(["", "g", "t", "range", "consumer", "\0", "ü" * 20_000, "\U0001f600" * 100])
 NUMBERS = st.sampled_from([-(2**31), -1, 0, 1, 10_000, 2**31 - 1])

@@ -14,10 +14,22 @@ from downconvert.broker.groups.offset_records import (
     write_committed,
     write_key,
 )
-from downconvert.broker.groups.offsets import partition_of
+from downconvert.broker.groups.offsets_topic import partition_of
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
+from records import Columns, build
 from tests.downconvert.broker.asking import answer, ask, begin
+from tests.downconvert.broker.offset_logs import (
+    ABORT,
+    COMMIT,
+    commit_to,
+    end,
+    fetch,
+    make_offsets,
+    offsets_log,
+)
+from tests.downconvert.broker.offset_logs import commit as commit_at
+from tests.downconvert.broker.writable import writable_broker
 
 VERSIONS = range(11)
 
@@ -200,3 +212,173 @@ def test_records_are_byte_for_byte_as_kafka_writes_them() -> None:
 )
 def test_offsets_of_every_version_are_read(value: str) -> None:
     assert read_committed(bytes.fromhex(value)) == Committed(7, -1, "m", 1000)
+
+
+# --- transactions
+
+
+@pytest.mark.parametrize("is_writable", [True, False])
+def test_offsets_of_an_aborted_transaction_do_not_count(tmp_path: Path, is_writable: bool) -> None:
+    make_offsets(tmp_path, 0)
+    with writable_broker(tmp_path) as broker:
+        log = offsets_log(broker)
+        commit_to(log, 5, producer=1)
+        end(log, COMMIT, producer=1)
+        commit_to(log, 15, producer=1)
+        commit_to(log, 7, group="h", producer=2)
+        end(log, ABORT, producer=1, epoch=1)  # since 4.0 a marker has the next epoch
+        end(log, ABORT, producer=2)
+    broker = opened(tmp_path, is_writable=is_writable)
+    assert fetch(broker) == (5, 0)
+    assert fetch(broker, stable=True) == (5, 0)
+    assert fetch(broker, "h") == (-1, 0)
+    assert [one.group_id for one in ask(broker, ApiKey.ListGroups, 4, Message()).groups] == ["g"]
+    broker.topics.log_dir.close()
+
+
+@pytest.mark.parametrize("version", range(7, 11))
+def test_offsets_of_an_open_transaction_are_unstable(tmp_path: Path, version: int) -> None:
+    make_offsets(tmp_path, 0)
+    with writable_broker(tmp_path) as broker:
+        log = offsets_log(broker)
+        commit_to(log, 5)
+        commit_to(log, 15, producer=1)
+    broker = opened(tmp_path, is_writable=False)
+    if version < 10:  # later ones name topics by their ids
+        assert fetch(broker, version=version) == (5, 0)
+        assert fetch(broker, version=version, stable=True) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    everything = Message(group_id="g", topics=None)
+    body = Message(group_id="g", topics=None, groups=[everything], require_stable=True)
+    said = ask(broker, ApiKey.OffsetFetch, version, body)
+    (found,) = said.groups if version >= 8 else (said,)
+    (one,) = found.topics[0].partitions
+    assert one.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
+
+
+def test_of_a_commit_and_a_transaction_the_later_in_the_log_counts(tmp_path: Path) -> None:
+    make_offsets(tmp_path, 0)
+    with writable_broker(tmp_path) as broker:
+        log = offsets_log(broker)
+        commit_to(log, 5, producer=1)
+        commit_to(log, 9, producer=2, group="h")
+        commit_to(log, 7)
+        commit_to(log, 8, group="h")
+        commit_to(log, 10, producer=2, group="h")
+        end(log, COMMIT, producer=1)
+        end(log, COMMIT, producer=2)
+    with writable_broker(tmp_path) as broker:
+        assert (fetch(broker), fetch(broker, "h")) == ((7, 0), (10, 0))
+
+
+def test_a_damaged_marker_ends_what_is_read_of_its_partition(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_offsets(tmp_path, 0)
+    with writable_broker(tmp_path) as broker:
+        log = offsets_log(broker)
+        commit_to(log, 5)
+        commit_to(log, 15, producer=1)
+        end(log, COMMIT, producer=1)
+    (path,) = (tmp_path / "__consumer_offsets-0").glob("*.log")
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    broker = opened(tmp_path, is_writable=False)
+    assert fetch(broker) == (5, 0)
+    assert "read up to its damage" in caplog.text
+    assert "transactions that are still open" in caplog.text
+
+
+# --- topics that are deleted
+
+
+def test_a_deleted_topic_takes_the_groups_offsets_with_it(tmp_path: Path) -> None:
+    make_offsets(tmp_path, 0, 1, 2, topics=("t", "u"))
+    with writable_broker(tmp_path) as broker:
+        for group in ("g", "h", "not loaded"):
+            assert commit_at(broker, 10, group) == commit_at(broker, 4, group, ("u", 0)) == 0
+        open_in = offsets_log(broker, partition_of("open", 3))
+        commit_to(open_in, 10, group="open", producer=1)
+    with writable_broker(tmp_path) as broker:
+        assert fetch(broker, "g") == (10, 0)
+        ask(broker, ApiKey.DeleteTopics, 1, Message(topic_names=["t"]))
+        broker.topics.create("t", 1, {}, 5)
+        assert [fetch(broker, one)[0] for one in ("g", "h", "not loaded")] == [-1, -1, -1]
+        assert fetch(broker, "open", stable=True) == (-1, 0)
+        end(offsets_log(broker, partition_of("open", 3)), COMMIT, producer=1)
+    with writable_broker(tmp_path) as broker:
+        groups = ("g", "h", "not loaded", "open")
+        assert [fetch(broker, one) for one in groups] == [(-1, 0)] * 4
+        assert [fetch(broker, one, ("u", 0))[0] for one in groups] == [4, 4, 4, -1]
+
+
+def test_a_new_topic_has_no_offsets_though_a_crash_kept_the_old_ones(tmp_path: Path) -> None:
+    make_offsets(tmp_path, 0)
+    with writable_broker(tmp_path) as broker:
+        commit_at(broker, 10)
+        broker.topics.delete("t")  # and no tombstones
+    with writable_broker(tmp_path) as broker:
+        new = Message(name="t", num_partitions=1, replication_factor=1)
+        asked = Message(topics=[new], validate_only=True)
+        ask(broker, ApiKey.CreateTopics, 4, asked)
+        assert fetch(broker) == (10, 0)
+        asked.validate_only = False
+        assert ask(broker, ApiKey.CreateTopics, 4, asked).topics[0].error_code == 0
+        assert fetch(broker) == (-1, 0)
+    with writable_broker(tmp_path) as broker:
+        assert fetch(broker) == (-1, 0)
+
+
+def test_many_offsets_of_a_topic_go_in_batches_that_fit(tmp_path: Path) -> None:
+    make_offsets(tmp_path, 0)
+    with writable_broker(tmp_path, message_max_bytes=100_000) as broker:
+        log = offsets_log(broker)
+        for number in range(30):
+            for index in range(100):
+                commit_to(log, 1, group=f"{number}" + "x" * 100, at=("t", index))
+    with writable_broker(tmp_path, message_max_bytes=150_000) as broker:
+        ask(broker, ApiKey.DeleteTopics, 1, Message(topic_names=["t"]))
+        assert broker.groups.ids() == []
+    with writable_broker(tmp_path) as broker:
+        assert broker.groups.ids() == []
+
+
+def test_offsets_of_a_topic_that_kafka_calls_another_by_its_id_do_not_count(
+    tmp_path: Path,
+) -> None:
+    make_offsets(tmp_path, 0)
+
+    def value(offset: int, topic_id: bytes) -> bytes:
+        start = bytes.fromhex("0004") + offset.to_bytes(8) + bytes.fromhex("ffffffff 01")
+        return start + bytes(8) + bytes([1, 0, 16]) + topic_id
+
+    with writable_broker(tmp_path) as broker:
+        mine = broker.topics["t"].id
+        assert read_committed(value(3, mine)) == Committed(3, -1, "", 0, topic_id=mine)
+        for group, topic_id in (("g", mine), ("h", b"?" * 16)):
+            key = write_key(Key(group, ("t", 0)))
+            log = offsets_log(broker)
+            columns = Columns([log.end_offset], [0], [key], [value(3, topic_id)])
+            log.writer.append(build(columns, magic=2))
+    with writable_broker(tmp_path) as broker:
+        assert (fetch(broker, "g"), fetch(broker, "h")) == ((3, 0), (-1, 0))
+
+
+def test_a_full_disk_keeps_no_topic_and_no_offset_of_it_while_the_broker_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_offsets(tmp_path, 0)
+    with writable_broker(tmp_path) as broker:
+        commit_at(broker, 10)
+
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        partition = broker.topics["__consumer_offsets"].partitions[0]
+        monkeypatch.setattr(partition, "append", full)
+        said = ask(broker, ApiKey.DeleteTopics, 1, Message(topic_names=["t"]))
+        assert [one.error_code for one in said.responses] == [0]
+        monkeypatch.undo()
+        broker.topics.create("t", 1, {}, 5)
+        assert fetch(broker) == (-1, 0)
+        assert "No space left" in caplog.text

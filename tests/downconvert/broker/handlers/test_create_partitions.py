@@ -53,3 +53,12 @@ def test_what_cannot_be(tmp_path: Path) -> None:
             ErrorCode.NONE
         ]
         assert len(broker.topics["t"].partitions) == 3
+
+
+def test_of_a_topic_that_is_here_in_part_only_what_follows_is_made(tmp_path: Path) -> None:
+    for index in (0, 3):
+        (tmp_path / f"t-{index}").mkdir()
+    with writable_broker(tmp_path) as broker:
+        assert enlarge(broker, 3, ("t", 4)) == [ErrorCode.INVALID_PARTITIONS]
+        assert enlarge(broker, 3, ("t", 5)) == [ErrorCode.NONE]
+        assert sorted(broker.topics["t"].partitions) == [0, 3, 4]

@@ -145,7 +145,7 @@ def _converted(plan: Plan, responses: Responses, fetch: Fetch) -> int | None:
         content = _unpadded(sent.data)
     plan.different += content != memoryview(whole)[: len(content)]
     plan.broken += len(sent.data) != lazy.size
-    plan.cut += (content if stats.padding_bytes else sent.data) != whole
+    plan.cut += bytes(content if stats.padding_bytes else sent.data) != whole
     records, last_offset = delivered(content, fetch.first_offset)
     plan.answers.append(
         Answer(lazy.size, digest(sent.data), records, stats.records_converted, stats.filler_bytes)

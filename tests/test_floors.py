@@ -46,6 +46,7 @@ WORLD: Final = SOCKETS | THREADS | CLOCKS
 STILL: Final = {"records", "downconvert.conversion", "downconvert", "downconvert.storage"}
 HARMLESS: Final = {
     ("records/codecs/zstd.py", "threading.local"),  # starts no thread; keeps contexts apart
+    ("downconvert/conversion/kept_wrappers.py", "threading.Lock()"),  # around a counter
     (
         "downconvert/conversion/lazy.py",
         "time.perf_counter",

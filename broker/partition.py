@@ -248,6 +248,7 @@ class Partition:
                 epochs, self.end_offset, self._high_watermark, diverging
             )
             self.log.writer.truncate_to(max(offset, self.start_offset))
+            self.sequences = Sequences()  # batches that were sent again may have their offsets now
             self._high_watermark = min(self._high_watermark, self.end_offset)
             return self.end_offset
 
@@ -255,4 +256,5 @@ class Partition:
         """Begins again, with nothing, where the leader's log begins."""
         with self.lock:
             self.log.writer.restart_at(offset)
+            self.sequences = Sequences()
             self._high_watermark = offset

@@ -14,6 +14,7 @@ from storage.errors import CorruptFileError
 from storage.layout import Layout, read_layout, replaced
 from storage.names import LOG_STARTS, Kind, State, file_name, parse_partition
 from storage.open_files import OpenFiles
+from storage.producers import Producers
 from storage.segment import Segment
 from storage.segments import Segments
 from storage.tail import Tail, next_offset_of
@@ -47,6 +48,9 @@ class Extent(Protocol):
     def end_of(self, segment: Segment) -> int:
         """The position behind a segment's last good batch. OSError: the segment is gone."""
 
+    def producers_at_end(self) -> Producers:
+        """The producers as of `end_offset`, as whoever opens the log now would find them."""
+
     def refresh(self, *, relist: bool = False) -> None:
         """Looks at what has changed on the disk; `relist`: something was not as expected."""
 
@@ -60,6 +64,7 @@ class Follower:
         "_listed",
         "_open_files",
         "_path",
+        "_producers",
         "_start",
         "_starts",
         "_tail",
@@ -74,6 +79,7 @@ class Follower:
         self._starts = b""  # what the checkpoint of start offsets said
         self._start = 0
         self._tail: Tail | None = None
+        self._producers = Producers(path)
         self.segments = Segments()
         self.snapshots: list[int] = []
         self.refresh()
@@ -96,6 +102,11 @@ class Follower:
             return self._tail.position
         return segment.size
 
+    def producers_at_end(self) -> Producers:
+        producers = self._producers
+        producers.advance(self.end_offset, self.segments, self.end_of, self.snapshots)
+        return producers
+
     def refresh(self, *, relist: bool = False) -> None:
         self._read_start()
         for _ in range(ATTEMPTS):
@@ -111,8 +122,8 @@ class Follower:
         if relist or listed != self._listed or self._has_other_ends():
             self._load(read_layout(self._path))
             self._listed = listed
-        if self._tail is not None:
-            self._tail.advance()
+        if self._tail is not None and not self._tail.advance():
+            self._producers.forget()  # the log was truncated, and may be as long again by now
 
     def close(self) -> None:
         for segment in self.segments:
@@ -143,8 +154,10 @@ class Follower:
             self._start, self._starts = 0, b""
 
     def _load(self, layout: Layout) -> None:
-        # All files are opened anew: a cleaner may have put others in the place of some.
+        # All files are opened anew: a cleaner may have put others in the place of some, or the log
+        # was truncated. Producers are followed from the newest snapshot again, which is close.
         self.close()
+        self._producers.forget()
         segments = [
             Segment(self._path, base_offset, self._open_files, state)
             for base_offset, state in layout.logs.items()

@@ -21,7 +21,6 @@ from storage.follower import ATTEMPTS, Extent, Follower
 from storage.log_writer import LogWriter
 from storage.names import TopicPartition, parse_file_name, parse_partition
 from storage.open_files import OpenFiles, SharedFile
-from storage.producers import Producers
 from storage.recovery import RecoveredLog
 from storage.runs import runs_of
 from storage.segment import Segment
@@ -49,7 +48,6 @@ class Log:
         self._extent = extent
         self._writer = writer
         self._session = session
-        self._producers = Producers(path)
 
     @classmethod
     def open(
@@ -167,7 +165,7 @@ class Log:
     def last_stable_offset(self) -> int:
         """Where the oldest open transaction begins; the end where none is open."""
         end = self.end_offset
-        first = self._follow_producers().states.first_open_offset
+        first = self._extent.producers_at_end().states.first_open_offset
         return end if first is None else max(self._extent.start_offset, min(first, end))
 
     @property
@@ -177,7 +175,8 @@ class Log:
 
     def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
         """The aborted transactions with records from offset `start` up to `end`."""
-        return aborted_between(start, end, self.segments, self._follow_producers().aborted)
+        followed = self._extent.producers_at_end().aborted
+        return aborted_between(start, end, self.segments, followed)
 
     # --- reading
 
@@ -297,11 +296,6 @@ class Log:
             if found is not None:
                 return found
         return None
-
-    def _follow_producers(self) -> Producers:
-        extent, producers = self._extent, self._producers
-        producers.advance(extent.end_offset, extent.segments, extent.end_of, extent.snapshots)
-        return producers
 
     def _retried(self, find: Callable[[], Found]) -> Found:
         for _ in range(ATTEMPTS):

@@ -19,6 +19,7 @@ from storage.files import Files
 from storage.names import LEADER_EPOCHS, SEGMENT_KINDS, Kind, State, file_name
 from storage.open_files import OpenFiles
 from storage.producer_state import ProducerState, write_snapshot
+from storage.producers import Producers
 from storage.recovery import RecoveredLog, add_epoch
 from storage.segment import Segment
 from storage.segment_writer import SegmentWriter
@@ -72,7 +73,7 @@ class LogWriter:
     @property
     def producers(self) -> Mapping[int, ProducerState]:
         """The producers of what was appended, by their ids."""
-        return self._producers.states.producers
+        return self.producers_at_end().states.producers
 
     @property
     def epochs(self) -> tuple[EpochEntry, ...]:
@@ -81,6 +82,11 @@ class LogWriter:
 
     def end_of(self, segment: Segment) -> int:
         return self._active.position if segment is self._active.segment else segment.size
+
+    def producers_at_end(self) -> Producers:
+        # Mostly they are there. Of a log without snapshots they are read when they are asked for.
+        self._producers.advance(self.end_offset, self.segments, self.end_of, self.snapshots)
+        return self._producers
 
     def refresh(self, *, relist: bool = False) -> None:
         """Nobody else changes the directory."""
@@ -101,7 +107,9 @@ class LogWriter:
         if self._active.is_due(headers, records.size, now):
             self.roll(first_offset(headers, self.end_offset))
         self._note_epochs(headers)
-        states = self._producers.states
+        if any(header.producer_id >= 0 for header in headers):
+            self.producers_at_end()  # what is in front of them is known first
+        states, offset = self._producers.states, self._producers.offset
         before = states.of(header.producer_id for header in headers)
         try:
             followed = [self._producers.follow(records, header) for header in headers]
@@ -109,7 +117,7 @@ class LogWriter:
             self._active.append(data, headers, aborted, now)
         except (OSError, StorageError):
             states.restore(before)
-            self._producers.offset = self.end_offset
+            self._producers.offset = offset
             raise
         return self.end_offset
 
@@ -196,6 +204,7 @@ class LogWriter:
             self._drop_active()
         self._files.sync_directory(self.path)  # else they might come back, behind what is new
         self._active.truncate_to(offset)
+        self._flushed = min(self._flushed, self.end_offset)  # a batch may have begun before
         if self.end_offset < self._start:  # the log began inside of a batch, which is gone
             self.restart_at(self._start)
         self._forget_behind_end()
@@ -204,6 +213,9 @@ class LogWriter:
         """Removes everything, and goes on at `offset`."""
         self._flushed = 0
         self._checkpoints.set_recovery_point(0)
+        for snapshot in self.snapshots:  # what they know of is in front of what there will be
+            self._files.remove(self.path / file_name(snapshot, Kind.SNAPSHOT))
+        self.snapshots = []
         while len(self.segments) > 1:
             self._drop_active()
         self._files.sync_directory(self.path)
@@ -218,7 +230,8 @@ class LogWriter:
             self._files.sync_directory(self.path)
         self._checkpoints.set_start_offset(offset)
         self._start = self._flushed = offset
-        self._forget_behind_end()
+        self._producers.restart_at(offset)
+        self._forget_epochs(0)
 
     def delete_records(self, before: int) -> int:
         """Moves the start of the log up to `before`, or to the end if that comes first.
@@ -255,7 +268,8 @@ class LogWriter:
         base_offset = cleaned.base_offset
         self._rename(base_offset, State.CLEANED, State.SWAP)
         for segment in group:
-            self._remove_segment(segment)
+            # The snapshot in front of the first is as true as it was, and the nearest there is.
+            self._remove_segment(segment, keep_snapshot=segment.base_offset == base_offset)
         self._rename(base_offset, State.SWAP, State.LIVE)
         self.segments.add(Segment(self.path, base_offset, self._open_files))
 
@@ -277,6 +291,8 @@ class LogWriter:
             self._epochs = epochs
 
     def _write_snapshot(self, offset: int) -> None:
+        if self._producers.offset is None:  # nobody has asked; and one of none would be believed
+            return
         path = self.path / file_name(offset, Kind.SNAPSHOT)
         write_snapshot(self._files, path, self._producers.states)
         self.snapshots = sorted({*self.snapshots, offset})
@@ -294,11 +310,11 @@ class LogWriter:
         last.abandon()
         self._remove_segment(last.segment)
 
-    def _remove_segment(self, segment: Segment) -> None:
+    def _remove_segment(self, segment: Segment, *, keep_snapshot: bool = False) -> None:
         segment.release()
         self._remove_files(segment)
         self.segments.remove(segment)
-        if segment.base_offset in self.snapshots:
+        if segment.base_offset in self.snapshots and not keep_snapshot:
             self._files.remove(self.path / file_name(segment.base_offset, Kind.SNAPSHOT))
             self.snapshots.remove(segment.base_offset)
 
@@ -311,8 +327,9 @@ class LogWriter:
         for offset in [offset for offset in self.snapshots if offset > end]:
             self._files.remove(self.path / file_name(offset, Kind.SNAPSHOT))
             self.snapshots.remove(offset)
+        self._producers.forget()
+        self.producers_at_end()
         self._forget_epochs(end)
-        self._producers.advance(end, self.segments, self.end_of, self.snapshots)
 
     def _forget_epochs(self, start_offset: int) -> None:
         """Those that begin there, or later."""

@@ -88,7 +88,11 @@ class Partition:
         """Whether a client that knows of `leader_epoch`, or of none (-1), is served here; `leader`:
         by the leader only.
 
-        ApiError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER."""
+        ApiError: KAFKA_STORAGE_ERROR while the partition is offline; FENCED_LEADER_EPOCH,
+        UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER."""
+        reason = self.log.offline_reason
+        if reason is not None:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} is offline: {reason}")
         if leader_epoch >= 0 and leader_epoch != self.leader_epoch:
             is_old = leader_epoch < self.leader_epoch
             code = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -12,7 +12,7 @@ from typing import Final
 
 from broker.topics import Topics
 from storage.errors import CorruptFileError
-from storage.files import DISK, replace_file
+from storage.files import read_file, replace_file
 
 FILE_NAME: Final = "producer-ids"
 BLOCK_SIZE: Final = 1000  # as Kafka's
@@ -42,18 +42,18 @@ class ProducerIds:
 
     def _begin_block(self) -> None:
         start = _read(self._path)
-        replace_file(DISK, self._path, b"%d\n" % (start + BLOCK_SIZE))
+        replace_file(self._topics.log_dir.logs.files, self._path, b"%d\n" % (start + BLOCK_SIZE))
         self._block = range(start, start + BLOCK_SIZE)
 
     def _is_known(self, producer_id: int) -> bool:
         logs = (partition.log for partition in self._topics.partitions())
-        return any(producer_id in log.writer.producers for log in logs)
+        return any(producer_id in log.writer.producers for log in logs if log.is_writable)
 
 
 def _read(path: Path) -> int:
     """Where the next block begins."""
     try:
-        text = path.read_bytes()
+        text = read_file(path)
     except FileNotFoundError:
         return 0
     if not text.strip().isdigit() or len(text) > 12:

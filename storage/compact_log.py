@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from records import MemoryRecords
 from storage.compaction import Cleaner, CompactionCount, LatestOffsets, latest_offsets
 from storage.config import DAY, LogConfig
-from storage.files import DISK, Files
+from storage.files import Files
 from storage.log import Log
 from storage.names import SEGMENT_KINDS, State
 from storage.offset_index import RELATIVE_MAX
@@ -27,7 +27,7 @@ def compact(
     *,
     now: int,
     delete_retention_ms: int = DAY,
-    files: Files = DISK,
+    files: Files | None = None,
 ) -> CompactionCount:
     """Leaves the last record of each key in front of the active segment, and of the last stable
     offset. `now` is in milliseconds; tombstones stay for another `delete_retention_ms`.
@@ -42,7 +42,7 @@ def compact(
     horizon = now + delete_retention_ms
     cleaner = Cleaner(latest, AbortedRanges(aborted), last, now=now, horizon=horizon)
     for group in _groups(segments, config):
-        cleaned = _clean(group, cleaner, config, files)
+        cleaned = _clean(group, cleaner, config, files or log.writer.files)
         log.writer.replace_segments(group, cleaned)
     return cleaner.count
 

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from records import CorruptRecordsError
 from storage.checkpoint import read_offsets
 from storage.errors import CorruptFileError
+from storage.files import read_file
 from storage.layout import Layout, read_layout, replaced
 from storage.names import LOG_STARTS, Kind, State, file_name, parse_partition
 from storage.open_files import OpenFiles
@@ -36,6 +37,10 @@ class Extent(Protocol):
     @property
     def end_offset(self) -> int:
         """The offset that the next record will have."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is offline; None: it is not."""
 
     @property
     def snapshots(self) -> list[int]:
@@ -83,6 +88,10 @@ class Follower:
         self.segments = Segments()
         self.snapshots: list[int] = []
         self.refresh()
+
+    @property
+    def reason(self) -> None:
+        """Who only reads knows nothing of the disk."""
 
     @property
     def start_offset(self) -> int:
@@ -145,7 +154,7 @@ class Follower:
     def _read_start(self) -> None:
         path = self._path.parent / LOG_STARTS
         try:
-            starts = path.read_bytes()
+            starts = read_file(path)
             if starts != self._starts:
                 name = parse_partition(self._path.name)
                 self._start = 0 if name is None else read_offsets(path).get(name, 0)

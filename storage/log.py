@@ -15,12 +15,14 @@ from typing import Literal, TypeAlias, TypeVar
 from records import BatchHeader, CorruptRecordsError, FileRecords
 from records.reader import Record, read
 from storage.config import LogConfig
-from storage.errors import OffsetOutOfRangeError
+from storage.errors import LogDirOfflineError, OffsetOutOfRangeError
 from storage.files import DISK, Files
 from storage.follower import ATTEMPTS, Extent, Follower
 from storage.log_writer import LogWriter
 from storage.names import TopicPartition, parse_file_name, parse_partition
+from storage.offline import OfflineExtent
 from storage.open_files import OpenFiles, SharedFile
+from storage.producers import Producers
 from storage.recovery import RecoveredLog
 from storage.runs import runs_of
 from storage.segment import Segment
@@ -70,7 +72,7 @@ class Log:
             return cls(path, Follower(path, open_files))
         session = Session(path.parent, files, distrust=distrust)
         try:
-            return cls.recover(path, session, config or LogConfig(), files, open_files, owns=True)
+            return cls.recover(path, session, config or LogConfig(), open_files, owns=True)
         except BaseException:
             session.end(clean=False)
             raise
@@ -81,24 +83,32 @@ class Log:
         path: Path,
         session: Session,
         config: LogConfig,
-        files: Files,
         open_files: OpenFiles,
         *,
+        again: bool = False,
         owns: bool = False,
     ) -> "Log":
-        """The log in a directory that `session` may write to; `owns`: closing it ends that."""
+        """The log in a directory that `session` may write to; `owns`: closing it ends that.
+
+        `again`: it was open in this session already, and may not have been closed as it should."""
+        files = session.files
         name = parse_partition(path.name)
         if name is None:
             raise ValueError(f"{path.name} is not the name of a partition's directory")
         checkpoints = session.checkpoints.of(name)
         log = RecoveredLog(path, open_files, config, files)
         log.recover(
-            clean=session.was_clean,
+            clean=session.was_clean and not again,
             recovery_point=0 if session.distrusts else checkpoints.recovery_point,
             start_offset=checkpoints.start_offset,
         )
         writer = LogWriter(log, checkpoints, config, files, open_files)
         return cls(path, writer, writer, session if owns else None)
+
+    @classmethod
+    def offline(cls, path: Path, reason: str) -> "Log":
+        """The place of a log that cannot be opened. It is empty, and says why: `offline_reason`."""
+        return cls(path, OfflineExtent(reason, Producers(path)))
 
     def __enter__(self) -> "Log":
         return self
@@ -108,6 +118,9 @@ class Log:
 
     def close(self) -> None:
         """Lets go of all files. Ranges that were handed out stay good."""
+        if self._writer is not None and self._writer.reason is not None:
+            self.abandon()  # nothing can be written down any more, and all knew that already
+            return
         session, self._session = self._session, None
         closed = False
         try:
@@ -133,8 +146,17 @@ class Log:
         return self._writer is not None
 
     @property
+    def offline_reason(self) -> str | None:
+        """Why nobody is to read or write it: it cannot be opened, or its disk has failed, and what
+        seems to be there may be lost. None: all is well."""
+        return self._extent.reason
+
+    @property
     def writer(self) -> LogWriter:
-        """What changes the log. ValueError: it was opened for reading."""
+        """What changes the log. ValueError: it was opened for reading. LogDirOfflineError: it
+        could not be opened."""
+        if self._writer is None and self._extent.reason is not None:
+            raise LogDirOfflineError(str(self.path), self._extent.reason)
         if self._writer is None:
             raise ValueError(f"{self.path} is open for reading only")
         return self._writer

@@ -7,6 +7,7 @@ before they are needed, and taken away from the end that nothing depends on.
 Not here: the active segment's files (segment_writer.py), which segments are old (retention.py)."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from records import BatchHeader, CorruptRecordsError, MemoryRecords
 from records.kernel import Buffer
@@ -14,8 +15,8 @@ from storage.appended import check_appended, first_offset
 from storage.checkpoint import EpochEntry, write_epochs
 from storage.checkpoints import PartitionCheckpoints
 from storage.config import LogConfig
-from storage.errors import StorageError
-from storage.files import Files
+from storage.errors import DiskFullError, StorageError
+from storage.fence import FencedFiles
 from storage.names import LEADER_EPOCHS, SEGMENT_KINDS, Kind, State, file_name
 from storage.open_files import OpenFiles
 from storage.producer_state import ProducerState, write_snapshot
@@ -34,7 +35,7 @@ class LogWriter:
         log: RecoveredLog,
         checkpoints: PartitionCheckpoints,
         config: LogConfig,
-        files: Files,
+        files: FencedFiles,
         open_files: OpenFiles,
     ) -> None:
         self.path = log.path
@@ -51,15 +52,27 @@ class LogWriter:
         self._active = self._open_segment(self.segments[-1], log.position, log.end_offset)
         self._flushed = 0
         self._start = max(checkpoints.start_offset, self.segments[0].base_offset)
+        self._is_start_noted = True
         if self._start > self.end_offset:
             self.restart_at(self._start)
         self.flush()
+        if len(log.report.checked) > 1:  # not again, if this process dies soon
+            self._note_recovery_point()
 
     # --- the extent
 
     @property
     def start_offset(self) -> int:
         return self._start
+
+    @property
+    def reason(self) -> str | None:
+        return self._files.reason
+
+    @property
+    def files(self) -> FencedFiles:
+        """Through which the directory is changed."""
+        return self._files
 
     @property
     def end_offset(self) -> int:
@@ -141,7 +154,8 @@ class LogWriter:
     def roll(self, base_offset: int = 0) -> None:
         """Begins a new segment, unless the active one is empty and begins there already.
 
-        Everything appended is flushed before that."""
+        Everything appended is flushed before that, and noted to be: only what comes after it is
+        read again after a crash."""
         base_offset = max(base_offset, self.end_offset)
         if base_offset == self._active.segment.base_offset:
             return
@@ -163,15 +177,19 @@ class LogWriter:
         self._active = following
         self.segments.add(segment)
         self._flushed = base_offset
+        self._note_recovery_point()
+        self._note_start()
 
     def close(self) -> None:
         """Flushes everything, and leaves the directory as a clean shutdown does.
 
         DiskFullError, or another OSError: files are let go of all the same, and recovered later."""
         try:
+            self.flush()  # first, for that needs no room
             self._write_snapshot(self.end_offset)
             self._active.close()
-            self._flushed = self.end_offset
+            if not self._is_start_noted:
+                self._checkpoints.set_start_offset(self._start)
             self._checkpoints.set_recovery_point(self._flushed)
         except BaseException:
             self._active.abandon()
@@ -192,6 +210,7 @@ class LogWriter:
         """Removes every batch with a record at or above `offset`, and every epoch from there on.
 
         ValueError for an offset in front of the log."""
+        self._files.check()
         if offset >= self.end_offset:
             self._forget_epochs(offset)  # one that had no records yet may begin at the end
             return
@@ -211,6 +230,7 @@ class LogWriter:
 
     def restart_at(self, offset: int) -> None:
         """Removes everything, and goes on at `offset`."""
+        self._files.check()
         self._flushed = 0
         self._checkpoints.set_recovery_point(0)
         for snapshot in self.snapshots:  # what they know of is in front of what there will be
@@ -230,27 +250,35 @@ class LogWriter:
             self._files.sync_directory(self.path)
         self._checkpoints.set_start_offset(offset)
         self._start = self._flushed = offset
+        self._is_start_noted = True
         self._producers.restart_at(offset)
         self._forget_epochs(0)
 
     def delete_records(self, before: int) -> int:
         """Moves the start of the log up to `before`, or to the end if that comes first.
 
-        Segments that lie in front of it altogether are removed. Gives the new start."""
+        Segments that lie in front of it altogether are removed. Gives the new start.
+
+        A full disk is no reason not to: what needs room comes last. Where there still is none the
+        new start is noted later, and after a crash records may be back that were in the segment
+        where the log begins, as with Kafka, which notes it once a minute."""
+        self._files.check()
         start = min(before, self.end_offset)
         if start > self._start:
-            self._checkpoints.set_start_offset(start)
             self._start = start
+            self._is_start_noted = False
             for segment in list(self.segments):
                 following = self.segments.after(segment)
                 if following is None or following.base_offset > start:
                     break
                 self._remove_segment(segment)
             self._files.sync_directory(self.path)
+            self._note_start()
         return self._start
 
     def remove_oldest(self, segments_count: int) -> None:
         """Removes segments from the beginning, and moves the start. The last is rolled first."""
+        self._files.check()
         if segments_count >= len(self.segments):
             self.roll()
             segments_count = min(segments_count, len(self.segments) - 1)
@@ -274,6 +302,17 @@ class LogWriter:
         self.segments.add(Segment(self.path, base_offset, self._open_files))
 
     # --- how
+
+    def _note_recovery_point(self) -> None:
+        # Without room it stays behind: more is read after a crash, and nothing is lost.
+        with suppress(DiskFullError):
+            self._checkpoints.set_recovery_point(self._flushed)
+
+    def _note_start(self) -> None:
+        if not self._is_start_noted:
+            with suppress(DiskFullError):
+                self._checkpoints.set_start_offset(self._start)
+                self._is_start_noted = True
 
     def _rename(self, base_offset: int, before: State, after: State) -> None:
         for kind in reversed(SEGMENT_KINDS):
@@ -311,9 +350,12 @@ class LogWriter:
         self._remove_segment(last.segment)
 
     def _remove_segment(self, segment: Segment, *, keep_snapshot: bool = False) -> None:
+        # By its log a segment counts. While that cannot be removed, it does; what may be left of
+        # its indexes does not.
         segment.release()
-        self._remove_files(segment)
+        self._files.remove(segment.path())
         self.segments.remove(segment)
+        self._remove_files(segment)
         if segment.base_offset in self.snapshots and not keep_snapshot:
             self._files.remove(self.path / file_name(segment.base_offset, Kind.SNAPSHOT))
             self.snapshots.remove(segment.base_offset)

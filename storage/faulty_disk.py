@@ -92,6 +92,7 @@ class FaultyDisk:
         self._full = range(full_from, full_until or 2**63) if full_from is not None else range(0)
         self._random = random or Random(0)
         self._failing: set[str] = set()
+        self._full_for: Path | None = None
         self._names = {f: Inode(f, f.read_bytes()) for f in root.rglob("*") if f.is_file()}
         self._safe_names = dict(self._names)
         self._changes: list[tuple[Path | None, Path | None, Inode]] = []  # old name, new name
@@ -103,6 +104,11 @@ class FaultyDisk:
     def fill(self, *, is_full: bool) -> None:
         """From now on there is no room, or is again."""
         self._full = range(self.operations, 2**63) if is_full else range(0)
+        self._full_for = None
+
+    def fill_for(self, path: Path) -> None:
+        """From now on there is no room for this file."""
+        self._full_for = path
 
     def fail_next(self, operation: str) -> None:
         """The next `write`, `truncate` or `sync` of a file fails, with an I/O error."""
@@ -121,6 +127,9 @@ class FaultyDisk:
         return FaultyFile(self, DISK.open(path), self._names[path])
 
     def rename(self, source: Path, target: Path) -> None:
+        if source.is_dir():
+            self._rename_directory(source, target)
+            return
         self._step(target)
         if target in self._names:
             self._names[target].unlink()
@@ -167,6 +176,19 @@ class FaultyDisk:
 
     # --- how
 
+    def _rename_directory(self, source: Path, target: Path) -> None:
+        """Needs no room, and is safe at once with all that is in it."""
+        self._step(None)
+        DISK.rename(source, target)
+        for name in [name for name in self._names if source in name.parents]:
+            inode = self._names[name]
+            inode.path = target / name.relative_to(source)
+            for change in [change for change in self._changes if change[2] is inode]:
+                _apply(self._safe_names, change)
+                self._changes.remove(change)
+            for names in (self._names, self._safe_names):
+                _apply(names, (name, inode.path, inode))
+
     def _change(self, old: Path | None, new: Path | None, inode: Inode) -> None:
         change = (old, new, inode)
         _apply(self._names, change)
@@ -182,7 +204,7 @@ class FaultyDisk:
         self.operations += 1
         if self._dies_at is not None and self.operations >= self._dies_at:
             raise Killed
-        if path is not None and self.operations in self._full:
+        if path is not None and (self.operations in self._full or path == self._full_for):
             raise DiskFullError(str(path))
 
 

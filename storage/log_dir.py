@@ -115,11 +115,16 @@ class Logs(Mapping[TopicPartition, Log]):
         gone = self._path / (str(partition)[: NAME_SIZE_MAX - len(suffix)] + suffix)
         if gone.is_dir():
             self._remove(gone)
-        self.files.rename(self._path / str(partition), gone)
+        try:
+            self.files.rename(self._path / str(partition), gone)
+        except DiskFullError:  # some file systems need room for that
+            gone = self._path / str(partition)
         self.files.sync_directory(self._path)
         try:
             self._remove(gone)
         except OSError as error:
+            if gone.name == str(partition):
+                raise
             LOG.warning("%s cannot be removed, but with the next start: %s", gone, error)
         with suppress(DiskFullError):  # who makes a partition of that name has it noted first
             self._session.checkpoints.forget(partition)

@@ -106,6 +106,10 @@ class FaultyDisk:
         self._full = range(self.operations, 2**63) if is_full else range(0)
         self._full_for = None
 
+    def fill_in(self, operations: int) -> None:
+        """From then on there is no room."""
+        self._full = range(self.operations + operations, 2**63)
+
     def fill_for(self, path: Path) -> None:
         """From now on there is no room for this file."""
         self._full_for = path

@@ -52,7 +52,7 @@ class LogWriter:
         self._active = self._open_segment(self.segments[-1], log.position, log.end_offset)
         self._flushed = 0
         self._start = max(checkpoints.start_offset, self.segments[0].base_offset)
-        self._is_start_noted = True
+        self._is_start_noted = self._are_epochs_noted = True
         if self._start > self.end_offset:
             self.restart_at(self._start)
         self.flush()
@@ -143,8 +143,7 @@ class LogWriter:
         end = self.end_offset
         kept = [entry for entry in self._epochs if entry.start_offset < end]
         epochs = [*kept, EpochEntry(epoch, end)]
-        write_epochs(self._files, self.path / LEADER_EPOCHS, epochs)
-        self._epochs = epochs
+        self._write_epochs(epochs)
 
     def flush(self) -> None:
         """Returns when everything appended will survive the machine."""
@@ -190,6 +189,8 @@ class LogWriter:
             self._active.close()
             if not self._is_start_noted:
                 self._checkpoints.set_start_offset(self._start)
+            if not self._are_epochs_noted:
+                self._write_epochs(self._epochs)
             self._checkpoints.set_recovery_point(self._flushed)
         except BaseException:
             self._active.abandon()
@@ -209,7 +210,8 @@ class LogWriter:
     def truncate_to(self, offset: int) -> None:
         """Removes every batch with a record at or above `offset`, and every epoch from there on.
 
-        ValueError for an offset in front of the log."""
+        ValueError for an offset in front of the log. DiskFullError: some of it may be gone already,
+        from the end; the same may be asked for again."""
         self._files.check()
         if offset >= self.end_offset:
             self._forget_epochs(offset)  # one that had no records yet may begin at the end
@@ -219,14 +221,16 @@ class LogWriter:
         # First of all: what will be written from there on is not to be taken for what was flushed.
         self._flushed = min(self._flushed, offset)
         self._checkpoints.set_recovery_point(min(self._flushed, self._checkpoints.recovery_point))
-        while self._active.segment.base_offset > offset and len(self.segments) > 1:
-            self._drop_active()
-        self._files.sync_directory(self.path)  # else they might come back, behind what is new
-        self._active.truncate_to(offset)
-        self._flushed = min(self._flushed, self.end_offset)  # a batch may have begun before
-        if self.end_offset < self._start:  # the log began inside of a batch, which is gone
-            self.restart_at(self._start)
-        self._forget_behind_end()
+        try:
+            while self._active.segment.base_offset > offset and len(self.segments) > 1:
+                self._drop_active()
+            self._files.sync_directory(self.path)  # else they might come back, behind what is new
+            self._active.truncate_to(offset)
+            self._flushed = min(self._flushed, self.end_offset)  # a batch may have begun before
+            if self.end_offset < self._start:  # the log began inside of a batch, which is gone
+                self.restart_at(self._start)
+        finally:
+            self._forget_behind_end()
 
     def restart_at(self, offset: int) -> None:
         """Removes everything, and goes on at `offset`."""
@@ -325,9 +329,12 @@ class LogWriter:
         epochs = list(self._epochs)
         for header in headers:
             add_epoch(epochs, header)
-        if epochs != self._epochs:
-            write_epochs(self._files, self.path / LEADER_EPOCHS, epochs)
-            self._epochs = epochs
+        if epochs != self._epochs or not self._are_epochs_noted:
+            self._write_epochs(epochs)
+
+    def _write_epochs(self, epochs: list[EpochEntry]) -> None:
+        write_epochs(self._files, self.path / LEADER_EPOCHS, epochs)
+        self._epochs, self._are_epochs_noted = epochs, True
 
     def _write_snapshot(self, offset: int) -> None:
         if self._producers.offset is None:  # nobody has asked; and one of none would be believed
@@ -376,6 +383,7 @@ class LogWriter:
     def _forget_epochs(self, start_offset: int) -> None:
         """Those that begin there, or later."""
         epochs = [entry for entry in self._epochs if entry.start_offset < start_offset]
-        if epochs != self._epochs:
-            write_epochs(self._files, self.path / LEADER_EPOCHS, epochs)
-            self._epochs = epochs
+        if epochs != self._epochs:  # they count no more, whether or not there is room to say so
+            self._epochs, self._are_epochs_noted = epochs, False
+        if not self._are_epochs_noted:
+            self._write_epochs(self._epochs)

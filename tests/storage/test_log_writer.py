@@ -379,3 +379,28 @@ def test_records_are_deleted_on_a_full_disk(path: Path) -> None:
     log.close()  # the new start is noted when there is room
     with opened(path) as log:
         assert log.start_offset == 4
+
+
+@pytest.mark.parametrize("full_from", range(1, 40))
+def test_a_truncation_that_finds_the_disk_full_is_done_by_the_next(
+    path: Path, full_from: int
+) -> None:
+    disk = FaultyDisk(path.parent)
+    producer = {"producer_id": 3, "producer_epoch": 0, "transactional": True}
+    log = opened(path, disk, segment_bytes=250)
+    for offset in range(8):
+        data = batch(offset, leader_epoch=offset, base_sequence=offset, **producer)
+        log.writer.append(data)
+    disk.fill_in(full_from)
+    try:
+        log.writer.truncate_to(1)
+        disk.fill(is_full=False)
+    except DiskFullError:
+        disk.fill(is_full=False)
+        assert not [offset for offset in log.writer.snapshots if offset > log.end_offset]
+        assert all(entry.start_offset <= log.end_offset for entry in log.writer.epochs)
+        log.writer.truncate_to(1)
+    assert (log.end_offset, log.writer.epochs) == (1, (EpochEntry(0, 0),))
+    assert read_epochs(path / "leader-epoch-checkpoint") == [EpochEntry(0, 0)]
+    assert log.writer.producers[3].last_offset == 0
+    log.close()

@@ -164,9 +164,8 @@ class Follower:
 
     def _load(self, layout: Layout) -> None:
         # All files are opened anew: a cleaner may have put others in the place of some, or the log
-        # was truncated. Producers are followed from the newest snapshot again, which is close.
+        # was truncated.
         self.close()
-        self._producers.forget()
         segments = [
             Segment(self._path, base_offset, self._open_files, state)
             for base_offset, state in layout.logs.items()
@@ -177,4 +176,8 @@ class Follower:
             s for s in segments if s.state is State.SWAP or s.base_offset not in gone
         )
         self.snapshots = layout.snapshots
+        # For the same reasons producers are followed again, from the newest snapshot, which is not
+        # far. Brokers that know producers write one for each segment but the first.
+        if self.snapshots or len(self.segments) <= 1:
+            self._producers.forget()
         self._tail = Tail(self.segments[-1]) if len(self.segments) else None

@@ -152,7 +152,7 @@ class Offsets:
             assert prepared is not None
             partition.append(prepared, time)
         except ApiError as error:
-            if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            if error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR):
                 return ErrorCode.NOT_COORDINATOR
             return error.code
         except (OSError, StorageError) as error:

@@ -90,7 +90,11 @@ class Partition:
         """Whether a client that knows of `leader_epoch`, or of none (-1), is served here; `leader`:
         by the leader only.
 
-        ApiError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER."""
+        ApiError: KAFKA_STORAGE_ERROR while the partition is offline; FENCED_LEADER_EPOCH,
+        UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER."""
+        reason = self.log.offline_reason
+        if reason is not None:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} is offline: {reason}")
         if leader_epoch >= 0 and leader_epoch != self.leader_epoch:
             is_old = leader_epoch < self.leader_epoch
             code = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -255,6 +259,7 @@ class Partition:
                 epochs, self.end_offset, self._high_watermark, diverging
             )
             self.log.writer.truncate_to(max(offset, self.start_offset))
+            self.sequences = Sequences()  # batches that were sent again may have their offsets now
             self._high_watermark = min(self._high_watermark, self.end_offset)
             return self.end_offset
 
@@ -262,4 +267,5 @@ class Partition:
         """Begins again, with nothing, where the leader's log begins."""
         with self.lock:
             self.log.writer.restart_at(offset)
+            self.sequences = Sequences()
             self._high_watermark = offset

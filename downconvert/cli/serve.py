@@ -312,7 +312,8 @@ def _size(log: Log) -> int:
 def _log(*, verbose: bool) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    log = logging.getLogger("broker")
-    log.handlers[:] = [handler]
-    log.setLevel(logging.INFO if verbose else logging.WARNING)
-    log.propagate = False
+    for name in ("broker", "storage"):
+        log = logging.getLogger(name)
+        log.handlers[:] = [handler]
+        log.setLevel(logging.INFO if verbose else logging.WARNING)
+        log.propagate = False

@@ -43,8 +43,7 @@ def _delete(broker: "Broker", topic: str, index: int, offset: int) -> int:
     partition = found.partitions.get(index)
     if partition is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if partition.leader != broker.config.node_id:
-        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    partition.check(-1, leader=True)
     policy = found.config.get("cleanup.policy", SETTINGS["cleanup.policy"].default)
     if "delete" not in policy:
         raise ApiError(ErrorCode.POLICY_VIOLATION, "the topic is only compacted")

@@ -32,6 +32,8 @@ def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
         answer.total_bytes, answer.usable_bytes = usage.total, usage.free
     except OSError:
         answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    if broker.topics.log_dir.offline_reason is not None:
+        answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
     exchange.reply(Message(results=[answer]))
 
 

@@ -55,6 +55,8 @@ FLAGS: Final = {  # the settings that flags of other names, or of none in the fi
     help="The port of a broker. [default: the listener's + 1 + ID]",
 )
 @click.option("--topics", metavar="PATTERN,…", help="Only these topics.")
+@click.option("--groups", metavar="PATTERN,…", help="Only these groups.")
+@click.option("--transactional-ids", metavar="PATTERN,…", help="Only these transactional ids.")
 @click.option("--networks", metavar="CIDR,…", help="Only clients from these networks.")
 @click.option("--read-only", is_flag=True, help="Refuse whatever would change something.")
 @click.option("--observe", is_flag=True, help="Pass everything through, and only see who is old.")
@@ -158,9 +160,9 @@ def _settings(flags: dict[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in flags.items() if value}
     settings = {FLAGS[name]: given[name] for name in FLAGS if name in given}
     settings |= {
-        name: given[name].split(",")
-        for name in ("bootstrap", "topics", "networks")
-        if name in given
+        name: flags[name].split(",")
+        for name in ("bootstrap", "topics", "groups", "transactional_ids", "networks")
+        if flags[name] is not None  # an empty list is an error, and not no list
     }
     settings |= {name: True for name in ("read_only", "observe") if name in given}
     if "node_ports" in given:

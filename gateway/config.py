@@ -54,6 +54,8 @@ class Access:
 
     networks: tuple[Network, ...] = ()  # none: every one
     topics: tuple[str, ...] = ()  # patterns as of the shell; none: every one
+    groups: tuple[str, ...] = ()  # likewise
+    transactional_ids: tuple[str, ...] = ()  # likewise
     is_read_only: bool = False
 
     def admits(self, address: str) -> bool:
@@ -64,7 +66,20 @@ class Access:
 
     def allows(self, topic: str) -> bool:
         """Whether a topic may be named."""
-        return not self.topics or any(fnmatchcase(topic, pattern) for pattern in self.topics)
+        return _matches(topic, self.topics)
+
+    def allows_group(self, group: str) -> bool:
+        """Whether a group may be named."""
+        return _matches(group, self.groups)
+
+    def allows_transactional_id(self, name: str) -> bool:
+        """Whether a transactional id may be named."""
+        return _matches(name, self.transactional_ids)
+
+    @property
+    def has_lists(self) -> bool:
+        """Whether there are names that may not be named."""
+        return bool(self.topics or self.groups or self.transactional_ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +121,15 @@ class GatewayConfig:
             raise ConfigError("no cluster: give --bootstrap HOST:PORT")
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ConfigError("TLS on the listener needs both --tls-cert and --tls-key")
+        if self.is_observing and (self.access.has_lists or self.access.is_read_only):
+            raise ConfigError(
+                "--observe passes everything through: it keeps nobody from a topic, a group or "
+                "writing; leave out the lists and --read-only, or --observe"
+            )
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def parse_address(text: str, default_port: int = 9092) -> Address:

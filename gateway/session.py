@@ -3,7 +3,7 @@
 Not here: sockets (server.py), how single requests are translated (translation.py, fetching.py,
 producing.py)."""
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,11 +17,11 @@ from broker.responses import ResponseSend, response
 from broker.schemas import ApiKey, Message
 from downconvert import ConversionPolicy, LazyDownConvertSend
 from downconvert.recode import LazyRecodedSend
-from gateway import fetching, headers, producing, recoding, translation
+from gateway import fetching, headers, permissions, producing, recoding, translation
 from gateway.config import GatewayConfig
 from gateway.exchanges import Answer, Ask, Forward, HangUp, Nothing, Reply, Steps, Whole
 from gateway.headers import Header
-from gateway.refusals import refusal
+from gateway.permissions import Permission
 from gateway.sightings import Sightings, Who
 from gateway.topology import WITH_ADDRESSES, Topology
 from gateway.versions import Versions
@@ -29,6 +29,7 @@ from gateway.versions import Versions
 # How many frames without a header follow a SaslHandshake of version 0.
 TOKENS: Final = {"PLAIN": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2, "OAUTHBEARER": 1}
 PRODUCE_WITH_ENDPOINTS: Final = 10
+METADATA_SAYS_WHAT_TO_MAKE: Final = 4  # from this version on: whether topics are to be created
 KEPT_SIZE: Final = 16 << 20  # bytes, of all conversions that are kept until they are sent
 ASKED_FIRST: Final = 3  # ApiVersions: brokers since Kafka 2.4 have this version
 
@@ -79,20 +80,19 @@ class Session:
         offered = self._versions.offered.get(header.key)
         if offered is None or header.version not in offered:
             return (yield from self._refuse(header, frame, size))
-        if self.shared.config.access.topics and header.api is not None:
-            refused = yield from self._named(header, frame, size)
-            if refused is not None:
-                return refused
         if header.api is ApiKey.SaslHandshake and header.version == 0:
             return (yield from self._handshake(header, frame))
-        if not passes:
-            return (yield from self._translate(header, frame, size, now))
+        if self.shared.config.access.has_lists:
+            return (yield from self._permitted(header, frame, size, now))
+        if not passes or self._is_changed(header):
+            body = yield from self._body(header, frame, size)
+            return self._answered(header, (yield from self._ask(header, body, now)))
         if not self._expects_response(header, frame):
             return Forward(expects_response=False)
-        if self._may_be_recoded(header):
-            return (yield from self._recode(header, frame, size))
         if header.api is not None and _names_brokers(header.api, header.version):
-            return self._rewritten(header, (yield Ask(header.api, header.version, None)))
+            answer = yield Ask(header.api, header.version, None)
+            self.shared.topology.rewrite(header.api, answer, self.host)
+            return self._answered(header, answer)
         return Forward()
 
     # --- what the cluster is, and who asks
@@ -104,7 +104,7 @@ class Session:
         self._versions = Versions.of(
             answer,
             is_read_only=config.access.is_read_only,
-            names_topics=bool(config.access.topics),
+            has_lists=config.access.has_lists,
             hides_sasl=config.security.credentials is not None,
         )
         if ApiKey.ApiVersions not in self._versions.offered:
@@ -161,15 +161,10 @@ class Session:
             or producing.acks(frame, header.size, header.version) != 0
         )
 
-    def _rewritten(self, header: Header, answer: Message) -> Reply:
-        assert header.api is not None
-        self.shared.topology.rewrite(header.api, answer, self.host)
-        if header.api is ApiKey.Metadata and self.shared.config.access.topics:
-            allows = self.shared.config.access.allows
-            answer.topics = [
-                topic for topic in answer.topics if topic.name is None or allows(topic.name)
-            ]
-        return Answer(response(_request_header(header), answer))
+    def _is_changed(self, header: Header) -> bool:
+        """Whether a request that the cluster takes does not go to it as it is."""
+        creates_topics = header.api is ApiKey.Metadata and self.shared.config.access.is_read_only
+        return creates_topics or self._may_be_recoded(header)
 
     def _may_be_recoded(self, header: Header) -> bool:
         """Whether a fetch may bring records that the cluster would send and the client not read."""
@@ -182,13 +177,6 @@ class Session:
             recode.get(recoding.CODEC, REFUSE) != REFUSE for recode in recodes
         )
 
-    def _recode(self, header: Header, frame: memoryview, size: int) -> Steps:
-        body = yield from self._body(header, frame, size)
-        served = self._versions.cluster[ApiKey.Fetch]
-        policies = self._policies(header)
-        answer = yield from recoding.fetch(body, header.version, served, policies)
-        return Answer(response(_request_header(header), answer))
-
     def _policies(self, header: Header) -> Callable[[str], ConversionPolicy]:
         """How records are converted for who sent this, by topic."""
         config = self.shared.config
@@ -200,30 +188,60 @@ class Session:
         named = (self.software.replace(" ", "/"),) if self.software else ()
         return (*named, header.client_id or "")
 
-    # --- requests that it does not take
+    # --- requests whose fields are read
 
-    def _translate(self, header: Header, frame: memoryview, size: int, now: float) -> Steps:
+    def _ask(
+        self, header: Header, body: Message, now: float
+    ) -> Generator[Ask, Message, Message | None]:
+        """The client's answer; None: it expects none. BadRequestError: there can be none."""
         api, version = header.api, header.version
-        assert api is not None, "only what is known is offered below the cluster's versions"
+        assert api is not None, "only what is known has fields"
         served = self._versions.cluster[api]
-        if api is ApiKey.Fetch and not fetching.can_serve(version, served):
-            return HangUp(f"{header.name} cannot be told to a cluster that serves {served}")
-        body = yield from self._body(header, frame, size)
+        passes = self._versions.passes(api, version)
         if api is ApiKey.Fetch:
-            fetched = yield from fetching.fetch(
-                body, version, served, self._policies(header), self.shared.room
-            )
-            return Answer(response(_request_header(header), fetched))
+            return (yield from self._fetch(header, body))
         if api is ApiKey.Produce and version < producing.FIRST_WITH_V2:
             produced = yield from producing.produce(body, served, now)
             if produced is None:
-                return HangUp("a produce with acks=0 was refused")
-            if body.acks == 0:
-                return Nothing()
-            return Answer(response(_request_header(header), produced))
-        to_version = self._versions.nearest(api)
-        answer = yield from translation.translate(api, body, version, to_version)
-        return self._rewritten(header, answer)
+                raise BadRequestError("a produce with acks=0 was refused")
+            return produced if body.acks else None
+        if api is ApiKey.Metadata:
+            answer = yield from self._metadata(version, body)
+        elif passes:
+            answer = yield Ask(api, version, body)
+        else:
+            nearest = self._versions.nearest(api)
+            answer = yield from translation.translate(api, body, version, nearest)
+        if api is ApiKey.Produce and not body.acks:
+            return None
+        if api in WITH_ADDRESSES:
+            self.shared.topology.rewrite(api, answer, self.host)
+        return answer
+
+    def _fetch(self, header: Header, body: Message) -> Generator[Ask, Message, Message]:
+        served = self._versions.cluster[ApiKey.Fetch]
+        policies = self._policies(header)
+        if not self._versions.passes(ApiKey.Fetch, header.version):
+            if not fetching.can_serve(header.version, served):
+                raise BadRequestError(
+                    f"{header.name} cannot be told to a cluster that serves {served}"
+                )
+            room = self.shared.room
+            return (yield from fetching.fetch(body, header.version, served, policies, room))
+        if self._may_be_recoded(header):
+            return (yield from recoding.fetch(body, header.version, served, policies))
+        return (yield from recoding.as_it_is(body, header.version))
+
+    def _metadata(self, version: int, body: Message) -> Generator[Ask, Message, Message]:
+        """Asked in a version that can say that no topics are meant, or that none is to be made."""
+        served = self._versions.cluster[ApiKey.Metadata]
+        if self.shared.config.access.is_read_only:
+            body.allow_auto_topic_creation = False
+        oldest = max(served.start, min(METADATA_SAYS_WHAT_TO_MAKE, served.stop - 1))
+        return (yield Ask(ApiKey.Metadata, max(version, oldest), body))
+
+    def _answered(self, header: Header, answer: Message | None) -> Reply:
+        return Nothing() if answer is None else Answer(response(_request_header(header), answer))
 
     def _body(
         self, header: Header, frame: memoryview, size: int
@@ -231,7 +249,10 @@ class Session:
         assert header.api is not None
         if len(frame) < size:
             frame = yield Whole()
-        return decode(f"{header.api.name}Request", header.version, frame[header.size :])
+        body = decode(f"{header.api.name}Request", header.version, frame[header.size :])
+        if header.api is ApiKey.Metadata and header.version == 0:
+            body.topics = body.topics or None  # an empty list means all, and in later versions none
+        return body
 
     # --- requests that are refused
 
@@ -240,25 +261,32 @@ class Session:
         served = self._versions.cluster.get(header.key)
         if header.api is ApiKey.Produce and served is not None:
             body = yield from self._body(header, frame, size)
-            return self._denied(header, body)
+            return self._refused(header, body, permissions.refused_writes(body))
         return HangUp(f"{header.name} is not served here")
 
-    def _named(
-        self, header: Header, frame: memoryview, size: int
-    ) -> Generator[Ask | Whole, Any, Reply | None]:
-        """Refuses what names a topic that is not on the list; None: it may go on."""
-        if header.api not in (ApiKey.Fetch, ApiKey.Produce, ApiKey.ListOffsets):
-            return None
+    def _permitted(self, header: Header, frame: memoryview, size: int, now: float) -> Steps:
+        """Asks for what the client may name, and shows what it may know of."""
+        api, version, access = header.api, header.version, self.shared.config.access
+        assert api is not None, "only what is known is offered where there are lists"
         body = yield from self._body(header, frame, size)
-        allows = self.shared.config.access.allows
-        if all(allows(name) for name in _topics(body)):
-            return None
-        return self._denied(header, body)
+        topics: list[Message] = []
+        question = permissions.question(api, version, body)
+        if question is not None and question[0] in self._versions.cluster[ApiKey.Metadata]:
+            topics = (yield Ask(ApiKey.Metadata, *question)).topics
+        permission = Permission(access, api, version, body, topics)
+        if permission.refusal is not None:
+            return self._refused(header, body, permission.refusal)
+        if api is ApiKey.Produce and not body.acks and not permission.takes_all:
+            return self._refused(header, body, Message())
+        answer = yield from self._ask(header, body, now)
+        if answer is not None:
+            permission.complete(answer)
+        return self._answered(header, answer)
 
-    def _denied(self, header: Header, body: Message) -> Reply:
+    def _refused(self, header: Header, body: Message, answer: Message) -> Reply:
         if header.api is ApiKey.Produce and body.acks == 0:
             return HangUp("a produce with acks=0 is not allowed here")
-        return Answer(response(_request_header(header), refusal(header, body)))
+        return self._answered(header, answer)
 
     # --- SASL of clients that authenticate with the cluster themselves
 
@@ -294,8 +322,3 @@ def _names_brokers(api: ApiKey, version: int) -> bool:
     if api is ApiKey.Produce:
         return version >= PRODUCE_WITH_ENDPOINTS
     return api in WITH_ADDRESSES
-
-
-def _topics(body: Message) -> Iterable[str]:
-    for topic in getattr(body, "topics", None) or getattr(body, "topic_data", None) or ():
-        yield topic.topic if "topic" in topic.__dict__ else topic.name

@@ -3,6 +3,7 @@
 From flags, or from a TOML file with the same names. Credentials come from a file or from the
 environment, and are shown nowhere."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -90,9 +91,10 @@ class Limits:
     connections_per_address: int = 10_000
     request_size: int = 104_857_600  # Kafka's socket.request.max.bytes
     translated_size: int = 16_777_216  # of a request that is held in memory to be translated
-    idle_timeout: float = 600.0
-    request_timeout: float = 60.0  # for a request that has begun to be complete
-    connect_timeout: float = 10.0
+    idle_timeout: float = 600.0  # Kafka's connections.max.idle.ms: without a request, or a byte
+    receive_timeout: float = 60.0  # for a client's request that has begun to be complete
+    connect_timeout: float = 10.0  # Kafka's socket.connection.setup.timeout.ms: to a broker
+    request_timeout: float = 30.0  # Kafka's request.timeout.ms: for a broker's answer to begin
     drain_timeout: float = 10.0
 
 
@@ -113,6 +115,7 @@ class GatewayConfig:
     policy: ConversionPolicy = field(default_factory=ConversionPolicy)
     recode_rules: tuple[RecodeRule, ...] = DEFAULT_RULES  # for some clients or topics
     is_observing: bool = False
+    shares_ports: bool = False  # with other gateways, of the same cluster
     refresh_seconds: float = 30.0  # between two looks at which brokers there are
     spool_dir: str | None = None
 
@@ -121,6 +124,10 @@ class GatewayConfig:
             raise ConfigError("no cluster: give --bootstrap HOST:PORT")
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ConfigError("TLS on the listener needs both --tls-cert and --tls-key")
+        ports = [*self.node_ports.values(), *([self.listen.port] if self.listen.port else [])]
+        twice = [port for port, times in Counter(ports).items() if times > 1]
+        if twice:
+            raise ConfigError(f"port {twice[0]} stands for two: brokers have one port each")
         if self.is_observing and (self.access.has_lists or self.access.is_read_only):
             raise ConfigError(
                 "--observe passes everything through: it keeps nobody from a topic, a group or "

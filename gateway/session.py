@@ -19,7 +19,7 @@ from downconvert import ConversionPolicy, LazyDownConvertSend
 from downconvert.recode import LazyRecodedSend
 from gateway import fetching, headers, permissions, producing, recoding, translation
 from gateway.config import GatewayConfig
-from gateway.exchanges import Answer, Ask, Forward, HangUp, Nothing, Reply, Steps, Whole
+from gateway.exchanges import HELLO, Answer, Ask, Forward, HangUp, Nothing, Reply, Steps, Whole
 from gateway.headers import Header
 from gateway.permissions import Permission
 from gateway.sightings import Sightings, Who
@@ -31,12 +31,6 @@ TOKENS: Final = {"PLAIN": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2, "OAUTHBEARE
 PRODUCE_WITH_ENDPOINTS: Final = 10
 METADATA_SAYS_WHAT_TO_MAKE: Final = 4  # from this version on: whether topics are to be created
 KEPT_SIZE: Final = 16 << 20  # bytes, of all conversions that are kept until they are sent
-ASKED_FIRST: Final = 3  # ApiVersions: brokers since Kafka 2.4 have this version
-
-
-OURSELVES: Final = Message(
-    client_software_name="lazy-downconvert-gateway", client_software_version="0"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +61,7 @@ class Session:
 
         BadRequestError: the client sent no request, or the cluster no answer."""
         if self._cluster is None:
-            self._learn((yield Ask(ApiKey.ApiVersions, ASKED_FIRST, OURSELVES)))
+            self._learn((yield HELLO))
         if self._tokens:
             return (yield from self._token(frame, size))
         header = headers.parse(frame)

@@ -45,6 +45,7 @@ OUTSIDE: Final = {
     "broker/tls.py",
     "broker/metrics_server.py",
     "gateway/server.py",
+    "gateway/listeners.py",
     "gateway/connection.py",
     "gateway/streams.py",
     "gateway/upstream.py",

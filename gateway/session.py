@@ -186,7 +186,7 @@ class Session:
 
     def _ask(
         self, header: Header, body: Message, now: float
-    ) -> Generator[Ask, Message, Message | None]:
+    ) -> Generator[Ask, Message, Message | HangUp | None]:
         """The client's answer; None: it expects none. BadRequestError: there can be none."""
         api, version = header.api, header.version
         assert api is not None, "only what is known has fields"
@@ -197,7 +197,7 @@ class Session:
         if api is ApiKey.Produce and version < producing.FIRST_WITH_V2:
             produced = yield from producing.produce(body, served, now)
             if produced is None:
-                raise BadRequestError("a produce with acks=0 was refused")
+                return HangUp("a produce with acks=0 was refused")
             return produced if body.acks else None
         if api is ApiKey.Metadata:
             answer = yield from self._metadata(version, body)
@@ -234,7 +234,9 @@ class Session:
         oldest = max(served.start, min(METADATA_SAYS_WHAT_TO_MAKE, served.stop - 1))
         return (yield Ask(ApiKey.Metadata, max(version, oldest), body))
 
-    def _answered(self, header: Header, answer: Message | None) -> Reply:
+    def _answered(self, header: Header, answer: Message | HangUp | None) -> Reply:
+        if isinstance(answer, HangUp):
+            return answer
         return Nothing() if answer is None else Answer(response(_request_header(header), answer))
 
     def _body(
@@ -273,7 +275,7 @@ class Session:
         if api is ApiKey.Produce and not body.acks and not permission.takes_all:
             return self._refused(header, body, Message())
         answer = yield from self._ask(header, body, now)
-        if answer is not None:
+        if isinstance(answer, Message):
             permission.complete(answer)
         return self._answered(header, answer)
 

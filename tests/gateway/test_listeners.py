@@ -3,6 +3,7 @@ import ssl
 from dataclasses import replace
 from errno import EADDRINUSE
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,7 +86,7 @@ def test_certificates_and_the_clusters_addresses_are_renewed(tmp_path: Path) -> 
     for one in directories:
         one.mkdir()
     (old, old_key), (new, new_key) = map(self_signed, directories[:2])
-    options = {
+    options: dict[str, Any] = {
         "tls_cert": old,
         "tls_key": old_key,
         "limits": replace(CONFIG.limits, connect_timeout=2),

@@ -58,6 +58,7 @@ OUTSIDE: Final = {
     "downconvert/broker/tls.py",
     "downconvert/broker/metrics_server.py",
     "downconvert/gateway/server.py",
+    "downconvert/gateway/listeners.py",
     "downconvert/gateway/connection.py",
     "downconvert/gateway/streams.py",
     "downconvert/gateway/upstream.py",

@@ -119,7 +119,7 @@ class Heads:
     def _is_wanted(self, entries: Entries, window: memoryview, at: int, position: int) -> bool:
         entries.position = position
         header = BatchHeader.parse(window, at, position)
-        entries.verify(header)
+        entries.verify(header, window[at : at + header.size])
         return not entries.aborted.cover(header)
 
 

@@ -9,31 +9,23 @@ where entries begin and what comes behind damage (entries.py)."""
 from collections.abc import Iterator
 from typing import Any, Final
 
-from crc32c import crc32c
-
 from pipeline.accumulator import Accumulator
 from pipeline.bounds import Bounds
+from pipeline.checksums import checksum
 from pipeline.entries import RUNS_PAST, Entries
 from pipeline.gather import MICROSECONDS, Gatherer
 from pipeline.inflate import Inflation
 from pipeline.options import Options
 from pipeline.splits import Split
 from records import BatchHeader, Codec, CorruptRecordsError
-from records.backend import Transcoder, crc32
-from records.checksum import MISMATCH
-from records.formats import (
-    ATTRIBUTES_AT_BATCH,
-    BATCH_HEADER_SIZE,
-    ENTRY_HEAD_SIZE,
-    MAGIC_AT,
-    V0,
-    V2,
-)
+from records.backend import Transcoder
+from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE, V0, V2
 from records.kernel import Outcome
 from records.source import TRUNCATED
 
 # Compressed entries are walked through a window of their own; a larger one is streamed.
 ENTRIES_SIZE: Final = 256 * 1024  # bytes
+NOTHING: Final = memoryview(b"")
 
 
 def read_records(split: Split, options: Options, bounds: Bounds, schema: Any) -> Iterator[Any]:
@@ -197,12 +189,7 @@ class _RowReader:
                 break
             if at + header.size > end:
                 break
-            covered = at + (ATTRIBUTES_AT_BATCH if header.magic == V2 else MAGIC_AT)
-            if header.magic == V2:
-                crc = crc32c(view[covered : at + header.size])
-            else:
-                crc = crc32(buffer, covered, at + header.size)
-            if crc != header.crc:
+            if checksum(view[at : at + header.size]) != header.crc:
                 break
             at += header.size
         if at > start:
@@ -214,7 +201,7 @@ class _RowReader:
             return True
         if self._accumulator.used and header_.size <= len(buffer):
             return False
-        entries.verify(header_)
+        entries.verify(header_, view[:0])
         self._verified = entries.position + header_.size
         return True
 
@@ -236,7 +223,7 @@ class _RowReader:
             if not self._is_left_out(header):
                 entry = window.view(header.position, header.size)
                 if self._verified <= header.position:
-                    self._verify_entry(header, entry)
+                    self._entries.verify(header, entry or NOTHING)
                 if not self._is_unwanted(header):
                     yield from self._inflation.read(header, entry)
             entries.position += header.size
@@ -251,15 +238,6 @@ class _RowReader:
         if header.magic == V2 and header.base_offset > self._last_offset:
             return True
         return header.magic != V0 and MICROSECONDS * header.max_timestamp < self._bounds.time_min
-
-    def _verify_entry(self, header: BatchHeader, entry: memoryview | None) -> None:
-        if entry is None:
-            self._entries.verify(header)
-            return
-        covered = ATTRIBUTES_AT_BATCH if header.magic == V2 else MAGIC_AT
-        crc = crc32c(entry[covered:]) if header.magic == V2 else crc32(entry, covered, len(entry))
-        if crc != header.crc:
-            raise CorruptRecordsError(MISMATCH, header.position)
 
 
 class _EntryWindow:

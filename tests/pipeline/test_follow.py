@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from pipeline.errors import DataLossError
-from pipeline.follow import Following, Json, shared_out
+from pipeline.follow import Following, shared_out
 from pipeline.options import Options
+from pipeline.places import Json
 from pipeline.reader import Task
 from pipeline.schemas import schema_of
 from pipeline.stream import SegmentStreamReader

@@ -57,6 +57,8 @@ def splits_of(
         end = min(end, transactions.end)
     if watermarks is not None:
         end = min(end, watermarks.of(log.topic_partition, log.directory))
+    if start >= end:
+        return
     for found in stretches(log, start, end, options, transactions):
         if not _is_older(found.segment, log, bounds):
             yield found

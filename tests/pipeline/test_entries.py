@@ -200,3 +200,18 @@ def test_whatever_the_damage_rows_are_right_or_it_is_told(tmp_path: Path, seed: 
 
 def written(good: list[bytes]) -> list[bytes | None]:
     return [record.value for data in good for record in read(MemoryRecords(data))]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("options", [{"codec": Codec.NONE}, {"codec": Codec.GZIP}, {"magic": 1}])
+def test_a_flipped_byte_in_a_value_is_found_unless_nobody_wants_to_know(
+    tmp_path: Path, level: str, options: dict[str, Any]
+) -> None:
+    bad = bytearray(batch(1, size=100, **options))
+    bad[-3] ^= 1
+    partition(tmp_path, batch(0) + bad + batch(2))
+    with pytest.raises(CorruptSegmentError, match="checksum does not match"):
+        rows(tmp_path, level=level)
+    assert len(rows(tmp_path, level=level, mode="DROPMALFORMED")) == 2
+    if level == "batch" or options != {"codec": Codec.GZIP}:
+        assert len(rows(tmp_path, level=level, verifyCrc=False)) == 3

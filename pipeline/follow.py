@@ -39,6 +39,7 @@ class Following:
         self._options = options
         self._open_files = OpenFiles(OPEN_SEGMENTS_MAX)
         self._logs: dict[str, Log] = {}  # by directory
+        self._epochs: dict[str, int] = {}  # of their last batches
         self._current: dict[TopicPartition, Log] = {}
         self._turn = 0  # whose turn it is to be read first where not all can be
 
@@ -55,15 +56,13 @@ class Following:
             if not self._options.takes(*name):
                 continue
             try:
-                log = self._logs.get(directory)
-                if log is None:
-                    log = Log.open(Path(directory), open_files=self._open_files)
+                logs[directory] = self._opened(directory)
             except FileNotFoundError:  # deleted since it was found
                 continue
-            logs[directory] = log
             found.setdefault(name, []).append(directory)
         for directory in self._logs.keys() - logs.keys():
             self._logs[directory].close()
+            del self._epochs[directory]
         self._logs = logs
         self._current = {}
         watermarks = HighWatermarks() if self._options.stop_at_high_watermark else None
@@ -76,6 +75,22 @@ class Following:
                 continue
             self._current[name] = log
         return ends
+
+    def _opened(self, directory: str) -> Log:
+        """The log in a directory, brought up to date.
+
+        One that was truncated and written anew between two looks may have no batch any more where
+        it was seen to end. Then it is opened again."""
+        log = self._logs.get(directory)
+        if log is not None:
+            epoch = epoch_of(log, log.end_offset)
+            if epoch != NONE or self._epochs[directory] == NONE:
+                self._epochs[directory] = epoch
+                return log
+            log.close()
+        log = Log.open(Path(directory), open_files=self._open_files)
+        self._epochs[directory] = epoch_of(log, log.end_offset)
+        return log
 
     def _chosen(self, name: TopicPartition, directories: Sequence[str]) -> Log:
         """The log that is read of a partition."""

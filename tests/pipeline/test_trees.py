@@ -48,9 +48,9 @@ def test_of_copies_the_one_is_read_that_reaches_furthest(tmp_path: Path) -> None
 
 def test_two_clusters_are_no_replicas_of_each_other(tmp_path: Path) -> None:
     for broker, cluster, topic in (
-        ("b1", "one", "a-0"),
-        ("b2", "two", "a-0"),
-        ("b3", "one", "b-0"),
+        ("b1", "one", "a"),
+        ("b2", "two", "a"),
+        ("b3", "one", "b"),
     ):
         partition(tmp_path / broker, batch(0), f"{topic}-0")
         (tmp_path / broker / "meta.properties").write_text(f"version=0\ncluster.id={cluster}\n")

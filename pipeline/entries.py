@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from pipeline.checksums import checksum
+from pipeline.checksums import is_sound
 from pipeline.errors import CorruptSegmentError, SegmentChangedError
 from pipeline.options import Mode, Options
 from pipeline.splits import Boundaries, Split, aligned
@@ -70,7 +70,7 @@ class Entries:
             return
         if len(held) < header.size:
             verify_checksum(self.records, header)
-        elif checksum(held) != header.crc:
+        elif not is_sound(held):
             raise CorruptRecordsError(MISMATCH, header.position)
 
     def recover(self, damage: CorruptRecordsError, entry: int, schema: Any) -> Iterator[Any]:

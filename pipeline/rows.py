@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pipeline.accumulator import Accumulator
 from pipeline.bounds import Bounds
-from pipeline.checksums import checksum
+from pipeline.checksums import sound_until
 from pipeline.entries import RUNS_PAST, Entries
 from pipeline.gather import MICROSECONDS, Gatherer
 from pipeline.inflate import Inflation
@@ -177,21 +177,7 @@ class _RowReader:
         to where they are right. False: there is none, and the buffer holds other bytes."""
         entries, buffer = self._entries, self._accumulator.buffer
         view = self._accumulator.view
-        at = start
-        while at < end:
-            position = entries.position + at - start
-            head = min(BATCH_HEADER_SIZE, entries.size - position)
-            if at + head > end or head <= ENTRY_HEAD_SIZE:
-                break
-            try:
-                header = BatchHeader.parse(view[at : at + head], 0, position)
-            except (CorruptRecordsError, ValueError):
-                break
-            if at + header.size > end:
-                break
-            if checksum(view[at : at + header.size]) != header.crc:
-                break
-            at += header.size
+        at = sound_until(view, start, end)
         if at > start:
             self._verified = entries.position + at - start
             return True

@@ -109,7 +109,5 @@ def _warnings_as_lines() -> Iterator[None]:
         click.echo(f"downconvert: {message}", err=True)
 
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
-        warnings.filterwarnings("default", category=RuntimeWarning, module="pipeline")
         warnings.showwarning = show
         yield

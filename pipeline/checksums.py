@@ -32,7 +32,7 @@ def is_sound(entry: memoryview) -> bool:
     _, of_message, magic, of_batch = HEAD.unpack_from(entry)
     if magic == V2:
         return bool(crc32c(entry[ATTRIBUTES_AT_BATCH:]) == of_batch)
-    return crc32(entry, MAGIC_AT, len(entry)) == of_message
+    return bool(crc32(entry, MAGIC_AT, len(entry)) == of_message)
 
 
 def sound_until(view: memoryview, start: int, end: int) -> int:

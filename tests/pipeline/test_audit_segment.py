@@ -119,7 +119,7 @@ def test_a_torn_end_of_the_last_segment_is_a_tail_and_no_damage(tmp_path: Path) 
 def test_checksums_are_compared_outside_of_the_sample_too(tmp_path: Path) -> None:
     batches = [bytearray(batch(offset, size=500_000)) for offset in range(40)]
     batches[7][-2] ^= 1
-    segment(tmp_path / "t-0", 0, *batches)
+    segment(tmp_path / "t-0", 0, *map(bytes, batches))
     (share,) = shares(tmp_path / "t-0")
     (damage,) = share["damages"]
     assert "checksum does not match, at byte " + str(7 * len(batches[0])) in damage

@@ -24,6 +24,7 @@ from records import (
 )
 from records.formats import NO_TIMESTAMP, V0, V1, V2
 from storage import Log, Segment
+from storage.names import Kind, file_name
 from storage.transactions import AbortedRanges
 
 from .checksums import Checksums
@@ -98,13 +99,20 @@ class Share:
 
 def audit_segments(task: Task) -> Iterator[dict[str, Any]]:
     """The shares of a task's segments, as rows. OSError: they cannot be read."""
+    is_here = False
     with Log.open(task.directory) as log:
         for segment in log.segments:
             if segment.base_offset in task.segments:
+                is_here = True
                 look = _Look(log, segment, Share(task.topic, task.partition, segment.base_offset))
                 shares = look.shares(task.stretches, verify_crc=task.verify_crc)
                 yield from map(asdict, shares)
                 segment.release()
+    if not is_here:  # retention took them, or this machine has something else at that path
+        names = ", ".join(file_name(base, Kind.LOG) for base in task.segments[:DAMAGES_MAX])
+        share = Share(task.topic, task.partition, task.segments[0])
+        share.damages.append(f"{task.directory}: {names} not there any more")
+        yield asdict(share)
 
 
 class _Look:

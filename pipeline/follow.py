@@ -142,6 +142,9 @@ class Following:
         """Up to where to read from `start`: to `ends`, or less where there is a limit.
 
         What begins at a batch that is larger than the limit gets on all the same."""
+        for name, place in start.items():
+            if name not in self._current and self._options.takes(*name):
+                self._lost(f"{name} is gone; it was read up to offset {place.offset}")
         starts = {name: self._start(name, start) for name in ends}
         ready = [name for name in sorted(ends) if starts[name] < ends[name]]
         reached = {name: place.offset for name, place in start.items()} | starts

@@ -126,3 +126,13 @@ def test_checksums_are_compared_outside_of_the_sample_too(tmp_path: Path) -> Non
     assert share["batches"] == 40
     (share,) = shares(tmp_path / "t-0", verify_crc=False)
     assert share["damages"] == []
+
+
+def test_segments_that_are_not_there_any_more_are_told_of(tmp_path: Path) -> None:
+    segment(tmp_path / "t-0", 5, batch(5))
+    (share,) = shares(tmp_path / "t-0", 0, 3)
+    assert share["damages"] == [
+        f"{tmp_path}/t-0: {NAME}, 00000000000000000003.log not there any more"
+    ]
+    assert len(shares(tmp_path / "t-0", 3, 5)) == 1
+    assert shares(tmp_path / "t-0", 3, 5)[0]["damages"] == []

@@ -154,9 +154,14 @@ def test_a_partition_that_is_gone_fails_a_micro_batch_that_was_to_read_it(direct
     shutil.rmtree(directory / "b-1")
     with pytest.raises(DataLossError, match="b-1 is gone; it was read up to offset 5"):
         source.partitions(start, end)
+    with pytest.raises(DataLossError, match="b-1 is gone; it was read up to offset 7"):
+        source.latestOffset(end)
     forgiving = stream(directory, failOnDataLoss=False)
     with pytest.warns(RuntimeWarning, match="b-1 is gone"):
         assert read(forgiving, start, end) == ["a-0:0", "a-0:1", "a-0:2"]
+    with pytest.warns(RuntimeWarning, match="b-1 is gone"):
+        assert forgiving.latestOffset(end) == end
+    assert stream(directory, topics="a").latestOffset(end) == end  # not asked for any more
 
 
 def test_a_segment_that_is_gone_or_cleaned_when_a_task_comes_to_it(directory: Path) -> None:

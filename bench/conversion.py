@@ -18,13 +18,14 @@ from typing import Final
 
 import click
 
-from bench.check import WrongOutputError
-from bench.compare import Contest, Options
-from bench.kafka_jvm import UnavailableError, class_path
-from bench.report import as_markdown, as_table
-from bench.rounds import one_core
-from bench.segments import CACHE, SHAPES
 from records.backend import NAME
+
+from .check import WrongOutputError
+from .compare import Contest, Options
+from .kafka_jvm import UnavailableError, class_path
+from .report import as_markdown, as_table
+from .rounds import one_core
+from .segments import CACHE, SHAPES
 
 KiB: Final = 1024
 ROUNDS: Final = 30

@@ -20,11 +20,12 @@ from typing import Final
 
 import click
 
-from bench.bombs import bomb
-from bench.ours import Discard
-from bench.segments import SHAPES, segment
 from downconvert import ConversionPolicy, LazyDownConvertRecords
 from records import Codec, FileRecords, RecordsError
+
+from .bombs import bomb
+from .ours import Discard
+from .segments import SHAPES, segment
 
 KiB: Final = 1024
 MiB: Final = 1024 * KiB

@@ -5,8 +5,8 @@ Not here: the figures in them (results.py)."""
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from bench.results import Result, millions
-from bench.rounds import best
+from .results import Result, millions
+from .rounds import best
 
 KiB: Final = 1024
 Row = tuple[str, ...]

@@ -21,14 +21,15 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from bench.draining import Drain, Drained, Wire, parsed, request
-from bench.serving_memory import measure
-from bench.serving_process import Serving, served
-from broker.schemas import ApiKey, Message
+from downconvert.broker.wire.schemas import ApiKey, Message
 from records import FileRecords
 from simulator import Workload
 from simulator import generate as write_segments
 from tests import kafka_server
+
+from .draining import Drain, Drained, Wire, parsed, request
+from .serving_memory import measure
+from .serving_process import Serving, served
 
 MiB: Final = 1 << 20
 FETCH_SIZE: Final = MiB  # fetch.message.max.bytes of Kafka 0.8's consumer

@@ -19,11 +19,12 @@ from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 from typing import Final
 
-from bench.draining import Wire, fetch, request
-from bench.serving_process import Serving, served
-from broker.schemas import ApiKey, Message
+from downconvert.broker.wire.schemas import ApiKey, Message
 from simulator import Workload
 from simulator import generate as write_segments
+
+from .draining import Wire, fetch, request
+from .serving_process import Serving, served
 
 KiB: Final = 1024
 MiB: Final = 1024 * KiB

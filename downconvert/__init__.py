@@ -8,12 +8,12 @@
 
 What each policy option does and why its default is what it is: docs/conversion.md."""
 
-from .eager import Conversion, convert, eager
-from .lazy import LazyDownConvertRecords
-from .policy import AbortedTransaction, ConversionPolicy
-from .recode import LazyRecodedRecords
-from .send import LazyDownConvertSend
-from .stats import ConversionStats
+from downconvert.conversion.eager import Conversion, convert, eager
+from downconvert.conversion.lazy import LazyDownConvertRecords
+from downconvert.conversion.policy import AbortedTransaction, ConversionPolicy
+from downconvert.conversion.recode import LazyRecodedRecords
+from downconvert.conversion.send import LazyDownConvertSend
+from downconvert.conversion.stats import ConversionStats
 
 __all__ = [
     "AbortedTransaction",

@@ -8,8 +8,8 @@ Not here: walking from entry to entry (source.py), checksums and records (reader
 from struct import Struct
 from typing import Final, NamedTuple, Self
 
-from records.errors import CorruptRecordsError
-from records.formats import (
+from .errors import CorruptRecordsError
+from .formats import (
     ATTRIBUTES_AT_BATCH,
     BATCH_HEADER,
     BATCH_HEADER_SIZE,
@@ -33,7 +33,7 @@ from records.formats import (
     Codec,
     TimestampType,
 )
-from records.kernel import Buffer
+from .kernel import Buffer
 
 CODECS: Final = tuple(Codec)
 SIZE_AT: Final = PREFIX.size - SIZE_FIELD.size

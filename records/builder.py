@@ -15,12 +15,12 @@ from typing import Final
 
 from crc32c import crc32c
 
-from records.backend import encode
-from records.batch import NONE
-from records.codecs import Effort, compress
-from records.columns import Columns
-from records.control import KEY, MARKER, ControlRecordType
-from records.formats import (
+from .backend import encode
+from .batch import NONE
+from .codecs import Effort, compress
+from .columns import Columns
+from .control import KEY, MARKER, ControlRecordType
+from .formats import (
     ATTRIBUTES_AT_BATCH,
     BATCH_HEADER,
     BATCH_HEADER_SIZE,
@@ -38,9 +38,9 @@ from records.formats import (
     Codec,
     TimestampType,
 )
-from records.kernel import ROW_SIZE, Outcome
-from records.record import Record
-from records.wrapper import wrapper
+from .kernel import ROW_SIZE, Outcome
+from .record import Record
+from .wrapper import wrapper
 
 NO_PRODUCER: Final = (NONE, NONE, NONE)  # id, epoch, base sequence
 CRC: Final = Struct(">I")

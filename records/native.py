@@ -9,10 +9,10 @@ Not here: which kernel runs (backend.py)."""
 
 from typing import TYPE_CHECKING
 
-from records._kernel import Transcoder, crc32, encode, gzip_compress, gzip_decompress
+from ._kernel import Transcoder, crc32, encode, gzip_compress, gzip_decompress
 
 if TYPE_CHECKING:
-    from records import kernel
+    from . import kernel
 
     _transcoder: type[kernel.Transcoder] = Transcoder
     _encode: kernel.Encode = encode

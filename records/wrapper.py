@@ -8,19 +8,11 @@ Not here: what is inside (the kernel), offsets and timestamps of what is inside 
 from struct import Struct
 from typing import Final
 
-from records.backend import crc32
-from records.errors import CorruptRecordsError
-from records.formats import (
-    CRC_AT_LEGACY,
-    MAGIC_AT,
-    MESSAGE_HEAD,
-    MESSAGE_OVERHEAD,
-    PREFIX,
-    SIZE_FIELD,
-    V1,
-)
-from records.kernel import Buffer
-from records.source import TRUNCATED, Records
+from .backend import crc32
+from .errors import CorruptRecordsError
+from .formats import CRC_AT_LEGACY, MAGIC_AT, MESSAGE_HEAD, MESSAGE_OVERHEAD, PREFIX, SIZE_FIELD, V1
+from .kernel import Buffer
+from .source import TRUNCATED, Records
 
 NULL: Final = SIZE_FIELD.pack(-1)
 CRC: Final = Struct(">I")

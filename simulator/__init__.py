@@ -1,14 +1,15 @@
 """Experiments on the fetch path: a workload, consumers, and what lazy conversion costs beside
 eager and none."""
 
-from .advice import advice
+from downconvert.cli.advice import advice
+from downconvert.conversion.policies import parse_policy
+from simulator.fetch.options import MODES, Mode, Options
+from simulator.fetch.results import Result
+from simulator.fetch.simulation import segment_files, simulate
+
 from .children import SimulationError
 from .environment import environment
 from .generate import generate
-from .options import MODES, Mode, Options
-from .policies import parse_policy
-from .results import Result
-from .simulation import segment_files, simulate
 from .workload import Workload
 
 __all__ = [

@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
-from tests import kafka_server
+from . import kafka_server
 
 # A seed is printed with a failure, and a machine may be slow: no example fails for taking its time.
 settings.register_profile("default", deadline=None, print_blob=True)
@@ -32,7 +32,7 @@ collect_ignore = [] if kafka_server.REQUIRED or not kafka_server.missing() else 
 # so; one that fails for a reason fails again.
 OTHERS_PROGRAMS: Final = (
     "clients/test_clients.py",
-    "pipeline/",
+    "downconvert/spark/",
     "gateway/test_kafka_4.py",
     "broker/test_differential.py",
     "broker/test_group_clients.py",

@@ -11,10 +11,11 @@ Not here: which codec a batch has (batch.py), and which one it gets (the convers
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
-from records.codecs import gzip, lz4, none, snappy, zstd
-from records.codecs.stream import Decoder, Effort, Encoder, PieceDecoder, Pull, Windows
 from records.formats import Codec
 from records.kernel import Buffer
+
+from . import gzip, lz4, none, snappy, zstd
+from .stream import Decoder, Effort, Encoder, PieceDecoder, Pull, Windows
 
 __all__ = [
     "Decoder",

@@ -6,10 +6,11 @@ from typing import Final, TypeAlias
 
 from records.formats import BATCH_HEADER_SIZE, V0, V1, V2
 from records.kernel import Buffer, Outcome, Progress
-from records.reference import inside, log
-from records.reference.call import Call, Damaged, Room, Stop, Target, Window
-from records.reference.places import Batch, Entries, Header
-from records.reference.state import State
+
+from . import inside, log
+from .call import Call, Damaged, Room, Stop, Target, Window
+from .places import Batch, Entries, Header
+from .state import State
 
 Damage: TypeAlias = tuple[str, int]
 

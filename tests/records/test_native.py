@@ -14,8 +14,9 @@ from types import ModuleType
 import pytest
 
 from records.kernel import Buffer, Outcome
-from tests.records.examples import batch, record
-from tests.records.kernels import KERNELS, REQUIRE_NATIVE
+
+from .examples import batch, record
+from .kernels import KERNELS, REQUIRE_NATIVE
 
 LOG = batch(*(record(delta, b"key", b"value" * delta) for delta in range(5)))
 

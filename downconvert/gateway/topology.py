@@ -1,0 +1,97 @@
+"""Where the cluster's brokers are, and by which addresses of the gateway clients reach them.
+
+Each broker has a listening port of its own: the first port plus the broker's id. That depends on
+nothing but the id, so that several gateways side by side need not agree on anything."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Final, NamedTuple
+
+from downconvert.broker.errors import BadRequestError
+from downconvert.broker.wire.schemas import ApiKey, Message
+
+BOOTSTRAP: Final = -1  # the "node" behind the listener that clients begin with
+PORT_MAX: Final = 65_535
+
+
+class Address(NamedTuple):
+    """A host and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Which port stands for which broker."""
+
+    first: int
+    pinned: Mapping[int, int]  # node id: port
+
+    def of(self, node_id: int) -> int:
+        """BadRequestError: there is no such port."""
+        port = self.pinned.get(node_id, self.first + node_id)
+        if not 0 < port <= PORT_MAX:
+            raise BadRequestError(
+                f"broker {node_id} would have port {port}: give it one with --node-port"
+            )
+        return port
+
+
+class Topology:
+    """The brokers of a cluster as they were seen last. Any thread may ask."""
+
+    def __init__(self, bootstrap: Iterable[Address], ports: Ports) -> None:
+        self.bootstrap = tuple(bootstrap)
+        self.ports = ports
+        self._lock = Lock()
+        self._nodes: dict[int, Address] = {}
+
+    @property
+    def nodes(self) -> dict[int, Address]:
+        with self._lock:
+            return dict(self._nodes)
+
+    def addresses(self, node_id: int) -> tuple[Address, ...]:
+        """Where to try to reach a broker, best first."""
+        if node_id == BOOTSTRAP:
+            return (*self.bootstrap, *self.nodes.values())
+        known = self.nodes.get(node_id)
+        return () if known is None else (known,)
+
+    def learn(self, brokers: Iterable[Message]) -> None:
+        """Takes over what a Metadata or DescribeCluster response says: all brokers alive."""
+        nodes = {_id(broker): Address(broker.host, broker.port) for broker in brokers}
+        if nodes:  # a broker that has just started knows of none
+            with self._lock:
+                self._nodes = nodes
+
+    def rewrite(self, api: ApiKey, response: Message, host: str) -> None:
+        """Puts the gateway's addresses in place of the brokers', as the client knows them."""
+        if api is ApiKey.Metadata or api is ApiKey.DescribeCluster:
+            self.learn(response.brokers)
+            self._rewrite(response.brokers, host)
+        elif api is ApiKey.FindCoordinator:
+            coordinators = [*response.coordinators, response]
+            self._rewrite([one for one in coordinators if one.node_id >= 0], host)
+        elif api is ApiKey.Produce:
+            self._rewrite(response.node_endpoints, host)
+
+    def _rewrite(self, brokers: Iterable[Message], host: str) -> None:
+        for broker in brokers:
+            broker.host, broker.port = host, self.ports.of(_id(broker))
+
+
+# The APIs whose responses name brokers by address.
+WITH_ADDRESSES: Final = frozenset(
+    {ApiKey.Metadata, ApiKey.DescribeCluster, ApiKey.FindCoordinator, ApiKey.Produce}
+)
+
+
+def _id(broker: Message) -> int:
+    node_id: int = broker.node_id if "node_id" in broker.__dict__ else broker.broker_id
+    return node_id

@@ -88,7 +88,7 @@ def open_job(
 
     name_the_backend()
     try:
-        with progress() as step:
+        with progress() as step, _warnings_as_lines():
             step("start Spark", 0, 1)
             with open_session(f"downconvert {name}", master, configuration) as session:
                 yield session, step
@@ -99,3 +99,15 @@ def open_job(
         raise CommandError(
             "a job of Spark's failed, as above; DOWNCONVERT_SPARK_LOG=1 shows Spark's own messages"
         ) from None
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """What a job warns of, for who is at the terminal: not where in the code it does."""
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        click.echo(f"downconvert: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield

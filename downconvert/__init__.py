@@ -6,14 +6,33 @@
         while not send.completed:
             send.write_to(sock)
 
-What each policy option does and why its default is what it is: docs/conversion.md."""
+What each policy option does and why its default is what it is: docs/conversion.md.
 
-from downconvert.conversion.eager import Conversion, convert, eager
-from downconvert.conversion.lazy import LazyDownConvertRecords
-from downconvert.conversion.policy import AbortedTransaction, ConversionPolicy
-from downconvert.conversion.recode import LazyRecodedRecords
-from downconvert.conversion.send import LazyDownConvertSend
-from downconvert.conversion.stats import ConversionStats
+A name is loaded when it is asked for: the command, which is in this package too, can so say in one
+line that something is missing that all of this needs."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from downconvert.conversion.eager import Conversion, convert, eager
+    from downconvert.conversion.lazy import LazyDownConvertRecords
+    from downconvert.conversion.policy import AbortedTransaction, ConversionPolicy
+    from downconvert.conversion.recode import LazyRecodedRecords
+    from downconvert.conversion.send import LazyDownConvertSend
+    from downconvert.conversion.stats import ConversionStats
+
+_MODULES: Final = {
+    "AbortedTransaction": "policy",
+    "Conversion": "eager",
+    "ConversionPolicy": "policy",
+    "ConversionStats": "stats",
+    "LazyDownConvertRecords": "lazy",
+    "LazyDownConvertSend": "send",
+    "LazyRecodedRecords": "recode",
+    "convert": "eager",
+    "eager": "eager",
+}
 
 __all__ = [
     "AbortedTransaction",
@@ -26,3 +45,15 @@ __all__ = [
     "convert",
     "eager",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"downconvert.conversion.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

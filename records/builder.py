@@ -13,13 +13,12 @@ from dataclasses import replace
 from struct import Struct
 from typing import Final
 
-from crc32c import crc32c
-
 from .backend import encode
 from .batch import NONE
 from .codecs import Effort, compress
 from .columns import Columns
 from .control import KEY, MARKER, ControlRecordType
+from .crc32c import crc32c
 from .formats import (
     ATTRIBUTES_AT_BATCH,
     BATCH_HEADER,

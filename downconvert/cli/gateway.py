@@ -19,6 +19,7 @@ import click
 
 from .failure import CommandError
 from .serve_options import RECODE
+from .terminal import name_the_backend
 
 LOG: Final = logging.getLogger("gateway")
 FLAGS: Final = {  # the settings that flags of other names, or of none in the file, set
@@ -131,6 +132,7 @@ def gateway(
             raise CommandError(str(error)) from None
 
     config = read()
+    name_the_backend()
     _log(as_json)
     stop = Event()
     running = Gateway(config, workers=workers)

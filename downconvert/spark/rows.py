@@ -9,11 +9,10 @@ where entries begin and what comes behind damage (entries.py)."""
 from collections.abc import Iterator
 from typing import Any, Final
 
-from crc32c import crc32c
-
 from records import BatchHeader, Codec, CorruptRecordsError
 from records.backend import Transcoder, crc32
 from records.checksum import MISMATCH
+from records.crc32c import crc32c
 from records.formats import (
     ATTRIBUTES_AT_BATCH,
     BATCH_HEADER_SIZE,

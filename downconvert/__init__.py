@@ -6,10 +6,10 @@
         while not send.completed:
             send.write_to(sock)
 
-What each policy option does and why its default is what it is: docs/conversion.md.
+What each policy option does and why its default is what it is: docs/conversion.md."""
 
-A name is loaded when it is asked for: the command, which is in this package too, can so say in one
-line that something is missing that all of this needs."""
+# A name is loaded when it is asked for: the command, which is in this package too, can so say in
+# one line that something is missing that all of this needs.
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Final

@@ -48,7 +48,13 @@ def convert(
     first_offset: int = 0,
     policy: ConversionPolicy = DEFAULT_POLICY,
 ) -> Conversion:
-    """Converts records without a promise, for a file or for whoever has no socket."""
+    """Converts records without a promise, for a file or for whoever has no socket.
+
+    >>> from records import MemoryRecords, Record, build, read
+    >>> log = build([Record(offset=7, timestamp=0, value=b"hello")], magic=2)
+    >>> old = b"".join(convert(MemoryRecords(log), to_magic=0))
+    >>> [(record.offset, record.value) for record in read(MemoryRecords(old))]
+    [(7, b'hello')]"""
     return Conversion(Converter(records, to_magic, first_offset, policy))
 
 

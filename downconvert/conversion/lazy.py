@@ -25,7 +25,19 @@ class LazyDownConvertRecords:
 
     Records below `first_offset`, the offset that was asked for, are left out where they need not
     be sent. Raises RecordsError where nothing can be sent: the first batch is damaged, or refused
-    by the policy."""
+    by the policy.
+
+    >>> from io import BytesIO
+    >>> from records import MemoryRecords, Record, build
+    >>> log = MemoryRecords(build([Record(offset=7, timestamp=0, value=b"hello")], magic=2))
+    >>> lazy = LazyDownConvertRecords(log, to_magic=1, first_offset=7)
+    >>> lazy.size
+    39
+    >>> channel, send = BytesIO(), lazy.to_send()
+    >>> while not send.completed:
+    ...     _ = send.write_to(channel)
+    >>> len(channel.getvalue())
+    39"""
 
     __slots__ = ("_clock", "_first_offset", "_plan", "_policy", "_records", "_to_magic")
 

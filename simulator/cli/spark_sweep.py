@@ -1,6 +1,6 @@
 """`downconvert spark sweep`: the simulator over a grid.
 
-Not here: measuring and plotting (pipeline)."""
+Not here: measuring and plotting (simulator/sweep)."""
 
 import json
 import shlex

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import click
 import pytest
 
 from downconvert.cli.app import app
@@ -65,7 +66,7 @@ def test_it_starts_a_command_that_there_is_with_options_that_it_has(name: str) -
         r"^ExecStart=/opt/downconvert/bin/downconvert (\S+) (.*)$", text, re.MULTILINE
     )
     assert started is not None
-    command = app.commands.get(started[1]) or app.get_command(None, started[1])  # type: ignore[arg-type]
+    command = app.get_command(click.Context(app), started[1])
     assert command is not None
     known = {option for parameter in command.params for option in parameter.opts}
     options = re.findall(r"--[a-z-]+", started[2] + " ".join(re.findall(r"OPTIONS=(.*)\"", text)))

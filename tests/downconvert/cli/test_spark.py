@@ -1,6 +1,6 @@
 """`downconvert spark`: its help, and what is said before Spark is started.
 
-What the jobs do on Spark is in tests/pipeline."""
+What the jobs do on Spark is in tests/downconvert/spark."""
 
 import subprocess
 import sys

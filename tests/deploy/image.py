@@ -6,10 +6,11 @@ The root file system is made once, into build/; the image is this project's as i
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +20,7 @@ BASE: Final = ROOT / "build" / "deploy" / "debian.tar"
 PROGRAMS: Final = ("buildah", "mmdebstrap")
 REQUIRED: Final = bool(os.environ.get("REQUIRE_BUILDAH"))  # then it is an error to have none
 BUILD_SECONDS: Final = 1500
+END_SECONDS: Final = 60
 CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")  # also those of this network
 SOURCES: Final = ("records", "downconvert", "simulator", "native", "deploy")
 FILES: Final = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
@@ -115,11 +117,11 @@ class Image:
             text=True,
             start_new_session=True,
         )
+        running = Process(process)
         try:
-            yield Process(process)
+            yield running
         finally:
-            process.kill()
-            process.wait()
+            running.end()
             self.buildah("rm", container)
 
     def _command(self) -> tuple[str, ...]:
@@ -148,6 +150,31 @@ class Process:
         assert line, self.process.communicate()[1]
         said: dict[str, Any] = json.loads(line)
         return said
+
+    def end(self) -> int | None:
+        """SIGTERM, as whoever runs containers sends it; its exit code, or None where that did not
+        end it and it was killed."""
+        inner = self._descendants(self.process.pid)
+        for pid in inner[-1:]:
+            os.kill(pid, signal.SIGTERM)
+        try:
+            self.process.communicate(timeout=END_SECONDS)
+        except subprocess.TimeoutExpired:
+            for pid in reversed([self.process.pid, *inner]):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self.process.communicate()
+            return None
+        return self.process.returncode
+
+    @classmethod
+    def _descendants(cls, pid: int) -> list[int]:
+        """Parents before their children: buildah's own processes, and last the command."""
+        found: list[int] = []
+        for file in Path(f"/proc/{pid}/task").glob("*/children"):
+            for child in map(int, file.read_text().split()):
+                found += [child, *cls._descendants(child)]
+        return found
 
 
 def _run(*command: str, **environment: str) -> str:

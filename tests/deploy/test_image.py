@@ -75,9 +75,11 @@ def test_the_gateway_and_serve_run_in_it(image: Image, logs: Path) -> None:
     with image.running(*serve, volume=logs) as broker:
         ready = broker.ready()
         assert answers(ready["port"])
-        assert "kafka_" in metrics(f"127.0.0.1:{ready['metricsPort']}")
+        assert 'request="ApiVersions"' in metrics(f"127.0.0.1:{ready['metricsPort']}")
         bootstrap = f"127.0.0.1:{ready['port']}"
         gateway = ("gateway", "--bootstrap", bootstrap, "--listen", "127.0.0.1:0", "--http", http)
         with image.running(*gateway, "--json") as before:
             assert answers(before.ready()["port"])
-            assert "gateway" in metrics(http)
+            assert "gateway_brokers 1.0\n" in metrics(http)
+            assert before.end() == 0
+        assert broker.end() == 0

@@ -16,7 +16,7 @@ ROOT: Final = Path(__file__).parent.parent
 
 # The only import names, and the folders at the top that are none.
 NAMES: Final = {"records", "downconvert", "simulator"}
-OTHER_FOLDERS: Final = {"native", "tests", "bench", "docs"}
+OTHER_FOLDERS: Final = {"native", "tests", "bench", "docs", "deploy"}
 
 # Each floor, and the floors that it rests on. `downconvert` is the public face: its one file.
 LIBRARY: Final = {"records", "downconvert.conversion", "downconvert"}

@@ -5,11 +5,10 @@ Not here: one entry of any size, a window at a time (records/checksum.py)."""
 from struct import Struct
 from typing import Final
 
-from crc32c import crc32c
-
 from records import BatchHeader, CorruptRecordsError, FileRecords
 from records.backend import crc32
 from records.checksum import MISMATCH, verify_checksum
+from records.crc32c import crc32c
 from records.formats import (
     ATTRIBUTES_AT_BATCH,
     BATCH_HEADER_SIZE,

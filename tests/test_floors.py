@@ -4,7 +4,7 @@ Read from the imports as they stand in the files, wherever in a file they stand.
 
 import ast
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from sys import stdlib_module_names
@@ -67,6 +67,57 @@ OUTSIDE: Final = {
 LOCKS: Final = {"threading.Lock()", "threading.RLock()"}
 APART: Final = {"threading.local"}  # starts no thread: keeps what is each thread's apart
 STOPWATCH: Final = {"time.perf_counter", "time.perf_counter()"}  # for metrics
+
+# Files that import one another in a circle and still stand, imports under TYPE_CHECKING included.
+# The list only shrinks: what leaves a circle is taken off it.
+CIRCLES: Final[list[set[str]]] = [
+    # One converter's state, shared by those who act on it for a kind of batch.
+    {
+        "downconvert.conversion.body_converter",
+        "downconvert.conversion.compressed",
+        "downconvert.conversion.converter",
+        "downconvert.conversion.large_inner",
+        "downconvert.conversion.oversize",
+    },
+    # What a partition appends, and the partition.
+    {"downconvert.broker.appending", "downconvert.broker.partition"},
+    # The broker holds state and imports the table of handlers, which are handed the broker.
+    {
+        "downconvert.broker.broker",
+        "downconvert.broker.groups.coordinator",
+        "downconvert.broker.groups.offsets",
+        "downconvert.broker.groups.offsets_topic",
+        "downconvert.broker.handlers.admin",
+        "downconvert.broker.handlers.alter_configs",
+        "downconvert.broker.handlers.api_versions",
+        "downconvert.broker.handlers.apis",
+        "downconvert.broker.handlers.create_partitions",
+        "downconvert.broker.handlers.create_topics",
+        "downconvert.broker.handlers.delete_groups",
+        "downconvert.broker.handlers.delete_records",
+        "downconvert.broker.handlers.delete_topics",
+        "downconvert.broker.handlers.describe_cluster",
+        "downconvert.broker.handlers.describe_configs",
+        "downconvert.broker.handlers.describe_groups",
+        "downconvert.broker.handlers.describe_log_dirs",
+        "downconvert.broker.handlers.fetch",
+        "downconvert.broker.handlers.find_coordinator",
+        "downconvert.broker.handlers.heartbeat",
+        "downconvert.broker.handlers.init_producer_id",
+        "downconvert.broker.handlers.join_group",
+        "downconvert.broker.handlers.leave_group",
+        "downconvert.broker.handlers.list_groups",
+        "downconvert.broker.handlers.list_offsets",
+        "downconvert.broker.handlers.metadata",
+        "downconvert.broker.handlers.offset_commit",
+        "downconvert.broker.handlers.offset_delete",
+        "downconvert.broker.handlers.offset_fetch",
+        "downconvert.broker.handlers.offset_for_leader_epoch",
+        "downconvert.broker.handlers.produce",
+        "downconvert.broker.handlers.sasl",
+        "downconvert.broker.handlers.sync_group",
+    },
+]
 
 NEEDED: Final = {"crc32c", "lz4", "zstandard", "cramjam", "xxhash", "isal"}  # of the library
 
@@ -148,6 +199,34 @@ def modules(node: ast.AST, here: tuple[str, ...]) -> Iterator[str]:
         yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
+def imported_files(path: Path, names: set[str]) -> Iterator[str]:
+    """Which of these modules a file imports. `from x import y` means the file x.y where there is
+    one, and else x."""
+    here = path.relative_to(ROOT).parent.parts
+    for node in ast.walk(ast.parse(path.read_text())):
+        found = list(modules(node, here))
+        if isinstance(node, ast.ImportFrom):
+            base, *members = found
+            found = [member if member in names else base for member in members]
+        yield from names.intersection(found)
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[set[str]]:
+    """Sets of two or more nodes each of which leads to all others of its set."""
+
+    def reached(start: str) -> set[str]:
+        seen, waiting = set[str](), [start]
+        while waiting:
+            for node in graph[waiting.pop()] - seen:
+                seen.add(node)
+                waiting.append(node)
+        return seen
+
+    reach = {node: reached(node) for node in graph}
+    found = {frozenset(other for other in reach[node] if node in reach[other]) for node in graph}
+    return [set(circle) for circle in found if len(circle) > 1]
+
+
 FILES: Final = [path for name in sorted(NAMES) for path in sorted((ROOT / name).rglob("*.py"))]
 IMPORTS: Final = [found for path in FILES for found in imports_of(path)]
 
@@ -199,6 +278,23 @@ def test_floors_have_no_circle() -> None:
     for floor, below in FLOORS.items():
         assert below <= seen, f"{floor} stands below what it rests on"
         seen.add(floor)
+
+
+def test_files_do_not_import_one_another_in_a_circle() -> None:
+    names = {module_of(path.relative_to(ROOT)): path for path in FILES}
+    found = circles({
+        name: set(imported_files(path, set(names))) - {name} for name, path in names.items()
+    })  # fmt: skip
+    new = [circle for circle in found if not any(circle <= listed for listed in CIRCLES)]
+    assert new == [], "a new circle, or a larger one"
+    standing = set[str]().union(*found)
+    listed = set[str]().union(*CIRCLES)
+    assert listed - standing == set(), "no longer in a circle: take it off the list"
+
+
+def test_a_circle_is_seen() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set[str](), "e": {"a", "f"}, "f": {"e"}}
+    assert sorted(map(sorted, circles(graph))) == [["b", "c"], ["e", "f"]]
 
 
 def test_only_the_kernels_face_touches_the_kernel() -> None:

@@ -12,6 +12,8 @@ from typing import Any, Final, Self
 from records.formats import Codec
 from records.units import KiB, MiB, parse_size, plain_size
 
+from .checks import check
+
 RECORD_SIZE_MAX: Final = 256 * MiB
 MIXED: Final = "mixed"
 
@@ -45,17 +47,17 @@ class Workload:
 
     def __post_init__(self) -> None:
         names = [codec.name.lower() for codec in Codec] + [MIXED]
-        _check(self.codec in names, f"codec is one of {', '.join(names)}")
+        check(self.codec in names, f"codec is one of {', '.join(names)}")
         low, high = self.record
-        _check(
+        check(
             1 <= low <= high <= RECORD_SIZE_MAX,
             f"record is 1 to {RECORD_SIZE_MAX} bytes, or a range such as 100..1000",
         )
-        _check(self.size >= 1, "size is at least one byte")
-        _check(1 <= self.batch <= 2**30, "batch is 1 byte to 1GiB")
-        _check(4 * KiB <= self.segment <= 2**31 - 1, "segment is 4KiB to 2147483647 bytes")
+        check(self.size >= 1, "size is at least one byte")
+        check(1 <= self.batch <= 2**30, "batch is 1 byte to 1GiB")
+        check(4 * KiB <= self.segment <= 2**31 - 1, "segment is 4KiB to 2147483647 bytes")
         for share in ("keys", "headers", "nulls", "random", "gaps"):
-            _check(0 <= getattr(self, share) <= 1, f"{share} is a share from 0 to 1")
+            check(0 <= getattr(self, share) <= 1, f"{share} is a share from 0 to 1")
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -83,11 +85,6 @@ class Workload:
             for field in sorted(fields(self), key=lambda field: field.name == "seed")
             if field.name in always or getattr(self, field.name) != field.default
         )
-
-
-def _check(holds: bool, rule: str) -> None:
-    if not holds:
-        raise ValueError(rule)
 
 
 def _written(name: str, value: Any) -> str:

@@ -36,6 +36,7 @@ from simulator import simulate as run_simulation
 from simulator.fetch.options import CONSUMERS_MAX
 from simulator.fetch.table import headline, table, verdict
 from simulator.load.options import Slow, format_clients
+from simulator.rounds import ROUNDS_MAX
 
 from .simulate_cluster import (
     cluster_options,
@@ -109,6 +110,13 @@ def _modes(_context: click.Context, _option: click.Parameter, text: str) -> tupl
 @click.option(
     "--policy", metavar="POLICY", default=DEFAULT.policy, callback=POLICY, help=POLICY_HELP
 )
+@click.option(
+    "--rounds",
+    metavar="N",
+    type=click.IntRange(1, ROUNDS_MAX),
+    default=DEFAULT.rounds,
+    help="How many times each mode is measured, in turns. With 1 there is no warm-up.",
+)
 @click.option("--modes", metavar="MODES", default=",".join(MODES), callback=_modes)
 @path_options
 @cluster_options
@@ -137,7 +145,9 @@ def simulate(
     PATHS are segment files or log directories. Every fetch is converted lazily (while it is
     sent), then eagerly (before it is sent, as Kafka did before 2.0), then not at all (sendfile,
     as for today's consumers), over real socket pairs. Each way has a process of its own; the
-    consumers have another, and compare every byte with what it should be.
+    consumers have another, and compare every byte with what it should be. After a warm-up the
+    ways take turns, in rounds. Figures are medians of the rounds, with their spread; in the end
+    stands what lazy costs beside eager.
 
     \b
     downconvert simulate

@@ -28,7 +28,7 @@ CHECK_FAILED: Final = 1
 OPTIONAL_SIZE: Final = parsed(lambda text: parse_size(text) if text is not None else None)
 CLIENTS: Final = parsed(lambda text: parse_clients(text) if text else None)
 ONLY_HERE: Final = ("clients", "preset", "size", "partitions", "per_fetch", "seconds", "pause")
-SHARED: Final = ("max_bytes", "rate", "policy", "modes")
+SHARED: Final = ("max_bytes", "rate", "policy", "modes", "rounds")
 
 PATH_OPTIONS: Final = (
     click.option(
@@ -58,7 +58,10 @@ PATH_OPTIONS: Final = (
         help="Over TCP: how many each client reads.  [default: 1]",
     ),
     click.option(
-        "--seconds", metavar="S", type=float, help="Over TCP: for how long.  [default: 5]"
+        "--seconds",
+        metavar="S",
+        type=float,
+        help="Over TCP: for how long in each mode, all rounds together.  [default: 5]",
     ),
     click.option(
         "--pause",
@@ -183,6 +186,7 @@ def _document(result: "LoadResult", command: str) -> dict[str, object]:
             "pause": options.pause,
             "seconds": options.seconds,
             "policy": options.policy,
+            "rounds": options.rounds,
         },
         "results": [result.to_json()],
     }

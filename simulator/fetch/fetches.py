@@ -6,7 +6,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
-from records import CorruptRecordsError, FileRecords
+from records import Codec, CorruptRecordsError, FileRecords
 
 
 class Fetch(NamedTuple):
@@ -28,11 +28,13 @@ class BatchIndex:
         self._positions = array("q")  # of each batch, and behind the last
         self._last_offsets = array("q")
         self.damage: CorruptRecordsError | None = None
+        self.is_compressed = False  # some batch of them
         end = 0
         try:
             for header in records.batches():
                 self._positions.append(header.position)
                 self._last_offsets.append(header.last_offset)
+                self.is_compressed |= header.codec is not Codec.NONE
                 end = header.position + header.size
         except CorruptRecordsError as error:
             self.damage = error

@@ -6,13 +6,14 @@ names it, so that what is printed is what was run.
 Not here: where the records come from (workload.py), reading a command line (cli)."""
 
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from downconvert.conversion.policies import parse_policy
 from records.units import KiB, MiB, format_count, format_size
+from simulator.checks import check
+from simulator.modes import MODES, Mode
+from simulator.rounds import ROUNDS, ROUNDS_MAX
 
-Mode: TypeAlias = Literal["lazy", "eager", "zero-copy"]
-MODES: Final[tuple[Mode, ...]] = ("lazy", "eager", "zero-copy")
 CONSUMERS_MAX: Final = 1000
 
 # Both as in Kafka's own defaults: a consumer asks a partition for 1 MiB
@@ -31,7 +32,8 @@ class Options:
     consumers: how many read at once, each all of the log, from different places on.
     slow: how many more read at `rate` bytes a second, as long as the others are at work.
     policy: as `parse_policy` reads it.
-    modes: which of lazy, eager and zero-copy are run."""
+    modes: which of lazy, eager and zero-copy are run.
+    rounds: how many times each mode is measured, in turns. With one there is no warm-up."""
 
     to_magic: int = 1
     max_bytes: int = FETCH_SIZE
@@ -40,6 +42,7 @@ class Options:
     rate: int = 4 * MiB
     policy: str = "default"
     modes: tuple[Mode, ...] = MODES
+    rounds: int = ROUNDS
 
     def __post_init__(self) -> None:
         check(self.to_magic in (0, 1), "to_magic is 0 or 1: everything newer needs no conversion")
@@ -47,6 +50,7 @@ class Options:
         check(1 <= self.consumers <= CONSUMERS_MAX, f"consumers are 1 to {CONSUMERS_MAX}")
         check(0 <= self.slow <= CONSUMERS_MAX, f"slow consumers are 0 to {CONSUMERS_MAX}")
         check(self.rate >= KiB, "rate is at least 1KiB a second")
+        check(1 <= self.rounds <= ROUNDS_MAX, f"rounds are 1 to {ROUNDS_MAX}")
         check(bool(self.modes), "there is no mode to run")
         for mode in self.modes:
             check(mode in MODES, f"a mode is one of {', '.join(MODES)}")
@@ -59,9 +63,3 @@ class Options:
             consumers += f" and {self.slow} slow ones at {format_size(self.rate)}/s"
         size = format_size(self.max_bytes)
         return f"to v{self.to_magic} by policy {self.policy}, fetches of {size}, {consumers}"
-
-
-def check(holds: bool, rule: str) -> None:
-    """ValueError, with the rule, where it does not hold."""
-    if not holds:
-        raise ValueError(rule)

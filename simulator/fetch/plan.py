@@ -19,10 +19,12 @@ import xxhash
 
 from downconvert.cli.advice import advice
 from records import CorruptRecordsError, RecordTooLargeError, UnsupportedCodecError
+from simulator.collector import Collector
 from simulator.delivered import delivered
+from simulator.modes import Mode
 
 from .fetches import BatchIndex, Fetch
-from .options import Mode, Options
+from .options import Options
 from .responses import Responses
 
 Progress = Callable[[int], None]
@@ -57,10 +59,25 @@ class Plan:
     broken: int = 0  # promises
     cut: int = 0  # answers that do not carry all that was asked for, and nothing else
     endings: dict[int, Ending] = field(default_factory=dict)  # of files that end early
+    is_compressed: bool = False  # some batch of the log
 
     @property
     def records(self) -> int:
         return sum(answer.records for answer in self.answers)
+
+    @property
+    def converted(self) -> int:
+        """Records."""
+        return sum(answer.converted for answer in self.answers)
+
+    @property
+    def filler(self) -> int:
+        """Bytes."""
+        return sum(answer.filler for answer in self.answers)
+
+    def beginning(self, fetches: int) -> "Plan":
+        """The first few fetches and their answers, and nothing else."""
+        return Plan(self.fetches[:fetches], self.answers[:fetches])
 
 
 def make_plan(
@@ -78,6 +95,7 @@ def make_plan(
     with Responses(mode, paths, options) as responses:
         for file, records in enumerate(responses.files):
             index = BatchIndex(records)
+            plan.is_compressed |= index.is_compressed
             if index.damage is not None:
                 plan.endings.setdefault(file, _ending(index.damage))
             if file in plan.endings:
@@ -153,14 +171,3 @@ def _raw(plan: Plan, responses: Responses, fetch: Fetch) -> None:
     responses.records(fetch).read_into(memoryview(data), 0)
     records, _ = delivered(data, fetch.first_offset)
     plan.answers.append(Answer(fetch.size, digest(data), records, 0, 0))
-
-
-class Collector:
-    """A channel that takes everything and keeps it."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    def write(self, data: memoryview) -> int:
-        self.data += data
-        return len(data)

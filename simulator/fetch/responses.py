@@ -15,9 +15,10 @@ from downconvert import LazyDownConvertRecords, LazyDownConvertSend, eager
 from downconvert.conversion.policies import parse_policy
 from records import FileRecords
 from records.channel import Write, writer
+from simulator.modes import Mode
 
 from .fetches import Fetch
-from .options import Mode, Options
+from .options import Options
 
 
 class Send(Protocol):

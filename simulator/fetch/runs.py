@@ -9,47 +9,27 @@ Not here: the plan that says what is asked and answered (plan.py), what the numb
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from records.backend import NAME
 from simulator.children import Child, Line, SimulationError, listen
 from simulator.measure import Cpu, Memory, Resident, now
+from simulator.modes import Mode
 
 from .consumers import Consumers, Expected, Reading
-from .driver import Driver, Tally
+from .driver import Driver
 from .fetches import Fetch
-from .options import SEND_BUFFER_SIZE, Mode, Options
+from .options import SEND_BUFFER_SIZE, Options
 from .plan import Ending, Plan, make_plan
 from .responses import Responses
+from .results import Run, Sent
 
 _SAMPLE_EVERY: Final = 0.005  # seconds
 _TELL_EVERY: Final = 0.1  # seconds
 _STALLED_AFTER: Final = 600.0  # seconds without an answer: a defect, not a slow machine
 
 Progress = Callable[[int], None]
-
-
-@dataclass(slots=True)
-class Sent:
-    """What the sender's process measured of itself. Sizes are bytes."""
-
-    backend: str
-    tally: Tally
-    idle: int
-    peak: int  # above idle
-    cpu_seconds: float
-
-
-@dataclass(slots=True)
-class Run:
-    """One mode's measurements."""
-
-    mode: Mode
-    sent: Sent
-    reading: Reading
-    timeline: list[tuple[float, int]]  # seconds from the beginning, bytes above idle
 
 
 def plan_in_child(
@@ -84,7 +64,7 @@ def run(mode: Mode, paths: Sequence[Path], options: Options, plan: Plan, progres
             connected.close()  # the children have their own
         resident = Resident(sender.process_id)
         stack.callback(resident.close)
-        return _measured(mode, sender, readers, resident, progress)
+        return _measured(mode, plan, sender, readers, resident, progress)
 
 
 def _connected(
@@ -109,7 +89,7 @@ def _await(sender: Child, readers: Child) -> None:
 
 
 def _measured(
-    mode: Mode, sender: Child, readers: Child, resident: Resident, progress: Progress
+    mode: Mode, plan: Plan, sender: Child, readers: Child, resident: Resident, progress: Progress
 ) -> Run:
     timeline: list[tuple[float, int]] = []
     readers.say("begin")
@@ -126,7 +106,7 @@ def _measured(
             raise SimulationError(f"nothing has come from the {mode} sender for ten minutes")
     sent: Sent = sender.result
     line = [(seconds, max(size - sent.idle, 0)) for seconds, size in timeline if size]
-    return Run(mode, sent, readers.result, line)
+    return Run(plan, sent, readers.result, line)
 
 
 # --- in the children

@@ -6,13 +6,15 @@ Options travel to child processes and into reports, so everything here is plain 
 Not here: where the records come from (workload.py), reading a command line (cli)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Final, Self
 
 from downconvert.conversion.policies import parse_policy
 from records.units import KiB, MiB, format_count, format_size, parse_size, plain_size
-from simulator.fetch.options import MODES, Mode, check
+from simulator.checks import check
+from simulator.modes import MODES, Mode
+from simulator.rounds import ROUNDS, ROUNDS_MAX
 from simulator.workload import Workload
 
 CLIENTS_MAX: Final = 10_000
@@ -124,9 +126,10 @@ class LoadOptions:
     max_bytes: of a partition, for one fetch.
     pause: of today's clients between an answer and their next request: they follow the log, where
         the old ones catch up with it.
-    seconds: how long it is measured at least; and until every client that is not slow has been
-        through its partitions once.
-    policy: as `parse_policy` reads it."""
+    seconds: how long each mode is measured at least, all rounds together. A round also lasts
+        until every client that is not slow has read its partitions once.
+    policy: as `parse_policy` reads it.
+    rounds: how many times each mode is measured, in turns. With one there is no warm-up."""
 
     clients: tuple[Group, ...]
     slow: Slow = Slow()
@@ -139,6 +142,7 @@ class LoadOptions:
     seconds: float = 5.0
     policy: str = "default"
     modes: tuple[Mode, ...] = MODES
+    rounds: int = ROUNDS
 
     def __post_init__(self) -> None:
         check(bool(self.clients), "there are no clients")
@@ -148,6 +152,7 @@ class LoadOptions:
         check(self.max_bytes >= 1, "max_bytes is at least 1")
         check(self.rate >= KiB, "rate is at least 1KiB a second")
         check(self.slow.count <= self.count, "there are more slow clients than clients")
+        check(1 <= self.rounds <= ROUNDS_MAX, f"rounds are 1 to {ROUNDS_MAX}")
         check(bool(self.modes), "there is no mode to run")
         check(
             all(fast for fast in self.fast),
@@ -165,6 +170,11 @@ class LoadOptions:
         """How many of each group are not slow."""
         slow = self.slow.of(self.clients)
         return [group.count - few for group, few in zip(self.clients, slow, strict=True)]
+
+    def for_warm_up(self) -> Self:
+        """One client of each kind, which is not slow, for as long as it takes."""
+        clients = tuple(Group(group.kind, 1) for group in self.clients)
+        return replace(self, clients=clients, slow=Slow(), seconds=0.0)
 
     @property
     def compares_ages(self) -> bool:
@@ -196,6 +206,7 @@ class LoadOptions:
             *("--seconds", f"{self.seconds:g}"),
             *("--policy", self.policy),
             *("--modes", ",".join(self.modes)),
+            *("--rounds", str(self.rounds)),
         ]
 
 

@@ -20,8 +20,8 @@ from downconvert.conversion.eager import eager
 from downconvert.conversion.policies import parse_policy
 from downconvert.storage import LogDir
 from simulator.children import SimulationError
+from simulator.collector import Collector
 from simulator.delivered import delivered
-from simulator.fetch.plan import Collector
 
 from .options import LoadOptions
 from .steps import LENGTH_SIZE, Step, new_digest

@@ -21,9 +21,9 @@ from downconvert.storage import LogDir
 from records.backend import NAME
 from records.channel import Write, is_plain_socket, writer
 from simulator.children import Line
-from simulator.fetch.options import Mode
-from simulator.fetch.plan import Collector
+from simulator.collector import Collector
 from simulator.measure import Cpu, Memory
+from simulator.modes import Mode
 
 from .options import LoadOptions
 from .plan import config_of

@@ -78,6 +78,7 @@ class Grid:
                     slow=0,
                     policy=f"default,chunk_size={plain_size(chunk)}",
                     modes=tuple(self.modes),
+                    rounds=1,  # there are many points, and each is one measurement
                 ),
             )
             for chunk, consumers in product(self.chunk_sizes, self.consumers)
@@ -109,7 +110,8 @@ def measure(task: Task) -> Iterator[Json]:
         for chunk_size, options in task.options:
             result = simulate(str(task.workload), files, options)
             for mode, measured in result.modes.items():
-                sent = measured.run.sent
+                run = measured.each[0]
+                sent = run.sent
                 yield {
                     "workload": str(task.workload),
                     "codec": task.workload.codec,
@@ -118,13 +120,13 @@ def measure(task: Task) -> Iterator[Json]:
                     "consumers": options.consumers,
                     "mode": mode,
                     "log_bytes": result.size,
-                    "peak_bytes": measured.peak,
+                    "peak_bytes": run.peak,
                     "buffers_of_one_send_bytes": sent.tally.buffers_of_one,
                     "buffers_of_all_sends_bytes": sent.tally.buffers_of_all,
-                    "records_per_second": measured.records_per_second,
-                    "bytes_per_second": measured.bytes_per_second,
+                    "records_per_second": run.records_per_second,
+                    "bytes_per_second": run.bytes_per_second,
                     "cpu_seconds": sent.cpu_seconds,
-                    "first_byte_p99_seconds": measured.first_byte(99),
-                    "fetch_p99_seconds": measured.latency(99),
+                    "first_byte_p99_seconds": run.first_byte(99),
+                    "fetch_p99_seconds": run.last_byte(99),
                     "failures": result.failures(),
                 }

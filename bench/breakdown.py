@@ -21,13 +21,14 @@ from downconvert.conversion.converter import Converter
 from records import FileRecords
 from records.backend import Transcoder
 from records.kernel import Outcome
+from records.units import MiB
 
 from .ours import Ours
 from .rounds import fetches, records_in
 from .segments import CACHE, SHAPES, segment
 
 TO_MAGIC: Final = 1
-FETCH_SIZE: Final = 1024 * 1024
+FETCH_SIZE: Final = MiB
 ALL_CODECS: Final = 0b11111
 POLICY: Final = ConversionPolicy(size="estimate")
 

@@ -95,6 +95,7 @@ class Connection:
         "channel",
         "client",
         "exchange",
+        "frame",
         "incoming",
         "interest",
         "moved",
@@ -108,6 +109,7 @@ class Connection:
         self.channel = channel
         self.incoming = incoming
         self.exchange: Exchange | None = None  # from the request's last byte to its answer's
+        self.frame: memoryview | None = None  # a request that another thread is to work on
         self.send: ResponseSend | None = None  # the answer, while it is sent
         self.moved = now  # when the last byte went either way
         # Since when a request is under way, or a handshake, or who has to authenticate is here.

@@ -39,7 +39,7 @@ class Asked:
     topic: str | bytes  # its name, or its id
     index: int
     offset: int
-    max_bytes: int
+    max_bytes: int  # not negative
     leader_epoch: int
     last_epoch: int  # of the last record that the client has
     start_offset: int  # of a follower's log
@@ -59,7 +59,7 @@ def asked_in(version: int, topics: Iterable[Message]) -> dict[Key, Asked]:
                 name,
                 one.partition,
                 one.fetch_offset,
-                one.partition_max_bytes,
+                max(0, one.partition_max_bytes),  # a client may ask for less than nothing
                 one.current_leader_epoch,
                 one.last_fetched_epoch,
                 one.log_start_offset,

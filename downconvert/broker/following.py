@@ -49,7 +49,7 @@ class Following:
             if ends[name] != self._ends.get(name):
                 broker.purgatory.touch(("partition", *name))
         self._ends = ends
-        broker.purgatory.settle(now, expires=False)
+        broker.settle(now)
 
     def _refresh_topics(self, now: float) -> None:
         topics = self._broker.topics

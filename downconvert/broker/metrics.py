@@ -36,6 +36,12 @@ class Metrics:
         self._bytes_out = Counter(
             "bytes_out", "Bytes of responses that were sent.", ("request",), registry=self.registry
         )
+        self._defects = Counter(
+            "requests_failed",
+            "Requests whose connection ended because of a defect here.",
+            ("request",),
+            registry=self.registry,
+        )
         self._fetch_conversions = Counter(
             "fetch_message_conversions",
             "Records converted for consumers of older formats.",
@@ -83,6 +89,10 @@ class Metrics:
         request = exchange.request
         self._requests.labels(request.api.name, str(request.version)).inc()
         self._bytes_in.labels(request.api.name).inc(request.size)
+
+    def failed(self, exchange: Exchange) -> None:
+        """There is no answer, and the log says why."""
+        self._defects.labels(exchange.request.api.name).inc()
 
     def sent(self, exchange: Exchange) -> None:
         """A response has gone out, or as much of it as there will be."""

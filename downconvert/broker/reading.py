@@ -157,6 +157,18 @@ def available(partition: Partition, offset: int, up_to: int, max_bytes: int) -> 
     return min(partition.read(offset, max_bytes, up_to).size, max_bytes)
 
 
+def all_available(partition: Partition, offset: int, up_to: int, enough: int) -> int | None:
+    """Bytes of the log from `offset` to `up_to`; None: `enough`, or more than a look can tell.
+
+    Cheap: nothing but headers near `offset` is read. RecordsError, OSError as for reading."""
+    records = partition.read(offset, enough, up_to)
+    if records.size >= enough or (not records.size and offset < up_to):
+        return None
+    if records.size and partition.upper_bound(records) < up_to:  # it goes on in another segment
+        return None
+    return records.size
+
+
 def _from_a_record_on(
     partition: Partition,
     records: FileRecords,

@@ -3,10 +3,12 @@
 One thread accepts. Network threads have a selector and their connections each, and work on the
 requests that they read; a conversion's native calls run without the interpreter's lock, so that two
 threads convert on two cores. The connections of clients for whom records are converted go over to
-converting threads, so that nobody else waits behind them.
+converting threads with their first such request, so that nobody else waits behind them.
 
-A thread gives each connection that has an answer under way one write at a time, and looks for new
-requests in between.
+A connection's thread owns its exchange from the request's last byte to the answer's. What happens
+to an exchange elsewhere is posted to its thread, which works on it for a bounded time in each turn,
+gives each connection that has an answer under way one write at a time, and looks for new requests
+in between.
 
 Not here: what requests do (broker.py), the state of a connection (connection.py), what clients may
 take (limits.py)."""
@@ -22,6 +24,7 @@ from contextlib import suppress
 from itertools import count, cycle
 from math import inf
 from selectors import EVENT_READ, EVENT_WRITE
+from struct import Struct
 from threading import Thread, get_ident
 from types import TracebackType
 from typing import Final, Self
@@ -36,15 +39,17 @@ from .conversions import magic_of
 from .errors import BadRequestError
 from .exchange import Client, Exchange
 from .limits import Admission, Limits, RequestMemory
+from .owner import Owner
 from .tls import WANTS_READ, WANTS_WRITE, has_pending, wrap
 
 LOG: Final = logging.getLogger("broker")
 BACKLOG: Final = 1024
 SWEEP: Final = 1.0  # seconds between looks for connections that have taken too long
-TURN: Final = 0.0005  # seconds of sending before looking for new requests
+TURN: Final = 0.0005  # seconds of sending, or of working, before looking for new requests
 SOON: Final = 0.002  # seconds: selectors wait for whole milliseconds, which is too long for less
 HUNGRY: Final = 0.01  # seconds until who found no memory looks again
 TOO_MANY_FILES: Final = 0.05  # seconds until the next try to accept
+API: Final = Struct(">hh")  # what a request begins with: its key, and its version
 NOT_NOW: Final = (BlockingIOError, InterruptedError, WANTS_READ)
 
 
@@ -62,18 +67,25 @@ class Wake:
     """Wakes a thread that waits in its selector. Any thread may ring, any number of times."""
 
     def __init__(self) -> None:
+        self._is_rung = False
         self.reader, self._writer = socket.socketpair()
         self.reader.setblocking(False)
         self._writer.setblocking(False)
 
     def ring(self) -> None:
+        if self._is_rung:
+            return
+        self._is_rung = True
         with suppress(OSError):  # it has been rung often enough, or nobody waits any more
             self._writer.send(b"!")
 
     def hear(self) -> None:
+        """Whoever calls it looks for everything after that, not before."""
         with suppress(*NOT_NOW):
             while self.reader.recv(1024):
                 pass
+        # Only now: a byte of who rings from here on stays, and wakes.
+        self._is_rung = False
 
     def close(self) -> None:
         self.reader.close()
@@ -108,10 +120,11 @@ class Server:
         self._advertise = advertise
         self._tls = tls
         self._converting = [_NetworkThread(self, f"converting-{n}") for n in range(network_threads)]
-        self.timekeeper = self._converting[0]
         self._network = [
             _NetworkThread(self, f"network-{n}", self._converting) for n in range(network_threads)
         ]
+        self.timekeeper = self._network[0]  # tells who is late
+        self.caretaker = self._converting[0]  # calls `on_tick`, which may take its time
         self._accepting = Thread(target=self._accept, name="acceptor", daemon=True)
         self._wake = Wake()
         self._ids = count(1)
@@ -141,6 +154,8 @@ class Server:
         self._wake.ring()
         if self._accepting.ident is not None:
             self._accepting.join()
+        self.timekeeper = self._converting[0]  # which outlives the others
+        self.timekeeper.wake_up()
         for threads in (self._network, self._converting):  # they hand over until they have ended
             for thread in threads:
                 thread.stop()
@@ -185,10 +200,14 @@ class Server:
                     channel.close()
                     continue
                 try:
-                    next(threads).take(self._connection(channel, address[0]))
-                except OSError:  # the client has gone
+                    connection = self._connection(channel, address[0])
+                except Exception as error:
+                    if not isinstance(error, OSError):  # which says that the client has gone
+                        LOG.exception("a defect: %s is not taken", address[0])
                     channel.close()
                     self.admission.dismiss(address[0])
+                else:
+                    next(threads).take(connection)
 
     def _connection(self, channel: socket.socket, address: str) -> Connection:
         channel.setblocking(False)
@@ -223,6 +242,7 @@ class _NetworkThread:
         self._thread = Thread(target=self._run, name=name, daemon=True)
         self._selector = selectors.DefaultSelector()
         self._wake = Wake()
+        self._owner = Owner(self._ring)
         self._new: deque[Connection] = deque()
         self._done: deque[Exchange] = deque()
         self._sending: deque[Connection] = deque()  # those whose channels take more
@@ -244,8 +264,12 @@ class _NetworkThread:
 
     def be_there(self, deadline: float) -> None:
         """Something is due then."""
-        if deadline < self._until and get_ident() != self._thread.ident:
-            self._wake.ring()
+        if deadline < self._until:
+            self._ring()
+
+    def wake_up(self) -> None:
+        """It looks at everything again."""
+        self._wake.ring()
 
     def stop(self) -> None:
         self._stop_by = self._clock() + self._server.limits.stop
@@ -257,6 +281,10 @@ class _NetworkThread:
 
     def _on_done(self, exchange: Exchange) -> None:
         self._done.append(exchange)
+        self._ring()
+
+    def _ring(self) -> None:
+        """Something has been put down for it."""
         if get_ident() != self._thread.ident:
             self._wake.ring()
 
@@ -284,9 +312,9 @@ class _NetworkThread:
     def _turn(self) -> None:
         now = self._clock()
         until = self._next_sweep
-        if self._helpers is None:  # what is to be converted is measured when deadlines say so
+        if self is self._server.timekeeper:
             self._until = inf
-            until = min(until, self._guarded_tick(now) or until)
+            until = min(until, self._keep_time(now) or until)
         self._until = until
         self._begin_sends()
         for key, events in self._selector.select(self._timeout(until - now)):
@@ -299,6 +327,7 @@ class _NetworkThread:
                 self._guarded(connection, self._read)
                 self._begin_sends()
                 self._send_for(0.0)  # as many writes of answers under way as new requests
+        self._work()
         for connections in (self._hungry, self._pending):
             for _ in range(len(connections)):
                 self._guarded(connections.popleft(), self._read)
@@ -311,21 +340,39 @@ class _NetworkThread:
             self._next_sweep = now + SWEEP
 
     def _timeout(self, left: float) -> float:
-        if self._sending or self._new or self._pending or left < SOON:
+        if self._sending or self._new or self._pending or self._owner.has_work or left < SOON:
             return 0.0
         return min(left, HUNGRY) if self._hungry else left
 
-    def _guarded_tick(self, now: float) -> float | None:
+    def _keep_time(self, now: float) -> float | None:
+        """When something is late next; None: nothing waits, or that cannot be told."""
         try:
-            return self._broker.tick(now)
+            return self._broker.keep_time(now)
         except Exception:
             LOG.exception("a defect in what is done by the clock")
             return None
 
+    def _work(self) -> None:
+        """Does what has come due for the exchanges of this thread for a while, and one step of what
+        takes several."""
+        if not self._owner.has_work:
+            return
+        now = self._clock()
+        until = now + TURN
+        while now < until and self._broker.run_due(self._owner, now):
+            now = self._clock()
+        self._broker.run_turn(self._owner, now)
+        self._tell_timekeeper()  # who has been worked on may wait again
+
+    def _tell_timekeeper(self) -> None:
+        deadline = self._broker.purgatory.next_deadline()
+        if deadline is not None:
+            self._server.timekeeper.be_there(deadline)
+
     def _welcome(self, connection: Connection) -> None:
         self._connections[connection.client.id] = connection
-        if connection.send is not None:
-            self._sending.append(connection)
+        if connection.frame is not None:
+            self._guarded(connection, self._handle)
         else:
             self._guarded(connection, self._look_for)
 
@@ -355,11 +402,23 @@ class _NetworkThread:
                 self._look_for(connection)
             return
         connection.begun = None
-        connection.exchange = self._broker.handle(connection.client, frame, now, self._on_done)
+        connection.frame = frame
+        if self._helpers is not None and not connection.authenticates and _converts(frame):
+            self._leave(connection)
+            next(self._helpers).take(connection)
+        else:
+            self._handle(connection)
+
+    def _handle(self, connection: Connection) -> None:
+        """Takes the request: from here on there is an exchange, and it is this thread's."""
+        frame, connection.frame = connection.frame, None
+        assert frame is not None
+        connection.exchange = self._broker.handle(
+            connection.client, frame, self._clock(), self._on_done, self._owner
+        )
         if not connection.exchange.is_done:
-            deadline = self._broker.purgatory.next_deadline()
-            if deadline is not None:
-                self._server.timekeeper.be_there(deadline)
+            self._look_for(connection)
+            self._tell_timekeeper()
 
     def _read_behind(self, connection: Connection) -> None:
         """Bytes behind a request that is not answered: the next request, which waits where it is;
@@ -388,14 +447,10 @@ class _NetworkThread:
             exchange = self._done.popleft()
             connection = self._connections.get(exchange.client.id)
             if connection is None or connection.exchange is not exchange:
-                self._broker.chunks.give_back(exchange.client.id)
                 continue
             connection.send = exchange.send
             if connection.send is None:
                 self._guarded(connection, self._finish)
-            elif self._helpers is not None and _converts(exchange):
-                self._leave(connection)
-                next(self._helpers).take(connection)
             else:
                 self._guarded(connection, self._write)
 
@@ -427,9 +482,8 @@ class _NetworkThread:
         """The exchange is over: the next request may come."""
         exchange = connection.exchange
         assert exchange is not None
-        self._broker.metrics.sent(exchange)
-        self._broker.chunks.give_back(exchange.client.id)
         connection.exchange = connection.send = None
+        self._broker.finished(exchange)
         if exchange.hangs_up:
             raise ConnectionEndedError
         connection.incoming.release()
@@ -488,8 +542,11 @@ class _NetworkThread:
                 self._close(connection, logging.INFO, why)
             elif not waits and now - connection.moved > limits.idle:
                 self._close(connection)
-        if self._server.on_tick is not None and self is self._server.timekeeper:
-            self._server.on_tick(now)
+        if self._server.on_tick is not None and self is self._server.caretaker:
+            try:
+                self._server.on_tick(now)
+            except Exception:
+                LOG.exception("a defect in what is done every second")
 
     def _leave(self, connection: Connection) -> None:
         """Another thread, or none, serves it from now on."""
@@ -501,17 +558,21 @@ class _NetworkThread:
 
     def _close(self, connection: Connection, level: int = logging.DEBUG, why: str = "gone") -> None:
         LOG.log(level, "%s is disconnected: %s", connection.client.address, why)
-        self._leave(connection)
-        if connection.send is not None and connection.exchange is not None:
-            self._broker.metrics.sent(connection.exchange)
-        self._broker.chunks.give_back(connection.client.id)
-        connection.send = connection.exchange = None
-        connection.incoming.release()
-        connection.channel.close()
-        self._server.admission.dismiss(connection.client.address)
+        exchange, connection.exchange = connection.exchange, None
+        connection.send = connection.frame = None
+        try:
+            self._leave(connection)
+            if exchange is not None:
+                self._broker.finished(exchange)
+        finally:  # what it took is others' again, whatever else is wrong
+            connection.incoming.release()
+            connection.channel.close()
+            self._server.admission.dismiss(connection.client.address)
 
 
-def _converts(exchange: Exchange) -> bool:
-    """Whether the client is one for whom records are converted."""
-    request = exchange.request
-    return request.api is ApiKey.Fetch and magic_of(request.version) is not None
+def _converts(frame: memoryview) -> bool:
+    """Whether a request is of a client for whom records are converted."""
+    if len(frame) < API.size:
+        return False
+    key, version = API.unpack_from(frame)
+    return key == ApiKey.Fetch and version >= 0 and magic_of(version) is not None

@@ -218,11 +218,13 @@ class Node:
 
     def _done(self, connection: Connection, exchange: Exchange) -> None:
         """Sends the answer, now or when the socket has room."""
+        if exchange.defect is not None:
+            raise exchange.defect
         tag = self.tag()
         if exchange.hangs_up:
-            self._end(connection)
+            self._give_up(connection, exchange)
         elif exchange.send is None:
-            self._later(0, lambda: self._next(connection))
+            self._later(0, lambda: self._finish(connection, exchange))
         else:
             delay = self._random.uniform(0, 0.2) if self._random.random() < 0.2 else 0.0
             self._later(delay, lambda: self._send(connection, exchange, tag))
@@ -235,17 +237,25 @@ class Node:
             while not send.completed:
                 send.write_to(channel)
         except (RecordsError, StorageError, OSError):
-            self._end(connection)
+            self._give_up(connection, exchange)
             return
         connection.reply(channel.getvalue()[LENGTH_SIZE:], tag)
-        self._next(connection)
+        self._finish(connection, exchange)
 
-    def _next(self, connection: Connection) -> None:
+    def _finish(self, connection: Connection, exchange: Exchange) -> None:
+        """The exchange is over: the next request may come."""
+        assert self.broker is not None
+        self.broker.finished(exchange)
         waiting = self._waiting.pop(connection, None)
         if waiting:
             data = waiting.popleft()
             self._waiting[connection] = waiting
             self._handle(connection, data)
+
+    def _give_up(self, connection: Connection, exchange: Exchange) -> None:
+        assert self.broker is not None
+        self.broker.finished(exchange)
+        self._end(connection)
 
     def _end(self, connection: Connection) -> None:
         self._waiting.pop(connection, None)

@@ -14,6 +14,7 @@ from typing import Any
 
 from downconvert.broker import Broker, BrokerConfig, Client, Exchange
 from downconvert.broker.conversions import magic_of
+from downconvert.broker.owner import Owner
 from downconvert.broker.server import Server
 from downconvert.broker.wire.responses import ResponseSend
 from downconvert.broker.wire.schemas import ApiKey
@@ -98,6 +99,9 @@ class _MeasuredSend:
     def completed(self) -> bool:
         return self._send.completed
 
+    def close(self) -> None:
+        self._send.close()
+
     def write_to(self, channel: Any) -> int:
         started = thread_time()
         if not self._is_converted and is_plain_socket(channel):
@@ -167,6 +171,7 @@ class _MeasuredBroker(Broker):
         frame: memoryview,
         now: float,
         on_done: Callable[[Exchange], None] | None = None,
+        owner: Owner | None = None,
     ) -> Exchange:
         def done(exchange: Exchange) -> None:
             self._watch(exchange)
@@ -175,14 +180,28 @@ class _MeasuredBroker(Broker):
 
         started = thread_time()
         try:
-            return super().handle(client, frame, now, done)
+            return super().handle(client, frame, now, done, owner)
         finally:
             self._phases.found(thread_time() - started)
 
-    def tick(self, now: float) -> float | None:
+    def run_due(self, owner: Owner, now: float) -> bool:
         started = thread_time()
         try:
-            return super().tick(now)
+            return super().run_due(owner, now)
+        finally:
+            self._phases.found(thread_time() - started)
+
+    def run_turn(self, owner: Owner, now: float) -> bool:
+        started = thread_time()
+        try:
+            return super().run_turn(owner, now)
+        finally:
+            self._phases.found(thread_time() - started)
+
+    def keep_time(self, now: float) -> float | None:
+        started = thread_time()
+        try:
+            return super().keep_time(now)
         finally:
             self._phases.found(thread_time() - started)
 

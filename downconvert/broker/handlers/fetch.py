@@ -2,15 +2,18 @@
 
 The order of decisions for each partition, and when an answer waits, are Kafka's (KafkaApis,
 ReplicaManager, DelayedFetch). A fetch that finds too little is read again, as a whole, when there
-is more or its time is up. One for which much has to be converted is read in turns, between which
-others have theirs.
+is more or its time is up. One for which records have to be converted is looked at first: where the
+log has too little for it, nothing is converted before it waits. One for which much has to be
+converted is read in turns, between which others have theirs.
 
 Not here: what a partition contributes (reading.py), the policy of conversions (conversions.py),
 sessions (fetch_session.py)."""
 
+import logging
 from collections.abc import Hashable
+from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker.conversions import (
     ZSTD_SINCE,
@@ -28,21 +31,21 @@ from downconvert.broker.reading import (
     Contribution,
     Limits,
     MiB,
+    all_available,
     available,
     nothing,
     read_as_is,
     read_converted,
 )
 from downconvert.broker.replication.leader_epochs import EpochEnd
+from downconvert.broker.state import BrokerState
 from downconvert.broker.topics import Topic
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import OffsetOutOfRangeError, StorageError
 from records import RecordsError, RecordTooLargeError, UnsupportedCodecError
 from records.zero_copy import ZeroCopySend
 
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
-
+LOG: Final = logging.getLogger("broker")
 UNKNOWN: Final = -1  # an offset, an epoch
 READ_COMMITTED: Final = 1
 
@@ -57,16 +60,14 @@ LEADERS_TOLD_SINCE: Final = 16
 # Of the log, measured in one turn: a millisecond where nothing is compressed, some tens where
 # everything is compressed again.
 TURN_SIZE: Final = MiB
-TURN_SECONDS: Final = 0.0001  # until the next one: whoever is ready in between comes first
 
-# Longer than any client waits for an answer. What waits is held for as long, also where the client
-# has gone.
+# Longer than any client waits for an answer.
 WAIT_MAX: Final = 60.0  # seconds
 
 NOT_LED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     request, version = exchange.request.body, exchange.request.version
     follower = replica_of(request, version) >= 0
     context: Context
@@ -78,7 +79,7 @@ def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
     except ApiError as error:
         exchange.reply(Message(error_code=error.code))
         return
-    Fetch(broker, exchange, context, now).go_on(now)
+    Fetch(broker, exchange, context, now).begin(now)
 
 
 def replica_of(request: Message, version: int) -> int:
@@ -88,9 +89,12 @@ def replica_of(request: Message, version: int) -> int:
 
 
 class Fetch:
-    """A fetch until it is answered. It waits in the purgatory for records, or for its next turn."""
+    """A fetch until it is answered. It waits in the purgatory for records, and with its exchange's
+    owner for its next turn."""
 
-    def __init__(self, broker: "Broker", exchange: Exchange, context: Context, now: float) -> None:
+    def __init__(
+        self, broker: BrokerState, exchange: Exchange, context: Context, now: float
+    ) -> None:
         self._broker = broker
         self._exchange = exchange
         self._context = context
@@ -109,16 +113,30 @@ class Fetch:
 
     # --- turns, and waiting
 
+    def begin(self, now: float) -> None:
+        """Reads, unless it is plain that there is too little to convert."""
+        found = self._too_little() if self._deadline > now else None
+        if found is None:
+            self.go_on(now)
+        else:
+            self._wait(found, now)
+
     def go_on(self, now: float) -> None:
         """Reads on; then answers, waits for more records, or for the next turn."""
-        read, purgatory = self._read, self._broker.purgatory
+        read = self._read
         if not self._take_turn(read, now):
-            purgatory.watch(self, (), now, now + TURN_SECONDS)
+            self._exchange.post_turn(self.go_on)
         elif read.is_final or read.size >= self._min_bytes or self._deadline <= now:
             self._answer(now)
         else:
-            keys = {_key(partition) for partition in read.partitions if partition is not None}
-            purgatory.watch(self, keys, now, self._deadline)
+            read.drop_records()
+            self._broker.chunks.give_back(self._exchange.client.id)
+            self._wait(read, now)
+
+    def _wait(self, read: "_Read", now: float) -> None:
+        self._read = read
+        keys = {_key(partition) for partition in read.partitions if partition is not None}
+        self._broker.purgatory.watch(self, keys, now, self._deadline, self._exchange)
 
     def is_due(self) -> bool:
         """Whether there is enough by now, or something has happened to a partition."""
@@ -156,6 +174,32 @@ class Fetch:
 
     # --- reading
 
+    def _too_little(self) -> "_Read | None":
+        """What there is, if that is less than the client wants at least, by a look at sizes; None:
+        it may be enough, or it has to be read to be known."""
+        if self._magic is None or self._replica_id >= 0:
+            return None  # what goes out as it is costs as little to read as to look at
+        found = _Read()
+        for asked in self._context.asked:
+            enough = min(self._min_bytes - found.size, asked.max_bytes, TURN_SIZE)
+            try:
+                _, partition = self._partition(asked)
+                partition.check(asked.leader_epoch, leader=True)
+                up_to = self._bound(partition)
+                if asked.offset == up_to:  # most of those that wait
+                    size: int | None = 0
+                elif self._min_bytes <= 1:
+                    return None
+                else:
+                    size = all_available(partition, asked.offset, up_to, max(enough, 1))
+            except (ApiError, RecordsError, OSError):
+                return None
+            if size is None:
+                return None
+            found.add(Message(), partition, Contribution(b"", size, up_to))
+        found.is_whole = True
+        return found if found.results and found.size < self._min_bytes else None
+
     def _take_turn(self, read: "_Read", now: float) -> bool:
         """Reads the partitions that have not been read; whether that was all of them."""
         measured = 0
@@ -181,6 +225,10 @@ class Fetch:
         except (ApiError, RecordsError, OSError) as error:
             read.has_news = True
             self._refuse(result, partition, self._code_of(error))
+        except Exception:
+            LOG.exception("a defect: partition %s of %s", asked.index, asked.topic)
+            read.has_news = True
+            result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
         if not contribution.is_whole:
             self._starts[asked.key] = contribution.seen_to
             return False
@@ -259,9 +307,8 @@ class Fetch:
             )
         may_convert = is_enabled(topic.config)
         names, config = names_of(self._exchange), self._broker.config
-        policy = self._broker.chunks.policy_for(self._exchange.client.id)
-        policy = policy_for(policy, config.recode_rules, topic.name, names)
         if self._magic is None:
+            policy = policy_for(config.policy, config.recode_rules, topic.name, names)
             recode = zstd_recode(policy, may_convert=may_convert)
             return read_as_is(
                 partition,
@@ -274,6 +321,10 @@ class Fetch:
             )
         if not may_convert and self._replica_id < 0:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        policy = config.policy
+        if asked.offset < up_to:  # else there is nothing to convert
+            policy = self._broker.chunks.policy_for(self._exchange.client.id)
+        policy = policy_for(policy, config.recode_rules, topic.name, names)
         return read_converted(
             partition,
             asked.offset,
@@ -353,6 +404,12 @@ class _Read:
         self.epochs.append(UNKNOWN if partition is None else partition.leader_epoch)
         self.contributions.append(contribution)
         self.size += contribution.source_size
+
+    def drop_records(self) -> None:
+        """It waits, and all is read again when it goes on: nothing is held until then."""
+        self.contributions = [replace(one, records=b"") for one in self.contributions]
+        for result in self.results:
+            result.records = b""
 
 
 def _key(partition: Partition) -> Hashable:

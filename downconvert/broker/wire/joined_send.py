@@ -4,6 +4,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
+from downconvert.broker.kept import KeptSend
+
 from .encoder import Sendable
 
 
@@ -26,3 +28,9 @@ class JoinedSend:
     def write_to(self, channel: Any) -> int:
         """Makes at most one write, and returns the bytes written; 0: not now."""
         return 0 if self.completed else self._left[0].write_to(channel)
+
+    def close(self) -> None:
+        """Nobody wants what has not been written."""
+        for part in self.parts:
+            if isinstance(part, KeptSend):
+                part.close()

@@ -9,6 +9,7 @@ from typing import Any
 from records.channel import Write, writer
 
 from .encoder import Part, Parts, Sendable, write
+from .joined_send import JoinedSend
 from .requests import RequestHeader
 from .schemas import ApiKey, Message, is_flexible
 
@@ -67,6 +68,12 @@ class ResponseSend:
             self._parts[0] = piece[written:]
         self._sent += written
         return written
+
+    def close(self) -> None:
+        """Nobody wants what has not been written: gives back what is held for it."""
+        for part in self.records:
+            if isinstance(part, JoinedSend):
+                part.close()
 
 
 def response(request: RequestHeader, body: Message, version: int | None = None) -> ResponseSend:

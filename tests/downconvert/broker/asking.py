@@ -6,7 +6,7 @@ from io import BytesIO
 from types import SimpleNamespace
 from typing import Any
 
-from downconvert.broker import Broker, Client, Exchange
+from downconvert.broker import Broker, Client, Exchange, Owner
 from downconvert.broker.wire.decoder import Cursor, decode, reader
 from downconvert.broker.wire.encoder import encode
 from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
@@ -44,14 +44,18 @@ def begin(
     *,
     client: Client | None = None,
     now: float = 0.0,
+    owner: Owner | None = None,
 ) -> Exchange:
     """The exchange, which may be done or wait."""
-    return broker.handle(client or someone(), memoryview(frame(api, version, body)), now)
+    data = memoryview(frame(api, version, body))
+    return broker.handle(client or someone(), data, now, owner=owner)
 
 
 def sent(exchange: Exchange) -> bytes:
     """Everything that a response writes."""
     assert exchange.is_done, f"{exchange.request.api.name} still waits"
+    if exchange.defect is not None:
+        raise exchange.defect
     assert exchange.send is not None, f"{exchange.request.api.name} answers nothing"
     channel = BytesIO()
     while not exchange.send.completed:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from downconvert.broker import Broker, BrokerConfig, Exchange
+from downconvert.broker import Broker, BrokerConfig, Client, Exchange, Owner
 from downconvert.broker.conversions import AS_ON_DISK_SINCE
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
@@ -61,11 +61,19 @@ def fetch(
 
 
 def fetching(
-    broker: Broker, version: int, topic: str, offset: int, *, now: float, **fields: Any
+    broker: Broker,
+    version: int,
+    topic: str,
+    offset: int,
+    *,
+    now: float,
+    client: Client | None = None,
+    owner: Owner | None = None,
+    **fields: Any,
 ) -> Exchange:
     """A fetch that may wait."""
     body = request(broker, {topic: offset}, **fields)
-    return begin(broker, ApiKey.Fetch, version, body, now=now)
+    return begin(broker, ApiKey.Fetch, version, body, client=client, now=now, owner=owner)
 
 
 def fetched(exchange: Exchange) -> Message:

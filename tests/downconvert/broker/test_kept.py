@@ -2,6 +2,7 @@
 
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,6 +50,62 @@ def test_nothing_is_kept_where_there_is_no_room() -> None:
     room = KeepRoom(100)
     assert KeptSend.of(MemoryRecords(BATCHES), 1, 0, POLICY, room) is None
     assert room.left == 100
+
+
+class FailingRecords:
+    """Records on a disk that fails after some reads."""
+
+    def __init__(self, data: bytes, reads: int) -> None:
+        self._records = MemoryRecords(data)
+        self._reads = reads
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._records, name)
+
+    @property
+    def view(self) -> None:
+        return None
+
+    def read_into(self, target: memoryview, position: int) -> int:
+        if not self._reads:
+            raise OSError("the disk is gone")
+        self._reads -= 1
+        return self._records.read_into(target, position)
+
+
+def test_room_comes_back_when_the_disk_fails() -> None:
+    batches = b"".join(batch(*range(n, n + 50), size=90) for n in range(0, 1000, 50))
+    policy = ConversionPolicy(chunk_size=4096)
+    took = []
+
+    class Watched(KeepRoom):
+        def take(self, size: int) -> bool:
+            took.append(size)
+            return super().take(size)
+
+    room = Watched(1_000_000)
+    with pytest.raises(OSError, match="disk is gone"):
+        KeptSend.of(FailingRecords(batches, 3), 1, 0, policy, room)
+    assert took, "something had been kept by then"
+    assert room.left == 1_000_000
+
+
+def test_room_comes_back_at_once_when_nobody_wants_the_rest() -> None:
+    room = KeepRoom(1_000_000)
+    kept = KeptSend.of(MemoryRecords(BATCHES), 1, 0, POLICY, room)
+    assert kept is not None
+    kept.close()
+    kept.close()
+    assert room.left == 1_000_000
+
+
+def test_an_answer_that_is_not_sent_gives_its_room_back(tmp_path: Path) -> None:
+    with broker_of(tmp_path, {"events": {0: [BATCHES]}}) as broker:
+        room = broker.keep_room.left
+        exchange = begin(broker, ApiKey.Fetch, 3, request(broker, {"events": 0}))
+        assert broker.keep_room.left < room
+        broker.finished(exchange)
+        assert broker.keep_room.left == room
 
 
 def test_room_comes_back_when_a_connection_ends() -> None:

@@ -101,3 +101,20 @@ def test_conversions_of_what_was_produced_are_counted(tmp_path: Path) -> None:
         assert value(broker, "message_conversions_time_ms_sum", request="Produce") == (
             pytest.approx(500)
         )
+
+
+def test_what_a_defect_ended_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a defect")
+
+    with broker_of(tmp_path, {"a": {0: [batch(0)]}}) as broker:
+        body = request(broker, {"a": 1}, max_wait_ms=100, min_bytes=1)
+        waiting = begin(broker, ApiKey.Fetch, 3, body)
+        monkeypatch.setattr("downconvert.broker.handlers.fetch.Fetch.go_on", fail)
+        broker.tick(0.1)
+        assert waiting.hangs_up
+        broker.finished(waiting)
+        with pytest.raises(ValueError, match="a defect"):
+            begin(broker, ApiKey.Fetch, 3, request(broker, {"a": 0}))
+        assert value(broker, "requests_failed_total", request="Fetch") == 2
+        assert not len(broker.purgatory)

@@ -46,7 +46,7 @@ def test_a_desert_is_gone_over_in_turns_and_what_is_behind_it_found(
     segments = {0: [markers(count)], count: [markers(7, count), batch(count + 7)]}
     with broker_of(tmp_path, {"events": segments}) as broker:
         exchange = begin(broker, ApiKey.Fetch, 3, request(broker, {"events": 5}), now=1.0)
-        turns, now = 0, 1.0
+        turns, now = 1, 1.0  # the first is the request's own
         while not exchange.is_done:
             now = broker.tick(now) or now
             turns += 1
@@ -64,7 +64,7 @@ def test_a_desert_is_gone_over_in_turns_for_new_clients_too(
     with broker_of(tmp_path, {"events": segments}) as broker:
         asked = request(broker, {"events": 5}, max_bytes=len(MARKER) * 15)
         exchange = begin(broker, ApiKey.Fetch, version, asked, now=1.0)
-        turns = 0
+        turns = 1
         while not exchange.is_done:
             broker.tick(1.0 + turns)
             turns += 1

@@ -1,6 +1,7 @@
 """Real sockets, and clients that do what they should not."""
 
 import logging
+import select
 import socket
 import ssl
 import subprocess
@@ -10,23 +11,27 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from scramp import ScramClient
 
 from downconvert.broker import Broker
+from downconvert.broker.credentials import Credentials
 from downconvert.broker.exchange import Exchange
-from downconvert.broker.handlers.sasl import Credentials
+from downconvert.broker.handlers.fetch import Fetch
 from downconvert.broker.limits import KiB, Limits, MiB
-from downconvert.broker.server import Server
+from downconvert.broker.reading import Contribution, read_converted
+from downconvert.broker.server import Server, Wake
 from downconvert.broker.tls import server_context
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
-from records import MemoryRecords
+from records import Codec, MemoryRecords
+from tests.downconvert.storage.logs import batch
 
 from .asking import frame
-from .talking import API_VERSIONS, SECONDS, Talk, fetch, serving, serving_broker
+from .talking import API_VERSIONS, SECONDS, TOPIC, Talk, fetch, serving, serving_broker
+from .writable import writable_broker
 
 SMALL_BUFFER: Final = 4 * KiB
 QUICK: Final = Limits(request=0.3, idle=30.0, stop=1.0)
@@ -133,6 +138,18 @@ def test_an_answer_that_another_thread_gives_goes_out_at_once(tmp_path: Path) ->
         assert talk.receive()
 
 
+def test_who_is_woken_often_wakes_once_and_can_be_woken_again() -> None:
+    wake = Wake()
+    for _ in range(3):
+        for _ in range(1000):
+            wake.ring()
+        assert select.select([wake.reader], [], [], SECONDS)[0]
+        assert wake.reader.recv(1024, socket.MSG_PEEK) == b"!"
+        wake.hear()
+        assert not select.select([wake.reader], [], [], 0)[0]
+    wake.close()
+
+
 def test_a_defect_ends_one_connection_and_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -151,6 +168,77 @@ def test_a_defect_ends_one_connection_and_is_logged_once(
     assert [r.getMessage() for r in caplog.records if r.exc_info] == [
         "a defect: 127.0.0.1 is disconnected"
     ]
+
+
+def test_a_defect_in_what_waits_ends_that_one_and_not_who_woke_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_fetch: Fetch, _now: float) -> None:
+        raise ValueError("a defect")
+
+    with (
+        writable_broker(tmp_path, TOPIC) as broker,
+        serving_broker(broker, network_threads=1) as server,
+        ExitStack() as stack,
+    ):
+        waiting = [stack.enter_context(Talk(server.address)) for _ in range(6)]
+        for version, talk in enumerate(waiting):
+            talk.send(ApiKey.Fetch, version, fetch(wait=60_000))
+        assert comes_true(lambda: len(broker.purgatory) == len(waiting))
+        monkeypatch.setattr("downconvert.broker.handlers.fetch.Fetch.go_on", fail)
+        with Talk(server.address) as producer:
+            for _ in range(3):
+                data = [Message(index=0, records=batch(0))]
+                topics = [Message(name=TOPIC, partition_data=data)]
+                body = Message(acks=1, timeout_ms=1000, topic_data=topics)
+                (topic,) = producer.ask(ApiKey.Produce, 9, body).responses
+                assert topic.partition_responses[0].error_code == 0
+            assert all(talk.has_ended() for talk in waiting)
+            assert producer.is_served()
+        assert comes_true(lambda: len(server.admission) == 0)
+    said = [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR]
+    assert said == ["a defect: Fetch of 127.0.0.1 is not answered"] * len(waiting)
+
+
+def test_old_clients_that_wait_are_worked_on_by_converting_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+
+    def counted(*args: Any, **fields: Any) -> Contribution:
+        threads.append(threading.current_thread().name)
+        return read_converted(*args, **fields)
+
+    monkeypatch.setattr("downconvert.broker.handlers.fetch.read_converted", counted)
+    with (
+        writable_broker(tmp_path, TOPIC) as broker,
+        serving_broker(broker) as server,
+        ExitStack() as stack,
+    ):
+        waiting = [stack.enter_context(Talk(server.address)) for _ in range(40)]
+        for number, talk in enumerate(waiting):
+            talk.send(ApiKey.Fetch, number % 4, fetch(wait=60_000))
+        assert comes_true(lambda: len(broker.purgatory) == len(waiting))
+        assert not threads, "there is nothing to convert"
+        with Talk(server.address) as producer:
+            data = [Message(index=0, records=batch(0, 1, codec=Codec.GZIP))]
+            topics = [Message(name=TOPIC, partition_data=data)]
+            body = Message(acks=1, timeout_ms=1000, topic_data=topics)
+            producer.ask(ApiKey.Produce, 9, body)
+        for talk in waiting:
+            assert talk.receive()
+    assert len(threads) == len(waiting)
+    assert {name.partition("-")[0] for name in threads} == {"converting"}
+
+
+def test_who_hangs_up_is_not_waited_for(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        purgatory = server.broker.purgatory
+        for version in (2, 4):
+            with Talk(server.address) as talk:
+                talk.send(ApiKey.Fetch, version, fetch(offset=30, wait=60_000))
+                assert comes_true(lambda: len(purgatory) == 1)
+            assert comes_true(lambda: len(purgatory) == 0)
 
 
 def test_records_that_change_while_they_are_sent_end_the_connection(
@@ -247,6 +335,14 @@ def test_connections_beyond_the_limit_are_closed_and_others_served(tmp_path: Pat
         assert all(talk.is_served() for talk in talks)
         talks[0].socket.close()
         assert eventually(lambda: Talk(server.address), lambda talk: talk.is_served())
+
+
+def comes_true(condition: Callable[[], bool]) -> bool:
+    """Whether it does before the time is up."""
+    until = time.monotonic() + SECONDS
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.001)
+    return condition()
 
 
 def eventually(make: Callable[[], Talk], holds: Callable[[Talk], bool]) -> bool:
@@ -370,6 +466,20 @@ def test_stopping_finishes_what_is_under_way(tmp_path: Path) -> None:
         stopping.start()
         assert talk.drain() > 7 * MiB
         stopping.join()
+
+
+@pytest.mark.parametrize("version", [2, 4])
+def test_stopping_lets_those_who_wait_have_their_answers(version: int, tmp_path: Path) -> None:
+    limits = Limits(stop=SECONDS)
+    with serving(tmp_path, limits=limits) as server, Talk(server.address) as talk:
+        talk.send(ApiKey.Fetch, version, fetch(offset=30, wait=1_000))
+        assert comes_true(lambda: len(server.broker.purgatory) == 1)
+        stopping = threading.Thread(target=server.stop)
+        started = time.monotonic()
+        stopping.start()
+        assert talk.receive()
+        stopping.join()
+        assert time.monotonic() - started < SECONDS
 
 
 def test_stopping_does_not_wait_for_who_is_idle_or_does_not_read(tmp_path: Path) -> None:

@@ -4,16 +4,19 @@ What Kafka's brokers get wrong with old clients is here, by name, as what must b
 
 Not here: the same against Kafka itself (test_differential.py), sessions (test_fetch_session.py)."""
 
+from collections import Counter
 from pathlib import Path
+from threading import Thread, get_ident
 from typing import Any
 
 import pytest
 
 from downconvert import ConversionPolicy
-from downconvert.broker import Broker
+from downconvert.broker import Broker, Client, Owner
+from downconvert.broker.chunks import LARGE, LARGE_MAX
 from downconvert.broker.conversions import AS_ON_DISK_SINCE, ZSTD_SINCE
 from downconvert.broker.errors import ErrorCode
-from downconvert.broker.reading import Limits, read_as_is
+from downconvert.broker.reading import Contribution, Limits, read_as_is, read_converted
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from records import Codec, MemoryRecords, Record, build, build_empty, build_marker
@@ -23,6 +26,7 @@ from tests.damage import spliced
 from tests.downconvert.broker.asking import ask, begin
 from tests.downconvert.broker.fetching import (
     OLD_VERSIONS,
+    TOPIC_IDS_SINCE,
     VERSIONS,
     broker_of,
     consume,
@@ -413,6 +417,158 @@ def test_a_marker_does_not_wake_an_old_client(tmp_path: Path) -> None:
         assert [one.offset for one in records_of(fetched(exchange))] == [2]
 
 
+class Work:
+    """Counts conversions, by the threads in which they are made."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.by_thread = Counter[int]()
+        monkeypatch.setattr(
+            "downconvert.broker.handlers.fetch.read_converted", self._read_converted
+        )
+
+    def _read_converted(self, *args: Any, **fields: Any) -> Contribution:
+        self.by_thread[get_ident()] += 1
+        return read_converted(*args, **fields)
+
+
+def produce(broker: Broker, *batches: bytes, acks: int = 1) -> None:
+    """As a client of its own does it; AssertionError: it is not appended."""
+    for one in batches:
+        data = [Message(index=0, records=one)]
+        topics = [Message(name="events", partition_data=data)]
+        body = Message(acks=acks, timeout_ms=1000, topic_data=topics)
+        (topic,) = ask(broker, ApiKey.Produce, 9, body).responses
+        assert topic.partition_responses[0].error_code == 0
+
+
+def test_a_producer_converts_nothing_for_those_who_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with writable_broker(tmp_path, "events") as broker:
+        owner = Owner()
+        waiting = [
+            fetching(
+                broker,
+                version,
+                "events",
+                0,
+                now=0,
+                client=Client(number, "127.0.0.1"),
+                owner=owner,
+                max_wait_ms=500,
+                min_bytes=1,
+            )
+            for number, version in enumerate([*OLD_VERSIONS] * 25)
+        ]
+        work = Work(monkeypatch)
+        looks = Counter[int]()
+        monkeypatch.setattr(
+            "downconvert.broker.handlers.fetch.Fetch.is_due",
+            lambda _: looks.update([get_ident()]) or 1,
+        )
+        producer = Thread(target=produce, args=(broker, batch(0, 1, codec=Codec.GZIP)))
+        producer.start()
+        producer.join()
+        assert not work.by_thread
+        assert not looks
+        assert not any(one.is_done for one in waiting)
+        while broker.run_due(owner, 0.1):
+            pass
+        assert work.by_thread == looks == {get_ident(): len(waiting)}
+        for exchange in waiting:
+            assert [one.offset for one in records_of(fetched(exchange))] == [0, 1]
+            broker.finished(exchange)
+
+
+@pytest.mark.parametrize("version", OLD_VERSIONS)
+def test_what_is_too_little_is_not_converted_before_its_time(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = batch(0, size=500, codec=Codec.GZIP)
+    work = Work(monkeypatch)
+    with writable_broker(tmp_path, "events") as broker:
+        append(broker, one)
+        enough, never = (
+            fetching(
+                broker, version, "events", 0, now=0, max_wait_ms=500, min_bytes=size * len(one)
+            )
+            for size in (2, 1000)
+        )
+        append(broker, marker(1), now=0.1)
+        assert not enough.is_done
+        assert not work.by_thread
+        append(broker, batch(2, size=500, codec=Codec.GZIP), now=0.2)
+        assert [one.offset for one in records_of(fetched(enough))] == [0, 2]
+        assert work.by_thread.total() == 1
+        assert not never.is_done
+        broker.tick(0.5)
+        assert [one.offset for one in records_of(fetched(never))] == [0, 2]
+        assert work.by_thread.total() == 2
+
+
+@pytest.mark.parametrize("version", OLD_VERSIONS)
+def test_what_lies_in_several_segments_counts_as_a_whole(version: int, tmp_path: Path) -> None:
+    one = batch(0, size=100)
+    with broker_of(tmp_path, {"events": {0: [one], 1: [batch(1, size=100)]}}) as broker:
+        size = 2 * len(one)
+        exchange = fetching(broker, version, "events", 0, now=0, max_wait_ms=500, min_bytes=size)
+        assert [one.offset for one in records_of(fetched(exchange))] == [0, 1]
+
+
+def test_who_waits_holds_no_large_chunks_and_who_reads_as_it_is_takes_none(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "events") as broker:
+        append(broker, batch(0), marker(1))
+        for version, offset in ((2, 2), (3, 1), (4, 0)):  # at the end, before a marker, new
+            for number in range(LARGE_MAX):
+                client = Client(100 * version + number, "127.0.0.1")
+                fetching(
+                    broker,
+                    version,
+                    "events",
+                    offset,
+                    now=0,
+                    client=client,
+                    max_wait_ms=500,
+                    min_bytes=1,
+                )
+            assert broker.chunks.policy_for(1).chunk_size == LARGE
+            broker.chunks.give_back(1)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_defect_is_told_to_who_asked_and_to_nobody_else(
+    version: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(*_args: object, **_fields: object) -> None:
+        raise ValueError("a defect")
+
+    with writable_broker(tmp_path, "events") as broker:
+        exchange = fetching(broker, version, "events", 0, now=0, max_wait_ms=500, min_bytes=1)
+        monkeypatch.setattr("downconvert.broker.handlers.fetch.read_converted", fail)
+        monkeypatch.setattr("downconvert.broker.handlers.fetch.read_as_is", fail)
+        produce(broker, batch(0))
+        assert fetched(exchange).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert [r.getMessage() for r in caplog.records] == ["a defect: partition 0 of events"] or (
+        version >= TOPIC_IDS_SINCE
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_who_asks_for_less_than_nothing_waits_and_harms_nobody(
+    version: int, tmp_path: Path
+) -> None:
+    with writable_broker(tmp_path, "events") as broker:
+        exchange = fetching(
+            broker, version, "events", 0, now=0, max_bytes=-5, max_wait_ms=500, min_bytes=1
+        )
+        produce(broker, batch(0))
+        broker.tick(0.5)
+        assert fetched(exchange).error_code == ErrorCode.NONE
+
+
 def test_errors_are_told_at_once(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "events") as broker:
         exchange = fetching(broker, 11, "events", 9, now=0, max_wait_ms=500, min_bytes=1)
@@ -421,7 +577,7 @@ def test_errors_are_told_at_once(tmp_path: Path) -> None:
 
 def test_much_to_convert_is_measured_in_turns(tmp_path: Path) -> None:
     """So that others are served in between."""
-    topics = {f"t{i}": {0: [batch(*range(500), size=1_000)]} for i in range(8)}
+    topics = {f"t{i}": {0: [batch(*range(500), size=1_000)]} for i in range(12)}
     with broker_of(tmp_path, topics) as broker:
         body = request(broker, dict.fromkeys(topics, 0))
         exchange = begin(broker, ApiKey.Fetch, 3, body, now=1.0)

@@ -3,7 +3,9 @@ from typing import Any
 
 import pytest
 
-from downconvert.broker import Broker, BrokerConfig, ErrorCode, Exchange
+from downconvert.broker import Broker, BrokerConfig, ErrorCode, Exchange, Owner
+from downconvert.broker.groups.member import Joined
+from downconvert.broker.handlers import join_group
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import answer, ask, begin
@@ -66,3 +68,39 @@ def sync_of(joined: Message, **fields: Any) -> Message:
         protocol_name="range",
         **fields,
     )
+
+
+def test_a_defect_in_one_member_s_answer_is_not_another_s(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = answer(join(broker))
+    waiting = join(broker)
+    compose = join_group._response
+
+    def composed(joined: Joined, version: int) -> Message:
+        if joined.member_id != first.member_id:
+            raise ValueError("a defect")
+        return compose(joined, version)
+
+    monkeypatch.setattr(join_group, "_response", composed)
+    again = answer(join(broker, member_id=first.member_id))
+    assert (again.error_code, again.generation_id) == (0, 2)
+    assert (waiting.hangs_up, type(waiting.defect)) == (True, ValueError)
+    assert len(caplog.records) == 1
+
+
+def test_a_member_is_answered_by_its_own_thread(broker: Broker) -> None:
+    owner = Owner()
+    first = answer(join(broker))
+    body = Message(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=30_000,
+        protocol_type="consumer",
+        protocols=[Message(name="range", metadata=b"meta")],
+    )
+    waiting = begin(broker, ApiKey.JoinGroup, 3, body, owner=owner)
+    assert answer(join(broker, member_id=first.member_id)).generation_id == 2
+    assert not waiting.is_done
+    assert broker.run_due(owner, 0.0)
+    assert answer(waiting).generation_id == 2

@@ -343,6 +343,29 @@ def test_acks_all_gives_up_after_the_request_s_time(
     assert topic.partition_responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
+def test_nobody_waits_for_replicas_for_weeks(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Followers(broker, monkeypatch)
+    body = request(broker, batch(), acks=-1, timeout_ms=2**31 - 1)
+    begin(broker, ApiKey.Produce, 9, body, now=NOW)
+    assert broker.tick(NOW) == pytest.approx(NOW + 900)
+    broker.tick(NOW + 900)
+    assert not len(broker.purgatory)
+
+
+def test_a_producer_that_has_gone_is_waited_for_no_longer(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Followers(broker, monkeypatch)
+    exchange = begin(broker, ApiKey.Produce, 9, request(broker, batch(), acks=-1), now=NOW)
+    assert len(broker.purgatory) == 1
+    broker.finished(exchange)
+    assert not len(broker.purgatory)
+    broker.tick(NOW + 100)
+    assert not exchange.is_done
+
+
 def test_acks_all_needs_the_replicas_that_the_topic_asks_for(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,7 +30,7 @@ from records import Codec
 from records.units import MiB
 
 from .bombs import bomb
-from .memory import memory
+from .processes import status
 from .segments import SHAPES
 from .segments import segment as shaped
 
@@ -76,7 +76,7 @@ def spent(shape: str, job: str, directory: Path) -> Spent:
         entry = convert_segment(task(directory, target, 1 if job == "to v1" else 2), attempt="1")
         outcome = entry.error or entry.verified
     return Spent(
-        shape, job, path.stat().st_size, process_time() - started, memory("VmHWM"), outcome
+        shape, job, path.stat().st_size, process_time() - started, status("VmHWM"), outcome
     )
 
 

@@ -23,18 +23,18 @@ class Rounds(Generic[T]):
     each: list[T] = field(default_factory=list)
 
     def middle(self, value: Callable[[T], float]) -> float:
-        """The median of the rounds."""
-        return median(map(value, self.each))
+        """The median of the rounds, and of two in the middle the lesser: what was measured."""
+        return median_low(map(value, self.each))
 
     def spread(self, value: Callable[[T], float]) -> float:
         """From the least to the most of the rounds, as a share of the median; 0 of a median of
         0."""
         values = [value(one) for one in self.each]
-        middle = median(values)
+        middle = median_low(values)
         return (max(values) - min(values)) / middle if middle > 0 else 0.0
 
     def typical(self, value: Callable[[T], float]) -> T:
-        """The round that has the median, or of two in the middle the lesser."""
+        """The round that has the median."""
         values = [value(one) for one in self.each]
         return self.each[values.index(median_low(values))]
 

@@ -69,7 +69,7 @@ def transcode(log: FileRecords) -> None:
 
 
 def convert(log: FileRecords) -> None:
-    """The conversion, without anybody who takes what it makes."""
+    """The conversion, without a channel."""
     converter = Converter.converting(log, Request(TO_MAGIC, 0, POLICY))
     for _ in converter.pieces(log.size):
         pass

@@ -1,9 +1,7 @@
-"""A consumer that only drains and counts, so that what is measured is who serves it.
+"""A consumer that reads and counts bytes and does nothing else: the server is measured, not it.
 
-The first time through a partition it looks where each answer ends; then it sends the same requests
-again and reads as many bytes as they said that there are. Answers must be the same each time.
-
-Not here: who is compared (serving.py)."""
+The first time through a partition it parses answers to find the next offset. Then it sends the same
+requests again and reads the answers' bytes, which must be as many as the first time."""
 
 import socket
 from collections.abc import Iterator, Sequence

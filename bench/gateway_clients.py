@@ -3,9 +3,7 @@
 A broker of Kafka 4 finds the topics of tests/clients in its log, the gateway is a process of its
 own as a user starts it, and every client reads through it.
 
-    python -m bench.gateway clients --clients pypi,maven --json outcomes.jsonl
-
-Not here: clients, topics and what is right (tests/clients)."""
+    python -m bench.gateway clients --clients pypi,maven --json outcomes.jsonl"""
 
 import sys
 import tempfile

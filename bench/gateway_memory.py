@@ -1,9 +1,9 @@
 """How much memory does a gateway take for clients that read slowly, and for a large answer?
 
 The gateway is a process of its own in front of our server. Old consumers ask for more than they
-read: each has got the beginning of a large answer, and takes no more. What the process holds beyond
-what it held before them is divided by their number. Files count for nobody: they are pages that the
-system may take back.
+read: each has received the beginning of a large answer, and reads no more. What the process
+holds beyond what it held before them is divided by their number. Pages of files do not count: the
+system may take them back.
 
     python -m bench.gateway memory --consumers 1000"""
 

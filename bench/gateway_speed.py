@@ -6,9 +6,7 @@ v1 and v2, converted, from Kafka 3.9 and from the gateway; Fetch v12, as it is, 
 through the gateway; and a small request, likewise. What is compared are pairs of one run, for
 machines are noisy.
 
-    python -m bench.gateway speed [--size 64] [--rounds 7]
-
-Not here: the consumer (draining.py), what is produced (serving.py)."""
+    python -m bench.gateway speed [--size 64] [--rounds 7]"""
 
 import tempfile
 from collections.abc import Callable, Iterator

@@ -5,9 +5,7 @@ what a task costs Spark by itself, in time and in the driver's memory; what it c
 find the segments. The plan is computed from that, and printed as the tables of docs/spark-100tb.md.
 
     python -m bench.spark_plan
-    python -m bench.spark_plan --full      also 1 GB segments, and bombs of 900 MB
-
-Not here: the jobs (pipeline)."""
+    python -m bench.spark_plan --full      also 1 GB segments, and bombs of 900 MB"""
 
 import json
 import subprocess

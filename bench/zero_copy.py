@@ -37,7 +37,7 @@ ROUNDS: Final = 9
 FETCH_SIZE: Final = MiB  # max.partition.fetch.bytes of a consumer
 BUFFER_SIZE: Final = 64 * KiB
 
-# Takes everything, says how much it was when there is no more.
+# Reads everything, and prints at the end how many bytes it was.
 DRAIN: Final = """
 import socket, sys
 server = socket.create_server(("127.0.0.1", 0))

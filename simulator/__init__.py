@@ -1,5 +1,5 @@
-"""Experiments on the fetch path: a workload, consumers, and what lazy conversion costs beside
-eager and none."""
+"""Experiments on the fetch path: a workload, consumers, and what lazy conversion costs compared
+with eager conversion and with none."""
 
 from simulator.fetch.options import Options
 from simulator.fetch.results import Result

@@ -1,4 +1,4 @@
-"""Checks of what a simulation is told."""
+"""Checks of options."""
 
 
 def check(holds: bool, rule: str) -> None:

@@ -1,9 +1,7 @@
 """Rounds: the same measured several times, so that a figure is known together with its spread.
 
 What is compared takes turns, and each round begins with another: whatever else the machine does
-then happens to all of them, and none is always the first.
-
-Not here: what a round of fetches or of a broker is (fetch/runs.py, load/runs.py)."""
+then happens to all of them, and none is always the first."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,9 +1,8 @@
 """A workload as one line of text: `codec=lz4,record=100..1000,size=64MiB,seed=1`.
 
-The line is the whole truth: the same line gives the same bytes on every machine, and every report
-prints it.
+The same line makes the same bytes on every machine, and every report prints it.
 
-Not here: writing the segments (generate.py), what records say (values.py)."""
+Not here: writing the segments (generate.py), what their values are (values.py)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -31,7 +30,7 @@ class Workload:
     keys, headers, nulls: the share of records with a key, with headers, without a value
         (tombstones).
     random: the share of values that are random bytes; the rest is JSON, as events are.
-    gaps: the share of records before which compaction has taken some away."""
+    gaps: the share of records before which offsets are missing, as compaction leaves them."""
 
     codec: str = "none"
     record: tuple[int, int] = (100, 1000)
@@ -62,7 +61,7 @@ class Workload:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Reads `name=value,...`; what is not named has its default. ValueError: one line that
-        says what is wrong."""
+        tells what is wrong."""
         values: dict[str, object] = {}
         for part in filter(None, (part.strip() for part in text.split(","))):
             name, equals, value = part.partition("=")

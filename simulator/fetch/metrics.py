@@ -1,6 +1,4 @@
-"""The figures of a mode, in the order in which they are shown.
-
-Not here: how they were measured (runs.py), the tables that they stand in (table.py, report.py)."""
+"""The figures of a mode, in the order in which they are shown."""
 
 from typing import Final
 

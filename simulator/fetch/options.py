@@ -1,9 +1,7 @@
-"""What a simulation is told: how fetches are made, who reads them, and under which policy.
+"""Options of a simulation: how large fetches are, how many consumers read, and under which policy.
 
-Options travel to child processes and into reports; a policy is kept as the line of text that
-names it, so that what is printed is what was run.
-
-Not here: where the records come from (workload.py), reading a command line (cli)."""
+Options travel to child processes and into reports. The policy is kept as the text that the user
+wrote, so that the report prints what was run."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -17,7 +15,7 @@ from simulator.rounds import ROUNDS, ROUNDS_MAX
 CONSUMERS_MAX: Final = 1000
 
 # Both as in Kafka's own defaults: a consumer asks a partition for 1 MiB
-# (max.partition.fetch.bytes), a broker's socket takes 100 KiB before it says "not now"
+# (max.partition.fetch.bytes), a broker's socket buffers 100 KiB
 # (socket.send.buffer.bytes).
 FETCH_SIZE: Final = MiB
 SEND_BUFFER_SIZE: Final = 100 * KiB
@@ -29,8 +27,8 @@ class Options:
 
     to_magic: the format that the consumers read, 0 or 1.
     max_bytes: of the log, for one fetch; whole batches, at least one.
-    consumers: how many read at once, each all of the log, from different places on.
-    slow: how many more read at `rate` bytes a second, as long as the others are at work.
+    consumers: how many read at once. Each reads the whole log once, and begins elsewhere in it.
+    slow: how many more read at `rate` bytes a second until the others are done.
     policy: as `parse_policy` reads it.
     modes: which of lazy, eager and zero-copy are run.
     rounds: how many times each mode is measured, in turns. With one there is no warm-up."""

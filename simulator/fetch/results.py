@@ -1,6 +1,4 @@
-"""What a simulation found: one workload's rounds as numbers, and whether everything was true.
-
-Not here: measuring (runs.py), tables and plots (table.py, report.py)."""
+"""What a simulation found: one workload's rounds as numbers, and whether everything was true."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

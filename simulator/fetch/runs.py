@@ -1,10 +1,7 @@
 """One mode, run and measured: a sender in one child process, its consumers in another.
 
 The parent samples the sender's memory from outside, so that it is seen also in the middle of a
-conversion.
-
-Not here: the plan that says what is asked and answered (plan.py), what the numbers mean
-(results.py)."""
+conversion."""
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from records.backend import NAME
-from simulator.children import Child, Line, SimulationError, listen
+from simulator.children import Child, Parent, SimulationError, messages_of
 from simulator.measure import Cpu, Memory, Resident, now
 from simulator.modes import Mode
 
@@ -26,7 +23,7 @@ from .responses import Responses
 from .results import Run, Sent
 
 _SAMPLE_EVERY: Final = 0.005  # seconds
-_TELL_EVERY: Final = 0.1  # seconds
+_REPORT_EVERY: Final = 0.1  # seconds
 _STALLED_AFTER: Final = 600.0  # seconds without an answer: a defect, not a slow machine
 
 Progress = Callable[[int], None]
@@ -39,10 +36,11 @@ def plan_in_child(
     endings: Mapping[int, Ending],
     progress: Progress,
 ) -> Plan:
-    """`make_plan` where an eager conversion that needs all memory takes only a child with it."""
+    """`make_plan` in a child process: if an eager conversion needs more memory than there is, only
+    the child ends."""
     with Child("planning", _plan, mode, list(paths), options, dict(endings)) as child:
         while not child.done:
-            for done in listen([child]):
+            for done in messages_of([child]):
                 progress(done)
         plan: Plan = child.result
         return plan
@@ -61,7 +59,7 @@ def run(mode: Mode, paths: Sequence[Path], options: Options, plan: Plan, progres
         readers = stack.enter_context(Child("consumers", _consume, theirs, expected, options))
         _await(sender, readers)
         for connected in (*ours, *theirs):
-            connected.close()  # the children have their own
+            connected.close()  # the children have copies
         resident = Resident(sender.process_id)
         stack.callback(resident.close)
         return _measured(mode, plan, sender, readers, resident, progress)
@@ -82,9 +80,9 @@ def _connected(
 
 
 def _await(sender: Child, readers: Child) -> None:
-    """Until both have told that they are ready: one message each."""
+    """Waits until both have said that they are ready: one message each."""
     for child in (sender, readers):
-        while not listen([child]):
+        while not messages_of([child]):
             pass
 
 
@@ -92,15 +90,15 @@ def _measured(
     mode: Mode, plan: Plan, sender: Child, readers: Child, resident: Resident, progress: Progress
 ) -> Run:
     timeline: list[tuple[float, int]] = []
-    readers.say("begin")
+    readers.send("begin")
     started = last_heard = now()
     while not (sender.done and readers.done):
-        told = listen([sender, readers], _SAMPLE_EVERY)
+        messages = messages_of([sender, readers], _SAMPLE_EVERY)
         moment = now()
         if not readers.done:
             timeline.append((moment - started, resident()))
-        if told:
-            progress(told[-1])
+        if messages:
+            progress(messages[-1])
             last_heard = moment
         if moment - last_heard > _STALLED_AFTER:
             raise SimulationError(f"nothing has come from the {mode} sender for ten minutes")
@@ -113,13 +111,13 @@ def _measured(
 
 
 def _plan(
-    line: Line, mode: Mode, paths: list[Path], options: Options, endings: dict[int, Ending]
+    parent: Parent, mode: Mode, paths: list[Path], options: Options, endings: dict[int, Ending]
 ) -> Plan:
-    return make_plan(mode, paths, options, endings, _now_and_then(line))
+    return make_plan(mode, paths, options, endings, _throttled(parent))
 
 
 def _send(
-    line: Line,
+    parent: Parent,
     sockets: Sequence[socket.socket],
     mode: Mode,
     paths: list[Path],
@@ -129,28 +127,28 @@ def _send(
     with Responses(mode, paths, options) as responses:
         driver = Driver(sockets, fetches, responses)
         memory, cpu = Memory(), Cpu()
-        line.tell("ready")
+        parent.send("ready")
         tally = driver.run()
         return Sent(NAME, tally, memory.idle, memory.peak(), cpu.seconds())
 
 
 def _consume(
-    line: Line, sockets: Sequence[socket.socket], expected: list[Expected], options: Options
+    parent: Parent, sockets: Sequence[socket.socket], expected: list[Expected], options: Options
 ) -> Reading:
-    consumers = Consumers(sockets, expected, options.slow, options.rate, _now_and_then(line))
-    line.tell("ready")
-    line.hear()
+    consumers = Consumers(sockets, expected, options.slow, options.rate, _throttled(parent))
+    parent.send("ready")
+    parent.receive()
     return consumers.run()
 
 
-def _now_and_then(line: Line) -> Progress:
-    """Tells the parent, but not at every step."""
-    told_at = now()
+def _throttled(parent: Parent) -> Progress:
+    """Reports progress to the parent, but not at every step."""
+    sent_at = now()
 
-    def tell(done: int) -> None:
-        nonlocal told_at
-        if now() - told_at > _TELL_EVERY:
-            told_at = now()
-            line.tell(done)
+    def report(done: int) -> None:
+        nonlocal sent_at
+        if now() - sent_at > _REPORT_EVERY:
+            sent_at = now()
+            parent.send(done)
 
-    return tell
+    return report

@@ -1,6 +1,4 @@
-"""A simulation from its files to its result: plan, warm up, then measure all modes in turns.
-
-Not here: the steps (plan.py, runs.py), what the numbers say (results.py)."""
+"""A simulation from its files to its result: plan, warm up, then measure all modes in turns."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,6 +1,4 @@
-"""A result as tables for a terminal.
-
-Not here: the same in a browser (report.py)."""
+"""A result as tables for a terminal."""
 
 from rich.console import Group, RenderableType
 from rich.text import Text

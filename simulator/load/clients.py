@@ -1,9 +1,7 @@
-"""Clients of a simulation, over TCP: each asks, reads, checks every byte, and asks again.
+"""Clients over TCP: each sends a request, reads the answer, checks every byte, and sends the next.
 
-One process has many of them, of one generation, so that the clients of today do not wait behind
-the work of reading what the old ones get.
-
-Not here: what they ask and must get (load_steps.py)."""
+A process runs many clients. Old clients and those of today have processes of their own, so that
+today's latencies do not include reading what the old ones get."""
 
 import heapq
 import selectors
@@ -14,15 +12,15 @@ from selectors import EVENT_READ
 from typing import Any, Final
 
 from records.units import KiB
-from simulator.children import Line, SimulationError
+from simulator.children import Parent, SimulationError
 from simulator.measure import now
 
 from .steps import LENGTH_SIZE, Step, new_digest
 
 _READ_SIZE: Final = 256 * KiB
-_SLOW_READS: Final = 50  # a second, by who reads slowly
-_SLOW_RECEIVE_BUFFER: Final = 32 * KiB  # what the network holds for them is small
-_PATIENCE: Final = 0.02  # seconds until the next look for the end
+_SLOW_READS: Final = 50  # a second, of a slow client
+_SLOW_RECEIVE_BUFFER: Final = 32 * KiB  # so that the network holds little for a slow client
+_POLL_INTERVAL: Final = 0.02  # seconds between two looks whether the parent ends the run
 _CONNECT_TIMEOUT: Final = 30.0  # seconds
 
 
@@ -83,7 +81,7 @@ class _Client:
         self.step = 0
         self.walks_done = 0
         self.head = b""
-        self.size = self.read = 0  # of the answer under way, behind its length
+        self.size = self.read = 0  # of the current answer, without its length field
         self.digest = new_digest()
         self.asked_at = self.first_byte_at = 0.0
 
@@ -94,27 +92,28 @@ class Clients:
     def __init__(self, address: tuple[str, int], specs: Sequence[ClientSpec]) -> None:
         self._selector = selectors.DefaultSelector()
         self._buffer = memoryview(bytearray(_READ_SIZE))
-        self._resting: list[tuple[float, int, _Client]] = []  # when they go on
+        self._paused: list[tuple[float, int, _Client]] = []  # by the time when they resume
         self._stats = {spec.kind: ClientStats() for spec in specs}
         self._clients = [_Client(spec, _connected(address, spec)) for spec in specs]
-        self._first_walks = sum(not spec.rate for spec in specs)  # that are under way
+        # First walks, of clients that are not slow.
+        self._walks_left = sum(not spec.rate for spec in specs)
 
-    def run(self, line: Line, seconds: float) -> RunStats:
-        """Asks and reads. Tells once when it has been at it for long enough, and every client that
-        is not slow has gone all its way; goes on until it hears that all others have."""
+    def run(self, parent: Parent, seconds: float) -> RunStats:
+        """Sends and reads until the parent ends the run. Sends one message when `seconds` have
+        passed and every client that is not slow has made all its requests once."""
         started = now()
-        is_enough = False
+        has_reported = False
         for client in self._clients:
             self._selector.register(client.socket, EVENT_READ, client)
             self._ask(client)
-        while not line.has_heard():
+        while not parent.has_sent():
             for key, _ in self._selector.select(self._timeout()):
                 self._receive(key.data)
             self._wake()
-            if not is_enough and not self._first_walks and now() - started >= seconds:
-                is_enough = True
-                line.tell("enough")
-        line.hear()
+            if not has_reported and not self._walks_left and now() - started >= seconds:
+                has_reported = True
+                parent.send("enough")
+        parent.receive()
         run_stats = RunStats(self._stats, now() - started)
         for client in self._clients:
             client.socket.close()
@@ -122,18 +121,18 @@ class Clients:
         return run_stats
 
     def _timeout(self) -> float:
-        if not self._resting:
-            return _PATIENCE
-        return min(_PATIENCE, max(0.0, self._resting[0][0] - now()))
+        if not self._paused:
+            return _POLL_INTERVAL
+        return min(_POLL_INTERVAL, max(0.0, self._paused[0][0] - now()))
 
-    def _rest(self, client: _Client, seconds: float) -> None:
-        # The number of the socket decides between two that go on at the same time.
-        heapq.heappush(self._resting, (now() + seconds, client.socket.fileno(), client))
+    def _pause(self, client: _Client, seconds: float) -> None:
+        # The file descriptor breaks ties: clients cannot be compared.
+        heapq.heappush(self._paused, (now() + seconds, client.socket.fileno(), client))
 
     def _wake(self) -> None:
         moment = now()
-        while self._resting and self._resting[0][0] <= moment:
-            _, _, client = heapq.heappop(self._resting)
+        while self._paused and self._paused[0][0] <= moment:
+            _, _, client = heapq.heappop(self._paused)
             if client.asked_at:
                 self._selector.register(client.socket, EVENT_READ, client)
             else:
@@ -163,7 +162,7 @@ class Clients:
         self._take(client, self._buffer[:count])
         if spec.rate:
             self._selector.unregister(client.socket)
-            self._rest(client, count / spec.rate)
+            self._pause(client, count / spec.rate)
 
     def _take(self, client: _Client, data: memoryview) -> None:
         missing = LENGTH_SIZE - len(client.head)
@@ -189,13 +188,13 @@ class Clients:
         if client.step == len(spec.walk):
             client.step = 0
             client.walks_done += 1
-            self._first_walks -= client.walks_done == 1 and not spec.rate
+            self._walks_left -= client.walks_done == 1 and not spec.rate
         if not spec.rate:
             stats.first_bytes.append(client.first_byte_at - client.asked_at)
             stats.latencies.append(finished - client.asked_at)
         if spec.pause and not spec.rate:
             client.asked_at = 0.0
-            self._rest(client, spec.pause)
+            self._pause(client, spec.pause)
         else:
             self._ask(client)
 
@@ -212,11 +211,11 @@ def _connected(address: tuple[str, int], spec: ClientSpec) -> socket.socket:
 
 
 def run_clients(
-    line: Line, address: tuple[str, int], specs: Sequence[ClientSpec], seconds: float
+    parent: Parent, address: tuple[str, int], specs: Sequence[ClientSpec], seconds: float
 ) -> RunStats:
-    """The child's work: connects, says so, and begins when it is told to."""
+    """In the child: connects, tells the parent, and starts when the parent says so."""
     clients = Clients(address, specs)
-    line.tell("ready")
-    began: Any = line.hear()
+    parent.send("ready")
+    began: Any = parent.receive()
     assert began == "begin"
-    return clients.run(line, seconds)
+    return clients.run(parent, seconds)

@@ -1,7 +1,4 @@
-"""The figures of a run over TCP, in the order in which they are shown; and the same for Prometheus.
-
-Not here: how they were measured (simulation.py), the tables that they stand in (table.py,
-report.py)."""
+"""The figures of a run over TCP, in the order in which they are shown; also for Prometheus."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,4 @@
-"""A simulation over TCP as one HTML page.
-
-Not here: what all pages have in common (simulator/report/page.py), plots (plots.py), figures
-(metrics.py)."""
+"""A simulation over TCP as one HTML page."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape

@@ -1,6 +1,4 @@
-"""What a simulation of the whole path found, as numbers, and whether everything was true.
-
-Not here: measuring (simulation.py), tables and plots (table.py, report.py)."""
+"""What a simulation of the whole path found, as numbers, and whether everything was true."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping

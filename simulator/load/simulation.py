@@ -2,10 +2,7 @@
 all modes in turns.
 
 The broker has a process of its own, and so have the old clients and those of today. The parent
-samples the broker's memory from outside, so that it is seen also in the middle of a conversion.
-
-Not here: the steps (topic.py, plan.py, server.py, clients.py), what the numbers say
-(results.py)."""
+samples the broker's memory from outside, so that it is known in the middle of a conversion, too."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -14,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, cast
 
-from simulator.children import Child, Line, SimulationError, listen
+from simulator.children import Child, Parent, SimulationError, messages_of
 from simulator.measure import Resident, now
 from simulator.modes import Mode
 from simulator.rounds import Rounds, turns
@@ -29,7 +26,7 @@ from .steps import Walks
 from .topic import made_size, make_topic
 
 _SAMPLE_EVERY: Final = 0.005  # seconds
-_STALLED_AFTER: Final = 600.0  # seconds without an end: a defect, not a slow machine
+_STALLED_AFTER: Final = 600.0  # seconds: nothing is that slow, so that it is a defect
 _WARM_UP_STEPS: Final = 1
 _SETTLE: Final = 0.2  # seconds from the last connection until its memory is looked at
 
@@ -39,8 +36,8 @@ Step = Callable[[str, int, int], None]  # what is being done, how far it is, of 
 def simulate_load(
     name: str, options: LoadOptions, step: Step = lambda _what, _done, _total: None
 ) -> LoadResult:
-    """Makes the topic, plans, and runs every mode. SimulationError, in one line, where something
-    is not as it must be."""
+    """Makes the topic, plans, and measures every mode. SimulationError, in one line: it cannot be
+    run, or an answer is wrong already while planning."""
     with TemporaryDirectory(prefix="downconvert-") as path:
         directory = Path(path)
         size = made_size(options.workload, options.partitions)
@@ -88,7 +85,7 @@ def _planned(directory: Path, options: LoadOptions, step: Step) -> tuple[Walks, 
     total = sum(used_shares(options).values())
     with Child("planning", _plan, directory, options) as child:
         while not child.done:
-            for done in listen([child]):
+            for done in messages_of([child]):
                 step("plan", done, total)
         walks, of_phases = child.result
         return walks, of_phases
@@ -97,7 +94,7 @@ def _planned(directory: Path, options: LoadOptions, step: Step) -> tuple[Walks, 
 def _run(
     directory: Path, mode: Mode, options: LoadOptions, groups: Sequence[Group], walks: Walks
 ) -> LoadRun:
-    """Serves and asks until all kinds of clients have been at it for long enough."""
+    """One round: a broker and its clients, until all processes of clients have had their time."""
     with ExitStack() as stack:
         server = stack.enter_context(Child(f"{mode} broker", serve, directory, mode, options))
         address, idle = _first_message(server)
@@ -112,7 +109,7 @@ def _run(
             _first_message(child)
         resident = Resident(server.process_id)
         stack.callback(resident.close)
-        listen([server], _SETTLE)
+        messages_of([server], _SETTLE)
         connected = max(0, resident() - idle)
         timeline = _measured(server, clients, resident)
         above = [(seconds, max(0, size - idle)) for seconds, size in timeline if size]
@@ -123,30 +120,30 @@ def _run(
 def _measured(
     server: Child, clients: Sequence[Child], resident: Resident
 ) -> list[tuple[float, int]]:
-    """Runs the clients until they have all had enough; the broker's memory meanwhile."""
+    """Lets the clients run for their time; returns the broker's memory over time."""
     timeline: list[tuple[float, int]] = []
     for child in clients:
-        child.say("begin")
+        child.send("begin")
     started = now()
     enough = 0
     while enough < len(clients):
-        enough += len(listen([server, *clients], _SAMPLE_EVERY))
+        enough += len(messages_of([server, *clients], _SAMPLE_EVERY))
         timeline.append((now() - started, resident()))
         if now() - started > _STALLED_AFTER:
             raise SimulationError("some clients have not been answered for ten minutes")
     for child in clients:
-        child.say("end")
+        child.send("end")
     while not all(child.done for child in clients):
-        listen(clients)
-    server.say("end")
+        messages_of(clients)
+    server.send("end")
     while not server.done:
-        listen([server])
+        messages_of([server])
     return timeline
 
 
 def _first_message(child: Child) -> Any:
     while True:
-        for message in listen([child]):
+        for message in messages_of([child]):
             return message
 
 
@@ -170,5 +167,5 @@ def _specs(
 # --- in the child
 
 
-def _plan(line: Line, directory: Path, options: LoadOptions) -> tuple[Walks, Shares]:
-    return make_walks(directory, options, line.tell), shares_of(directory, options)
+def _plan(parent: Parent, directory: Path, options: LoadOptions) -> tuple[Walks, Shares]:
+    return make_walks(directory, options, parent.send), shares_of(directory, options)

@@ -1,6 +1,4 @@
-"""A result over TCP as tables for a terminal, and whether old clients make today's wait.
-
-Not here: the same in a browser (report.py)."""
+"""A result over TCP as tables for a terminal, and whether old clients make today's wait."""
 
 from rich.console import Group, RenderableType
 from rich.text import Text

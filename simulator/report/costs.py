@@ -1,9 +1,7 @@
-"""What lazy conversion costs beside eager, against what is wanted of it: whoever chooses lazy pays
-nothing for it, and gets the first byte of a compressed answer early.
+"""What lazy conversion costs compared with eager, and what is wanted: lazy costs nothing, and the
+first byte of a compressed answer comes early.
 
-A verdict is information: no simulation fails by it.
-
-Not here: all other figures (figures.py)."""
+The verdict is information: it does not make a simulation fail."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

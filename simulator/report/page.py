@@ -1,7 +1,5 @@
 """The parts that all pages of simulations have. A page is one HTML file: it opens offline, and
-nothing in it is loaded from anywhere.
-
-Not here: how pages are styled and written (downconvert/report), plots (plots.py)."""
+nothing in it is loaded from anywhere."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape

@@ -1,6 +1,4 @@
-"""Plots as SVG to stand inside of HTML: their text is text, in the page's own letters.
-
-Not here: the pages that they stand in (page.py)."""
+"""Plots as SVG to stand inside of HTML: their text is text, in the page's own letters."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Figures as tables for a terminal: a figure a row, a mode a column, and lazy beside eager in
-words.
-
-Not here: the same in a browser (page.py)."""
+words."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final

@@ -1,6 +1,4 @@
-"""A sweep as one HTML file: its plots are pictures inside of it, and it opens offline.
-
-Not here: measuring (sweep.py)."""
+"""A sweep as one HTML file: its plots are pictures inside of it, and it opens offline."""
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,9 +1,7 @@
-"""The simulator over a grid: what chunk size, codec, record size and consumers do to a fetch.
+"""The simulator over a grid of chunk sizes, codecs, record sizes and numbers of consumers.
 
-Each task makes up one workload and serves it in every way that the grid asks for. Tasks that run
-side by side on one machine distort each other: give each a machine, or run one at a time.
-
-Not here: the simulation (simulator), what it looks like (sweep_report.py)."""
+Each task generates one workload and measures all points of the grid that use it. Tasks that run
+side by side on one machine distort each other: give each a machine, or run one at a time."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -43,7 +41,7 @@ RESULT: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """What is varied; everything with everything. Sizes are bytes.
+    """The values of each option; all combinations are measured. Sizes are bytes.
 
     size: of each workload's keys and values. modes: lazy, eager, zero-copy."""
 
@@ -56,7 +54,7 @@ class Grid:
     to_magic: int = 1
 
     def __post_init__(self) -> None:
-        for options in self.options():  # wrong ones are said before anything is measured
+        for options in self.options():  # wrong ones are refused before anything is measured
             assert options
         for workload in self.workloads():
             assert workload

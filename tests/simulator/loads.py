@@ -12,7 +12,7 @@ from downconvert.broker.server import Server
 from downconvert.storage import LogDir
 from records.units import KiB
 from simulator import Workload
-from simulator.children import Line
+from simulator.children import Parent
 from simulator.load.clients import Clients, ClientSpec, RunStats
 from simulator.load.options import Group, LoadOptions
 from simulator.load.plan import config_of
@@ -46,7 +46,7 @@ def measured(address: tuple[str, int], specs: list[ClientSpec], seconds: float) 
     ours, theirs = Pipe()
     results: list[RunStats] = []
     clients = Clients(address, specs)
-    thread = Thread(target=lambda: results.append(clients.run(Line(theirs), seconds)))
+    thread = Thread(target=lambda: results.append(clients.run(Parent(theirs), seconds)))
     thread.start()
     assert ours.poll(20), "the clients have not had enough"
     ours.send("end")

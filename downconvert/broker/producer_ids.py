@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Final
 
 from downconvert.storage.errors import CorruptFileError
-from downconvert.storage.files import DISK, replace_file
+from downconvert.storage.files import read_file, replace_file
 
 from .topics import Topics
 
@@ -43,18 +43,18 @@ class ProducerIds:
 
     def _begin_block(self) -> None:
         start = _read(self._path)
-        replace_file(DISK, self._path, b"%d\n" % (start + BLOCK_SIZE))
+        replace_file(self._topics.log_dir.logs.files, self._path, b"%d\n" % (start + BLOCK_SIZE))
         self._block = range(start, start + BLOCK_SIZE)
 
     def _is_known(self, producer_id: int) -> bool:
         logs = (partition.log for partition in self._topics.partitions())
-        return any(producer_id in log.writer.producers for log in logs)
+        return any(producer_id in log.writer.producers for log in logs if log.is_writable)
 
 
 def _read(path: Path) -> int:
     """Where the next block begins."""
     try:
-        text = path.read_bytes()
+        text = read_file(path)
     except FileNotFoundError:
         return 0
     if not text.strip().isdigit() or len(text) > 12:

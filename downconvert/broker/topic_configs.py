@@ -10,13 +10,15 @@ alter_configs.py)."""
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from downconvert.storage.files import DISK, replace_file
+from downconvert.storage import CorruptFileError, DiskFullError
+from downconvert.storage.files import DISK, Files, read_file, replace_file
 from records.formats import V0, V1, V2, Codec
 
 from .config import BrokerConfig
@@ -196,8 +198,11 @@ def _magic(version: str) -> int:
 class TopicConfigs:
     """What topics have of their own, by topic; as it is when the broker starts again."""
 
-    def __init__(self, log_dir: Path, config: BrokerConfig) -> None:
+    def __init__(self, log_dir: Path, config: BrokerConfig, files: Files = DISK) -> None:
+        """CorruptFileError: somebody has changed the file, and it is no longer one."""
         self._path = log_dir / FILE_NAME
+        self._files = files
+        self._is_behind = False  # for want of room the file has a topic that is gone
         self._given = config.topics
         self._lock = Lock()
         self._kept = _read(self._path)
@@ -215,26 +220,46 @@ class TopicConfigs:
             kept = {name: config for name, config in self._kept.items() if name != topic}
             if own:
                 kept[topic] = dict(own)
-            if kept != self._kept:
-                text = json.dumps({"version": 1, "topics": kept}, indent=1, sort_keys=True)
-                replace_file(DISK, self._path, text.encode())
-                self._kept = kept
+            if kept != self._kept or self._is_behind:
+                self._write(kept)
+
+    def forget(self, topic: str) -> None:
+        """Nothing of a topic that is gone. A full disk is no error: the file is written with the
+        next change, which comes before a topic of that name."""
+        with self._lock:
+            if topic in self._kept:
+                self._kept = {name: own for name, own in self._kept.items() if name != topic}
+                self._is_behind = True
+                with suppress(DiskFullError):
+                    self._write(self._kept)
+
+    def _write(self, kept: dict[str, dict[str, str]]) -> None:
+        text = json.dumps({"version": 1, "topics": kept}, indent=1, sort_keys=True)
+        replace_file(self._files, self._path, text.encode())
+        self._kept, self._is_behind = kept, False
 
 
 def _read(path: Path) -> dict[str, dict[str, str]]:
-    """ValueError: somebody has changed the file, and it is no longer one."""
+    """CorruptFileError: it is not what was written."""
     try:
-        found = json.loads(path.read_bytes())
+        found = json.loads(read_file(path))
     except FileNotFoundError:
         return {}
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise _corrupt(str(error), path) from error
     topics = found.get("topics") if isinstance(found, dict) else None
     if not isinstance(topics, dict) or found.get("version") != 1:
-        raise ValueError(f"{path} holds no topics' configurations")
+        raise _corrupt("holds no topics' configurations", path)
     for topic, config in topics.items():
         try:
             check(config)
         except (ApiError, AttributeError) as error:
-            raise ValueError(f"{path}: topic {topic}: {error}") from error
+            raise _corrupt(f"topic {topic[:249]}: {error}", path) from error
     return topics
+
+
+def _corrupt(reason: str, path: Path) -> CorruptFileError:
+    # Not taken for empty: topics would be compacted, or let go of, that were not to be.
+    return CorruptFileError(
+        f"{reason}; mend it, or move it away: then topics have the default settings", str(path)
+    )

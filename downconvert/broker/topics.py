@@ -12,7 +12,6 @@ from typing import Final
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from downconvert.storage import LogDir, StorageError, TopicPartition
-from downconvert.storage.files import DISK
 from downconvert.storage.metadata import read_topic_id, write_topic_id
 
 from .config import BrokerConfig
@@ -47,7 +46,7 @@ class Topics(Mapping[str, Topic]):
     def __init__(self, log_dir: LogDir, config: BrokerConfig) -> None:
         self.log_dir = log_dir
         self.lock = RLock()
-        self.configs = TopicConfigs(log_dir.path, config)
+        self.configs = TopicConfigs(log_dir.path, config, log_dir.logs.files)
         self._config = config
         self._topics: dict[str, Topic] = {}
         self.refresh()
@@ -89,7 +88,12 @@ class Topics(Mapping[str, Topic]):
             found: defaultdict[str, dict[int, Partition]] = defaultdict(dict)
             for name in self.log_dir.logs:
                 known = self.partition(name.topic, name.partition)
-                found[name.topic][name.partition] = known or self._open(name)
+                if known is None or self._may_be_back(known):
+                    try:
+                        known = self._open(name)
+                    except KeyError:  # it has gone since it was listed
+                        continue
+                found[name.topic][name.partition] = known
             for gone in self._topics.keys() - found.keys():
                 del self._topics[gone]
             for topic, partitions in found.items():
@@ -122,7 +126,7 @@ class Topics(Mapping[str, Topic]):
 
     def delete(self, name: str) -> None:
         """Removes a topic and all its records. Errors as those of `create`; then some partitions
-        may be left, and are a topic still."""
+        may be left, and are a topic still. A full disk is no such error."""
         with self.lock:
             try:
                 for partition in self._topics[name].partitions.values():
@@ -132,7 +136,7 @@ class Topics(Mapping[str, Topic]):
             finally:
                 del self._topics[name]
                 self.refresh()
-            self.configs.replace(name, {})
+            self.configs.forget(name)
 
     def configure(self, name: str, own: Mapping[str, str]) -> None:
         """Replaces what a topic has of its own. Errors as those of `create`."""
@@ -148,7 +152,7 @@ class Topics(Mapping[str, Topic]):
             for index in indices:
                 partition = TopicPartition(name, index)
                 made.append(partition)
-                write_topic_id(DISK, logs.create(partition).path, topic_id)
+                write_topic_id(logs.files, logs.create(partition).path, topic_id)
         except (OSError, StorageError):
             for partition in made:
                 with suppress(OSError, StorageError, KeyError):
@@ -159,15 +163,22 @@ class Topics(Mapping[str, Topic]):
 
     # --- how
 
+    def _may_be_back(self, partition: Partition) -> bool:
+        """Whether to look again at one that is offline: somebody else writes there, and goes on."""
+        return not self._config.is_writable and partition.log.offline_reason is not None
+
     def _open(self, name: TopicPartition) -> Partition:
-        return Partition(name, self.log_dir.logs[name], self._config.node_id)
+        """A partition. One that is damaged so that nobody knows what it is, is offline. KeyError:
+        there is none."""
+        logs = self.log_dir.logs
+        return Partition(name, logs.open_or_offline(name), self._config.node_id)
 
     def _topic(self, name: str, partitions: dict[int, Partition]) -> Topic:
         return Topic(name, _read_id(name, partitions), partitions, self.configs.of(name))
 
 
 def _read_id(name: str, partitions: Mapping[int, Partition]) -> bytes:
-    ids = (read_topic_id(partition.log.path) for partition in partitions.values())
+    ids = (read_topic_id(p.log.path) for p in partitions.values() if not p.log.offline_reason)
     found = next((one for one in ids if one), None)
     return id_without_file(name) if found is None else found.bytes
 

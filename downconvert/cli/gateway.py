@@ -4,12 +4,12 @@ Not here: the gateway (gateway), the report of who is still old (gateway_report.
 
 import json
 import logging
-import os
+import resource
 import signal
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -17,10 +17,15 @@ from typing import Any, Final
 
 import click
 
+from records.backend import NAME, REFERENCE
+
 from .failure import CommandError
 from .serve_options import RECODE
+from .terminal import REFERENCE_NOTICE
 
 LOG: Final = logging.getLogger("gateway")
+SECONDS: Final = click.FloatRange(min=0, min_open=True)
+LIMITS: Final = ("connect_timeout", "request_timeout", "idle_timeout")
 FLAGS: Final = {  # the settings that flags of other names, or of none in the file, set
     "listen": "listen",
     "advertise": "advertise",
@@ -55,6 +60,8 @@ FLAGS: Final = {  # the settings that flags of other names, or of none in the fi
     help="The port of a broker. [default: the listener's + 1 + ID]",
 )
 @click.option("--topics", metavar="PATTERN,…", help="Only these topics.")
+@click.option("--groups", metavar="PATTERN,…", help="Only these groups.")
+@click.option("--transactional-ids", metavar="PATTERN,…", help="Only these transactional ids.")
 @click.option("--networks", metavar="CIDR,…", help="Only clients from these networks.")
 @click.option("--read-only", is_flag=True, help="Refuse whatever would change something.")
 @click.option("--observe", is_flag=True, help="Pass everything through, and only see who is old.")
@@ -77,6 +84,27 @@ FLAGS: Final = {  # the settings that flags of other names, or of none in the fi
     multiple=True,
     callback=RECODE,
     help="Another codec for old clients: lz4=gzip:magic0, or topic=logs-*,client=sarama*,lz4=none.",
+)
+@click.option(
+    "--connect-timeout",
+    metavar="SECONDS",
+    type=SECONDS,
+    help="For a broker to be connected and to answer. [default: 10]",
+)
+@click.option(
+    "--request-timeout",
+    metavar="SECONDS",
+    type=SECONDS,
+    help="For a broker to answer a request, on top of what that says. [default: 30]",
+)
+@click.option(
+    "--idle-timeout",
+    metavar="SECONDS",
+    type=SECONDS,
+    help="For a connection without a request. [default: 600]",
+)
+@click.option(
+    "--share-ports", is_flag=True, help="Other gateways of this cluster may listen here, too."
 )
 @click.option("--http", metavar="HOST:PORT", help="Serve /healthz, /metrics and /clients there.")
 @click.option("--workers", metavar="N", type=click.IntRange(1, 64), default=2, help="Threads.")
@@ -125,15 +153,19 @@ def gateway(
 
     def read() -> GatewayConfig:
         try:
-            read = build((load(file) if file is not None else {}) | _settings(flags))
+            read = build(_merged(load(file) if file is not None else {}, _settings(flags)))
             return replace(read, recode_rules=(*flags["recode"], *read.recode_rules))
         except ConfigError as error:
             raise CommandError(str(error)) from None
 
     config = read()
     _log(as_json)
+    _allow_files()
     stop = Event()
-    running = Gateway(config, workers=workers)
+    try:
+        running = Gateway(config, workers=workers)
+    except ConfigError as error:
+        raise CommandError(str(error)) from None
     _on_signals(stop, lambda: _reload(running, read))
     with ExitStack() as stack:
         try:
@@ -143,6 +175,8 @@ def gateway(
         observation = _observe(running, http)
         if observation is not None:
             stack.callback(observation.close)
+        if NAME == REFERENCE:
+            LOG.warning("%s", REFERENCE_NOTICE)
         address = running.address
         ready = {"ready": True, "host": address.host, "port": address.port}
         text = f"ready: clients connect to {address}, brokers follow from port "
@@ -158,11 +192,11 @@ def _settings(flags: dict[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in flags.items() if value}
     settings = {FLAGS[name]: given[name] for name in FLAGS if name in given}
     settings |= {
-        name: given[name].split(",")
-        for name in ("bootstrap", "topics", "networks")
-        if name in given
+        name: flags[name].split(",")
+        for name in ("bootstrap", "topics", "groups", "transactional_ids", "networks")
+        if flags[name] is not None  # an empty list is an error, and not no list
     }
-    settings |= {name: True for name in ("read_only", "observe") if name in given}
+    settings |= {name: True for name in ("read_only", "observe", "share_ports") if name in given}
     if "node_ports" in given:
         pairs = (pair.partition("=") for pair in given["node_ports"])
         settings["node_ports"] = {node: port for node, _, port in pairs}
@@ -172,7 +206,19 @@ def _settings(flags: dict[str, Any]) -> dict[str, Any]:
     for name, called in (("cluster_ca", "ca_file"), ("sasl", "sasl"), ("username", "username")):
         if name in given:
             cluster[called] = given[name]
-    return settings | ({"cluster": cluster} if cluster else {})
+    limits = {name: given[name] for name in LIMITS if name in given}
+    tables = {"cluster": cluster, "limits": limits}
+    return settings | {name: table for name, table in tables.items() if table}
+
+
+def _merged(file: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
+    """Flags go before the file; what a table of the file says beside them stays."""
+    tables = {
+        name: file[name] | flags[name]
+        for name in ("cluster", "limits")
+        if isinstance(file.get(name), dict) and name in flags
+    }
+    return file | flags | tables
 
 
 def _observe(running: Any, http: str | None) -> Any:
@@ -194,15 +240,24 @@ def _observe(running: Any, http: str | None) -> Any:
 
 
 def _taken(address: Any, option: str, error: OSError) -> CommandError:
-    number = error.errno or 0  # a name that is not known has one below 0
-    why = os.strerror(number) if number > 0 else str(error)
-    return CommandError(f"cannot listen at {address}: {why}; choose another with {option}")
+    from downconvert.gateway.listeners import why
+
+    return CommandError(f"cannot listen at {address}: {why(error)}; choose another with {option}")
+
+
+def _allow_files() -> None:
+    """As many connections as the system lets this process have."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _reload(running: Any, read: Callable[[], Any]) -> None:
+    from downconvert.gateway.config import ConfigError
+
     try:
-        running.config = read()
-    except (CommandError, OSError) as error:
+        running.reload(read())
+    except (CommandError, ConfigError, OSError) as error:
         LOG.error("the settings stay as they were: %s", error)
     else:
         LOG.info("the settings have been read again")

@@ -3,9 +3,10 @@
 Not here: looking through a log (storage), converting it (downconvert)."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -15,6 +16,7 @@ from rich.console import Console
 from downconvert import ConversionPolicy, convert
 from downconvert.storage import Log, LogDir
 from downconvert.storage.inspection import Inspection, inspect_log
+from downconvert.storage.names import parse_partition
 from records import Codec, RecordsError
 from records.units import format_count, format_seconds, format_size
 
@@ -69,13 +71,17 @@ def inspect(directory: Path, deep: bool, cost_to: int | None, as_json: bool) -> 
         name_the_backend()
     topics: dict[str, Topic] = {}
     with progress() as step:
-        for name, log in _logs(directory):
+        for name, opened in _logs(directory):
             step(f"inspect {name}", 0, 1)
             topic = topics.setdefault(name, Topic())
-            topic.found.add(inspect_log(log, deep=deep))
-            if cost_to is not None:
-                topic.cost = topic.cost or Cost(cost_to)
-                _add_cost(topic.cost, log)
+            try:
+                log = opened()
+                topic.found.add(inspect_log(log, deep=deep))
+                if cost_to is not None:
+                    topic.cost = topic.cost or Cost(cost_to)
+                    _add_cost(topic.cost, log)
+            except (RecordsError, OSError) as error:  # the others can be looked at all the same
+                topic.found.add(Inspection(partitions=1, damages=[f"{name}: {error}"]))
     if as_json:
         click.echo(json.dumps({"topics": {n: _as_json(t) for n, t in topics.items()}}))
     else:
@@ -86,15 +92,16 @@ def inspect(directory: Path, deep: bool, cost_to: int | None, as_json: bool) -> 
     return BAD_INPUT if damages else 0
 
 
-def _logs(directory: Path) -> Iterator[tuple[str, Log]]:
+def _logs(directory: Path) -> Iterator[tuple[str, Callable[[], Log]]]:
+    """Topics, and what opens the log of one of their partitions."""
     if any(directory.glob("*.log")):
-        with Log.open(directory.resolve()) as log:
-            partition = log.topic_partition
-            yield partition.topic if partition else directory.name, log
+        path = directory.resolve()
+        partition = parse_partition(path.name)
+        yield partition.topic if partition else directory.name, partial(Log.open, path)
         return
     with LogDir.open(directory) as log_dir:
-        for partition, log in log_dir.logs.items():
-            yield partition.topic, log
+        for partition in log_dir.logs:
+            yield partition.topic, partial(log_dir.logs.__getitem__, partition)
 
 
 def _add_cost(cost: Cost, log: Log) -> None:

@@ -3,6 +3,7 @@
 From flags, or from a TOML file with the same names. Credentials come from a file or from the
 environment, and are shown nowhere."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -55,6 +56,8 @@ class Access:
 
     networks: tuple[Network, ...] = ()  # none: every one
     topics: tuple[str, ...] = ()  # patterns as of the shell; none: every one
+    groups: tuple[str, ...] = ()  # likewise
+    transactional_ids: tuple[str, ...] = ()  # likewise
     is_read_only: bool = False
 
     def admits(self, address: str) -> bool:
@@ -65,7 +68,20 @@ class Access:
 
     def allows(self, topic: str) -> bool:
         """Whether a topic may be named."""
-        return not self.topics or any(fnmatchcase(topic, pattern) for pattern in self.topics)
+        return _matches(topic, self.topics)
+
+    def allows_group(self, group: str) -> bool:
+        """Whether a group may be named."""
+        return _matches(group, self.groups)
+
+    def allows_transactional_id(self, name: str) -> bool:
+        """Whether a transactional id may be named."""
+        return _matches(name, self.transactional_ids)
+
+    @property
+    def has_lists(self) -> bool:
+        """Whether there are names that may not be named."""
+        return bool(self.topics or self.groups or self.transactional_ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +92,10 @@ class Limits:
     connections_per_address: int = 10_000
     request_size: int = 104_857_600  # Kafka's socket.request.max.bytes
     translated_size: int = 16_777_216  # of a request that is held in memory to be translated
-    idle_timeout: float = 600.0
-    request_timeout: float = 60.0  # for a request that has begun to be complete
-    connect_timeout: float = 10.0
+    idle_timeout: float = 600.0  # Kafka's connections.max.idle.ms: without a request, or a byte
+    receive_timeout: float = 60.0  # for a client's request that has begun to be complete
+    connect_timeout: float = 10.0  # Kafka's socket.connection.setup.timeout.ms: to a broker
+    request_timeout: float = 30.0  # Kafka's request.timeout.ms: for a broker's answer to begin
     drain_timeout: float = 10.0
 
 
@@ -99,6 +116,7 @@ class GatewayConfig:
     policy: ConversionPolicy = field(default_factory=ConversionPolicy)
     recode_rules: tuple[RecodeRule, ...] = DEFAULT_RULES  # for some clients or topics
     is_observing: bool = False
+    shares_ports: bool = False  # with other gateways, of the same cluster
     refresh_seconds: float = 30.0  # between two looks at which brokers there are
     spool_dir: str | None = None
 
@@ -107,6 +125,19 @@ class GatewayConfig:
             raise ConfigError("no cluster: give --bootstrap HOST:PORT")
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ConfigError("TLS on the listener needs both --tls-cert and --tls-key")
+        ports = [*self.node_ports.values(), *([self.listen.port] if self.listen.port else [])]
+        twice = [port for port, times in Counter(ports).items() if times > 1]
+        if twice:
+            raise ConfigError(f"port {twice[0]} stands for two: brokers have one port each")
+        if self.is_observing and (self.access.has_lists or self.access.is_read_only):
+            raise ConfigError(
+                "--observe passes everything through: it keeps nobody from a topic, a group or "
+                "writing; leave out the lists and --read-only, or --observe"
+            )
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def parse_address(text: str, default_port: int = 9092) -> Address:

@@ -5,7 +5,7 @@ of the cluster, is sent what was answered, and returns what the client is to get
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from downconvert.broker.wire.encoder import encode
 from downconvert.broker.wire.responses import ResponseSend
@@ -46,6 +46,14 @@ class Ask:
     def expects_response(self) -> bool:
         """All but a produce that nobody is to acknowledge."""
         return self.body is None or self.api is not ApiKey.Produce or self.body.acks != 0
+
+
+# What every connection to a broker begins with. Brokers since Kafka 2.4 have this version.
+HELLO: Final = Ask(
+    ApiKey.ApiVersions,
+    3,
+    Message(client_software_name="lazy-downconvert-gateway", client_software_version="0"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """What is shown of a running gateway over HTTP: health, metrics, and who is still old.
 
-/healthz    200 while the cluster's brokers are known, else 503
+/healthz    200 while it runs: to be restarted if not
+/readyz     200 while the cluster answers and each broker has its port, else 503 and why
 /metrics    for Prometheus
 /clients    the sightings, as JSON: what `downconvert gateway --report` reads"""
 
@@ -41,6 +42,17 @@ class GatewayCollector(Collector):
         brokers = GaugeMetricFamily("gateway_brokers", "Brokers of the cluster that are known.")
         brokers.add_metric([], len(gateway.topology.nodes))
         yield brokers
+        ready = GaugeMetricFamily("gateway_ready", "1 while /readyz says so.")
+        ready.add_metric([], not gateway.unready())
+        yield ready
+        failures = CounterMetricFamily(
+            "gateway_broker_failures", "Brokers that did not answer.", labels=("broker",)
+        )
+        with gateway.lock:
+            failed = dict(gateway.failures)
+        for broker, times in failed.items():
+            failures.add_metric([broker], times)
+        yield failures
         rows = gateway.sightings.rows()
         for name, called, help_text in COUNTERS:
             family = CounterMetricFamily(f"gateway_{called}", help_text, labels=LABELS)
@@ -92,14 +104,19 @@ def _app(gateway: Gateway, registry: CollectorRegistry) -> App:
                 body = json.dumps(gateway.sightings.rows())
                 return _answer(start, "200 OK", "application/json", body)
             case "/healthz":
-                known = bool(gateway.topology.nodes)
-                status = "200 OK" if known else "503 Service Unavailable"
-                said = "ok\n" if known else "the cluster has not answered yet\n"
-                return _answer(start, status, "text/plain", said)
+                return _state(start, [] if gateway.is_alive else ["it is not running"])
+            case "/readyz":
+                return _state(start, gateway.unready())
             case _:
-                return _answer(start, "404 Not Found", "text/plain", "try /healthz /metrics\n")
+                said = "try /healthz /readyz /metrics /clients\n"
+                return _answer(start, "404 Not Found", "text/plain", said)
 
     return app
+
+
+def _state(start: Start, reasons: list[str]) -> list[bytes]:
+    status = "503 Service Unavailable" if reasons else "200 OK"
+    return _answer(start, status, "text/plain", "\n".join(reasons or ["ok"]) + "\n")
 
 
 def _answer(start: Start, status: str, kind: str, body: str) -> list[bytes]:

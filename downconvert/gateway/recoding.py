@@ -26,6 +26,7 @@ from .fetching import ANSWER_MAX, NO_SESSION, WITH_NAMES, PolicyOf, Spooled, cod
 
 FIRST_WITH_SESSIONS: Final = 7
 CODEC: Final = "zstd"
+LOST_SESSION: Final = Message(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
 RECORD_SIZE_MAX: Final = 1 << 20  # bytes; what is larger is taken to be of use
 
 
@@ -36,11 +37,9 @@ def can_serve(version: int, served: range) -> bool:
 
 def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> Asking:
     """The client's answer. `served`: the cluster's versions."""
-    if version >= FIRST_WITH_SESSIONS and body.session_id and body.session_epoch > 0:
-        # Of a time when its fetches passed through; it begins anew when it hears this.
-        return Message(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
+    if not _leaves_session(body, version):
+        return LOST_SESSION
     body.max_bytes = min(body.max_bytes, ANSWER_MAX)
-    body.session_id, body.session_epoch, body.forgotten_topics_data = 0, NO_SESSION, []
     answer = yield Ask(ApiKey.Fetch, _to_version(served), body)
     yield from _read_on(answer, body, served)
     for topic in answer.responses:
@@ -52,6 +51,28 @@ def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> As
                 one.error_code, one.records = code_of(error), b""
     answer.session_id = 0
     return answer
+
+
+def as_it_is(body: Message, version: int) -> Asking:
+    """The client's answer, with the records as the cluster has them, of no session: who continues
+    that of somebody else would read what nobody named."""
+    if not _leaves_session(body, version):
+        return LOST_SESSION
+    answer = yield Ask(ApiKey.Fetch, version, body)
+    for topic in answer.responses:
+        for one in topic.partitions:
+            one.records = _sendable(one.records)
+    answer.session_id = 0
+    return answer
+
+
+def _leaves_session(body: Message, version: int) -> bool:
+    """Makes a fetch a whole one. False: it only says what has changed. Its session is of a time
+    when fetches passed through, or not its own; a client begins anew when it hears so."""
+    if version >= FIRST_WITH_SESSIONS and body.session_id and body.session_epoch > 0:
+        return False
+    body.session_id, body.session_epoch, body.forgotten_topics_data = 0, NO_SESSION, []
+    return True
 
 
 def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask, Message, None]:
@@ -111,6 +132,12 @@ def _readable(records: Spooled | None, instead: str) -> Sendable | bytes | memor
         return b""
     if any(header.codec is Codec.ZSTD for header in records.batches()):
         return LazyRecodedRecords(records, {CODEC: instead}).to_send()
+    return _sendable(records)
+
+
+def _sendable(records: Spooled | None) -> Sendable | bytes | memoryview:
+    if records is None or not records.size:
+        return b""
     return records.to_send() if isinstance(records, FileRecords) else records.view
 
 

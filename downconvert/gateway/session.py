@@ -3,7 +3,7 @@
 Not here: sockets (server.py), how single requests are translated (translation.py, fetching.py,
 producing.py)."""
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,11 +18,11 @@ from downconvert.broker.wire.responses import ResponseSend, response
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.conversion.recode import LazyRecodedSend
 
-from . import fetching, headers, producing, recoding, translation
+from . import fetching, headers, permissions, producing, recoding, translation
 from .config import GatewayConfig
-from .exchanges import Answer, Ask, Forward, HangUp, Nothing, Reply, Steps, Whole
+from .exchanges import HELLO, Answer, Ask, Forward, HangUp, Nothing, Reply, Steps, Whole
 from .headers import Header
-from .refusals import refusal
+from .permissions import Permission
 from .sightings import Sightings, Who
 from .topology import WITH_ADDRESSES, Topology
 from .versions import Versions
@@ -30,13 +30,8 @@ from .versions import Versions
 # How many frames without a header follow a SaslHandshake of version 0.
 TOKENS: Final = {"PLAIN": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2, "OAUTHBEARER": 1}
 PRODUCE_WITH_ENDPOINTS: Final = 10
+METADATA_SAYS_WHAT_TO_MAKE: Final = 4  # from this version on: whether topics are to be created
 KEPT_SIZE: Final = 16 << 20  # bytes, of all conversions that are kept until they are sent
-ASKED_FIRST: Final = 3  # ApiVersions: brokers since Kafka 2.4 have this version
-
-
-OURSELVES: Final = Message(
-    client_software_name="lazy-downconvert-gateway", client_software_version="0"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +62,7 @@ class Session:
 
         BadRequestError: the client sent no request, or the cluster no answer."""
         if self._cluster is None:
-            self._learn((yield Ask(ApiKey.ApiVersions, ASKED_FIRST, OURSELVES)))
+            self._learn((yield HELLO))
         if self._tokens:
             return (yield from self._token(frame, size))
         header = headers.parse(frame)
@@ -80,20 +75,19 @@ class Session:
         offered = self._versions.offered.get(header.key)
         if offered is None or header.version not in offered:
             return (yield from self._refuse(header, frame, size))
-        if self.shared.config.access.topics and header.api is not None:
-            refused = yield from self._named(header, frame, size)
-            if refused is not None:
-                return refused
         if header.api is ApiKey.SaslHandshake and header.version == 0:
             return (yield from self._handshake(header, frame))
-        if not passes:
-            return (yield from self._translate(header, frame, size, now))
+        if self.shared.config.access.has_lists:
+            return (yield from self._permitted(header, frame, size, now))
+        if not passes or self._is_changed(header):
+            body = yield from self._body(header, frame, size)
+            return self._answered(header, (yield from self._ask(header, body, now)))
         if not self._expects_response(header, frame):
             return Forward(expects_response=False)
-        if self._may_be_recoded(header):
-            return (yield from self._recode(header, frame, size))
         if header.api is not None and _names_brokers(header.api, header.version):
-            return self._rewritten(header, (yield Ask(header.api, header.version, None)))
+            answer = yield Ask(header.api, header.version, None)
+            self.shared.topology.rewrite(header.api, answer, self.host)
+            return self._answered(header, answer)
         return Forward()
 
     # --- what the cluster is, and who asks
@@ -105,7 +99,7 @@ class Session:
         self._versions = Versions.of(
             answer,
             is_read_only=config.access.is_read_only,
-            names_topics=bool(config.access.topics),
+            has_lists=config.access.has_lists,
             hides_sasl=config.security.credentials is not None,
         )
         if ApiKey.ApiVersions not in self._versions.offered:
@@ -162,15 +156,10 @@ class Session:
             or producing.acks(frame, header.size, header.version) != 0
         )
 
-    def _rewritten(self, header: Header, answer: Message) -> Reply:
-        assert header.api is not None
-        self.shared.topology.rewrite(header.api, answer, self.host)
-        if header.api is ApiKey.Metadata and self.shared.config.access.topics:
-            allows = self.shared.config.access.allows
-            answer.topics = [
-                topic for topic in answer.topics if topic.name is None or allows(topic.name)
-            ]
-        return Answer(response(_request_header(header), answer))
+    def _is_changed(self, header: Header) -> bool:
+        """Whether a request that the cluster takes does not go to it as it is."""
+        creates_topics = header.api is ApiKey.Metadata and self.shared.config.access.is_read_only
+        return creates_topics or self._may_be_recoded(header)
 
     def _may_be_recoded(self, header: Header) -> bool:
         """Whether a fetch may bring records that the cluster would send and the client not read."""
@@ -183,13 +172,6 @@ class Session:
             recode.get(recoding.CODEC, REFUSE) != REFUSE for recode in recodes
         )
 
-    def _recode(self, header: Header, frame: memoryview, size: int) -> Steps:
-        body = yield from self._body(header, frame, size)
-        served = self._versions.cluster[ApiKey.Fetch]
-        policies = self._policies(header)
-        answer = yield from recoding.fetch(body, header.version, served, policies)
-        return Answer(response(_request_header(header), answer))
-
     def _policies(self, header: Header) -> Callable[[str], ConversionPolicy]:
         """How records are converted for who sent this, by topic."""
         config = self.shared.config
@@ -201,30 +183,62 @@ class Session:
         named = (self.software.replace(" ", "/"),) if self.software else ()
         return (*named, header.client_id or "")
 
-    # --- requests that it does not take
+    # --- requests whose fields are read
 
-    def _translate(self, header: Header, frame: memoryview, size: int, now: float) -> Steps:
+    def _ask(
+        self, header: Header, body: Message, now: float
+    ) -> Generator[Ask, Message, Message | HangUp | None]:
+        """The client's answer; None: it expects none. BadRequestError: there can be none."""
         api, version = header.api, header.version
-        assert api is not None, "only what is known is offered below the cluster's versions"
+        assert api is not None, "only what is known has fields"
         served = self._versions.cluster[api]
-        if api is ApiKey.Fetch and not fetching.can_serve(version, served):
-            return HangUp(f"{header.name} cannot be told to a cluster that serves {served}")
-        body = yield from self._body(header, frame, size)
+        passes = self._versions.passes(api, version)
         if api is ApiKey.Fetch:
-            fetched = yield from fetching.fetch(
-                body, version, served, self._policies(header), self.shared.room
-            )
-            return Answer(response(_request_header(header), fetched))
+            return (yield from self._fetch(header, body))
         if api is ApiKey.Produce and version < producing.FIRST_WITH_V2:
             produced = yield from producing.produce(body, served, now)
             if produced is None:
                 return HangUp("a produce with acks=0 was refused")
-            if body.acks == 0:
-                return Nothing()
-            return Answer(response(_request_header(header), produced))
-        to_version = self._versions.nearest(api)
-        answer = yield from translation.translate(api, body, version, to_version)
-        return self._rewritten(header, answer)
+            return produced if body.acks else None
+        if api is ApiKey.Metadata:
+            answer = yield from self._metadata(version, body)
+        elif passes:
+            answer = yield Ask(api, version, body)
+        else:
+            nearest = self._versions.nearest(api)
+            answer = yield from translation.translate(api, body, version, nearest)
+        if api is ApiKey.Produce and not body.acks:
+            return None
+        if api in WITH_ADDRESSES:
+            self.shared.topology.rewrite(api, answer, self.host)
+        return answer
+
+    def _fetch(self, header: Header, body: Message) -> Generator[Ask, Message, Message]:
+        served = self._versions.cluster[ApiKey.Fetch]
+        policies = self._policies(header)
+        if not self._versions.passes(ApiKey.Fetch, header.version):
+            if not fetching.can_serve(header.version, served):
+                raise BadRequestError(
+                    f"{header.name} cannot be told to a cluster that serves {served}"
+                )
+            room = self.shared.room
+            return (yield from fetching.fetch(body, header.version, served, policies, room))
+        if self._may_be_recoded(header):
+            return (yield from recoding.fetch(body, header.version, served, policies))
+        return (yield from recoding.as_it_is(body, header.version))
+
+    def _metadata(self, version: int, body: Message) -> Generator[Ask, Message, Message]:
+        """Asked in a version that can say that no topics are meant, or that none is to be made."""
+        served = self._versions.cluster[ApiKey.Metadata]
+        if self.shared.config.access.is_read_only:
+            body.allow_auto_topic_creation = False
+        oldest = max(served.start, min(METADATA_SAYS_WHAT_TO_MAKE, served.stop - 1))
+        return (yield Ask(ApiKey.Metadata, max(version, oldest), body))
+
+    def _answered(self, header: Header, answer: Message | HangUp | None) -> Reply:
+        if isinstance(answer, HangUp):
+            return answer
+        return Nothing() if answer is None else Answer(response(_request_header(header), answer))
 
     def _body(
         self, header: Header, frame: memoryview, size: int
@@ -232,7 +246,10 @@ class Session:
         assert header.api is not None
         if len(frame) < size:
             frame = yield Whole()
-        return decode(f"{header.api.name}Request", header.version, frame[header.size :])
+        body = decode(f"{header.api.name}Request", header.version, frame[header.size :])
+        if header.api is ApiKey.Metadata and header.version == 0:
+            body.topics = body.topics or None  # an empty list means all, and in later versions none
+        return body
 
     # --- requests that are refused
 
@@ -241,25 +258,32 @@ class Session:
         served = self._versions.cluster.get(header.key)
         if header.api is ApiKey.Produce and served is not None:
             body = yield from self._body(header, frame, size)
-            return self._denied(header, body)
+            return self._refused(header, body, permissions.refused_writes(body))
         return HangUp(f"{header.name} is not served here")
 
-    def _named(
-        self, header: Header, frame: memoryview, size: int
-    ) -> Generator[Ask | Whole, Any, Reply | None]:
-        """Refuses what names a topic that is not on the list; None: it may go on."""
-        if header.api not in (ApiKey.Fetch, ApiKey.Produce, ApiKey.ListOffsets):
-            return None
+    def _permitted(self, header: Header, frame: memoryview, size: int, now: float) -> Steps:
+        """Asks for what the client may name, and shows what it may know of."""
+        api, version, access = header.api, header.version, self.shared.config.access
+        assert api is not None, "only what is known is offered where there are lists"
         body = yield from self._body(header, frame, size)
-        allows = self.shared.config.access.allows
-        if all(allows(name) for name in _topics(body)):
-            return None
-        return self._denied(header, body)
+        topics: list[Message] = []
+        question = permissions.question(api, version, body)
+        if question is not None and question[0] in self._versions.cluster[ApiKey.Metadata]:
+            topics = (yield Ask(ApiKey.Metadata, *question)).topics
+        permission = Permission(access, api, version, body, topics)
+        if permission.refusal is not None:
+            return self._refused(header, body, permission.refusal)
+        if api is ApiKey.Produce and not body.acks and not permission.takes_all:
+            return self._refused(header, body, Message())
+        answer = yield from self._ask(header, body, now)
+        if isinstance(answer, Message):
+            permission.complete(answer)
+        return self._answered(header, answer)
 
-    def _denied(self, header: Header, body: Message) -> Reply:
+    def _refused(self, header: Header, body: Message, answer: Message) -> Reply:
         if header.api is ApiKey.Produce and body.acks == 0:
             return HangUp("a produce with acks=0 is not allowed here")
-        return Answer(response(_request_header(header), refusal(header, body)))
+        return self._answered(header, answer)
 
     # --- SASL of clients that authenticate with the cluster themselves
 
@@ -295,8 +319,3 @@ def _names_brokers(api: ApiKey, version: int) -> bool:
     if api is ApiKey.Produce:
         return version >= PRODUCE_WITH_ENDPOINTS
     return api in WITH_ADDRESSES
-
-
-def _topics(body: Message) -> Iterable[str]:
-    for topic in getattr(body, "topics", None) or getattr(body, "topic_data", None) or ():
-        yield topic.topic if "topic" in topic.__dict__ else topic.name

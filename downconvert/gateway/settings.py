@@ -48,9 +48,12 @@ TOP: Final = frozenset(
         "tls_cert",
         "tls_key",
         "topics",
+        "groups",
+        "transactional_ids",
         "networks",
         "read_only",
         "observe",
+        "share_ports",
         "refresh_seconds",
         "spool_dir",
         "recode",
@@ -96,6 +99,8 @@ def build(
         access=Access(
             networks=tuple(parse_network(text) for text in _texts(settings, "networks")),
             topics=tuple(_texts(settings, "topics")),
+            groups=tuple(_texts(settings, "groups")),
+            transactional_ids=tuple(_texts(settings, "transactional_ids")),
             is_read_only=_of(bool, settings, "read_only", False),
         ),
         limits=replace(Limits(), **{name: _number(limits, name) for name in limits}),
@@ -106,6 +111,7 @@ def build(
         advertised_host=_of(str, settings, "advertise", None),
         node_port_first=_of(int, settings, "node_port_first", None),
         node_ports=_node_ports(settings),
+        shares_ports=_of(bool, settings, "share_ports", False),
         tls_cert=_of(str, settings, "tls_cert", None),
         tls_key=_of(str, settings, "tls_key", None),
         spool_dir=_of(str, settings, "spool_dir", None),
@@ -198,11 +204,17 @@ def _table(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _texts(settings: Mapping[str, Any], name: str) -> list[str]:
-    texts = settings.get(name, [])
+    if name not in settings:
+        return []
+    texts = settings[name]
     texts = [texts] if isinstance(texts, str) else texts
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
         raise ConfigError(f"{name} is a list of texts")
-    return [part for text in texts for part in text.split(",") if part]
+    parts = [part.strip() for text in texts for part in text.split(",")]
+    if not any(parts):
+        # An empty list would let everybody in where somebody meant to keep others out.
+        raise ConfigError(f"{name} is an empty list: name something, or leave {name} out")
+    return [part for part in parts if part]
 
 
 def _number(settings: Mapping[str, Any], name: str) -> Any:

@@ -4,6 +4,7 @@ Plain or TLS, towards a client or towards the cluster. While nobody takes what h
 is read from the socket."""
 
 import asyncio
+import socket
 import ssl
 import threading
 from collections.abc import Callable
@@ -13,6 +14,13 @@ BUFFER_SIZE: Final = 16 * 1024  # bytes for reading
 PIECE_SIZE: Final = 64 * 1024  # bytes that are sent at a time, and so may have to wait
 SCRATCH_SIZE: Final = 256 * 1024  # bytes that a thread has for what is passed on at once
 WRITE_MAX: Final = 32 * 1024  # bytes that may wait to be written before the writer has to wait
+LINGER: Final = 10.0  # seconds that what has been written may take to be sent after the end
+KEEPALIVE: Final = {  # who has gone without a word is noticed in two minutes
+    "TCP_KEEPIDLE": 60,  # seconds without a byte until the system asks
+    "TCP_KEEPINTVL": 10,  # seconds between two questions
+    "TCP_KEEPCNT": 6,  # questions without an answer
+}
+HAPPY_EYEBALLS: Final = 0.25  # seconds until a host's next address is tried, too [RFC 8305]
 
 
 _of_thread: Final = threading.local()
@@ -31,9 +39,15 @@ class ConnectionEndedError(Exception):
 
 
 class Stream(asyncio.BufferedProtocol):
-    """One connection, for one task that reads and one that writes."""
+    """One connection, for one task that reads and one that writes.
 
-    def __init__(self) -> None:
+    `peer`: who is at the other side, for people. `patience`: seconds without a byte in the midst of
+    something after which it has failed; None: any number."""
+
+    def __init__(self, peer: str = "the other side", patience: float | None = None) -> None:
+        self.peer = peer
+        self.patience = patience
+        self.on_end: Callable[[], None] = lambda: None  # called when the other side has gone
         self._buffer = bytearray(BUFFER_SIZE)
         self._view = memoryview(self._buffer)
         self._start = self._end = 0
@@ -50,6 +64,7 @@ class Stream(asyncio.BufferedProtocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         transport.set_write_buffer_limits(high=WRITE_MAX)
+        _keep_alive(transport.get_extra_info("socket"))
 
     def get_buffer(self, _sizehint: int) -> memoryview:
         if self._pouring is not None:
@@ -71,6 +86,7 @@ class Stream(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         self._is_eof = True
         self._wake(self._reader)
+        self.on_end()
         return False
 
     def connection_lost(self, _error: Exception | None) -> None:
@@ -78,6 +94,7 @@ class Stream(asyncio.BufferedProtocol):
         self._may_write = False
         self._wake(self._reader)
         self._wake(self._writer)
+        self.on_end()
 
     def pause_writing(self) -> None:
         self._may_write = False
@@ -127,8 +144,8 @@ class Stream(asyncio.BufferedProtocol):
     ) -> int:
         """Gives what arrives to a sink, up to a size, as long as `goes_on`; how much it was.
 
-        What arrives meanwhile has no buffer of this connection's. ConnectionEndedError, and what
-        the sink raises."""
+        What arrives meanwhile has no buffer of this connection's. ConnectionEndedError,
+        TimeoutError, and what the sink raises."""
         piece = self.available[:size]
         if piece:
             sink(piece)
@@ -142,7 +159,7 @@ class Stream(asyncio.BufferedProtocol):
                 while self._pouring is not None and not self._is_eof:
                     self._resume()
                     self._reader = asyncio.get_running_loop().create_future()
-                    await self._reader
+                    await self._moves(self._reader, lambda: -pouring.left)
             finally:
                 self._pouring = None
         if pouring.failure is not None:
@@ -164,12 +181,24 @@ class Stream(asyncio.BufferedProtocol):
         return len(data)
 
     async def drain(self) -> None:
-        """Waits until little is left to be written. ConnectionEndedError."""
+        """Waits until little is left to be written. ConnectionEndedError, TimeoutError."""
         while not self._may_write:
             if self.transport.is_closing():
                 raise ConnectionEndedError("the connection ended")
             self._writer = asyncio.get_running_loop().create_future()
-            await self._writer
+            await self._moves(self._writer, lambda: -self.transport.get_write_buffer_size())
+
+    async def _moves(self, future: "asyncio.Future[None]", progress: Callable[[], int]) -> None:
+        """Waits for a future, or for a while in which there was progress. TimeoutError: none."""
+        before = progress()
+        try:
+            async with asyncio.timeout(self.patience):
+                await future
+        except TimeoutError:
+            if progress() <= before:
+                raise TimeoutError(
+                    f"{self.peer} has neither sent nor taken a byte in {self.patience:g} s"
+                ) from None
 
     async def copy_to(self, other: "Stream", size: int) -> None:
         """Passes on so many bytes, no faster than the other side takes them."""
@@ -182,8 +211,10 @@ class Stream(asyncio.BufferedProtocol):
         return self._may_write
 
     def close(self) -> None:
-        """What has been written is still sent."""
+        """What has been written is still sent, if the other side takes it soon."""
         self.transport.close()
+        if self.transport.get_write_buffer_size():
+            asyncio.get_running_loop().call_later(LINGER, self.transport.abort)
 
     def abort(self) -> None:
         """At once."""
@@ -230,11 +261,26 @@ class _Pouring:
         return self.is_done()
 
 
-async def connect(host: str, port: int, context: ssl.SSLContext | None, timeout: float) -> Stream:
-    """A connection to a host. OSError, TimeoutError; ssl.SSLError is an OSError."""
+async def connect(
+    host: str, port: int, context: ssl.SSLContext | None, patience: float | None = None
+) -> Stream:
+    """A connection to a host. OSError; ssl.SSLError is one. How long it may take, the caller says.
+
+    A host's other addresses are tried while the first one says nothing."""
     loop = asyncio.get_running_loop()
-    async with asyncio.timeout(timeout):
-        _, stream = await loop.create_connection(
-            Stream, host, port, ssl=context, server_hostname=host if context else None
-        )
+    _, stream = await loop.create_connection(
+        lambda: Stream(f"broker {host}:{port}", patience),
+        host,
+        port,
+        ssl=context,
+        server_hostname=host if context else None,
+        happy_eyeballs_delay=HAPPY_EYEBALLS,
+    )
     return stream
+
+
+def _keep_alive(raw: socket.socket) -> None:
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEPALIVE.items():
+        if hasattr(socket, name):  # where the system lets one say so
+            raw.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

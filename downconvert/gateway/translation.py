@@ -2,8 +2,8 @@
 
 Most differ by fields only: what a version lacks has a default, what the client's version has and
 the cluster's has not is dropped. So the translation of most APIs is to read by one version and to
-write by another. What is more than that is below, or in a file of its own: Fetch (fetching.py) and
-Produce (producing.py)."""
+write by another. What is more than that is below, or in a file of its own: Fetch (fetching.py),
+Produce (producing.py), and Metadata, which is read in all versions (session.py)."""
 
 from collections.abc import Callable
 from typing import Final, TypeAlias
@@ -91,11 +91,6 @@ def _offset_fetch_v0(body: Message, to_version: int) -> Asking:
     return answer
 
 
-def _metadata_v0(body: Message, to_version: int) -> Asking:
-    """An empty list asks v0 for all topics, and later versions for none."""
-    return (yield Ask(ApiKey.Metadata, to_version, Message(topics=body.topics or None)))
-
-
 def _join_group_v0(body: Message, to_version: int) -> Asking:
     """One timeout became two."""
     body.rebalance_timeout_ms = body.session_timeout_ms
@@ -104,7 +99,6 @@ def _join_group_v0(body: Message, to_version: int) -> Asking:
 
 SPECIAL: Final[dict[tuple[ApiKey, int], Translate]] = {
     (ApiKey.ListOffsets, 0): _list_offsets_v0,
-    (ApiKey.Metadata, 0): _metadata_v0,
     (ApiKey.JoinGroup, 0): _join_group_v0,
     (ApiKey.DescribeConfigs, 0): _describe_configs_v0,
     (ApiKey.OffsetFetch, 0): _offset_fetch_v0,

@@ -17,7 +17,13 @@ FORMAT: Final = "kafka-segments"
 
 
 def register(session: SparkSession) -> None:
-    """Makes the format known to a session."""
+    """Makes the format known to a session.
+
+        register(spark)
+        records = spark.read.format("kafka-segments").load("/backup/broker-1")
+        records.groupBy("topic", "partition").count().show()
+
+    Options and columns: docs/spark.md."""
     session.dataSource.register(SegmentSource)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from .errors import CorruptFileError
-from .files import Files, replace_file
+from .files import Files, read_file, replace_file
 from .names import TopicPartition
 
 VERSION: Final = 0
@@ -56,7 +56,7 @@ def write_epochs(files: Files, path: Path, epochs: Iterable[EpochEntry]) -> None
 
 def _entries(path: Path, fields: int) -> list[list[str]]:
     try:
-        text = path.read_bytes().decode()
+        text = read_file(path).decode()
     except FileNotFoundError:
         return []
     except UnicodeDecodeError as error:

@@ -19,6 +19,7 @@ class Checkpoints:
     def __init__(self, directory: Path, files: Files) -> None:
         self._directory = directory
         self._files = files
+        self._behind: set[str] = set()  # files that say more than is true, for want of room
         self._offsets = {name: _read(directory / name) for name in (RECOVERY_POINTS, LOG_STARTS)}
 
     def of(self, partition: TopicPartition) -> "PartitionCheckpoints":
@@ -31,17 +32,23 @@ class Checkpoints:
         """Returns when it is safe."""
         offsets = self._offsets[name]
         if offsets.get(partition, 0) != offset:
-            changed = {**offsets, partition: offset}
-            write_offsets(self._files, self._directory / name, changed)
-            self._offsets[name] = changed
+            self._write(name, {**offsets, partition: offset})
 
     def forget(self, partition: TopicPartition) -> None:
-        """Returns when nothing is said of this partition any more."""
+        """Returns when nothing is said of this partition any more.
+
+        DiskFullError: the files still do, until they are written again; nothing here does."""
         for name, offsets in self._offsets.items():
             if partition in offsets:
-                kept = {key: offset for key, offset in offsets.items() if key != partition}
-                write_offsets(self._files, self._directory / name, kept)
-                self._offsets[name] = kept
+                self._offsets[name] = {k: at for k, at in offsets.items() if k != partition}
+                self._behind.add(name)
+        for name in sorted(self._behind):
+            self._write(name, self._offsets[name])
+
+    def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
+        write_offsets(self._files, self._directory / name, offsets)
+        self._offsets[name] = offsets
+        self._behind.discard(name)
 
 
 class PartitionCheckpoints:

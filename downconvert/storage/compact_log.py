@@ -12,7 +12,7 @@ from records import MemoryRecords
 
 from .compaction import Cleaner, CompactionCount, LatestOffsets, latest_offsets
 from .config import DAY, LogConfig
-from .files import DISK, Files
+from .files import Files
 from .log import Log
 from .names import SEGMENT_KINDS, State
 from .offset_index import RELATIVE_MAX
@@ -28,7 +28,7 @@ def compact(
     *,
     now: int,
     delete_retention_ms: int = DAY,
-    files: Files = DISK,
+    files: Files | None = None,
 ) -> CompactionCount:
     """Leaves the last record of each key in front of the active segment, and of the last stable
     offset. `now` is in milliseconds; tombstones stay for another `delete_retention_ms`.
@@ -43,7 +43,7 @@ def compact(
     horizon = now + delete_retention_ms
     cleaner = Cleaner(latest, AbortedRanges(aborted), last, now=now, horizon=horizon)
     for group in _groups(segments, config):
-        cleaned = _clean(group, cleaner, config, files)
+        cleaned = _clean(group, cleaner, config, files or log.writer.files)
         log.writer.replace_segments(group, cleaned)
     return cleaner.count
 

@@ -61,6 +61,15 @@ class DiskFullError(StorageError):
         super().__init__(f"no space left on the device for {path}; nothing was changed")
 
 
+class LogDirOfflineError(StorageError):
+    """A directory whose disk has failed, and which is written to no more (Kafka's error 56)."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path} is offline: {reason}")
+
+
 class LogInUseError(StorageError):
     """A directory that another process (a broker, perhaps) has open for writing."""
 

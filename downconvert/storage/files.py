@@ -7,6 +7,7 @@ Not here: which bytes, and when they must be safe (segment_writer.py, log_writer
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Final, Protocol
 
 from records.kernel import Buffer
 
-from .errors import DiskFullError
+from .errors import CorruptFileError, DiskFullError
 
 # A file that replaces another is written under this name first. Kafka's are called the same, and a
 # broker removes what a crash leaves of them.
@@ -130,6 +131,19 @@ class Disk:
 
 
 DISK: Final = Disk()
+
+
+def read_file(path: Path) -> bytes:
+    """All of a small file. OSError where there is none; CorruptFileError: it is a pipe, a device or
+    a directory, of which some would never end."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise CorruptFileError("is no regular file", str(path))
+        with open(fd, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(fd)
 
 
 def replace_file(files: Files, path: Path, data: Buffer) -> None:

@@ -12,9 +12,11 @@ from records import CorruptRecordsError
 
 from .checkpoint import read_offsets
 from .errors import CorruptFileError
+from .files import read_file
 from .layout import Layout, read_layout, replaced
 from .names import LOG_STARTS, Kind, State, file_name, parse_partition
 from .open_files import OpenFiles
+from .producers import Producers
 from .segment import Segment
 from .segments import Segments
 from .tail import Tail, next_offset_of
@@ -38,6 +40,10 @@ class Extent(Protocol):
         """The offset that the next record will have."""
 
     @property
+    def reason(self) -> str | None:
+        """Why it is offline; None: it is not."""
+
+    @property
     def snapshots(self) -> list[int]:
         """The offsets at which there are snapshots of the producers' state, rising."""
 
@@ -47,6 +53,9 @@ class Extent(Protocol):
 
     def end_of(self, segment: Segment) -> int:
         """The position behind a segment's last good batch. OSError: the segment is gone."""
+
+    def producers_at_end(self) -> Producers:
+        """The producers as of `end_offset`, as whoever opens the log now would find them."""
 
     def refresh(self, *, relist: bool = False) -> None:
         """Looks at what has changed on the disk; `relist`: something was not as expected."""
@@ -61,6 +70,7 @@ class Follower:
         "_listed",
         "_open_files",
         "_path",
+        "_producers",
         "_start",
         "_starts",
         "_tail",
@@ -75,9 +85,14 @@ class Follower:
         self._starts = b""  # what the checkpoint of start offsets said
         self._start = 0
         self._tail: Tail | None = None
+        self._producers = Producers(path)
         self.segments = Segments()
         self.snapshots: list[int] = []
         self.refresh()
+
+    @property
+    def reason(self) -> None:
+        """Who only reads knows nothing of the disk."""
 
     @property
     def start_offset(self) -> int:
@@ -97,6 +112,11 @@ class Follower:
             return self._tail.position
         return segment.size
 
+    def producers_at_end(self) -> Producers:
+        producers = self._producers
+        producers.advance(self.end_offset, self.segments, self.end_of, self.snapshots)
+        return producers
+
     def refresh(self, *, relist: bool = False) -> None:
         self._read_start()
         for _ in range(ATTEMPTS):
@@ -112,8 +132,8 @@ class Follower:
         if relist or listed != self._listed or self._has_other_ends():
             self._load(read_layout(self._path))
             self._listed = listed
-        if self._tail is not None:
-            self._tail.advance()
+        if self._tail is not None and not self._tail.advance():
+            self._producers.forget()  # the log was truncated, and may be as long again by now
 
     def close(self) -> None:
         for segment in self.segments:
@@ -135,7 +155,7 @@ class Follower:
     def _read_start(self) -> None:
         path = self._path.parent / LOG_STARTS
         try:
-            starts = path.read_bytes()
+            starts = read_file(path)
             if starts != self._starts:
                 name = parse_partition(self._path.name)
                 self._start = 0 if name is None else read_offsets(path).get(name, 0)
@@ -144,7 +164,8 @@ class Follower:
             self._start, self._starts = 0, b""
 
     def _load(self, layout: Layout) -> None:
-        # All files are opened anew: a cleaner may have put others in the place of some.
+        # All files are opened anew: a cleaner may have put others in the place of some, or the log
+        # was truncated.
         self.close()
         segments = [
             Segment(self._path, base_offset, self._open_files, state)
@@ -156,4 +177,8 @@ class Follower:
             s for s in segments if s.state is State.SWAP or s.base_offset not in gone
         )
         self.snapshots = layout.snapshots
+        # For the same reasons producers are followed again, from the newest snapshot, which is not
+        # far. Brokers that know producers write one for each segment but the first.
+        if self.snapshots or len(self.segments) <= 1:
+            self._producers.forget()
         self._tail = Tail(self.segments[-1]) if len(self.segments) else None

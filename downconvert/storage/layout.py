@@ -13,6 +13,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .errors import CorruptFileError
 from .names import SEGMENT_KINDS, FileName, Kind, State, parse_file_name
 
 
@@ -28,7 +29,8 @@ class Layout:
 
 
 def read_layout(directory: Path) -> Layout:
-    """Sorts the files of a directory by their names. OSError where there is no such directory.
+    """Sorts the files of a directory by their names. OSError where there is no such directory;
+    CorruptFileError: something has the name of a file, and is none.
 
     Segments that a swap replaces are still among `logs`: see `replaced`."""
     layout = Layout()
@@ -38,6 +40,9 @@ def read_layout(directory: Path) -> Layout:
         for entry in entries:
             name = parse_file_name(entry.name)
             if name is None or entry.is_dir():
+                continue
+            if not entry.is_file():
+                _check_is_gone(entry)
                 continue
             if name.state is State.SWAP:
                 swaps.append(name)
@@ -59,6 +64,16 @@ def read_layout(directory: Path) -> Layout:
     layout.logs = dict(sorted(layout.logs.items()))
     layout.snapshots.sort()
     return layout
+
+
+def _check_is_gone(entry: os.DirEntry[str]) -> None:
+    """A file may go while a directory is listed. One that is there, and none to read (a pipe, a
+    link to nothing), cannot be passed over: without it the log may have a hole."""
+    try:
+        entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    raise CorruptFileError("is no regular file, nor a link to one", entry.path)
 
 
 def replaced(layout: Layout, swap_end: int) -> list[int]:

@@ -16,11 +16,12 @@ from records import BatchHeader, CorruptRecordsError, FileRecords
 from records.reader import Record, read
 
 from .config import LogConfig
-from .errors import OffsetOutOfRangeError
+from .errors import LogDirOfflineError, OffsetOutOfRangeError
 from .files import DISK, Files
 from .follower import ATTEMPTS, Extent, Follower
 from .log_writer import LogWriter
 from .names import TopicPartition, parse_file_name, parse_partition
+from .offline import OfflineExtent
 from .open_files import OpenFiles, SharedFile
 from .producers import Producers
 from .recovery import RecoveredLog
@@ -50,7 +51,6 @@ class Log:
         self._extent = extent
         self._writer = writer
         self._session = session
-        self._producers = Producers(path)
 
     @classmethod
     def open(
@@ -73,7 +73,7 @@ class Log:
             return cls(path, Follower(path, open_files))
         session = Session(path.parent, files, distrust=distrust)
         try:
-            return cls.recover(path, session, config or LogConfig(), files, open_files, owns=True)
+            return cls.recover(path, session, config or LogConfig(), open_files, owns=True)
         except BaseException:
             session.end(clean=False)
             raise
@@ -84,24 +84,32 @@ class Log:
         path: Path,
         session: Session,
         config: LogConfig,
-        files: Files,
         open_files: OpenFiles,
         *,
+        again: bool = False,
         owns: bool = False,
     ) -> "Log":
-        """The log in a directory that `session` may write to; `owns`: closing it ends that."""
+        """The log in a directory that `session` may write to; `owns`: closing it ends that.
+
+        `again`: it was open in this session already, and may not have been closed as it should."""
+        files = session.files
         name = parse_partition(path.name)
         if name is None:
             raise ValueError(f"{path.name} is not the name of a partition's directory")
         checkpoints = session.checkpoints.of(name)
         log = RecoveredLog(path, open_files, config, files)
         log.recover(
-            clean=session.was_clean,
+            clean=session.was_clean and not again,
             recovery_point=0 if session.distrusts else checkpoints.recovery_point,
             start_offset=checkpoints.start_offset,
         )
         writer = LogWriter(log, checkpoints, config, files, open_files)
         return cls(path, writer, writer, session if owns else None)
+
+    @classmethod
+    def offline(cls, path: Path, reason: str) -> "Log":
+        """The place of a log that cannot be opened. It is empty, and says why: `offline_reason`."""
+        return cls(path, OfflineExtent(reason, Producers(path)))
 
     def __enter__(self) -> "Log":
         return self
@@ -111,6 +119,9 @@ class Log:
 
     def close(self) -> None:
         """Lets go of all files. Ranges that were handed out stay good."""
+        if self._writer is not None and self._writer.reason is not None:
+            self.abandon()  # nothing can be written down any more, and all knew that already
+            return
         session, self._session = self._session, None
         closed = False
         try:
@@ -136,8 +147,17 @@ class Log:
         return self._writer is not None
 
     @property
+    def offline_reason(self) -> str | None:
+        """Why nobody is to read or write it: it cannot be opened, or its disk has failed, and what
+        seems to be there may be lost. None: all is well."""
+        return self._extent.reason
+
+    @property
     def writer(self) -> LogWriter:
-        """What changes the log. ValueError: it was opened for reading."""
+        """What changes the log. ValueError: it was opened for reading. LogDirOfflineError: it
+        could not be opened."""
+        if self._writer is None and self._extent.reason is not None:
+            raise LogDirOfflineError(str(self.path), self._extent.reason)
         if self._writer is None:
             raise ValueError(f"{self.path} is open for reading only")
         return self._writer
@@ -168,7 +188,7 @@ class Log:
     def last_stable_offset(self) -> int:
         """Where the oldest open transaction begins; the end where none is open."""
         end = self.end_offset
-        first = self._follow_producers().states.first_open_offset
+        first = self._extent.producers_at_end().states.first_open_offset
         return end if first is None else max(self._extent.start_offset, min(first, end))
 
     @property
@@ -178,7 +198,8 @@ class Log:
 
     def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
         """The aborted transactions with records from offset `start` up to `end`."""
-        return aborted_between(start, end, self.segments, self._follow_producers().aborted)
+        followed = self._extent.producers_at_end().aborted
+        return aborted_between(start, end, self.segments, followed)
 
     # --- reading
 
@@ -298,11 +319,6 @@ class Log:
             if found is not None:
                 return found
         return None
-
-    def _follow_producers(self) -> Producers:
-        extent, producers = self._extent, self._producers
-        producers.advance(extent.end_offset, extent.segments, extent.end_of, extent.snapshots)
-        return producers
 
     def _retried(self, find: Callable[[], Found]) -> Found:
         for _ in range(ATTEMPTS):

@@ -6,22 +6,28 @@ checkpoints that name partitions that are not there.
 
 Not here: one partition's log (log.py), who may write to the directory (session.py)."""
 
+import logging
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
+from records import RecordsError
+
 from .checkpoint import read_offsets, write_offsets
 from .config import LogConfig
+from .errors import DiskFullError
+from .fence import FencedFiles
 from .files import DISK, Files
 from .log import Log
-from .metadata import MetaProperties, read_meta_properties
-from .names import HIGH_WATERMARKS, TopicPartition, parse_partition
+from .metadata import MetaProperties, read_meta_properties, read_topic_id
+from .names import DELETED_PARTITION, HIGH_WATERMARKS, TopicPartition, parse_partition
 from .open_files import OpenFiles
 from .session import Session
 
+LOG: Final = logging.getLogger("storage")
 NAME_SIZE_MAX: Final = 255  # bytes of a name in a directory
 
 
@@ -33,8 +39,10 @@ class Logs(Mapping[TopicPartition, Log]):
     ) -> None:
         self._path = path
         self._config = config
-        self.files = files
+        self.files = files if session is None else session.files
         self._session = session
+        self._said: dict[TopicPartition, str] = {}  # why partitions are offline
+        self._opened_before: set[TopicPartition] = set()  # in this session
         self._open_files = OpenFiles()
         self.opened: dict[TopicPartition, Log] = {}
 
@@ -55,6 +63,28 @@ class Logs(Mapping[TopicPartition, Log]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    @property
+    def unsure(self) -> list[TopicPartition]:
+        """Logs that were opened in this session, or tried to be, and are not open."""
+        there = set(self)
+        return sorted(self._opened_before & there - self.opened.keys())
+
+    def open_or_offline(self, partition: TopicPartition) -> Log:
+        """The log of a partition, or what stands in its place if it cannot be opened: for those to
+        whom one bad partition is no reason not to go on with the others. KeyError: there is none.
+        """
+        try:
+            log = self[partition]
+            read_topic_id(log.path)
+        except (OSError, RecordsError) as error:
+            reason = str(error)
+            if self._said.get(partition) != reason:  # once: who follows a directory looks often
+                LOG.error("%s is offline, for it cannot be opened: %s", partition, reason)
+            self._said[partition] = reason
+            return Log.offline(self._path / str(partition), reason)
+        self._said.pop(partition, None)
+        return log
+
     def create(self, partition: TopicPartition) -> Log:
         """The log of a partition, made if there is none. ValueError: opened for reading."""
         if self._session is None:
@@ -63,6 +93,8 @@ class Logs(Mapping[TopicPartition, Log]):
         if parse_partition(path.name) != partition:
             raise ValueError(f"{partition} cannot be the name of a partition")
         if not path.is_dir():
+            # Of one that is gone, and would begin there.
+            self._session.checkpoints.forget(partition)
             self.files.make_directory(path)
             self.files.sync_directory(self._path)
         return self[partition]
@@ -71,19 +103,43 @@ class Logs(Mapping[TopicPartition, Log]):
         """Removes a log with everything in its directory; ranges that were handed out stay good.
 
         KeyError: there is none. ValueError: opened for reading. The directory is renamed first, as
-        Kafka does it: what a crash leaves of it is no log any more."""
+        Kafka does it: what a crash leaves of it is no log any more. A full disk is no reason not
+        to; what cannot be removed then, or noted, is when the directory is opened again."""
         if self._session is None:
             raise ValueError(f"{self._path} is open for reading only")
-        self[partition].close()
-        del self.opened[partition]
+        if not (self._path / str(partition)).is_dir():
+            raise KeyError(partition)
+        log = self.opened.pop(partition, None)
+        if log is not None:
+            log.abandon()
         suffix = f".{uuid5(NAMESPACE_URL, str(partition)).hex}-delete"
         gone = self._path / (str(partition)[: NAME_SIZE_MAX - len(suffix)] + suffix)
         if gone.is_dir():
             self._remove(gone)
-        self.files.rename(self._path / str(partition), gone)
+        try:
+            self.files.rename(self._path / str(partition), gone)
+        except DiskFullError:  # some file systems need room for that
+            gone = self._path / str(partition)
         self.files.sync_directory(self._path)
-        self._session.checkpoints.forget(partition)
-        self._remove(gone)
+        try:
+            self._remove(gone)
+        except OSError as error:
+            if gone.name == str(partition):
+                raise
+            LOG.warning("%s cannot be removed, but with the next start: %s", gone, error)
+        with suppress(DiskFullError):  # who makes a partition of that name has it noted first
+            self._session.checkpoints.forget(partition)
+
+    def remove_deleted(self) -> None:
+        """Removes what is left of partitions that were deleted. For a directory that is ours."""
+        with os.scandir(self._path) as entries:
+            found = [entry for entry in entries if DELETED_PARTITION.fullmatch(entry.name)]
+        for entry in found:
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    self._remove(Path(entry))
+            except OSError as error:
+                LOG.warning("%s cannot be removed: %s", entry.path, error)
 
     def _remove(self, directory: Path) -> None:
         with os.scandir(directory) as entries:
@@ -98,7 +154,11 @@ class Logs(Mapping[TopicPartition, Log]):
     def _open(self, path: Path) -> Log:
         if self._session is None:
             return Log.open(path, open_files=self._open_files)
-        return Log.recover(path, self._session, self._config, self.files, self._open_files)
+        name = parse_partition(path.name)
+        assert name is not None
+        again = name in self._opened_before
+        self._opened_before.add(name)
+        return Log.recover(path, self._session, self._config, self._open_files, again=again)
 
 
 class LogDir:
@@ -127,7 +187,24 @@ class LogDir:
         if not path.is_dir():
             raise NotADirectoryError(f"{path} is not a directory")
         session = Session(path, files, distrust=distrust) if writable else None
-        return cls(path, Logs(path, config or LogConfig(), files, session), session)
+        logs = Logs(path, config or LogConfig(), files, session)
+        if session is not None:
+            try:
+                logs.remove_deleted()
+            except BaseException:
+                session.end(clean=False)
+                raise
+        return cls(path, logs, session)
+
+    @property
+    def offline_reason(self) -> str | None:
+        """Why the directory is written to no more: its disk has failed. None: it has not."""
+        return self.logs.files.reason if isinstance(self.logs.files, FencedFiles) else None
+
+    @property
+    def full_count(self) -> int:
+        """How many changes found no room on the disk, since the directory was opened."""
+        return self.logs.files.full_count if isinstance(self.logs.files, FencedFiles) else 0
 
     @property
     def meta(self) -> MetaProperties | None:
@@ -160,17 +237,28 @@ class LogDir:
             session.end(clean=False)
 
     def close(self) -> None:
-        """Closes all logs. What was opened for writing is then as after a clean shutdown."""
+        """Closes all logs. What was opened for writing is then as after a clean shutdown, unless a
+        partition cannot be opened: then each is looked at again, from its recovery point on.
+
+        DiskFullError, or another OSError: all is let go of, and recovered later. Of a directory
+        that is offline that is no error any more."""
+        if self._session is not None and self._session.files.reason is not None:
+            self.abandon()
+            return
         session, self._session = self._session, None
         closed = False
         try:
-            if session is not None and not session.was_clean:
-                for partition in self.logs:  # a clean shutdown vouches for all of them
-                    self.logs[partition]
+            is_whole = session is None or self._is_whole(session)
             with ExitStack() as stack:  # all are closed, even if one cannot be
                 for log in self.logs.opened.values():
                     stack.callback(log.close)
-            closed = True
+            closed = is_whole
         finally:
             if session is not None:
                 session.end(clean=closed)
+
+    def _is_whole(self, session: Session) -> bool:
+        """Whether a clean shutdown may vouch for every log in the directory: each is recovered, or
+        was closed by the one before."""
+        needed = self.logs.unsure if session.was_clean else list(self.logs)
+        return all(self.logs.open_or_offline(one).offline_reason is None for one in needed)

@@ -7,6 +7,7 @@ before they are needed, and taken away from the end that nothing depends on.
 Not here: the active segment's files (segment_writer.py), which segments are old (retention.py)."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from records import BatchHeader, CorruptRecordsError, MemoryRecords
 from records.kernel import Buffer
@@ -15,11 +16,12 @@ from .appended import check_appended, first_offset
 from .checkpoint import EpochEntry, write_epochs
 from .checkpoints import PartitionCheckpoints
 from .config import LogConfig
-from .errors import StorageError
-from .files import Files
+from .errors import DiskFullError, StorageError
+from .fence import FencedFiles
 from .names import LEADER_EPOCHS, SEGMENT_KINDS, Kind, State, file_name
 from .open_files import OpenFiles
 from .producer_state import ProducerState, write_snapshot
+from .producers import Producers
 from .recovery import RecoveredLog, add_epoch
 from .segment import Segment
 from .segment_writer import SegmentWriter
@@ -34,7 +36,7 @@ class LogWriter:
         log: RecoveredLog,
         checkpoints: PartitionCheckpoints,
         config: LogConfig,
-        files: Files,
+        files: FencedFiles,
         open_files: OpenFiles,
     ) -> None:
         self.path = log.path
@@ -51,15 +53,27 @@ class LogWriter:
         self._active = self._open_segment(self.segments[-1], log.position, log.end_offset)
         self._flushed = 0
         self._start = max(checkpoints.start_offset, self.segments[0].base_offset)
+        self._is_start_noted = self._are_epochs_noted = True
         if self._start > self.end_offset:
             self.restart_at(self._start)
         self.flush()
+        if len(log.report.checked) > 1:  # not again, if this process dies soon
+            self._note_recovery_point()
 
     # --- the extent
 
     @property
     def start_offset(self) -> int:
         return self._start
+
+    @property
+    def reason(self) -> str | None:
+        return self._files.reason
+
+    @property
+    def files(self) -> FencedFiles:
+        """Through which the directory is changed."""
+        return self._files
 
     @property
     def end_offset(self) -> int:
@@ -73,7 +87,7 @@ class LogWriter:
     @property
     def producers(self) -> Mapping[int, ProducerState]:
         """The producers of what was appended, by their ids."""
-        return self._producers.states.producers
+        return self.producers_at_end().states.producers
 
     @property
     def epochs(self) -> tuple[EpochEntry, ...]:
@@ -82,6 +96,11 @@ class LogWriter:
 
     def end_of(self, segment: Segment) -> int:
         return self._active.position if segment is self._active.segment else segment.size
+
+    def producers_at_end(self) -> Producers:
+        # Mostly they are there. Of a log without snapshots they are read when they are asked for.
+        self._producers.advance(self.end_offset, self.segments, self.end_of, self.snapshots)
+        return self._producers
 
     def refresh(self, *, relist: bool = False) -> None:
         """Nobody else changes the directory."""
@@ -102,7 +121,9 @@ class LogWriter:
         if self._active.is_due(headers, records.size, now):
             self.roll(first_offset(headers, self.end_offset))
         self._note_epochs(headers)
-        states = self._producers.states
+        if any(header.producer_id >= 0 for header in headers):
+            self.producers_at_end()  # what is in front of them is known first
+        states, offset = self._producers.states, self._producers.offset
         before = states.of(header.producer_id for header in headers)
         try:
             followed = [self._producers.follow(records, header) for header in headers]
@@ -110,7 +131,7 @@ class LogWriter:
             self._active.append(data, headers, aborted, now)
         except (OSError, StorageError):
             states.restore(before)
-            self._producers.offset = self.end_offset
+            self._producers.offset = offset
             raise
         return self.end_offset
 
@@ -123,8 +144,7 @@ class LogWriter:
         end = self.end_offset
         kept = [entry for entry in self._epochs if entry.start_offset < end]
         epochs = [*kept, EpochEntry(epoch, end)]
-        write_epochs(self._files, self.path / LEADER_EPOCHS, epochs)
-        self._epochs = epochs
+        self._write_epochs(epochs)
 
     def flush(self) -> None:
         """Returns when everything appended will survive the machine."""
@@ -134,7 +154,8 @@ class LogWriter:
     def roll(self, base_offset: int = 0) -> None:
         """Begins a new segment, unless the active one is empty and begins there already.
 
-        Everything appended is flushed before that."""
+        Everything appended is flushed before that, and noted to be: only what comes after it is
+        read again after a crash."""
         base_offset = max(base_offset, self.end_offset)
         if base_offset == self._active.segment.base_offset:
             return
@@ -156,15 +177,21 @@ class LogWriter:
         self._active = following
         self.segments.add(segment)
         self._flushed = base_offset
+        self._note_recovery_point()
+        self._note_start()
 
     def close(self) -> None:
         """Flushes everything, and leaves the directory as a clean shutdown does.
 
         DiskFullError, or another OSError: files are let go of all the same, and recovered later."""
         try:
+            self.flush()  # first, for that needs no room
             self._write_snapshot(self.end_offset)
             self._active.close()
-            self._flushed = self.end_offset
+            if not self._is_start_noted:
+                self._checkpoints.set_start_offset(self._start)
+            if not self._are_epochs_noted:
+                self._write_epochs(self._epochs)
             self._checkpoints.set_recovery_point(self._flushed)
         except BaseException:
             self._active.abandon()
@@ -184,7 +211,9 @@ class LogWriter:
     def truncate_to(self, offset: int) -> None:
         """Removes every batch with a record at or above `offset`, and every epoch from there on.
 
-        ValueError for an offset in front of the log."""
+        ValueError for an offset in front of the log. DiskFullError: some of it may be gone already,
+        from the end; the same may be asked for again."""
+        self._files.check()
         if offset >= self.end_offset:
             self._forget_epochs(offset)  # one that had no records yet may begin at the end
             return
@@ -193,18 +222,25 @@ class LogWriter:
         # First of all: what will be written from there on is not to be taken for what was flushed.
         self._flushed = min(self._flushed, offset)
         self._checkpoints.set_recovery_point(min(self._flushed, self._checkpoints.recovery_point))
-        while self._active.segment.base_offset > offset and len(self.segments) > 1:
-            self._drop_active()
-        self._files.sync_directory(self.path)  # else they might come back, behind what is new
-        self._active.truncate_to(offset)
-        if self.end_offset < self._start:  # the log began inside of a batch, which is gone
-            self.restart_at(self._start)
-        self._forget_behind_end()
+        try:
+            while self._active.segment.base_offset > offset and len(self.segments) > 1:
+                self._drop_active()
+            self._files.sync_directory(self.path)  # else they might come back, behind what is new
+            self._active.truncate_to(offset)
+            self._flushed = min(self._flushed, self.end_offset)  # a batch may have begun before
+            if self.end_offset < self._start:  # the log began inside of a batch, which is gone
+                self.restart_at(self._start)
+        finally:
+            self._forget_behind_end()
 
     def restart_at(self, offset: int) -> None:
         """Removes everything, and goes on at `offset`."""
+        self._files.check()
         self._flushed = 0
         self._checkpoints.set_recovery_point(0)
+        for snapshot in self.snapshots:  # what they know of is in front of what there will be
+            self._files.remove(self.path / file_name(snapshot, Kind.SNAPSHOT))
+        self.snapshots = []
         while len(self.segments) > 1:
             self._drop_active()
         self._files.sync_directory(self.path)
@@ -219,26 +255,35 @@ class LogWriter:
             self._files.sync_directory(self.path)
         self._checkpoints.set_start_offset(offset)
         self._start = self._flushed = offset
-        self._forget_behind_end()
+        self._is_start_noted = True
+        self._producers.restart_at(offset)
+        self._forget_epochs(0)
 
     def delete_records(self, before: int) -> int:
         """Moves the start of the log up to `before`, or to the end if that comes first.
 
-        Segments that lie in front of it altogether are removed. Gives the new start."""
+        Segments that lie in front of it altogether are removed. Gives the new start.
+
+        A full disk is no reason not to: what needs room comes last. Where there still is none the
+        new start is noted later, and after a crash records may be back that were in the segment
+        where the log begins, as with Kafka, which notes it once a minute."""
+        self._files.check()
         start = min(before, self.end_offset)
         if start > self._start:
-            self._checkpoints.set_start_offset(start)
             self._start = start
+            self._is_start_noted = False
             for segment in list(self.segments):
                 following = self.segments.after(segment)
                 if following is None or following.base_offset > start:
                     break
                 self._remove_segment(segment)
             self._files.sync_directory(self.path)
+            self._note_start()
         return self._start
 
     def remove_oldest(self, segments_count: int) -> None:
         """Removes segments from the beginning, and moves the start. The last is rolled first."""
+        self._files.check()
         if segments_count >= len(self.segments):
             self.roll()
             segments_count = min(segments_count, len(self.segments) - 1)
@@ -256,11 +301,23 @@ class LogWriter:
         base_offset = cleaned.base_offset
         self._rename(base_offset, State.CLEANED, State.SWAP)
         for segment in group:
-            self._remove_segment(segment)
+            # The snapshot in front of the first is as true as it was, and the nearest there is.
+            self._remove_segment(segment, keep_snapshot=segment.base_offset == base_offset)
         self._rename(base_offset, State.SWAP, State.LIVE)
         self.segments.add(Segment(self.path, base_offset, self._open_files))
 
     # --- how
+
+    def _note_recovery_point(self) -> None:
+        # Without room it stays behind: more is read after a crash, and nothing is lost.
+        with suppress(DiskFullError):
+            self._checkpoints.set_recovery_point(self._flushed)
+
+    def _note_start(self) -> None:
+        if not self._is_start_noted:
+            with suppress(DiskFullError):
+                self._checkpoints.set_start_offset(self._start)
+                self._is_start_noted = True
 
     def _rename(self, base_offset: int, before: State, after: State) -> None:
         for kind in reversed(SEGMENT_KINDS):
@@ -273,11 +330,16 @@ class LogWriter:
         epochs = list(self._epochs)
         for header in headers:
             add_epoch(epochs, header)
-        if epochs != self._epochs:
-            write_epochs(self._files, self.path / LEADER_EPOCHS, epochs)
-            self._epochs = epochs
+        if epochs != self._epochs or not self._are_epochs_noted:
+            self._write_epochs(epochs)
+
+    def _write_epochs(self, epochs: list[EpochEntry]) -> None:
+        write_epochs(self._files, self.path / LEADER_EPOCHS, epochs)
+        self._epochs, self._are_epochs_noted = epochs, True
 
     def _write_snapshot(self, offset: int) -> None:
+        if self._producers.offset is None:  # nobody has asked; and one of none would be believed
+            return
         path = self.path / file_name(offset, Kind.SNAPSHOT)
         write_snapshot(self._files, path, self._producers.states)
         self.snapshots = sorted({*self.snapshots, offset})
@@ -295,11 +357,14 @@ class LogWriter:
         last.abandon()
         self._remove_segment(last.segment)
 
-    def _remove_segment(self, segment: Segment) -> None:
+    def _remove_segment(self, segment: Segment, *, keep_snapshot: bool = False) -> None:
+        # By its log a segment counts. While that cannot be removed, it does; what may be left of
+        # its indexes does not.
         segment.release()
-        self._remove_files(segment)
+        self._files.remove(segment.path())
         self.segments.remove(segment)
-        if segment.base_offset in self.snapshots:
+        self._remove_files(segment)
+        if segment.base_offset in self.snapshots and not keep_snapshot:
             self._files.remove(self.path / file_name(segment.base_offset, Kind.SNAPSHOT))
             self.snapshots.remove(segment.base_offset)
 
@@ -312,12 +377,14 @@ class LogWriter:
         for offset in [offset for offset in self.snapshots if offset > end]:
             self._files.remove(self.path / file_name(offset, Kind.SNAPSHOT))
             self.snapshots.remove(offset)
+        self._producers.forget()
+        self.producers_at_end()
         self._forget_epochs(end)
-        self._producers.advance(end, self.segments, self.end_of, self.snapshots)
 
     def _forget_epochs(self, start_offset: int) -> None:
         """Those that begin there, or later."""
         epochs = [entry for entry in self._epochs if entry.start_offset < start_offset]
-        if epochs != self._epochs:
-            write_epochs(self._files, self.path / LEADER_EPOCHS, epochs)
-            self._epochs = epochs
+        if epochs != self._epochs:  # they count no more, whether or not there is room to say so
+            self._epochs, self._are_epochs_noted = epochs, False
+        if not self._are_epochs_noted:
+            self._write_epochs(self._epochs)

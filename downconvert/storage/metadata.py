@@ -15,7 +15,7 @@ from typing import Final
 from uuid import UUID
 
 from .errors import CorruptFileError
-from .files import Files, replace_file
+from .files import Files, read_file, replace_file
 from .names import META_PROPERTIES, PARTITION_METADATA
 
 TOPIC_ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
@@ -38,7 +38,7 @@ def read_meta_properties(directory: Path) -> MetaProperties | None:
     """None where there is none: brokers before 0.9 wrote none."""
     path = directory / META_PROPERTIES
     try:
-        text = path.read_bytes().decode("latin-1")  # as Java reads properties
+        text = read_file(path).decode("latin-1")  # as Java reads properties
     except FileNotFoundError:
         return None
     values = {}
@@ -76,7 +76,7 @@ def read_topic_id(partition: Path) -> UUID | None:
     """The id of the topic whose partition is in this directory. None where there is no file."""
     path = partition / PARTITION_METADATA
     try:
-        text = path.read_bytes().decode("latin-1")
+        text = read_file(path).decode("latin-1")
     except FileNotFoundError:
         return None
     found = METADATA.fullmatch(text)

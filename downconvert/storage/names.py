@@ -58,6 +58,7 @@ PARTITION_METADATA: Final = "partition.metadata"
 
 FILE: Final = re.compile(r"([0-9]{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.\w+)?")
 PARTITION: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})-([0-9]{1,10})")
+DELETED_PARTITION: Final = re.compile(r".*\.[0-9a-f]{32}-delete")
 NOT_A_PARTITION: Final = re.compile(r".*\.[0-9a-f]{32}-(delete|future|stray)")
 
 

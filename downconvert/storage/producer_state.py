@@ -15,14 +15,13 @@ from pathlib import Path
 from struct import Struct
 from typing import Final
 
-from crc32c import crc32c
-
 from records import BatchHeader, Records
 from records.control import ControlRecordType, EndTransactionMarker
+from records.crc32c import crc32c
 from records.reader import read_batch
 
 from .errors import CorruptFileError
-from .files import Files, replace_file
+from .files import Files, read_file, replace_file
 from .transaction_index import AbortedTransaction
 
 SNAPSHOT_HEAD: Final = Struct(">hIi")  # version, CRC-32C of what follows it, entries
@@ -142,7 +141,7 @@ def read_marker(records: Records, header: BatchHeader) -> EndTransactionMarker |
 
 def read_snapshot(path: Path) -> ProducerStates:
     """CorruptFileError: not what was written. OSError where there is no such file."""
-    data = path.read_bytes()
+    data = read_file(path)
     if len(data) < SNAPSHOT_HEAD.size:
         raise CorruptFileError("is too short for a snapshot", str(path))
     version, crc, count = SNAPSHOT_HEAD.unpack_from(data)

@@ -28,15 +28,26 @@ class Producers:
 
     def follow(self, records: Records, header: BatchHeader) -> AbortedTransaction | None:
         """Takes the next batch in; gives the transaction that it aborts."""
-        self.offset = header.last_offset + 1
         if header.producer_id < 0:
+            if self.offset is not None:  # else nobody has asked for what is in front of it yet
+                self.offset = header.last_offset + 1
             return None
+        self.offset = header.last_offset + 1
         try:
             marker = read_marker(records, header)
         except CorruptRecordsError:
             # A marker that cannot be read ends nothing. Who reads the records will be told.
             marker = None
         return self.states.update(header, marker)
+
+    def forget(self) -> None:
+        """What was followed may not be what is there now: `advance` begins at a snapshot again."""
+        self.states, self.offset, self.aborted = ProducerStates(), None, []
+
+    def restart_at(self, offset: int) -> None:
+        """The log has nothing in front of `offset`: there are no producers."""
+        self.forget()
+        self.offset = offset
 
     def advance(
         self,
@@ -45,7 +56,10 @@ class Producers:
         end_of: Callable[[Segment], int],
         snapshots: list[int],
     ) -> None:
-        """Goes to `offset`: on from where it is, or from a snapshot if it is behind that."""
+        """Goes to `offset`: on from where it is, or from a snapshot if it is behind that.
+
+        Offsets are all that is compared: who knows that the log was truncated, or that segments
+        were replaced, says so by `forget`."""
         if self.offset is None or self.offset > offset:
             self._start(offset, snapshots)
         start = self.offset or 0

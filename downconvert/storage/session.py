@@ -13,6 +13,7 @@ from typing import Final
 
 from .checkpoints import Checkpoints
 from .errors import LogInUseError
+from .fence import FencedFiles
 from .files import Files, replace_file
 from .names import CLEAN_SHUTDOWN, LOCK
 
@@ -47,23 +48,24 @@ class DirectoryLock:
 
 
 class Session:
-    """The right to write to a directory, until `end`."""
+    """The right to write to a directory, until `end`: through `files`, as long as its disk does not
+    fail."""
 
     def __init__(self, directory: Path, files: Files, *, distrust: bool = False) -> None:
         """LogInUseError: another process has it, or another part of this one.
 
         `distrust`: nothing counts as flushed, whatever the last one has left word of."""
         self._directory = directory
-        self._files = files
+        self.files = FencedFiles(directory, files)
         self._lock = DirectoryLock(directory)
         try:
             found = (directory / CLEAN_SHUTDOWN).exists()
             self.was_clean = found and not distrust
             self.distrusts = distrust
-            self.checkpoints = Checkpoints(directory, files)
+            self.checkpoints = Checkpoints(directory, self.files)
             if found:
-                files.remove(directory / CLEAN_SHUTDOWN)
-                files.sync_directory(directory)
+                self.files.remove(directory / CLEAN_SHUTDOWN)
+                self.files.sync_directory(directory)
         except BaseException:
             self._lock.release()
             raise
@@ -72,6 +74,6 @@ class Session:
         """`clean`: every log in the directory is closed as it should be."""
         try:
             if clean:
-                replace_file(self._files, self._directory / CLEAN_SHUTDOWN, CLEAN)
+                replace_file(self.files, self._directory / CLEAN_SHUTDOWN, CLEAN)
         finally:
             self._lock.release()

@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from .errors import CorruptIndexError
-from .files import Files, WritableFile
+from .files import Files, WritableFile, read_file
 
 ENTRY: Final = Struct(">hqqqq")
 VERSION: Final = 0
@@ -32,7 +32,7 @@ def read_transactions(path: Path, base_offset: int) -> list[AbortedTransaction]:
 
     CorruptIndexError: an unknown version, or offsets that do not rise."""
     try:
-        data = path.read_bytes()
+        data = read_file(path)
     except FileNotFoundError:
         return []
     entries: list[AbortedTransaction] = []

@@ -1,18 +1,15 @@
 """DescribeLogDirs: how much of the disk each partition takes."""
 
 import shutil
-from typing import TYPE_CHECKING
 
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.partition import Partition
+from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
 
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
-
-def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     asked = exchange.request.body.topics
     path = broker.topics.log_dir.path
     wanted = None if asked is None else {one.topic: set(one.partitions) for one in asked}
@@ -31,6 +28,8 @@ def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
         usage = shutil.disk_usage(path)
         answer.total_bytes, answer.usable_bytes = usage.total, usage.free
     except OSError:
+        answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    if broker.topics.log_dir.offline_reason is not None:
         answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
     exchange.reply(Message(results=[answer]))
 

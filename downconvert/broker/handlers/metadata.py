@@ -2,21 +2,18 @@
 
 Version 0 asks for all topics with an empty list, later ones with null [MetadataRequest]."""
 
-from typing import TYPE_CHECKING
-
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.partition import Partition
+from downconvert.broker.state import BrokerState
 from downconvert.broker.topics import Topic
 from downconvert.broker.wire.schemas import Message
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 NOT_ASKED = -(2**31)  # authorized operations
 NO_LEADER = -1
 
 
-def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     body, version = exchange.request.body, exchange.request.version
     asked = body.topics
     if asked is None or (version == 0 and not asked):
@@ -35,7 +32,7 @@ def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
     )
 
 
-def _asked(broker: "Broker", asked: Message) -> Message:
+def _asked(broker: BrokerState, asked: Message) -> Message:
     if asked.name is None:
         by_id = broker.topics.by_id(asked.topic_id)
         if by_id is not None:
@@ -61,18 +58,23 @@ def _topic(topic: Topic) -> Message:
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=[
-            Message(
-                error_code=ErrorCode.NONE
-                if partition.leader is not None
-                else ErrorCode.LEADER_NOT_AVAILABLE,
-                partition_index=index,
-                leader_id=NO_LEADER if partition.leader is None else partition.leader,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=partition.replicas,
-                isr_nodes=sorted(partition.isr),
-            )
-            for index, partition in sorted(topic.partitions.items())
-        ],
+        partitions=[_partition(*item) for item in sorted(topic.partitions.items())],
         topic_authorized_operations=NOT_ASKED,
+    )
+
+
+def _partition(index: int, partition: Partition) -> Message:
+    """One that is offline has no leader, but a replica that is offline."""
+    leader, offline = partition.leader, []
+    if partition.log.offline_reason is not None:
+        offline = [partition.node_id]
+        leader = None if leader == partition.node_id else leader
+    return Message(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader is None else ErrorCode.NONE,
+        partition_index=index,
+        leader_id=NO_LEADER if leader is None else leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=sorted(partition.isr),
+        offline_replicas=offline,
     )

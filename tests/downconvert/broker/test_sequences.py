@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.errors import ErrorCode
+from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.sequences import PRODUCERS_MAX, Sequences
 from downconvert.broker.wire.schemas import ApiKey, Message
 from records import Codec, MemoryRecords, Record, TimestampType, build
@@ -139,3 +139,21 @@ def test_producers_are_forgotten_that_were_silent_for_longest() -> None:
     for producer in range(PRODUCERS_MAX + 10):
         sequences.note(header._replace(producer_id=producer), 2 * producer)
     assert len(sequences) == PRODUCERS_MAX
+
+
+def test_a_batch_that_was_cut_off_is_not_known_by_the_offset_that_another_has_now(
+    tmp_path: Path,
+) -> None:
+    data = batch(0)
+    (header,) = MemoryRecords(data).batches()
+    with writable_broker(tmp_path, "t") as broker:
+        partition = broker.topics.partition("t", 0)
+        assert partition is not None
+        writer = partition.log.writer
+        writer.append(data)
+        partition.sequences.note(header, 0)
+        assert partition.sequences.check(header, writer.producers) is not None
+        partition.restart_at(0)
+        writer.append(batch(7))
+        with pytest.raises(ApiError, match="expected is 9"):
+            partition.sequences.check(header, writer.producers)

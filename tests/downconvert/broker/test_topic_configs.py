@@ -7,6 +7,7 @@ import pytest
 from downconvert.broker.config import BrokerConfig
 from downconvert.broker.errors import ApiError
 from downconvert.broker.topic_configs import FILE_NAME, SETTINGS, AppendConfig, TopicConfigs, check
+from downconvert.storage import CorruptFileError
 from records.formats import V0, V1, V2, Codec
 
 
@@ -86,7 +87,7 @@ def test_what_is_kept_is_there_again_and_what_an_operator_gives_comes_first(
 )
 def test_a_file_that_somebody_broke_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE_NAME).write_bytes(text.encode("utf-8", "surrogateescape"))
-    with pytest.raises(ValueError, match=FILE_NAME):
+    with pytest.raises(CorruptFileError, match=FILE_NAME):
         TopicConfigs(tmp_path, BrokerConfig())
 
 

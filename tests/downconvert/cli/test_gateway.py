@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -123,6 +124,9 @@ def test_settings_come_from_a_file_and_flags_go_before_them(port: int, tmp_path:
         (("--bootstrap", "k", "--networks", "10.0/8"), "", "write for example 10.1.0.0/16"),
         (("--bootstrap", "k", "--recode", "lz4"), "", "such as lz4=gzip"),
         (("--bootstrap", "k", "--node-port", "x"), "", "broker ids"),
+        (("--bootstrap", "k", "--topics", ""), "", "topics is an empty list"),
+        (("--bootstrap", "k", "--groups", " "), "", "groups is an empty list"),
+        (("--bootstrap", "k", "--topics", "t", "--observe"), "", "passes everything through"),
         (("--bootstrap", "k", "--listen", "192.0.2.1:1"), "", "192.0.2.1:1"),
         ((), "lisen = 1", "'lisen' is not a setting; there are: .*listen"),
         ((), "= 1", "settings.toml"),
@@ -212,7 +216,7 @@ def got(url: str) -> str:
 
 def test_health_metrics_and_clients_are_told_over_http(observed: tuple[Running, str]) -> None:
     _, url = observed
-    assert got(f"{url}/healthz") == "ok\n"
+    assert got(f"{url}/healthz") == got(f"{url}/readyz") == "ok\n"
     labels = 'address="127.0.0.1",api="Fetch",client_id="test",software="",version="0"'
     assert f"gateway_converted_records_total{{{labels}}} 1.0" in got(f"{url}/metrics")
     rows = json.loads(got(f"{url}/clients"))
@@ -251,6 +255,37 @@ def test_what_a_client_calls_itself_does_no_harm(
     assert ran.code == 0
     assert "  <script>[red]\N{REPLACEMENT CHARACTER}[2J: Fetch v0\n" in ran.out
     assert "<script" not in (tmp_path / "old.html").read_text()
+
+
+def test_a_second_gateway_on_a_port_says_that_it_is_taken(port: int, command: Command) -> None:
+    with gateway(port) as running:
+        where = str(running.address)
+        ran = command("gateway", "--bootstrap", f"{LOOPBACK}:{port}", "--listen", where)
+    assert ran.code == 2
+    assert f"cannot listen at {where}: Address already in use" in one_line(ran.err)
+    assert "--listen" in one_line(ran.err)
+
+
+def test_the_files_that_the_system_allows_are_used(port: int) -> None:
+    with gateway(port) as running:
+        soft, hard = resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE)
+    assert soft == hard
+
+
+def test_another_cluster_is_used_after_the_settings_have_been_read_again(
+    port: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text(f'bootstrap = "{LOOPBACK}:1"\n[limits]\nidle_timeout = 99\n')
+    options = ("--config", file, "--connect-timeout", 2, "--request-timeout", 5)
+    with gateway(port, *options, listen=False) as running:
+        with Wire(running.address) as client:
+            client.send(ApiKey.Metadata, 1, Message(topics=None))
+            assert client.has_ended()
+        file.write_text(f'bootstrap = "{LOOPBACK}:{port}"\n')
+        running.process.send_signal(signal.SIGHUP)
+        wait_for_line(running, "read again")
+        assert running.ask(ApiKey.Metadata, 1, Message(topics=None)).topics
 
 
 def test_a_port_that_is_taken_for_http_is_named(port: int, command: Command) -> None:

@@ -1,6 +1,7 @@
 """`downconvert inspect`: what a directory is made of, and what its old clients would miss."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,18 @@ def test_damage_is_told_and_the_rest_counted(log_dir: Path, command: Command) ->
     assert ran.code == 2
     assert f"{log}: unknown magic, at byte {len(batch(0))}" in ran.err
     assert "a: 50 B behind the last good batch" in ran.out
+
+
+def test_a_partition_that_cannot_be_opened_is_told_and_the_others_counted(
+    log_dir: Path, command: Command
+) -> None:
+    bad = log_dir / "b-0"
+    bad.mkdir(exist_ok=True)
+    os.mkfifo(bad / "00000000000000000777.log")
+    ran = command("inspect", log_dir)
+    assert ran.code == 2
+    assert f"b: {bad / '00000000000000000777.log'}: is no regular file" in ran.err
+    assert "a " in ran.out
 
 
 def test_a_directory_is_needed(log_dir: Path, command: Command) -> None:

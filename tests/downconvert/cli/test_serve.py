@@ -1,4 +1,6 @@
 import json
+import os
+import resource
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -178,3 +180,50 @@ def test_partitions_of_offsets_that_are_missing_are_told(log_dir: Path) -> None:
             code, said = stopped(process)
         assert code == 0
         assert f"__consumer_offsets: of {count} partitions these are not here: 1, 2, 4" in said
+
+
+def test_a_full_disk_is_said_and_topics_are_deleted_and_the_end_is_no_traceback(
+    log_dir: Path,
+) -> None:
+    """No file may grow: that is an error of the same kind, and needs no disk of its own."""
+    with served(log_dir, "--writable") as (process, ready), Talk(address(ready)) as talk:
+        topic = Message(name="new", num_partitions=1, replication_factor=1)
+        talk.ask(ApiKey.CreateTopics, 0, Message(topics=[topic], timeout_ms=1000))
+        _, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, hard))
+        for _ in range(3):
+            (refused,) = talk.ask(ApiKey.CreateTopics, 0, Message(topics=[topic])).topics
+            assert refused.error_code != 0
+        asked = Message(topic_names=["new"], timeout_ms=1000)
+        (deleted,) = talk.ask(ApiKey.DeleteTopics, 1, asked).responses
+        assert deleted.error_code == 0
+        assert not (log_dir / "new-0").exists()
+        code, err = stopped(process)
+    assert code != 0
+    assert "Traceback" not in err
+    assert err.splitlines()[-1].startswith("downconvert: no space left on the device for")
+    assert not (log_dir / ".kafka_cleanshutdown").exists()
+    with served(log_dir, "--writable") as (process, ready), Talk(address(ready)) as talk:
+        answer = talk.ask(ApiKey.Fetch, 4, fetch())
+        assert answer.responses[0].partitions[0].high_watermark == 10
+        assert stopped(process)[0] == 0
+
+
+def test_one_bad_partition_is_said_and_the_others_are_served(log_dir: Path) -> None:
+    bad = log_dir / f"{TOPIC}-1"
+    bad.mkdir()
+    os.mkfifo(bad / "00000000000000000000.log")
+    with served(log_dir) as (process, ready), Talk(address(ready)) as talk:
+        answer = talk.ask(ApiKey.Fetch, 4, fetch())
+        assert answer.responses[0].partitions[0].high_watermark == 10
+        code, err = stopped(process)
+    assert code == 0
+    assert f"{TOPIC}-1 is offline" in err
+
+
+def test_settings_that_somebody_broke_are_named(log_dir: Path, command: Command) -> None:
+    (log_dir / "topic-configs.json").write_text("{")
+    ran = command("serve", log_dir, *ANY_PORT)
+    assert ran.code == 2
+    assert f"{log_dir / 'topic-configs.json'}: " in ran.err
+    assert "mend it, or move it away" in one_line(ran.err)

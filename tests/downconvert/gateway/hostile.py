@@ -7,6 +7,7 @@ Not here: how many are tried (test_hostile.py; by the million, bench/fuzz_gatewa
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from random import Random
@@ -15,7 +16,9 @@ from typing import Final
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway.config import Access, GatewayConfig
 from downconvert.gateway.exchanges import Answer, Ask
+from downconvert.gateway.topology import Address
 from downconvert.storage import LogDir, TopicPartition
 from records import Codec, RecordsError
 from tests.damage import mutated
@@ -26,6 +29,9 @@ from .cluster import Through, modern
 from .talk import fetch_body, message_set, produce_body
 
 LENGTH_SIZE: Final = 4
+OPEN: Final = GatewayConfig(bootstrap=(Address("cluster.test", 9092),))
+LISTED: Final = replace(OPEN, access=Access(topics=("t", "u*"), groups=("g",)))
+TOPIC_IDS: Final = [Message(name=None, topic_id=bytes([n]) * 16) for n in range(2)]
 REQUESTS: Final = (
     frame(ApiKey.ApiVersions, 0, Message()),
     frame(ApiKey.ApiVersions, 3, Message(client_software_name="a", client_software_version="1")),
@@ -59,6 +65,15 @@ REQUESTS: Final = (
     frame(ApiKey.FindCoordinator, 0, Message(key="g")),
     frame(ApiKey.CreateTopics, 0, Message(topics=[], timeout_ms=1)),
     frame(ApiKey.SaslHandshake, 0, Message(mechanism="PLAIN")),
+    frame(ApiKey.DeleteTopics, 4, Message(topic_names=["u", "v"], timeout_ms=1)),
+    frame(ApiKey.DeleteTopics, 6, Message(topics=TOPIC_IDS, timeout_ms=1)),
+    frame(ApiKey.DescribeGroups, 5, Message(groups=["g", "h"])),
+    frame(ApiKey.FindCoordinator, 4, Message(key_type=0, coordinator_keys=["g", "h"])),
+    frame(
+        ApiKey.OffsetFetch,
+        8,
+        Message(groups=[Message(group_id=name, topics=None) for name in ("g", "h")]),
+    ),
 )
 
 
@@ -84,7 +99,7 @@ def attempt(broker: Broker, seed: int, number: int) -> str:
             return response
         return bytes(LENGTH_SIZE) + mutated(response[LENGTH_SIZE:], random)
 
-    through = Through(broker, tamper=tamper)
+    through = Through(broker, random.choice((OPEN, LISTED)), tamper=tamper)
     try:
         reply = through.reply(request if spoils_answers else mutated(request, random))
         if isinstance(reply, Answer):

@@ -47,13 +47,21 @@ def gateway(*bootstrap: int, nodes: int = 1, workers: int = 1, **options: Any) -
 
 
 @contextmanager
-def cluster(directory: Path, *topics: str, modernly: bool = True) -> Iterator[tuple[Broker, int]]:
+def cluster(
+    directory: Path,
+    *topics: str,
+    modernly: bool = True,
+    port: int = 0,
+    advertise: int | None = None,
+) -> Iterator[tuple[Broker, int]]:
     """Our own broker, which takes what Kafka 4 takes, and its port."""
     with LogDir.open(directory, writable=True) as log_dir:
         broker = Broker(log_dir, BrokerConfig(is_writable=True, group_initial_rebalance_delay_ms=0))
         for topic in topics:
             broker.topics.create(topic, 1, {}, 0)
-        with Server(modern(broker) if modernly else broker) as server:
+        known = None if advertise is None else (LOOPBACK, advertise)
+        served = modern(broker) if modernly else broker
+        with Server(served, (LOOPBACK, port), advertise=known) as server:
             yield broker, server.address[1]
 
 

@@ -30,10 +30,12 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def between(tmp_path: Path) -> Iterator[tuple[Wiring, Gateway]]:
-    """A gateway whose connections to the cluster can be cut."""
+    """A gateway whose connections to the cluster can be cut. There is no way but this one: the
+    broker, too, says that it is at the other end of the wire."""
+    (port,) = free_ports(1)
     with (
-        cluster(tmp_path, "t") as (_, port),
         wired(port) as wiring,
+        cluster(tmp_path, "t", port=port, advertise=wiring.port),
         gateway(wiring.port, refresh_seconds=NEVER) as front,
     ):
         wait_for(lambda: bool(front.topology.nodes))

@@ -1,4 +1,5 @@
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.error import HTTPError
@@ -6,12 +7,13 @@ from urllib.request import urlopen
 
 import pytest
 
+from downconvert.broker import ErrorCode
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.observing import Observation
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.topology import Address
 
-from .serving import LOOPBACK, TIMEOUT, Wire, cluster, gateway
+from .serving import LOOPBACK, TIMEOUT, Wire, cluster, free_ports, gateway
 from .test_server import wait_for
 
 ANY_PORT = Address(LOOPBACK, 0)
@@ -31,20 +33,57 @@ def got(address: Address, path: str) -> str:
     return text
 
 
-def test_it_is_well_once_brokers_are_known(observed: tuple[Gateway, Address]) -> None:
-    running, address = observed
-    wait_for(lambda: bool(running.topology.nodes))
-    assert got(address, "/healthz") == "ok\n"
+def unready(address: Address) -> str:
+    """Why it is not ready; nothing: it is."""
+    try:
+        said = got(address, "/readyz")
+    except HTTPError as error:
+        return f"{error.code} {error.read().decode()}"
+    assert said == "ok\n"
+    return ""
 
 
-def test_it_is_not_well_while_the_cluster_does_not_answer(tmp_path: Path) -> None:
-    with cluster(tmp_path, "t") as (_, port):
-        pass
-    with gateway(port) as running:
+def test_it_is_ready_while_the_cluster_answers_and_alive_without(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (port,) = free_ports(1)
+    with gateway(port, refresh_seconds=0.1) as running:
         observation = Observation(running, ANY_PORT)
-        with pytest.raises(HTTPError, match="503"):
-            got(observation.address, "/healthz")
+        address = observation.address
+        wait_for(lambda: f"127.0.0.1:{port}" in unready(address))
+        assert got(address, "/healthz") == "ok\n"
+        with cluster(tmp_path / "a", "t", port=port):
+            wait_for(lambda: not unready(address))
+            assert "gateway_ready 1.0" in got(address, "/metrics")
+        wait_for(lambda: f"127.0.0.1:{port}" in unready(address))
+        assert got(address, "/healthz") == "ok\n"
+        assert f'gateway_broker_failures_total{{broker="127.0.0.1:{port}"}}' in got(
+            address, "/metrics"
+        )
         observation.close()
+
+
+def test_it_is_not_ready_while_a_broker_has_no_port(tmp_path: Path) -> None:
+    with (
+        cluster(tmp_path, "t") as (_, port),
+        socket.create_server((LOOPBACK, 0)) as other,
+        gateway(port, node_ports={0: other.getsockname()[1]}) as running,
+    ):
+        observation = Observation(running, ANY_PORT)
+        wait_for(lambda: "in use by another program" in unready(observation.address))
+        with Wire(running.address) as client:  # behind that port is somebody else
+            assert client.ask(ApiKey.Metadata, 1, Message(topics=None)).brokers == []
+            body = Message(key="g", key_type=0)
+            found = client.ask(ApiKey.FindCoordinator, 1, body)
+            assert (found.error_code, found.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+        observation.close()
+
+
+def test_a_gateway_that_has_ended_is_not_alive(tmp_path: Path) -> None:
+    with cluster(tmp_path, "t") as (_, port), gateway(port) as running:
+        observation = Observation(running, ANY_PORT)
+    with pytest.raises(HTTPError, match="503"):
+        got(observation.address, "/healthz")
+    observation.close()
 
 
 def test_metrics_name_connections_brokers_and_requests(observed: tuple[Gateway, Address]) -> None:

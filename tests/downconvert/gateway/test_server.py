@@ -110,7 +110,7 @@ def test_a_produce_cut_at_any_byte_is_acknowledged_or_not_there(
 
 
 def test_half_a_request_holds_nobody_else_up_and_not_for_ever(tmp_path: Path) -> None:
-    limits = Limits(request_timeout=0.3)
+    limits = Limits(receive_timeout=0.3)
     with (
         cluster(tmp_path, "t") as (_, port),
         gateway(port, limits=limits) as running,

@@ -11,7 +11,7 @@ from downconvert.gateway.topology import Address
 from tests.downconvert.broker.asking import frame
 
 from .cluster import FIRST_PORT, FLOORS, HOST, Through
-from .talk import fetch, message_set, produce, produce_body
+from .talk import fetch, fetch_body, message_set, produce, produce_body, values_of
 
 CONFIG = GatewayConfig(bootstrap=(Address("cluster", 9092),))
 
@@ -131,6 +131,55 @@ def test_topics_that_are_not_on_the_list_are_neither_shown_nor_served(broker: Br
     body = Message(replica_id=-1, topics=[Message(name="t", partitions=[part])])
     answer = through.ask(ApiKey.ListOffsets, 1, body)
     assert answer.topics[0].partitions[0].error_code == denied
+
+
+def test_topics_that_are_not_on_the_list_are_neither_deleted_nor_changed(
+    broker: Broker,
+) -> None:
+    through = limited(broker, topics=("other-*",))
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    for version in (0, 1, 5):
+        body = Message(topic_names=["t"], timeout_ms=1000)
+        assert through.ask(ApiKey.DeleteTopics, version, body).responses[0].error_code == denied
+    config = Message(name="max.message.bytes", config_operation=0, value="7")
+    resource = Message(resource_type=2, resource_name="t", configs=[config])
+    body = Message(resources=[resource], validate_only=False)
+    for api in (ApiKey.AlterConfigs, ApiKey.IncrementalAlterConfigs):
+        assert through.ask(api, 0, body).responses[0].error_code == denied
+    assert broker.topics.partition("t", 0) is not None
+    body = Message(resources=[Message(resource_type=2, resource_name="t", configuration_keys=None)])
+    (result,) = Through(broker, CONFIG).ask(ApiKey.DescribeConfigs, 1, body).results
+    assert "7" not in {one.value for one in result.configs}
+
+
+def test_topics_of_the_list_are_served_beside_those_that_are_not(broker: Broker) -> None:
+    through = limited(broker, topics=("t",))
+    assert produce(through, 9, message_set(2, b"a")).error_code == ErrorCode.NONE
+    for version in (1, 4, 11, 12):
+        body = fetch_body(0)
+        body.topics.append(Message(topic="hidden", partitions=body.topics[0].partitions))
+        answer = through.ask(ApiKey.Fetch, version, body)
+        found = {topic.topic: topic.partitions[0] for topic in answer.responses}
+        assert values_of(found["t"]) == [b"a"]
+        assert found["hidden"].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_fetch_goes_on_with_no_session_of_somebody_else(broker: Broker) -> None:
+    through = limited(broker, topics=("t",))
+    body = fetch_body(0)
+    body.session_id, body.session_epoch = 0, 0
+    assert through.ask(ApiKey.Fetch, 12, body).session_id == 0
+    body.session_id, body.session_epoch = 4711, 1
+    lost = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert through.ask(ApiKey.Fetch, 12, body).error_code == lost
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_who_may_only_read_makes_no_topic_by_asking_for_it(broker: Broker, version: int) -> None:
+    through = limited(broker, is_read_only=True)
+    through.ask(ApiKey.Metadata, version, Message(topics=[Message(name="new")]))
+    asked = [one.body for one in through.asked if one.api is ApiKey.Metadata]
+    assert [one.allow_auto_topic_creation for one in asked if one is not None] == [False]
 
 
 def test_where_the_gateway_authenticates_itself_clients_cannot(broker: Broker) -> None:

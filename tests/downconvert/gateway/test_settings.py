@@ -45,6 +45,12 @@ def test_a_file_says_everything(tmp_path: Path) -> None:
     assert "s3cret" not in repr(config)
 
 
+def test_blanks_around_names_are_none_of_them() -> None:
+    config = build({"bootstrap": "k", "topics": "zz*, g1", "groups": [" a ", "b,c "]}, {})
+    assert config.access.topics == ("zz*", "g1")
+    assert config.access.groups == ("a", "b", "c")
+
+
 def test_the_secret_may_be_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("from-file\n")
     cluster = {"sasl": "PLAIN", "secret_file": str(tmp_path / "secret")}
@@ -73,6 +79,11 @@ def test_the_secret_may_be_in_a_file(tmp_path: Path) -> None:
         ({"bootstrap": "k", "recode_rules": ["lz4=gzip"]}, r"write \[\[recode_rules\]\]"),
         ({"bootstrap": "k", "tls_cert": "c"}, "--tls-key"),
         ({"bootstrap": "k", "node_ports": {"a": 1}}, "broker ids"),
+        ({"bootstrap": "k", "topics": ""}, "topics is an empty list"),
+        ({"bootstrap": "k", "groups": [" , "]}, "groups is an empty list"),
+        ({"bootstrap": "k", "networks": []}, "networks is an empty list"),
+        ({"bootstrap": "k", "topics": "a", "observe": True}, "passes everything through"),
+        ({"bootstrap": "k", "read_only": True, "observe": True}, "passes everything through"),
     ],
 )
 def test_what_makes_no_sense_says_what_to_write(settings: dict[str, object], said: str) -> None:

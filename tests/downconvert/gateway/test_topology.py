@@ -54,6 +54,30 @@ def test_who_begins_is_sent_to_any_broker() -> None:
     assert there.addresses(BOOTSTRAP) == (SEED, Address("kafka-1", 9092))
 
 
+def test_those_that_failed_last_are_tried_last() -> None:
+    there = topology()
+    there.learn(brokers(1))
+    assert there.note(SEED, has_failed=True)
+    assert not there.note(SEED, has_failed=True)
+    assert there.addresses(BOOTSTRAP) == (Address("kafka-1", 9092), SEED)
+    assert there.note(SEED, has_failed=False)
+    assert there.addresses(BOOTSTRAP) == (SEED, Address("kafka-1", 9092))
+
+
+def test_a_broker_without_a_port_is_left_out() -> None:
+    there = topology()
+    there.unserved[2] = "port 9095: Address already in use"
+    answer = Message(brokers=brokers(1, 2))
+    there.rewrite(ApiKey.Metadata, answer, "gw")
+    assert [one.node_id for one in answer.brokers] == [1]
+    produced = Message(node_endpoints=brokers(2))
+    there.rewrite(ApiKey.Produce, produced, "gw")
+    assert produced.node_endpoints == []
+    found = Message(node_id=2, host="kafka-2", port=9092, coordinators=[], error_code=0)
+    there.rewrite(ApiKey.FindCoordinator, found, "gw")
+    assert (found.error_code, found.host, found.port) == (15, "", -1)
+
+
 @pytest.mark.parametrize("version", [0, 4])
 def test_a_coordinator_is_one_of_the_gateways_addresses(version: int) -> None:
     one = Message(node_id=5, host="kafka-5", port=9092)

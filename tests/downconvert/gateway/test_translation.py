@@ -77,12 +77,6 @@ def test_whether_a_setting_is_the_default_is_told_as_before(through: Through) ->
     assert by_name["max.message.bytes"].value == "1048588"
 
 
-def test_an_empty_list_of_topics_still_asks_for_all() -> None:
-    (asked, _) = asking(ApiKey.Metadata, Message(topics=[]), to_version=1)
-    assert asked.body is not None
-    assert asked.body.topics is None
-
-
 def test_one_timeout_of_a_member_is_both() -> None:
     (asked, _) = asking(ApiKey.JoinGroup, Message(session_timeout_ms=9), to_version=1)
     assert asked.body is not None

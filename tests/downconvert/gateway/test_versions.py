@@ -1,21 +1,33 @@
+from collections.abc import Mapping
+
+import pytest
+
 from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.gateway.versions import Versions
+from downconvert.gateway.names import RULES
+from downconvert.gateway.versions import PASSED, Versions
 
 KAFKA_4 = {0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 18: (0, 5), 17: (0, 1)}
-KAFKA_4 |= {36: (0, 2), 68: (0, 1), 78: (1, 2), 1: (4, 18)}
+KAFKA_4 |= {36: (0, 2), 55: (0, 2), 68: (0, 1), 78: (1, 2), 1: (4, 18), 75: (0, 0)}
+SHARE_GROUPS = (76, 77, 78, 79, 90, 91, 92)
+BROKERS_AND_CONTROLLERS = (4, 5, 6, 7, 27, 52, 53, 54, 56, 58, 59, 62, 63, 64, 67, 70, 73)
+BROKERS_AND_CONTROLLERS += (*range(80, 88), 93)
 
 
 def versions(
-    *, is_read_only: bool = False, names_topics: bool = False, hides_sasl: bool = False
+    more: Mapping[int, tuple[int, int]] | None = None,
+    *,
+    is_read_only: bool = False,
+    has_lists: bool = False,
+    hides_sasl: bool = False,
 ) -> Versions:
     keys = [
         Message(api_key=key, min_version=low, max_version=high)
-        for key, (low, high) in KAFKA_4.items()
+        for key, (low, high) in (KAFKA_4 if more is None else {18: (0, 5), **more}).items()
     ]
     return Versions.of(
         Message(api_keys=keys),
         is_read_only=is_read_only,
-        names_topics=names_topics,
+        has_lists=has_lists,
         hides_sasl=hides_sasl,
     )
 
@@ -26,8 +38,25 @@ def test_what_the_cluster_dropped_is_offered() -> None:
     assert offered[ApiKey.OffsetCommit] == range(11)
 
 
-def test_what_nobody_here_knows_is_offered_as_the_cluster_has_it() -> None:
+def test_what_is_read_by_its_header_alone_is_offered_up_to_the_version_that_was_understood() -> (
+    None
+):
     assert versions().offered[68] == range(2)
+    assert versions({68: (0, 7)}).offered[68] == range(2)
+
+
+def test_what_the_quorum_says_is_asked_for_without_the_controllers_addresses() -> None:
+    assert versions().offered[55] == range(2)
+
+
+@pytest.mark.parametrize("key", [*SHARE_GROUPS, *BROKERS_AND_CONTROLLERS, 94, 1000, 32767])
+def test_what_is_not_known_to_be_for_clients_is_not_offered(key: int) -> None:
+    assert versions({key: (0, 1)}).offered.keys() == {ApiKey.ApiVersions}
+
+
+@pytest.mark.parametrize("key", [*PASSED, *ApiKey])
+def test_what_is_understood_is_offered(key: int) -> None:
+    assert key in versions({key: (0, 1)}).offered
 
 
 def test_fetches_whose_answers_name_brokers_are_not_offered() -> None:
@@ -51,8 +80,9 @@ def test_who_may_only_read_is_offered_nothing_else() -> None:
     assert {ApiKey.Fetch, ApiKey.OffsetCommit, 68} <= offered.keys()
 
 
-def test_topics_of_a_list_cannot_be_asked_for_by_id() -> None:
-    offered = versions(names_topics=True).offered
+def test_where_there_are_lists_what_names_something_elsewhere_is_not_offered() -> None:
+    offered = versions(has_lists=True).offered
+    assert offered.keys() <= RULES.keys()
     assert offered[ApiKey.Fetch].stop - 1 == 12
     assert offered[ApiKey.Produce].stop - 1 == 12
     assert offered[ApiKey.OffsetCommit].stop - 1 == 9

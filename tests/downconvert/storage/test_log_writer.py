@@ -329,3 +329,79 @@ def test_a_marker_and_its_data_are_in_the_index_of_their_own_segment(path: Path)
     for segment in log.segments:
         markers = [h.last_offset for h in segment.slice(0, segment.size).batches() if h.is_control]
         assert [entry.last_offset for entry in segment.aborted()] == markers
+
+
+def test_after_a_crash_only_what_was_not_rolled_is_read_again(path: Path) -> None:
+    """However much was written since the last clean stop."""
+    log = opened(path, segment_bytes=3 * len(batch(0)))
+    for offset in range(27):
+        log.writer.append(batch(offset))
+    assert len(log.segments) == 9
+    log.abandon()
+    with opened(path) as log:
+        assert [report.base_offset for report in log.writer.recovery.checked] == [24]
+        assert log.end_offset == 27
+
+
+def test_what_a_recovery_has_read_is_not_read_by_the_next(path: Path) -> None:
+    points = path.parent / "recovery-point-offset-checkpoint"
+    log = opened(path, segment_bytes=3 * len(batch(0)))
+    for offset in range(9):
+        log.writer.append(batch(offset))
+    log.abandon()
+    points.unlink()
+    for bases_read in ([0, 3, 6], [6]):
+        log = opened(path)
+        assert [report.base_offset for report in log.writer.recovery.checked] == bases_read
+        log.abandon()
+
+
+def test_rolling_does_not_need_the_recovery_point_to_be_noted(path: Path) -> None:
+    disk = FaultyDisk(path.parent)
+    points = path.parent / "recovery-point-offset-checkpoint.tmp"
+    with opened(path, disk) as log:
+        log.writer.append(batch(0))
+        disk.fill_for(points)
+        log.writer.roll()
+        log.writer.append(batch(1))
+        assert bases(log) == [0, 1]
+        disk.fill(is_full=False)
+
+
+def test_records_are_deleted_on_a_full_disk(path: Path) -> None:
+    disk = FaultyDisk(path.parent)
+    log = opened(path, disk, segment_bytes=3 * len(batch(0)))
+    for offset in range(9):
+        log.writer.append(batch(offset))
+    disk.fill(is_full=True)
+    assert log.writer.delete_records(4) == 4
+    assert (log.start_offset, bases(log)) == (4, [3, 6])
+    disk.fill(is_full=False)
+    log.close()  # the new start is noted when there is room
+    with opened(path) as log:
+        assert log.start_offset == 4
+
+
+@pytest.mark.parametrize("full_from", range(1, 40))
+def test_a_truncation_that_finds_the_disk_full_is_done_by_the_next(
+    path: Path, full_from: int
+) -> None:
+    disk = FaultyDisk(path.parent)
+    producer = {"producer_id": 3, "producer_epoch": 0, "transactional": True}
+    log = opened(path, disk, segment_bytes=250)
+    for offset in range(8):
+        data = batch(offset, leader_epoch=offset, base_sequence=offset, **producer)
+        log.writer.append(data)
+    disk.fill_in(full_from)
+    try:
+        log.writer.truncate_to(1)
+        disk.fill(is_full=False)
+    except DiskFullError:
+        disk.fill(is_full=False)
+        assert not [offset for offset in log.writer.snapshots if offset > log.end_offset]
+        assert all(entry.start_offset <= log.end_offset for entry in log.writer.epochs)
+        log.writer.truncate_to(1)
+    assert (log.end_offset, log.writer.epochs) == (1, (EpochEntry(0, 0),))
+    assert read_epochs(path / "leader-epoch-checkpoint") == [EpochEntry(0, 0)]
+    assert log.writer.producers[3].last_offset == 0
+    log.close()

@@ -1,10 +1,10 @@
 """What a kernel does: the contract that the native kernel and its Python twin both keep.
 
-A kernel turns bytes into bytes. It knows neither files nor sockets nor codecs: its caller reads
-windows of a log into a buffer, decompresses what is compressed, and decides what only policy can
-decide. One parser serves every job: *transcode* writes older messages, *measure* adds up what
-transcode would write, *columns* notes where keys and values lie. *encode* goes the other way, from
-columns to records.
+A kernel turns bytes into bytes. It knows neither files nor sockets: its caller reads windows of a
+log into a buffer, decompresses what is too large to be decompressed at once, and decides what only
+policy can decide. One parser serves every job: *transcode* writes older messages, *measure* adds up
+what transcode would write, *columns* notes where keys and values lie, *recode* makes compressed
+messages of a compressed batch. *encode* goes the other way, from columns to records.
 
 Everything is resumable on both sides. A call takes as many whole items as the source window holds
 and the target window has room for, reports how far it came, and says why it came back: an
@@ -211,6 +211,36 @@ class Transcoder(Protocol):
         first_offset.
 
         Keeps no account: what it reads is in none of `totals`, `wrapper` and `last_offset`."""
+
+    def recode(
+        self,
+        source: Buffer,
+        start: int,
+        end: int,
+        codec: int,
+        fast: bool,
+        trim: bool,
+        split_at_gaps: bool,
+        body_size_max: int,
+        inner_size_max: int,
+    ) -> bytes | None:
+        """The compressed entry `source[start:end]`, all of it, as messages compressed with `codec`:
+        decompressed, converted and compressed in one go.
+
+        It stands in a log, before that entry. Records become messages as in a wrapper after
+        `enter_batch` or `enter_entries`, one wrapper after the other where `split_at_gaps` ends
+        them, each compressed with little effort (`fast`) or about to Kafka's size; the same entry
+        always becomes the same bytes. No bytes: nothing of it is kept. Then the caller goes on
+        behind the entry. The entry's size is in `totals`, and so are the wrappers' own bytes.
+
+        None: nothing has happened, and the entry is for a stream (`enter_batch`,
+        `enter_entries`). It is damaged (the CRC is not looked at), it decompresses to more than
+        `body_size_max` bytes, the messages in one wrapper would be more than `inner_size_max`, or
+        its codec's data is not of the usual kind that a kernel decompresses at once. So are a v2
+        batch where `to_magic` is 2 and an entry that is not compressed.
+
+        ValueError: not in a log, a codec that is not 1 to 3, a negative size, indices outside of
+        the buffer."""
 
     def record_head(
         self, source: Buffer, start: int, end: int, remaining: int

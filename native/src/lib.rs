@@ -5,17 +5,18 @@
 //! is a `Sink`'s matter.
 //!
 //! Bytes are hostile: each step forward asks whether they are there, and no count or size of theirs
-//! makes it allocate. `unsafe` is denied but for the two places that touch C: `face` and `gzip`.
+//! makes it allocate. `unsafe` is denied but for the places that touch C: `face`, and codecs whose
+//! crates have no safe face.
 //!
-//! Not here: files, sockets, codecs but gzip, and any decision that a policy could take.
+//! Not here: files, sockets, codecs as streams, and any decision that a policy could take.
 
 mod account;
+mod codec;
 mod crc;
 mod cursor;
 mod encode;
 #[cfg(feature = "python")]
 mod face;
-pub mod gzip;
 mod header;
 mod item;
 mod layout;
@@ -28,10 +29,14 @@ mod sink;
 mod transcoder;
 mod varint;
 mod window;
+mod workspace;
 
+pub use codec::gzip::{CompressionLvl, compress as gzip_compress};
+pub use codec::{Codec, Effort, compress, decompress};
 pub use crc::crc32;
 pub use encode::encode;
 pub use layout::{ROW_FIELDS, ROW_SIZE};
 pub use outcome::{Outcome, Progress};
 pub use reason::Reason;
-pub use transcoder::{Entered, RecordHead, Settings, Transcoder};
+pub use transcoder::{Entered, Recode, RecordHead, Settings, Transcoder};
+pub use workspace::Workspace;

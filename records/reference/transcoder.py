@@ -2,13 +2,15 @@
 
 Not here: the rules (log.py, inside.py)."""
 
+import copy
 from typing import Final, TypeAlias
 
-from records.formats import BATCH_HEADER_SIZE, V0, V1, V2
+from records.formats import BATCH_HEADER_SIZE, V0, V1, V2, Codec
 from records.kernel import Buffer, Outcome, Progress
 from records.reference import inside, log
 from records.reference.call import Call, Damaged, Room, Stop, Target, Window
 from records.reference.places import Batch, Entries, Header
+from records.reference.recode import NotAtOnce, Recode, recode
 from records.reference.state import State
 
 Damage: TypeAlias = tuple[str, int]
@@ -136,6 +138,55 @@ class Transcoder:
             self._damage = (damaged.reason, window.at)
             outcome = Outcome.DAMAGE
         return window.at - window.start, call.target.produced, outcome
+
+    def recode(
+        self,
+        source: Buffer,
+        start: int,
+        end: int,
+        codec: int,
+        fast: bool,
+        trim: bool,
+        split_at_gaps: bool,
+        body_size_max: int,
+        inner_size_max: int,
+    ) -> bytes | None:
+        if self._state.place is not None:
+            raise ValueError("no entry of a log is next")
+        if not Codec.GZIP <= codec < Codec.ZSTD:
+            raise ValueError("older messages have no such codec")
+        if body_size_max < 0 or inner_size_max < 0:
+            raise ValueError("a size is negative")
+        entry = Window(source, start, end, 0).source[start:end]
+        self._damage = None
+        before = copy.deepcopy(self._state)
+        limits = (body_size_max, inner_size_max)
+        try:
+            return recode(self, entry, Recode(Codec(codec), fast, trim, split_at_gaps, *limits))
+        except NotAtOnce:
+            self._state = before
+            return None
+        finally:
+            self.leave()
+            self._damage = None
+
+    @property
+    def to_magic(self) -> int:
+        return self._state.to_magic
+
+    @property
+    def first_offset(self) -> int:
+        return self._state.first_offset
+
+    def count_entry(self, size: int) -> None:
+        """What has been entered is an entry of the log, of that size."""
+        place = self._state.place
+        assert place is not None
+        place.source_size = size
+
+    def count_wrapper(self, size: int) -> None:
+        """A compressed message has that many bytes around what is inside."""
+        self._state.account.produced_bytes += size
 
     # --- items that the caller converts itself
 

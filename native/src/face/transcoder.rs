@@ -2,12 +2,14 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use super::Progress;
 use super::arguments::{Index, guarded, part, part_mut, progress};
 use super::buffers::Buffer;
+use super::codecs;
 use crate::layout::{BATCH_HEADER_SIZE, V1, V2};
-use crate::{Entered, Settings};
+use crate::{Codec, Effort, Entered, Recode, Settings};
 
 /// Offset, timestamp, size, bytes before the key, key size.
 type Head = (i64, i64, u64, u64, i32);
@@ -140,6 +142,47 @@ impl Transcoder {
         let reached = guarded(py, || kernel.columns(source, window, remaining.0 as u64, target))?;
         self.note_damage(start);
         Ok(progress(reached))
+    }
+
+    #[allow(clippy::fn_params_excessive_bools)] // the contract's
+    fn recode<'py>(
+        &mut self,
+        py: Python<'py>,
+        source: &Bound<'_, PyAny>,
+        start: Index,
+        end: Index,
+        codec: u8,
+        fast: bool,
+        trim: bool,
+        split_at_gaps: bool,
+        body_size_max: Index,
+        inner_size_max: Index,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let codec = Codec::of(codec).filter(|codec| *codec != Codec::Zstd);
+        let codec =
+            codec.ok_or_else(|| PyValueError::new_err("older messages have no such codec"))?;
+        if !self.kernel.stands_in_log() {
+            return Err(PyValueError::new_err("no entry of a log is next"));
+        }
+        let mut buffer = Buffer::new();
+        let entry = part(buffer.read(source)?, start, end)?;
+        let effort = if fast { Effort::Fast } else { Effort::Kafka };
+        let (body_size_max, inner_size_max) = (body_size_max.0, inner_size_max.0);
+        let job = Recode { codec, effort, trim, split_at_gaps, body_size_max, inner_size_max };
+        let isal = if fast && codec == Codec::Gzip { codecs::isal(py) } else { None };
+        let kernel = &mut self.kernel;
+        codecs::with_workspace(|workspace| {
+            let recoded = guarded(py, || match isal {
+                Some(isal) => {
+                    let mut compress =
+                        |data: &[u8], target: &mut Vec<u8>| codecs::compress_by(isal, data, target);
+                    kernel.recode(entry, &job, workspace, Some(&mut compress))
+                }
+                None => kernel.recode(entry, &job, workspace, None),
+            })?;
+            self.damage = None;
+            Ok(recoded.map(|()| PyBytes::new(py, workspace.made())))
+        })
     }
 
     fn record_head(

@@ -8,8 +8,10 @@ mod batch;
 mod entries;
 mod large;
 mod log;
+mod recode;
 
 pub use large::RecordHead;
+pub use recode::Recode;
 
 use crate::account::{Account, Purpose, Wrapper};
 use crate::header::Header;
@@ -68,6 +70,7 @@ enum Place {
 }
 
 /// Reads entries of a log, or records of one decompressed batch, and converts them.
+#[derive(Clone)]
 pub struct Transcoder {
     settings: Settings,
     place: Place,
@@ -218,6 +221,11 @@ impl Transcoder {
     /// The same where perhaps no record is left.
     pub fn stands_in_batch(&self) -> bool {
         matches!(self.place, Place::LogBatch | Place::Batch)
+    }
+
+    /// Whether an entry of a log is next.
+    pub fn stands_in_log(&self) -> bool {
+        self.place == Place::Log
     }
 
     /// Whether it stands where messages can be made: records of a v2 batch do not become messages

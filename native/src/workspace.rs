@@ -1,0 +1,57 @@
+//! The buffers that work is done in. They belong to the thread and are reused.
+
+use crate::codec::{self, Codec};
+
+/// Of what is decompressed for a caller that would take any size.
+const BODY_SIZE_MAX: usize = 1024 * 1024;
+/// What is kept of a buffer.
+const KEPT_MAX: usize = 1024 * 1024;
+
+/// Buffers that grow where they are needed.
+#[derive(Default)]
+pub struct Workspace {
+    /// An entry's decompressed bytes.
+    pub(crate) body: Vec<u8>,
+    /// The messages made of them.
+    pub(crate) inner: Vec<u8>,
+    /// Those messages compressed.
+    pub(crate) made: Vec<u8>,
+}
+
+impl Workspace {
+    /// What the last recode made: messages, each of them compressed.
+    pub fn made(&self) -> &[u8] {
+        &self.made
+    }
+
+    /// What `data` decompresses to, if that is no more than `limit`.
+    pub fn decompress(
+        &mut self,
+        codec: Codec,
+        magic: u8,
+        data: &[u8],
+        limit: usize,
+    ) -> Option<&[u8]> {
+        let room = room(&mut self.body, limit.min(BODY_SIZE_MAX))?;
+        let size = codec::decompress(codec, magic, data, room)?;
+        Some(&self.body[..size])
+    }
+
+    /// Gives back what is larger than usual.
+    pub fn trim(&mut self) {
+        for buffer in [&mut self.body, &mut self.inner, &mut self.made] {
+            if buffer.capacity() > KEPT_MAX {
+                *buffer = Vec::new();
+            }
+        }
+    }
+}
+
+/// At least `size` bytes of room. None: there is no memory for it.
+pub fn room(buffer: &mut Vec<u8>, size: usize) -> Option<&mut [u8]> {
+    if let Some(more) = size.checked_sub(buffer.len()) {
+        buffer.try_reserve_exact(more).ok()?;
+        buffer.resize(size, 0);
+    }
+    Some(&mut buffer[..size])
+}

@@ -1,6 +1,6 @@
 """The compiled kernel, native/src/face: what it does is in kernel.py."""
 
-from records.kernel import Buffer, Progress
+from records.kernel import Buffer, Progress, Transferred
 
 class Transcoder:
     def __new__(
@@ -44,6 +44,17 @@ class Transcoder:
         at: int,
         limit: int,
     ) -> Progress: ...
+    def transfer(
+        self,
+        source: int | Buffer,
+        position: int,
+        end: int,
+        chunk_size: int,
+        channel: int,
+        is_socket: bool,
+        promised: int,
+        budget: int,
+    ) -> Transferred: ...
     def recode(
         self,
         source: Buffer,

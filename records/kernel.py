@@ -1,10 +1,11 @@
 """What a kernel does: the contract that the native kernel and its Python twin both keep.
 
-A kernel turns bytes into bytes. It knows neither files nor sockets: its caller reads windows of a
+A kernel turns bytes into bytes. It opens neither files nor sockets: its caller reads windows of a
 log into a buffer, decompresses what is too large to be decompressed at once, and decides what only
 policy can decide. One parser serves every job: *transcode* writes older messages, *measure* adds up
 what transcode would write, *columns* notes where keys and values lie, *recode* makes compressed
-messages of a compressed batch. *encode* goes the other way, from columns to records.
+messages of a compressed batch. *encode* goes the other way, from columns to records. *transfer*
+goes on from a file to a channel for as long as nothing has to be decided.
 
 Everything is resumable on both sides. A call takes as many whole items as the source window holds
 and the target window has room for, reports how far it came, and says why it came back: an
@@ -32,10 +33,14 @@ class Outcome(IntEnum):
     END = 3  # log: no further whole entry in `remaining`; batch, entries: all have been read
     GAP = 4  # the next offset does not follow the wrapper's last one
     DAMAGE = 5  # the next item is damaged: see `Transcoder.damage`
+    CHANNEL = 6  # transfer: the channel took less than it was given
+    LIMIT = 7  # transfer: as much has been done as was allowed
 
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Progress: TypeAlias = tuple[int, int, int]  # bytes consumed, bytes produced, Outcome
+# Bytes consumed, bytes written, Outcome, what the channel left of a chunk, its error (errno) or 0.
+Transferred: TypeAlias = tuple[int, int, int, bytes | None, int]
 
 
 # One row of `columns`: ten signed 64-bit integers in the machine's byte order. Positions index the
@@ -211,6 +216,38 @@ class Transcoder(Protocol):
         first_offset.
 
         Keeps no account: what it reads is in none of `totals`, `wrapper` and `last_offset`."""
+
+    def transfer(
+        self,
+        source: int | Buffer,
+        position: int,
+        end: int,
+        chunk_size: int,
+        channel: int,
+        is_socket: bool,
+        promised: int,
+        budget: int,
+    ) -> Transferred:
+        """Converts from `position` of a file, up to its `end`, and writes to a channel, chunk after
+        chunk, without coming back for each.
+
+        It stands in a log, or in an uncompressed batch of one. `source` is a descriptor, or all of
+        the file as a buffer; `channel` the descriptor of a plain socket (`is_socket`) or of a pipe
+        or file. A chunk is what transcode makes of up to `chunk_size` bytes of source, in a target
+        of twice that, and is written by one call of the system. The buffers belong to the thread.
+
+        Comes back with: CHANNEL, where a chunk was not taken whole; what is left of it is in the
+        result and is the caller's, and so is the channel's error, unless it would only have blocked
+        (EINTR is one: the caller asks again). LIMIT, where `promised` bytes have been written, of
+        the last chunk perhaps a part, or `budget` bytes have been consumed or written: no other
+        chunk is begun then. END at `end`. Otherwise the outcome of transcode where that needs its
+        caller: BATCH, DAMAGE, END, SOURCE for an item of more than two chunks (one, where chunks
+        are of 64 KiB or more), TARGET for one that does not fit alone. SOURCE also where nothing
+        can be read or there is no memory. `damage` is None: asked at the same place, transcode
+        tells it.
+
+        ValueError: entered by the caller, `to_magic` 2 in a batch, a negative number, no chunk, an
+        end before the position or behind the buffer."""
 
     def recode(
         self,

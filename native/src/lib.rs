@@ -8,7 +8,8 @@
 //! makes it allocate. `unsafe` is denied but for the places that touch C: `face`, and codecs whose
 //! crates have no safe face.
 //!
-//! Not here: files, sockets, codecs as streams, and any decision that a policy could take.
+//! Not here: opening files and sockets, codecs as streams, and any decision that a policy could
+//! take.
 
 mod account;
 mod codec;
@@ -27,6 +28,7 @@ mod reason;
 mod record;
 mod sink;
 mod transcoder;
+mod transfer;
 mod varint;
 mod window;
 mod workspace;
@@ -39,4 +41,5 @@ pub use layout::{ROW_FIELDS, ROW_SIZE};
 pub use outcome::{Outcome, Progress};
 pub use reason::Reason;
 pub use transcoder::{Entered, Recode, RecordHead, Settings, Transcoder};
+pub use transfer::{Input, Limits, ReadAt, Transferred};
 pub use workspace::Workspace;

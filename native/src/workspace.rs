@@ -16,12 +16,23 @@ pub struct Workspace {
     pub(crate) inner: Vec<u8>,
     /// Those messages compressed.
     pub(crate) made: Vec<u8>,
+    /// The part of a log that is in memory.
+    pub(crate) window: Vec<u8>,
+    /// A chunk of messages.
+    pub(crate) target: Vec<u8>,
+    /// What a channel left of it.
+    pub(crate) rest: Vec<u8>,
 }
 
 impl Workspace {
     /// What the last recode made: messages, each of them compressed.
     pub fn made(&self) -> &[u8] {
         &self.made
+    }
+
+    /// What the channel of the last transfer left of a chunk.
+    pub fn rest(&self) -> &[u8] {
+        &self.rest
     }
 
     /// What `data` decompresses to, if that is no more than `limit`.
@@ -39,7 +50,11 @@ impl Workspace {
 
     /// Gives back what is larger than usual.
     pub fn trim(&mut self) {
-        for buffer in [&mut self.body, &mut self.inner, &mut self.made] {
+        let (recoding, sending) = (
+            [&mut self.body, &mut self.inner, &mut self.made],
+            [&mut self.window, &mut self.target, &mut self.rest],
+        );
+        for buffer in recoding.into_iter().chain(sending) {
             if buffer.capacity() > KEPT_MAX {
                 *buffer = Vec::new();
             }

@@ -6,12 +6,13 @@ import copy
 from typing import Final, TypeAlias
 
 from records.formats import BATCH_HEADER_SIZE, V0, V1, V2, Codec
-from records.kernel import Buffer, Outcome, Progress
+from records.kernel import UNKNOWN, Buffer, Outcome, Progress, Transferred
 from records.reference import inside, log
 from records.reference.call import Call, Damaged, Room, Stop, Target, Window
 from records.reference.places import Batch, Entries, Header
 from records.reference.recode import NotAtOnce, Recode, recode
 from records.reference.state import State
+from records.reference.transfer import Transfer
 
 Damage: TypeAlias = tuple[str, int]
 
@@ -138,6 +139,28 @@ class Transcoder:
             self._damage = (damaged.reason, window.at)
             outcome = Outcome.DAMAGE
         return window.at - window.start, call.target.produced, outcome
+
+    def transfer(
+        self,
+        source: int | Buffer,
+        position: int,
+        end: int,
+        chunk_size: int,
+        channel: int,
+        is_socket: bool,  # noqa: ARG002  (Python ignores SIGPIPE: write(2) serves for both)
+        promised: int,
+        budget: int,
+    ) -> Transferred:
+        place = self._state.place
+        if isinstance(place, Entries) or (place is not None and place.bytes_left == UNKNOWN):
+            raise ValueError("it stands in what was entered")
+        if isinstance(place, Batch) and self.to_magic == V2:
+            raise ValueError(NO_MAGIC_2)
+        transfer = Transfer(source, position, end, chunk_size, channel, promised, budget)
+        try:
+            return transfer.run(self)
+        finally:
+            self._damage = None
 
     def recode(
         self,

@@ -7,6 +7,7 @@
 mod arguments;
 mod buffers;
 mod codecs;
+mod descriptors;
 mod transcoder;
 
 use pyo3::exceptions::{PyMemoryError, PyValueError};

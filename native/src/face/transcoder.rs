@@ -8,11 +8,15 @@ use super::Progress;
 use super::arguments::{Index, guarded, part, part_mut, progress};
 use super::buffers::Buffer;
 use super::codecs;
+use super::descriptors::{Readable, Writable};
 use crate::layout::{BATCH_HEADER_SIZE, V1, V2};
-use crate::{Codec, Effort, Entered, Recode, Settings};
+use crate::{Codec, Effort, Entered, Input, Limits, Recode, Settings};
 
 /// Offset, timestamp, size, bytes before the key, key size.
 type Head = (i64, i64, u64, u64, i32);
+
+/// Bytes consumed and written, outcome, what the channel left of a chunk, its error.
+type Transferred<'py> = (u64, u64, u8, Option<Bound<'py, PyBytes>>, i32);
 
 /// Reads entries of a log, or records of one decompressed batch, and converts them.
 #[pyclass(module = "records._kernel")]
@@ -182,6 +186,56 @@ impl Transcoder {
             })?;
             self.damage = None;
             Ok(recoded.map(|()| PyBytes::new(py, workspace.made())))
+        })
+    }
+
+    fn transfer<'py>(
+        &mut self,
+        py: Python<'py>,
+        source: &Bound<'_, PyAny>,
+        position: Index,
+        end: Index,
+        chunk_size: Index,
+        channel: i32,
+        is_socket: bool,
+        promised: Index,
+        budget: Index,
+    ) -> PyResult<Transferred<'py>> {
+        if !self.kernel.stands_in_log_or_its_batch() {
+            return Err(PyValueError::new_err("it stands in what was entered"));
+        }
+        self.can_convert()?;
+        if chunk_size.0 == 0 || channel < 0 || position.0 > end.0 {
+            return Err(PyValueError::new_err(
+                "no chunk, no channel, or an end before the position",
+            ));
+        }
+        let mut buffer = Buffer::new();
+        let file;
+        let input = if let Ok(descriptor) = source.extract::<i32>() {
+            file = Readable::borrow(descriptor)?;
+            Input::File(&file)
+        } else {
+            let bytes = buffer.read(source)?;
+            part(bytes, position, end)?;
+            Input::Mapped(bytes)
+        };
+        let limits = Limits {
+            position: position.0 as u64,
+            end: end.0 as u64,
+            chunk_size: chunk_size.0,
+            promised: promised.0 as u64,
+            budget: budget.0 as u64,
+        };
+        let mut channel = Writable::borrow(channel, is_socket)?;
+        let kernel = &mut self.kernel;
+        codecs::with_workspace(|workspace| {
+            let done = guarded(py, || kernel.transfer(&input, &mut channel, &limits, workspace))?;
+            self.damage = None;
+            let rest = workspace.rest();
+            let rest = (!rest.is_empty()).then(|| PyBytes::new(py, rest));
+            let error = done.error.and_then(|error| error.raw_os_error()).unwrap_or(0);
+            Ok((done.consumed, done.written, done.outcome as u8, rest, error))
         })
     }
 

@@ -228,6 +228,11 @@ impl Transcoder {
         self.place == Place::Log
     }
 
+    /// The same, or the next record of an uncompressed batch of the log.
+    pub fn stands_in_log_or_its_batch(&self) -> bool {
+        matches!(self.place, Place::Log | Place::LogBatch)
+    }
+
     /// Whether it stands where messages can be made: records of a v2 batch do not become messages
     /// of magic 2.
     pub fn can_convert(&self) -> bool {

@@ -1,0 +1,95 @@
+"""From a file to a channel, converted on the way (`Transcoder.transfer`).
+
+Not here: what a chunk becomes (transcoder.py)."""
+
+import errno
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from records.kernel import Buffer, Outcome, Transferred
+
+if TYPE_CHECKING:
+    from records.reference.transcoder import Transcoder
+
+LARGE_CHUNK_SIZE: Final = 64 * 1024  # of smaller chunks two are read at once
+
+
+@dataclass
+class Transfer:
+    """One call, and how far it has come."""
+
+    source: int | Buffer
+    position: int
+    end: int
+    chunk_size: int
+    channel: int
+    promised: int
+    budget: int
+    consumed: int = 0
+    written: int = 0
+    rest: bytes | None = None
+    error: int = 0
+
+    def __post_init__(self) -> None:
+        limits = (self.position, self.end - self.position, self.promised, self.budget)
+        if min(limits) < 0 or self.chunk_size <= 0 or self.channel < 0:
+            raise ValueError("a number is negative, or nothing can be done")
+        if isinstance(self.source, int):
+            if self.source < 0:
+                raise ValueError("no descriptor")
+        elif self.end > len(self.source):
+            raise ValueError("the end is behind the buffer")
+
+    def run(self, transcoder: "Transcoder") -> Transferred:
+        target = memoryview(bytearray(2 * self.chunk_size))
+        is_small = self.chunk_size < LARGE_CHUNK_SIZE
+        sizes = (self.chunk_size, 2 * self.chunk_size) if is_small else (self.chunk_size,)
+        while True:
+            left = self.end - self.position - self.consumed
+            if not left:
+                return self._done(Outcome.END)
+            if max(self.consumed, self.written) >= self.budget or self.written >= self.promised:
+                return self._done(Outcome.LIMIT)
+            for size in sizes:  # a larger window where an item is larger than a chunk
+                window = self._window(min(size, left))
+                if not window:
+                    return self._done(Outcome.SOURCE)
+                consumed, produced, outcome = transcoder.transcode(
+                    window, 0, len(window), left, target, 0, len(target)
+                )
+                if consumed or outcome != Outcome.SOURCE:
+                    break
+            self.consumed += consumed
+            chunk = target[: min(produced, self.promised - self.written)]
+            if chunk and not self._write(chunk):
+                return self._done(Outcome.CHANNEL)
+            goes_on = (outcome == Outcome.SOURCE and consumed) or (
+                outcome == Outcome.TARGET and produced
+            )
+            if not goes_on:
+                return self._done(Outcome(outcome))
+
+    def _window(self, size: int) -> Buffer:
+        position = self.position + self.consumed
+        if not isinstance(self.source, int):
+            return memoryview(self.source)[position : position + size]
+        try:
+            return os.pread(self.source, size, position)
+        except OSError:
+            return b""
+
+    def _write(self, chunk: memoryview) -> bool:
+        """Whether the channel took all of it."""
+        try:
+            taken = os.write(self.channel, chunk)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EWOULDBLOCK):
+                self.error = error.errno or errno.EIO
+            taken = 0
+        self.written += taken
+        self.rest = bytes(chunk[taken:]) or None
+        return self.rest is None
+
+    def _done(self, outcome: Outcome) -> Transferred:
+        return self.consumed, self.written, outcome, self.rest, self.error

@@ -16,7 +16,7 @@ DEMO_WORKLOADS = --generate record=100,size=$(1),seed=1 \
 NATIVE_DEMO = $(call DEMO_WORKLOADS,48MiB,16MiB,12MiB) --max-bytes 4MiB --consumers 12 --slow 4
 REFERENCE_DEMO = $(call DEMO_WORKLOADS,1MiB,1MiB,1MiB) --max-bytes 512KiB --consumers 4
 
-.PHONY: help demo demo-audit test build lint bench-smoke old-clients clean
+.PHONY: help demo demo-audit test test-all build lint bench-smoke old-clients clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -42,8 +42,11 @@ demo/logs: $(VENV)/spark.$(KERNEL)
 	@$(BIN)/downconvert convert $@.part/clicks-0/00000000000000000000.log $@.part/legacy-0/00000000000000000000.log --to-magic 1
 	@mv $@.part $@
 
-test: build ## the whole suite
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+test: build ## the suite, but for what needs others' programs: minutes
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not others"
+
+test-all: build ## all of it: Kafka's classes and brokers, Spark, old clients
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 build: $(VENV)/dev.$(KERNEL) ## the environment, and in it the kernel where cargo is
 	@$(BIN)/python -c 'from records.backend import NAME; print(f"kernel: {NAME}")'

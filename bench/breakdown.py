@@ -16,14 +16,15 @@ from typing import Final
 
 import click
 
-from bench.ours import Ours
-from bench.rounds import fetches, records_in
-from bench.segments import CACHE, SHAPES, segment
 from downconvert import ConversionPolicy
-from downconvert.converter import Converter
+from downconvert.conversion.converter import Converter
 from records import FileRecords
 from records.backend import Transcoder
 from records.kernel import Outcome
+
+from .ours import Ours
+from .rounds import fetches, records_in
+from .segments import CACHE, SHAPES, segment
 
 TO_MAGIC: Final = 1
 FETCH_SIZE: Final = 1024 * 1024

@@ -10,16 +10,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from bench.kafka_jvm import KafkaJvm
-from bench.ours import Ours
-from bench.results import Checked
-from bench.rounds import Fetch, records_in
-from bench.segments import Shape
-from bench.twin import reference_round
 from downconvert import ConversionPolicy, eager
 from records import Codec, FileRecords, MemoryRecords, Records
 from records.backend import NAME
 from records.reader import read
+
+from .kafka_jvm import KafkaJvm
+from .ours import Ours
+from .results import Checked
+from .rounds import Fetch, records_in
+from .segments import Shape
+from .twin import reference_round
 
 Content: TypeAlias = tuple[int, int, bytes | None, bytes | None]
 

@@ -18,7 +18,7 @@ from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
 from kafka.record.legacy_records import LegacyRecordBatchBuilder as KafkaPythonBuilder
 from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 
-from bench.rounds import Fetch, Round
+from .rounds import Fetch, Round
 
 CLIENTS: Final[dict[str, tuple[Any, Any]]] = {
     "kafka-python": (KafkaPythonRecords, KafkaPythonBuilder),

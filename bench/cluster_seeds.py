@@ -13,9 +13,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from time import process_time
 
-from simulator.cluster import Outcome, simulate_cluster
-from simulator.cluster_options import options_for
-from simulator.truth import InvariantError
+from simulator.cluster.cluster import Outcome, simulate_cluster
+from simulator.cluster.options import options_for
+from simulator.cluster.truth import InvariantError
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from simulator.cluster import MEMORY, Cluster
-from simulator.cluster_options import options_for
+from simulator.cluster.cluster import MEMORY, Cluster
+from simulator.cluster.options import options_for
 
 # What a third of a run may have more than the one before it: faults come and go.
 SHARE_MAX: Final = 1.2

@@ -12,17 +12,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from bench.check import check, kafka_size
-from bench.clients import CLIENTS, NO_CODEC, Client
-from bench.kafka_jvm import KafkaJvm
-from bench.ours import Ours
-from bench.results import Case, Result
-from bench.rounds import Fetch, Round, fetches
-from bench.segments import SHAPES, Shape, segment
-from bench.twin import reference_round
 from downconvert import ConversionPolicy
 from records import Codec
 from records.codecs import Effort
+
+from .check import check, kafka_size
+from .clients import CLIENTS, NO_CODEC, Client
+from .kafka_jvm import KafkaJvm
+from .ours import Ours
+from .results import Case, Result
+from .rounds import Fetch, Round, fetches
+from .segments import SHAPES, Shape, segment
+from .twin import reference_round
 
 INSTEAD: Final = {"zstd-100": "lz4-100"}  # what Kafka refuses, and what it converts instead
 CLIENT_ROUNDS: Final = 3  # of the first fetch alone: they are slow

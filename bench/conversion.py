@@ -18,15 +18,16 @@ from typing import Final
 
 import click
 
-from bench.check import WrongOutputError
-from bench.compare import Contest, Options
-from bench.kafka_jvm import UnavailableError, class_path
-from bench.report import as_markdown, as_table
-from bench.rounds import one_core
-from bench.segments import CACHE, SHAPES
 from records.backend import NAME
+from records.units import KiB
 
-KiB: Final = 1024
+from .check import WrongOutputError
+from .compare import Contest, Options
+from .kafka_jvm import UnavailableError, class_path
+from .report import as_markdown, as_table
+from .rounds import one_core
+from .segments import CACHE, SHAPES
+
 ROUNDS: Final = 30
 WARM_UP: Final = 30  # none-1000 needs up to 19 before its JVM runs at full speed
 SMOKE_SIZE: Final = 256 * KiB

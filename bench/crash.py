@@ -14,7 +14,7 @@ from typing import Final
 
 import click
 
-from tests.storage.deaths import machine_dies, process_is_killed
+from tests.downconvert.storage.deaths import machine_dies, process_is_killed
 
 DEATHS: Final = 4  # of one log, one after the other
 WAYS: Final[dict[str, Callable[[Path, int, int], None]]] = {

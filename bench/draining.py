@@ -13,9 +13,9 @@ from time import perf_counter
 from types import TracebackType
 from typing import Final, Self
 
-from broker.decoder import Cursor, decode, reader
-from broker.encoder import encode
-from broker.schemas import ApiKey, Message, is_flexible
+from downconvert.broker.wire.decoder import Cursor, decode, reader
+from downconvert.broker.wire.encoder import encode
+from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
 from records import MemoryRecords
 
 LENGTH: Final = Struct(">i")

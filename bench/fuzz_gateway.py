@@ -4,7 +4,7 @@
 
 A failure ends with the command that shows it again.
 
-Not here: the mutants (tests/gateway/hostile.py)."""
+Not here: the mutants (tests/downconvert/gateway/hostile.py)."""
 
 import sys
 from collections import Counter
@@ -15,7 +15,7 @@ from traceback import format_exc
 
 import click
 
-from tests.gateway.hostile import attempt, cluster
+from tests.downconvert.gateway.hostile import attempt, cluster
 
 REPORT_EVERY = 10_000
 

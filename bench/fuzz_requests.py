@@ -7,7 +7,7 @@ to a broker that is read-only or writable; and thousands of them through sockets
 
 A failure ends with the command that shows it again.
 
-Not here: the requests (tests/broker/hostile.py)."""
+Not here: the requests (tests/downconvert/broker/hostile.py)."""
 
 import argparse
 import logging
@@ -21,11 +21,11 @@ from time import monotonic
 from traceback import print_exc
 from typing import Final
 
-from broker.limits import Limits
-from broker.server import Server
-from tests.broker.hostile import attempt, hostile_broker, request
-from tests.broker.talking import Talk
+from downconvert.broker.limits import Limits
+from downconvert.broker.server import Server
 from tests.damage import mutated
+from tests.downconvert.broker.hostile import attempt, hostile_broker, request
+from tests.downconvert.broker.talking import Talk
 
 BLOCK: Final = 20_000  # requests to one broker: what has been produced must not fill the disk
 

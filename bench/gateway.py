@@ -8,9 +8,9 @@ Not here: the experiments (gateway_memory.py, gateway_speed.py, gateway_clients.
 
 import click
 
-from bench.gateway_clients import clients
-from bench.gateway_memory import memory
-from bench.gateway_speed import speed
+from .gateway_clients import clients
+from .gateway_memory import memory
+from .gateway_speed import speed
 
 
 @click.group()

@@ -20,7 +20,7 @@ import click
 
 from tests import kafka_server
 from tests.clients import brokers, run, topics
-from tests.gateway.serving import free_ports
+from tests.downconvert.gateway.serving import free_ports
 
 ROOT: Final = Path(__file__).parent.parent
 STOP_SECONDS: Final = 20.0

@@ -19,16 +19,16 @@ from typing import Final
 
 import click
 
-from bench.gateway_clients import in_front
-from broker.schemas import ApiKey
-from gateway.topology import Address
+from downconvert.broker.wire.schemas import ApiKey
+from downconvert.gateway.topology import Address
 from records import Codec
-from tests.gateway.serving import Wire, cluster
-from tests.gateway.talk import fetch_body
-from tests.storage.logs import batch
+from records.units import KiB, MiB
+from tests.downconvert.gateway.serving import Wire, cluster
+from tests.downconvert.gateway.talk import fetch_body
+from tests.downconvert.storage.logs import batch
 
-KiB: Final = 1024
-MiB: Final = 1024 * KiB
+from .gateway_clients import in_front
+
 CONSUMERS: Final = 1000
 LIMIT: Final = 128 * KiB  # for a consumer
 ANSWER: Final = 50 * MiB

@@ -20,12 +20,13 @@ from typing import Final
 
 import click
 
-from bench.draining import Drain, Drained, Wire, request
-from bench.gateway_clients import in_front
-from bench.serving import FETCH_SIZE, FULL_SPEED, SHAPES, Shape, produce
-from broker.schemas import ApiKey, Message
+from downconvert.broker.wire.schemas import ApiKey, Message
 from simulator import generate as write_segments
 from tests import kafka_server
+
+from .draining import Drain, Drained, Wire, request
+from .gateway_clients import in_front
+from .serving import FETCH_SIZE, FULL_SPEED, SHAPES, Shape, produce
 
 CONVERTED, AS_IT_IS = (1, 2), 12  # versions of Fetch
 WARM_UP: Final = 3

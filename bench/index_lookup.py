@@ -8,7 +8,7 @@ entry that it finds.
 
     python -m bench.index_lookup --plot pages.svg
 
-Not here: the search (storage/search.py)."""
+Not here: the search (downconvert/storage/search.py)."""
 
 import ctypes
 import json
@@ -28,11 +28,12 @@ from typing import Any, Final, Protocol
 
 import click
 
-from bench.rounds import one_core
-from storage import OffsetIndex, TimeIndex
-from storage.offset_index import ENTRY as OFFSET_ENTRY
-from storage.search import KEY, MARKS_AFTER, WARM_SIZE, WarmSearch
-from storage.time_index import ENTRY as TIME_ENTRY
+from downconvert.storage import OffsetIndex, TimeIndex
+from downconvert.storage.offset_index import ENTRY as OFFSET_ENTRY
+from downconvert.storage.search import KEY, MARKS_AFTER, WARM_SIZE, WarmSearch
+from downconvert.storage.time_index import ENTRY as TIME_ENTRY
+
+from .rounds import one_core
 
 SIZE: Final = 10 * 1024 * 1024
 SMOKE_SIZE: Final = 256 * 1024

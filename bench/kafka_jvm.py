@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal, Self
 
-from bench.rounds import Fetch, Round
+from .rounds import Fetch, Round
 
 HOME: Final = Path(__file__).parent / "kafka"
 CACHE: Final = Path(__file__).parent.parent / "build" / "kafka"

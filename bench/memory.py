@@ -20,14 +20,14 @@ from typing import Final
 
 import click
 
-from bench.bombs import bomb
-from bench.ours import Discard
-from bench.segments import SHAPES, segment
 from downconvert import ConversionPolicy, LazyDownConvertRecords
 from records import Codec, FileRecords, RecordsError
+from records.units import KiB, MiB
 
-KiB: Final = 1024
-MiB: Final = 1024 * KiB
+from .bombs import bomb
+from .ours import Discard
+from .segments import SHAPES, segment
+
 MAPPED_MAX: Final = 64 * MiB  # of address space, beyond what the idle process has
 SMOKE_SCALE: Final = 64
 STATUS: Final = Path("/proc/self/status")

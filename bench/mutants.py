@@ -13,14 +13,7 @@ from downconvert import AbortedTransaction, ConversionPolicy
 from records.builder import build, build_empty, build_marker
 from records.codecs import compress
 from records.control import ControlRecordType
-from records.formats import (
-    BATCH_HEADER_SIZE,
-    V0,
-    V1,
-    V2,
-    Codec,
-    TimestampType,
-)
+from records.formats import BATCH_HEADER_SIZE, V0, V1, V2, Codec, TimestampType
 from records.record import Record
 from tests.damage import mutated
 from tests.records.examples import batch, message

@@ -21,11 +21,12 @@ from typing import Any, Final
 
 import click
 
-from bench.mutants import Mutant, Mutants
-from bench.trials import TRIALS
 from records import backend
 from tests.backends import NAMES, running_on
 from tests.records.tracing import trace
+
+from .mutants import Mutant, Mutants
+from .trials import TRIALS
 
 BLOCK_SIZE: Final = 500  # mutants on one kernel before the other one has its turn
 HANGS_AFTER: Final = 60  # seconds, where a thousandth of one is usual

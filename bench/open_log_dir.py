@@ -17,12 +17,13 @@ from typing import Final
 
 import click
 
-from bench.rounds import one_core
+from downconvert.storage import Log
+from downconvert.storage.names import Kind, file_name
 from records.builder import build
 from records.formats import V2, TimestampType
 from records.record import Record
-from storage import Log
-from storage.names import Kind, file_name
+
+from .rounds import one_core
 
 SEGMENTS: Final = (100, 1000, 10_000)
 RECORDS: Final = 10  # of a segment

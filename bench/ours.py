@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter, process_time
 
-from bench.rounds import Fetch, Round
 from downconvert import ConversionPolicy, LazyDownConvertRecords
 from records import FileRecords
+
+from .rounds import Fetch, Round
 
 
 class Discard:

@@ -5,10 +5,11 @@ Not here: the figures in them (results.py)."""
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from bench.results import Result, millions
-from bench.rounds import best
+from records.units import KiB
 
-KiB: Final = 1024
+from .results import Result, millions
+from .rounds import best
+
 Row = tuple[str, ...]
 
 COMPARISON: Final[Row] = (

@@ -5,7 +5,7 @@ Not here: measuring (conversion.py), printing (report.py)."""
 from dataclasses import dataclass, field
 from statistics import median
 
-from bench.rounds import Round, best, middle, paired
+from .rounds import Round, best, middle, paired
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,7 @@ from typing import Final, TypeAlias
 from records.builder import build
 from records.formats import V2, Codec, TimestampType
 from records.record import Record
-
-KiB: Final = 1024
-MiB: Final = 1024 * KiB
+from records.units import MiB
 
 BATCH_SIZE: Final = 16_384  # batch.size, as producers have it unless told otherwise
 RECORD_OVERHEAD: Final = (

@@ -21,16 +21,17 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from bench.draining import Drain, Drained, Wire, parsed, request
-from bench.serving_memory import measure
-from bench.serving_process import Serving, served
-from broker.schemas import ApiKey, Message
+from downconvert.broker.wire.schemas import ApiKey, Message
 from records import FileRecords
+from records.units import MiB
 from simulator import Workload
 from simulator import generate as write_segments
 from tests import kafka_server
 
-MiB: Final = 1 << 20
+from .draining import Drain, Drained, Wire, parsed, request
+from .serving_memory import measure
+from .serving_process import Serving, served
+
 FETCH_SIZE: Final = MiB  # fetch.message.max.bytes of Kafka 0.8's consumer
 OLD, NEW = 2, 11  # versions of Fetch
 FULL_SPEED: Final = ("-Xms1G", "-Xmx1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")

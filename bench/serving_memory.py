@@ -19,14 +19,14 @@ from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 from typing import Final
 
-from bench.draining import Wire, fetch, request
-from bench.serving_process import Serving, served
-from broker.schemas import ApiKey, Message
+from downconvert.broker.wire.schemas import ApiKey, Message
+from records.units import KiB, MiB
 from simulator import Workload
 from simulator import generate as write_segments
 
-KiB: Final = 1024
-MiB: Final = 1024 * KiB
+from .draining import Wire, fetch, request
+from .serving_process import Serving, served
+
 CONSUMER_LIMIT: Final = 64 * KiB
 IDLE_LIMIT: Final = 200_000_000  # bytes, of the whole process
 TOPIC: Final = "none-1000"

@@ -31,12 +31,14 @@ from zlib import crc32
 import click
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.segments import SHAPES, MiB, segment
-from bench.spark_cores import cpu_seconds, pin
-from pipeline.source import FORMAT, register
+from downconvert.spark.source import FORMAT, register
+from downconvert.storage import Log
 from records import FileRecords, read
 from records.backend import NAME, NATIVE
-from storage import Log
+from records.units import MiB
+
+from .segments import SHAPES, segment
+from .spark_cores import cpu_seconds, pin
 
 SHAPE: Final = "none-1000"
 PARTITIONS: Final = 8

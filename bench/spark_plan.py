@@ -21,18 +21,19 @@ from typing import Final
 
 import click
 
-from bench.bombs import bomb
-from bench.memory import memory
-from bench.segments import SHAPES
-from bench.segments import segment as shaped
-from pipeline.audit_segment import Task as AuditTask
-from pipeline.audit_segment import audit_segments
-from pipeline.convert_segment import Task, convert_segment
-from pipeline.rewrite import Settings
-from pipeline.trees import find_partitions
+from downconvert.spark.audit_segment import Task as AuditTask
+from downconvert.spark.audit_segment import audit_segments
+from downconvert.spark.convert_segment import Task, convert_segment
+from downconvert.spark.rewrite import Settings
+from downconvert.spark.trees import find_partitions
 from records import Codec
+from records.units import MiB
 
-MiB: Final = 1024 * 1024
+from .bombs import bomb
+from .memory import memory
+from .segments import SHAPES
+from .segments import segment as shaped
+
 NAME: Final = "00000000000000000000.log"
 TOTAL: Final = 100 * 10**12  # bytes
 SEGMENT: Final = 1024 * MiB  # segment.bytes, unless told otherwise
@@ -153,8 +154,8 @@ def overhead(tasks: int) -> Overhead:
     """Two runs of tasks that do nothing, of which the larger is charged with the difference."""
     import pyarrow as pa
 
-    from pipeline.jobs import run_tasks
-    from pipeline.session import open_session
+    from downconvert.spark.jobs import run_tasks
+    from downconvert.spark.session import open_session
 
     schema = pa.schema([("n", pa.int64())])
     with TemporaryDirectory() as scratch, open_session("plan", "local[1]") as session:

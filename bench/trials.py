@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Self, TypeAlias
 from zlib import crc32
 
-from bench.mutants import Mutant
 from downconvert import LazyDownConvertRecords, convert
 from records import MemoryRecords
 from records.batch import BatchHeader
 from records.errors import RecordsError
 from records.reader import read
 from records.source import walk
+
+from .mutants import Mutant
 
 Outcome: TypeAlias = tuple[Any, ...]  # error or None, size and CRC-32 of what came out, and more
 

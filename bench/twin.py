@@ -12,9 +12,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
-from bench.ours import Ours
-from bench.rounds import Fetch, Round
 from downconvert import ConversionPolicy
+
+from .ours import Ours
+from .rounds import Fetch, Round
 
 OPTIONS: Final = ("chunk_size", "size", "effort")  # of the policy, which is all that benchmarks set
 

@@ -7,7 +7,7 @@ turns; what counts is the ratio within a turn. The CPU is that of the sending pr
 
     python -m bench.zero_copy --size 1GiB
 
-Not here: the send (records/zero_copy.py), finding the range (storage/log.py)."""
+Not here: the send (records/zero_copy.py), finding the range (downconvert/storage/log.py)."""
 
 import json
 import os
@@ -24,14 +24,13 @@ from typing import Final
 
 import click
 
+from downconvert.storage import Log, LogConfig
 from records import FileRecords
 from records.builder import build
 from records.formats import V2, TimestampType
 from records.record import Record
-from simulator.units import parse_size
-from storage import Log, LogConfig
+from records.units import MiB, parse_size
 
-MiB: Final = 1024 * 1024
 RECORD_SIZE: Final = 1000
 BATCH_RECORDS: Final = 16
 ROUNDS: Final = 9

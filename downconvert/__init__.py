@@ -6,14 +6,21 @@
         while not send.completed:
             send.write_to(sock)
 
-What each policy option does and why its default is what it is: docs/conversion.md."""
+What each policy option does and why its default is what it is: docs/conversion.md.
 
-from .eager import Conversion, convert, eager
-from .lazy import LazyDownConvertRecords
-from .policy import AbortedTransaction, ConversionPolicy
-from .recode import LazyRecodedRecords
-from .send import LazyDownConvertSend
-from .stats import ConversionStats
+Names load when they are first asked for: the command, which is a package below this one, starts
+without the conversion, and says in a line what is wrong with a kernel that cannot be loaded."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from downconvert.conversion.eager import Conversion, convert, eager
+    from downconvert.conversion.lazy import LazyDownConvertRecords
+    from downconvert.conversion.policy import AbortedTransaction, ConversionPolicy
+    from downconvert.conversion.recode import LazyRecodedRecords
+    from downconvert.conversion.send import LazyDownConvertSend
+    from downconvert.conversion.stats import ConversionStats
 
 __all__ = [
     "AbortedTransaction",
@@ -26,3 +33,23 @@ __all__ = [
     "convert",
     "eager",
 ]
+
+_MODULES: Final = {
+    "AbortedTransaction": "policy",
+    "Conversion": "eager",
+    "ConversionPolicy": "policy",
+    "ConversionStats": "stats",
+    "LazyDownConvertRecords": "lazy",
+    "LazyDownConvertSend": "send",
+    "LazyRecodedRecords": "recode",
+    "convert": "eager",
+    "eager": "eager",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.conversion.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value

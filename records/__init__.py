@@ -4,22 +4,17 @@ What is listed here is public; so are `records.codecs`, and `records.kernel` for
 
 Not here: converting (downconvert), segments with their indexes (storage)."""
 
-from records.batch import BatchHeader
-from records.builder import build, build_empty, build_marker
-from records.columns import Columns
-from records.control import ControlRecordType, EndTransactionMarker
-from records.errors import (
-    CorruptRecordsError,
-    RecordsError,
-    RecordTooLargeError,
-    UnsupportedCodecError,
-)
-from records.file_records import FileRecords
-from records.formats import Codec, TimestampType
-from records.memory_records import MemoryRecords
-from records.reader import read, read_batch
-from records.record import Record
-from records.source import Records
+from .batch import BatchHeader
+from .builder import build, build_empty, build_marker
+from .columns import Columns
+from .control import ControlRecordType, EndTransactionMarker
+from .errors import CorruptRecordsError, RecordsError, RecordTooLargeError, UnsupportedCodecError
+from .file_records import FileRecords
+from .formats import Codec, TimestampType
+from .memory_records import MemoryRecords
+from .reader import read, read_batch
+from .record import Record
+from .source import Records
 
 __all__ = [
     "BatchHeader",

@@ -1,6 +1,6 @@
 """The compiled kernel, native/src/face: what it does is in kernel.py."""
 
-from records.kernel import Buffer, Progress, Transferred
+from .kernel import Buffer, Progress, Transferred
 
 class Transcoder:
     def __new__(

@@ -36,14 +36,14 @@ def _chosen() -> str:
 NAME: Final = _chosen()
 
 if TYPE_CHECKING:
-    from records import kernel
+    from . import kernel
 
     Transcoder: type[kernel.Transcoder]
     encode: kernel.Encode
     crc32: kernel.Crc32
 elif NAME == NATIVE:
-    from records.native import Transcoder, crc32, encode
+    from .native import Transcoder, crc32, encode
 else:
-    from records.reference import Transcoder, crc32, encode
+    from .reference import Transcoder, crc32, encode
 
 __all__ = ["ENVIRONMENT_VARIABLE", "NAME", "NATIVE", "REFERENCE", "Transcoder", "crc32", "encode"]

@@ -5,11 +5,10 @@ Kafka's DefaultRecordBatch, LegacyRecord and FileLogInputStream.
 
 Not here: walking from entry to entry (source.py), checksums and records (reader.py)."""
 
-from struct import Struct
 from typing import Final, NamedTuple, Self
 
-from records.errors import CorruptRecordsError
-from records.formats import (
+from .errors import CorruptRecordsError
+from .formats import (
     ATTRIBUTES_AT_BATCH,
     BATCH_HEADER,
     BATCH_HEADER_SIZE,
@@ -33,11 +32,10 @@ from records.formats import (
     Codec,
     TimestampType,
 )
-from records.kernel import Buffer
+from .kernel import Buffer
 
 CODECS: Final = tuple(Codec)
 SIZE_AT: Final = PREFIX.size - SIZE_FIELD.size
-OFFSET_DELTA: Final = Struct(">i")
 SEQUENCE_MAX: Final = 2**31 - 1  # sequence numbers wrap to 0 behind it
 NONE: Final = -1  # producer id, producer epoch, sequence and leader epoch where there is none
 

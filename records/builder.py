@@ -10,21 +10,21 @@ Sources: Kafka's MemoryRecordsBuilder, DefaultRecordBatch and AbstractLegacyReco
 
 from collections.abc import Iterable
 from dataclasses import replace
-from struct import Struct
 from typing import Final
 
 from crc32c import crc32c
 
-from records.backend import encode
-from records.batch import NONE
-from records.codecs import Effort, compress
-from records.columns import Columns
-from records.control import KEY, MARKER, ControlRecordType
-from records.formats import (
+from .backend import encode
+from .batch import NONE
+from .codecs import Effort, compress
+from .columns import Columns
+from .control import KEY, MARKER, ControlRecordType
+from .formats import (
     ATTRIBUTES_AT_BATCH,
     BATCH_HEADER,
     BATCH_HEADER_SIZE,
     CONTROL,
+    CRC,
     CRC_AT_BATCH,
     DELETE_HORIZON,
     LOG_APPEND_TIME,
@@ -38,12 +38,11 @@ from records.formats import (
     Codec,
     TimestampType,
 )
-from records.kernel import ROW_SIZE, Outcome
-from records.record import Record
-from records.wrapper import wrapper
+from .kernel import ROW_SIZE, Outcome
+from .record import Record
+from .wrapper import wrapper
 
 NO_PRODUCER: Final = (NONE, NONE, NONE)  # id, epoch, base sequence
-CRC: Final = Struct(">I")
 # What a v2 record has beside its key, value and headers: size, attributes, timestamp and offset
 # deltas, sizes of key and value, header count. Kafka's MAX_RECORD_OVERHEAD (21) is of the first 4.
 RECORD_OVERHEAD_MAX: Final = 5 + 1 + 10 + 5 + 5 + 5 + 5

@@ -8,12 +8,12 @@ from typing import Final
 
 from crc32c import crc32c
 
-from records.backend import crc32
-from records.batch import BatchHeader
-from records.errors import CorruptRecordsError
-from records.formats import ATTRIBUTES_AT_BATCH, MAGIC_AT, V2
-from records.source import Records
-from records.window import Stretch
+from .backend import crc32
+from .batch import BatchHeader
+from .errors import CorruptRecordsError
+from .formats import ATTRIBUTES_AT_BATCH, MAGIC_AT, V2
+from .source import Records
+from .window import Stretch
 
 WINDOW_SIZE: Final = 64 * 1024  # bytes
 MISMATCH: Final = "checksum does not match"

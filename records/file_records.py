@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from io import FileIO
 from typing import Final
 
-from records.batch import BatchHeader
-from records.source import check_slice, walk
-from records.zero_copy import ZeroCopySend
+from .batch import BatchHeader
+from .source import check_slice, walk
+from .zero_copy import ZeroCopySend
 
 # Whoever opens a pipe for reading waits for its writer, and a segment is never a pipe.
 OPEN_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK

@@ -26,6 +26,7 @@ MESSAGE_HEAD: Final = {
     V0: Struct(">qiIbb"),  # offset, size, crc, magic, attributes
     V1: Struct(">qiIbbq"),  # the same, timestamp
 }
+CRC: Final = Struct(">I")  # CRC-32 of a message, CRC-32C of a batch
 SIZE_FIELD: Final = Struct(">i")  # of key, value: -1 is null
 MESSAGE_OVERHEAD: Final = {m: s.size + 2 * SIZE_FIELD.size for m, s in MESSAGE_HEAD.items()}
 MESSAGE_SIZE_MIN: Final = MESSAGE_OVERHEAD[V0] - PREFIX.size

@@ -10,10 +10,10 @@ Not here: which kernel runs (backend.py)."""
 
 from typing import TYPE_CHECKING
 
-from records._kernel import Transcoder, crc32, decompress, encode, gzip_compress
+from ._kernel import Transcoder, crc32, decompress, encode, gzip_compress
 
 if TYPE_CHECKING:
-    from records import kernel
+    from . import kernel
 
     _transcoder: type[kernel.Transcoder] = Transcoder
     _encode: kernel.Encode = encode

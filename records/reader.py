@@ -11,26 +11,17 @@ Not here: where batches begin (source.py), what a row becomes (record.py), what 
 from collections.abc import Iterator
 from typing import Final
 
-from records.backend import Transcoder
-from records.batch import SIZE_AT, BatchHeader, wrapped
-from records.checksum import MISMATCH, verify_checksum
-from records.codecs import open_decoder
-from records.errors import CorruptRecordsError, RecordTooLargeError
-from records.formats import (
-    BATCH_HEADER_SIZE,
-    PREFIX,
-    SIZE_FIELD,
-    V0,
-    V1,
-    V2,
-    Codec,
-    TimestampType,
-)
-from records.kernel import ROW_SIZE, Outcome
-from records.record import ROW, Record, inner_record_of, is_sound, record_of
-from records.source import Records
-from records.window import WINDOW_SIZE, Stream, Stretch, Window
-from records.wrapper import value_range
+from .backend import Transcoder
+from .batch import SIZE_AT, BatchHeader, wrapped
+from .checksum import MISMATCH, verify_checksum
+from .codecs import open_decoder
+from .errors import CorruptRecordsError, RecordTooLargeError
+from .formats import BATCH_HEADER_SIZE, PREFIX, SIZE_FIELD, V0, V1, V2, Codec, TimestampType
+from .kernel import ROW_SIZE, Outcome
+from .record import ROW, Record, inner_record_of, is_sound, record_of
+from .source import Records
+from .window import WINDOW_SIZE, Stream, Stretch, Window
+from .wrapper import value_range
 
 __all__ = ["Record", "read", "read_batch"]
 

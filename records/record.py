@@ -8,25 +8,17 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final, TypeAlias
 
-from records.backend import crc32
-from records.batch import NONE, BatchHeader
-from records.formats import (
-    CRC_AT_LEGACY,
-    MAGIC_AT,
-    NO_TIMESTAMP,
-    V0,
-    V2,
-    TimestampType,
-)
-from records.kernel import ROW_FIELDS, ROW_SIZE
-from records.varint import read_varint
-from records.window import Window
+from .backend import crc32
+from .batch import NONE, BatchHeader
+from .formats import CRC, CRC_AT_LEGACY, MAGIC_AT, NO_TIMESTAMP, V0, V2, TimestampType
+from .kernel import ROW_FIELDS, ROW_SIZE
+from .varint import read_varint
+from .window import Window
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 Row: TypeAlias = tuple[int, ...]
 
 ROW: Final = Struct(f"={len(ROW_FIELDS)}q")
-CRC: Final = Struct(">I")
 TIMESTAMP_TYPES: Final = {int(kind): kind for kind in TimestampType}
 assert ROW.size == ROW_SIZE
 

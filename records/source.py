@@ -7,9 +7,9 @@ Not here: the two of them (file_records.py, memory_records.py), what a header ho
 from collections.abc import Iterator
 from typing import Final, Protocol, Self
 
-from records.batch import BatchHeader, entry_size
-from records.errors import CorruptRecordsError
-from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE
+from .batch import BatchHeader, entry_size
+from .errors import CorruptRecordsError
+from .formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE
 
 # One read serves the headers of some twenty small batches, and costs little more than 61 bytes
 # where batches are large and it serves one. A page, so that bodies stay on the disk.

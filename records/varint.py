@@ -8,7 +8,7 @@ Not here: what such numbers mean (kernel.py: records of v2)."""
 
 from typing import Final
 
-from records.kernel import Buffer
+from .kernel import Buffer
 
 VARINT_SIZE_MAX: Final = 5  # 32 bits, 7 a byte
 VARLONG_SIZE_MAX: Final = 10  # 64 bits

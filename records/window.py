@@ -7,9 +7,9 @@ Not here: what the bytes mean (reader.py)."""
 
 from typing import Final, Protocol
 
-from records.errors import CorruptRecordsError
-from records.kernel import UNKNOWN
-from records.source import TRUNCATED, Records
+from .errors import CorruptRecordsError
+from .kernel import UNKNOWN
+from .source import TRUNCATED, Records
 
 WINDOW_SIZE: Final = 32 * 1024  # bytes, unless a record is larger
 

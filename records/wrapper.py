@@ -5,12 +5,12 @@ AbstractLegacyRecordBatch, MemoryRecordsBuilder; drawn in docs/formats.md.
 
 Not here: what is inside (the kernel), offsets and timestamps of what is inside (reader.py)."""
 
-from struct import Struct
 from typing import Final
 
-from records.backend import crc32
-from records.errors import CorruptRecordsError
-from records.formats import (
+from .backend import crc32
+from .errors import CorruptRecordsError
+from .formats import (
+    CRC,
     CRC_AT_LEGACY,
     MAGIC_AT,
     MESSAGE_HEAD,
@@ -19,11 +19,10 @@ from records.formats import (
     SIZE_FIELD,
     V1,
 )
-from records.kernel import Buffer
-from records.source import TRUNCATED, Records
+from .kernel import Buffer
+from .source import TRUNCATED, Records
 
 NULL: Final = SIZE_FIELD.pack(-1)
-CRC: Final = Struct(">I")
 
 
 def value_range(records: Records, position: int, size: int, magic: int) -> tuple[int, int]:

@@ -7,9 +7,9 @@ import errno
 import os
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from records.channel import Write, is_plain_socket, writer
-from records.errors import CorruptRecordsError
-from records.source import TRUNCATED, Records
+from .channel import Write, is_plain_socket, writer
+from .errors import CorruptRecordsError
+from .source import TRUNCATED, Records
 
 if TYPE_CHECKING:
     from socket import socket

@@ -1,14 +1,13 @@
 """Experiments on the fetch path: a workload, consumers, and what lazy conversion costs beside
 eager and none."""
 
-from .advice import advice
+from simulator.fetch.options import MODES, Mode, Options
+from simulator.fetch.results import Result
+from simulator.fetch.simulation import simulate
+
 from .children import SimulationError
 from .environment import environment
 from .generate import generate
-from .options import MODES, Mode, Options
-from .policies import parse_policy
-from .results import Result
-from .simulation import segment_files, simulate
 from .workload import Workload
 
 __all__ = [
@@ -18,10 +17,7 @@ __all__ = [
     "Result",
     "SimulationError",
     "Workload",
-    "advice",
     "environment",
     "generate",
-    "parse_policy",
-    "segment_files",
     "simulate",
 ]

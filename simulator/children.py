@@ -12,6 +12,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final, Self
 
+from downconvert.cli.failure import CommandError
 from records import RecordsError
 
 _SPAWN: Final = multiprocessing.get_context("spawn")  # a fork would begin with the parent's memory
@@ -21,7 +22,7 @@ _FAILED: Final = "failed"
 _TOLD: Final = "told"
 
 
-class SimulationError(Exception):
+class SimulationError(CommandError):
     """A simulation that cannot be run, in one line for the person who asked for it."""
 
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Self
 
 from records.formats import Codec
-
-from .units import KiB, MiB, parse_size, plain_size
+from records.units import KiB, MiB, parse_size, plain_size
 
 RECORD_SIZE_MAX: Final = 256 * MiB
 MIXED: Final = "mixed"

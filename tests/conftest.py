@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
-from tests import kafka_server
+from . import kafka_server
 
 # A seed is printed with a failure, and a machine may be slow: no example fails for taking its time.
 settings.register_profile("default", deadline=None, print_blob=True)
@@ -27,18 +27,19 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 NEEDS_KAFKA = "test_kafka_server.py"
 collect_ignore = [] if kafka_server.REQUIRED or not kafka_server.missing() else [NEEDS_KAFKA]
 
-# Others' programs have timeouts of their own: Kafka's brokers, Spark, clients of ten years. On a
-# machine that is busy for a moment one gives up. Such a test is tried once more, and the run says
-# so; one that fails for a reason fails again.
+# Tests of others' programs (Kafka's brokers and classes, Spark, clients of ten years) are marked
+# `others`: `make test` leaves them out, `make test-all` and CI do not. Those programs have timeouts
+# of their own, and on a machine that is busy for a moment one gives up: such a test is tried once
+# more, and the run says so; one that fails for a reason fails again.
 OTHERS_PROGRAMS: Final = (
     "clients/test_clients.py",
-    "pipeline/",
-    "gateway/test_kafka_4.py",
-    "broker/test_differential.py",
-    "broker/test_group_clients.py",
-    "broker/test_group_differential.py",
-    "broker/test_produce_differential.py",
-    "cli/test_spark.py",
+    "downconvert/gateway/test_kafka_4.py",
+    "downconvert/broker/test_differential.py",
+    "downconvert/broker/test_group_clients.py",
+    "downconvert/broker/test_group_differential.py",
+    "downconvert/broker/test_produce_differential.py",
+    "downconvert/cli/test_spark.py",
+    "downconvert/storage/test_kafka_accepts.py",
     "test_kafka_server.py",
 )
 
@@ -48,5 +49,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(here):
             name = item.path.relative_to(here).as_posix()
-            if name.startswith(OTHERS_PROGRAMS):
+            needs_spark = "spark" in getattr(item, "fixturenames", ())
+            if name.startswith(OTHERS_PROGRAMS) or needs_spark:
+                item.add_marker(pytest.mark.others)
                 item.add_marker(pytest.mark.flaky(reruns=1))
+            # A worker takes whole files, and one takes all that needs a Spark session.
+            item.add_marker(pytest.mark.xdist_group("spark" if needs_spark else name))

@@ -1,8 +1,7 @@
 """What Apache Kafka 3.9.1's own classes wrote, and made of it: the yardstick.
 
 `data/kafka.zip` holds segments, Kafka's reading of them, and the bytes that its converters, eager
-and  holds answers of
-Kafka's indexes, partitioner and assignors."""
+and lazy, made of them; `data/vectors.zip` holds answers of Kafka's indexes and partitioner."""
 
 import io
 import json

@@ -9,7 +9,6 @@ Not here: the good bytes (strategies.py, records/examples.py)."""
 import zlib
 from collections.abc import Iterator
 from random import Random
-from struct import Struct
 from typing import Final, Literal
 
 from crc32c import crc32c
@@ -19,6 +18,7 @@ from records.formats import (
     BATCH_HEADER,
     BATCH_HEADER_FIELDS,
     BATCH_HEADER_SIZE,
+    CRC,
     CRC_AT_BATCH,
     CRC_AT_LEGACY,
     ENTRY_HEAD_SIZE,
@@ -37,7 +37,6 @@ MESSAGE_FIELDS: Final = {
     V0: ("offset", "size", "crc", "magic", "attributes"),
     V1: ("offset", "size", "crc", "magic", "attributes", "timestamp"),
 }
-CRC: Final = Struct(">I")
 # What sizes, counts and deltas are most likely to be taken wrong at.
 TELLING: Final = (0, 1, -1, -2, 2, 7, 13, 14, 48, 49, 127, 128, 2**31 - 1, -(2**31))
 SIZE_AT: Final = PREFIX.size - 4

@@ -27,7 +27,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tests import kafka_wire
+from . import kafka_wire
 
 HOME: Final = Path(__file__).parent / "kafka_server"
 BUILD: Final = Path(__file__).parents[1] / "build"
@@ -197,7 +197,7 @@ class KafkaServer:
             "share.coordinator.state.topic.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
             "broker.session.timeout.ms": "4000",
-            "broker.heartbeat.interval.ms": "500",
+            "downconvert.broker.handlers.heartbeat.interval.ms": "500",
         }
         if node_id == _CONTROLLER:
             return settings | {"process.roles": "controller", "listeners": quorum}

@@ -14,18 +14,28 @@ import pytest
 
 ROOT: Final = Path(__file__).parent.parent
 
-# Each package, and the packages that it rests on.
+# The only import names, and the folders at the top that are none.
+NAMES: Final = {"records", "downconvert", "simulator"}
+OTHER_FOLDERS: Final = {"native", "tests", "bench", "docs"}
+
+# Each floor, and the floors that it rests on. `downconvert` is the public face: its one file.
+LIBRARY: Final = {"records", "downconvert.conversion", "downconvert"}
+SERVING: Final = LIBRARY | {"downconvert.storage", "downconvert.broker", "downconvert.gateway"}
+JOBS: Final = LIBRARY | {"downconvert.storage", "downconvert.report"}
+COMMAND: Final = SERVING | JOBS | {"downconvert.spark"}
 FLOORS: Final = {
     "records": set[str](),
-    "downconvert": {"records"},
-    "storage": {"records"},
-    "broker": {"records", "downconvert", "storage"},
-    "gateway": {"records", "downconvert", "storage", "broker"},
-    "simulator": {"records", "downconvert", "storage", "broker", "gateway"},
-    "pipeline": {"records", "downconvert", "storage", "simulator"},
-    "cli": {"records", "downconvert", "storage", "broker", "gateway", "simulator", "pipeline"},
+    "downconvert.conversion": {"records"},
+    "downconvert": {"records", "downconvert.conversion"},
+    "downconvert.storage": {"records"},
+    "downconvert.report": {"records"},
+    "downconvert.broker": LIBRARY | {"downconvert.storage"},
+    "downconvert.gateway": SERVING - {"downconvert.gateway"},
+    "downconvert.spark": JOBS,
+    "downconvert.cli": COMMAND,
+    "downconvert.__main__": {"downconvert.cli"},
+    "simulator": COMMAND | {"downconvert.cli"},
 }
-NO_PACKAGES: Final = {"native", "tests", "bench", "docs"}  # folders that no package imports
 
 # Modules that reach into the world. Below the broker, only what is said here is used of them, and
 # what is called has its parentheses.
@@ -33,24 +43,29 @@ SOCKETS: Final = {"socket", "socketserver", "ssl", "select", "selectors", "async
 THREADS: Final = {"threading", "_thread", "multiprocessing", "concurrent", "subprocess"}
 CLOCKS: Final = {"time", "sched", "signal"}
 WORLD: Final = SOCKETS | THREADS | CLOCKS
-WORLDLY: Final = {"broker", "gateway", "simulator", "pipeline", "cli"}
+STILL: Final = {"records", "downconvert.conversion", "downconvert", "downconvert.storage"}
 HARMLESS: Final = {
     ("records/codecs/zstd.py", "threading.local"),  # starts no thread; keeps contexts apart
-    ("downconvert/lazy.py", "time.perf_counter"),  # handed on, unless the caller hands in another
+    (
+        "downconvert/conversion/lazy.py",
+        "time.perf_counter",
+    ),  # handed on, unless the caller hands in another
 }
 
 # In the broker and the gateway only these have sockets, threads or a clock. All may have locks.
 OUTSIDE: Final = {
-    "broker/server.py",
-    "broker/tls.py",
-    "broker/metrics_server.py",
-    "gateway/server.py",
-    "gateway/connection.py",
-    "gateway/streams.py",
-    "gateway/upstream.py",
-    "gateway/observing.py",
+    "downconvert/broker/server.py",
+    "downconvert/broker/tls.py",
+    "downconvert/broker/metrics_server.py",
+    "downconvert/gateway/server.py",
+    "downconvert/gateway/listeners.py",
+    "downconvert/gateway/connection.py",
+    "downconvert/gateway/streams.py",
+    "downconvert/gateway/upstream.py",
+    "downconvert/gateway/observing.py",
 }
 LOCKS: Final = {"threading.Lock()", "threading.RLock()"}
+APART: Final = {"threading.local"}  # starts no thread: keeps what is each thread's apart
 STOPWATCH: Final = {"time.perf_counter", "time.perf_counter()"}  # for metrics
 
 NEEDED: Final = {"crc32c", "lz4", "zstandard", "cramjam", "xxhash", "isal"}  # of the library
@@ -67,8 +82,18 @@ class Import:
     module: str
 
     @property
-    def package(self) -> str:
+    def top(self) -> str:
         return self.module.split(".")[0]
+
+
+def floor_of(module: str) -> str:
+    """The floor that a module of ours stands on: the longest that its name begins with."""
+    return max((name for name in FLOORS if f"{module}.".startswith(f"{name}.")), key=len)
+
+
+def module_of(path: Path) -> str:
+    """A file's name as a module; a package's for its `__init__.py`."""
+    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
 
 def folders() -> set[str]:
@@ -97,7 +122,7 @@ def uses_of_the_world(path: Path) -> Iterator[str]:
         match node:
             case ast.Import(names):
                 known |= {alias.asname or alias.name: alias.name for alias in names}
-            case ast.ImportFrom(module=str(module), names=names):
+            case ast.ImportFrom(module=str(module), names=names, level=0):
                 known |= {a.asname or a.name: f"{module}.{a.name}" for a in names}
     known = {name: full for name, full in known.items() if full.split(".")[0] in WORLD}
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
@@ -123,45 +148,57 @@ def modules(node: ast.AST, here: tuple[str, ...]) -> Iterator[str]:
         yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
-PACKAGES: Final = sorted(folders() & FLOORS.keys())
-IMPORTS: Final = [
-    found
-    for package in PACKAGES
-    for path in sorted((ROOT / package).rglob("*.py"))
-    for found in imports_of(path)
-]
+FILES: Final = [path for name in sorted(NAMES) for path in sorted((ROOT / name).rglob("*.py"))]
+IMPORTS: Final = [found for path in FILES for found in imports_of(path)]
+
+
+def on_floors(*floors: str) -> list[Path]:
+    return [path for path in FILES if floor_of(module_of(path.relative_to(ROOT))) in floors]
 
 
 def test_every_folder_at_the_top_is_known() -> None:
-    assert folders() <= FLOORS.keys() | NO_PACKAGES
+    assert folders() <= NAMES | OTHER_FOLDERS
 
 
-def test_every_package_is_in_the_distribution() -> None:
+def test_the_distribution_has_three_import_names() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    there = {
-        ".".join(path.parent.relative_to(ROOT).parts)
-        for package in PACKAGES
-        for path in (ROOT / package).rglob("__init__.py")
-    }
-    assert set(project["tool"]["setuptools"]["packages"]) == there
+    found = project["tool"]["setuptools"]["packages"]["find"]["include"]
+    assert {pattern.removesuffix("*") for pattern in found} == NAMES
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_a_package_imports_only_what_it_rests_on(package: str) -> None:
-    ours = FLOORS.keys() | NO_PACKAGES
+def test_every_folder_is_a_package() -> None:
+    assert {path.parent for path in FILES} == {p.parent for p in FILES if p.name == "__init__.py"}
+
+
+@pytest.mark.parametrize("floor", sorted(FLOORS))
+def test_a_floor_imports_only_what_it_rests_on(floor: str) -> None:
     above = {
         (str(found.path), found.module)
         for found in IMPORTS
-        if found.path.parts[0] == package and found.package in ours - FLOORS[package] - {package}
+        if found.top in NAMES | OTHER_FOLDERS and floor_of(module_of(found.path)) == floor
+        if found.top in OTHER_FOLDERS or floor_of(found.module) not in FLOORS[floor] | {floor}
     }
     assert above == set()
 
 
+def test_imports_are_relative_within_a_folder_and_absolute_across_folders() -> None:
+    """The linter refuses `..`; this refuses the full name of a neighbour."""
+    neighbours = {
+        (str(path.relative_to(ROOT)), node.module)
+        for path in [*FILES, *sorted((ROOT / "tests").rglob("*.py"))]
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and not node.level and node.module
+        if path.name != "__main__.py"
+        if node.module.rpartition(".")[0] == module_of(path.parent.relative_to(ROOT) / "__init__")
+    }
+    assert neighbours == set()
+
+
 def test_floors_have_no_circle() -> None:
     seen = set[str]()
-    for package, below in FLOORS.items():
-        assert below <= seen, f"{package} stands below what it rests on"
-        seen.add(package)
+    for floor, below in FLOORS.items():
+        assert below <= seen, f"{floor} stands below what it rests on"
+        seen.add(floor)
 
 
 def test_only_the_kernels_face_touches_the_kernel() -> None:
@@ -172,22 +209,20 @@ def test_only_the_kernels_face_touches_the_kernel() -> None:
 def test_nothing_below_the_broker_opens_sockets_starts_threads_or_reads_a_clock() -> None:
     used = {
         (str(path.relative_to(ROOT)), use)
-        for package in PACKAGES
-        if package not in WORLDLY
-        for path in (ROOT / package).rglob("*.py")
+        for path in on_floors(*STILL)
         for use in uses_of_the_world(path)
     }
     assert used == HARMLESS
 
 
-@pytest.mark.parametrize("package", ["broker", "gateway"])
-def test_requests_are_handled_without_sockets_threads_and_clocks(package: str) -> None:
+@pytest.mark.parametrize("floor", ["downconvert.broker", "downconvert.gateway"])
+def test_requests_are_handled_without_sockets_threads_and_clocks(floor: str) -> None:
     used = {
         (str(path.relative_to(ROOT)), use)
-        for path in (ROOT / package).rglob("*.py")
+        for path in on_floors(floor)
         if str(path.relative_to(ROOT)) not in OUTSIDE
         for use in uses_of_the_world(path)
-        if use not in LOCKS | STOPWATCH
+        if use not in LOCKS | APART | STOPWATCH
     }
     assert used == set()
 
@@ -204,11 +239,11 @@ def test_a_use_of_the_world_is_seen_however_it_is_imported(tmp_path: Path) -> No
 
 
 def test_the_library_needs_no_extra() -> None:
-    """records, downconvert and storage run on the distribution's own dependencies."""
+    """Records, conversion and storage run on the distribution's own dependencies."""
     foreign = {
         (str(found.path), found.module)
         for found in IMPORTS
-        if found.path.parts[0] in ("records", "downconvert", "storage")
-        and found.package not in stdlib_module_names | NEEDED | FLOORS.keys()
+        if floor_of(module_of(found.path)) in STILL
+        and found.top not in stdlib_module_names | NEEDED | NAMES
     }
     assert foreign == set()

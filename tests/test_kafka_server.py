@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
-from tests import kafka_server
-from tests.kafka_server import KafkaError, running
+from . import kafka_server
+from .kafka_server import KafkaError, running
 
 ROOT: Final = Path(__file__).parents[1]
 FENCED_AFTER: Final = 6.0  # seconds; a controller believes in a broker for four

@@ -10,7 +10,8 @@ from records import BatchHeader, MemoryRecords
 from records.formats import V0, V1, V2, Codec, TimestampType
 from records.reader import read, read_batch
 from records.record import Record
-from tests.strategies import (
+
+from .strategies import (
     SMALL_CONTENTS,
     Batch,
     Segment,

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from records import backend
-from records.codecs import gzip, lz4, none, snappy, zstd
-from records.codecs.stream import Decoder, Effort, Encoder, PieceDecoder, Pull, Windows
 from records.formats import Codec
 from records.kernel import Buffer
+
+from . import gzip, lz4, none, snappy, zstd
+from .stream import Decoder, Effort, Encoder, PieceDecoder, Pull, Windows
 
 __all__ = [
     "Decoder",

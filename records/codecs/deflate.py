@@ -16,8 +16,9 @@ from struct import Struct
 from typing import Final, Protocol, cast
 
 from records import backend
-from records.codecs.stream import Effort
 from records.kernel import Buffer
+
+from .stream import Effort
 
 RAW: Final = -15  # deflate alone, with the largest window that there is: 32 KiB
 GZIP: Final = 31  # the same, framed

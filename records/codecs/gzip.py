@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
-from records.codecs import deflate
-from records.codecs.stream import Effort, Encoder, Windows, gather, whole
 from records.errors import CorruptRecordsError
 from records.kernel import Buffer
+
+from . import deflate
+from .stream import Effort, Encoder, Windows, gather, whole
 
 NAME: Final = "gzip"
 

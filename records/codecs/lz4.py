@@ -18,11 +18,12 @@ import cramjam
 import lz4.block
 from xxhash import xxh32_intdigest
 
-from records.codecs.blocks import BlockEncoder
-from records.codecs.stream import Effort, Windows, gather, whole
 from records.errors import CorruptRecordsError
 from records.formats import V0
 from records.kernel import Buffer
+
+from .blocks import BlockEncoder
+from .stream import Effort, Windows, gather, whole
 
 NAME: Final = "lz4"
 

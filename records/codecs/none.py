@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from records.codecs.stream import Effort, Encoder, Windows
 from records.kernel import Buffer
+
+from .stream import Effort, Encoder, Windows
 
 PIECE_SIZE_MAX: Final = 2**31  # every window is a piece
 

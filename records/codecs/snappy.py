@@ -16,11 +16,12 @@ from typing import Final
 
 import cramjam
 
-from records.codecs.blocks import BlockEncoder
-from records.codecs.snappy_steps import ALL, DAMAGED, block_in_steps, claimed_size
-from records.codecs.stream import Effort, Windows, gather, whole
 from records.errors import CorruptRecordsError
 from records.kernel import Buffer
+
+from .blocks import BlockEncoder
+from .snappy_steps import ALL, DAMAGED, block_in_steps, claimed_size
+from .stream import Effort, Windows, gather, whole
 
 NAME: Final = "snappy"
 

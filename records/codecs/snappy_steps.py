@@ -13,8 +13,9 @@ Source: snappy's format_description.txt."""
 from collections.abc import Iterator
 from typing import Final
 
-from records.codecs.stream import Windows
 from records.errors import CorruptRecordsError
+
+from .stream import Windows
 
 ALL: Final = 2**63  # the size of a block that is as long as the data is
 

@@ -18,8 +18,12 @@ from typing import Final
 
 import zstandard
 
-from records.codecs.stream import Effort, Encoder, Windows, gather, whole
-from records.codecs.zstd_frame import (
+from records.errors import CorruptRecordsError
+from records.formats import V2
+from records.kernel import Buffer
+
+from .stream import Effort, Encoder, Windows, gather, whole
+from .zstd_frame import (
     BLOCK_HEAD_SIZE,
     DESCRIPTOR_AT,
     FIELDS_AT,
@@ -35,9 +39,6 @@ from records.codecs.zstd_frame import (
     FrameHeader,
     content_bound,
 )
-from records.errors import CorruptRecordsError
-from records.formats import V2
-from records.kernel import Buffer
 
 NAME: Final = "zstd"
 DAMAGED: Final = "zstd data is damaged"

@@ -16,8 +16,9 @@ differ, read the rules, then this, then the native one.
 import zlib
 
 from records.kernel import Buffer
-from records.reference.encode import encode
-from records.reference.transcoder import Transcoder
+
+from .encode import encode
+from .transcoder import Transcoder
 
 __all__ = ["Transcoder", "crc32", "encode"]
 

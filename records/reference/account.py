@@ -6,8 +6,9 @@ from typing import Final
 
 from records.formats import MESSAGE_OVERHEAD, NO_TIMESTAMP, PREFIX, V1
 from records.kernel import Outcome
-from records.reference.call import Damaged, Stop
-from records.reference.places import Inside, wrapped
+
+from .call import Damaged, Stop
+from .places import Inside, wrapped
 
 INT32_MAX: Final = 2**31 - 1
 EMPTY_WRAPPER: Final = (0, -1, -1, NO_TIMESTAMP, 0)

@@ -4,10 +4,11 @@ Not here: headers of batches, compression (builder.py)."""
 
 from records.formats import MESSAGE_OVERHEAD, PREFIX, V0, V1, V2, TimestampType
 from records.kernel import ROW_FIELDS, ROW_SIZE, Buffer, Outcome, Progress
-from records.reference.call import Stop, Target
-from records.reference.places import wrapped
-from records.reference.writing import ROW, message
 from records.varint import varint, varlong
+
+from .call import Stop, Target
+from .places import wrapped
+from .writing import ROW, message
 
 INT32_MAX = 2**31 - 1
 

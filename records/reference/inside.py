@@ -13,11 +13,12 @@ from records.formats import (
     TimestampType,
 )
 from records.kernel import UNKNOWN, Outcome
-from records.reference import items, writing
-from records.reference.call import Call, Damaged, Stop, Window
-from records.reference.items import Item
-from records.reference.places import Batch, Entries, Inside, wrapped
-from records.reference.state import State
+
+from . import items, writing
+from .call import Call, Damaged, Stop, Window
+from .items import Item
+from .places import Batch, Entries, Inside, wrapped
+from .state import State
 
 
 def take_record(state: State, call: Call, batch: Batch) -> None:

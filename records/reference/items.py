@@ -6,16 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from records.formats import (
-    MESSAGE_HEAD,
-    MESSAGE_OVERHEAD,
-    NO_TIMESTAMP,
-    SIZE_FIELD,
-    TimestampType,
-)
+from records.formats import MESSAGE_HEAD, MESSAGE_OVERHEAD, NO_TIMESTAMP, SIZE_FIELD, TimestampType
 from records.kernel import Buffer, Outcome
-from records.reference.call import Damaged, Stop, Window
 from records.varint import VarintCutError, VarintTooLongError, read_varint, read_varlong
+
+from .call import Damaged, Stop, Window
 
 RECORD_ENDS: Final = "record ends before its fields"
 

@@ -23,12 +23,13 @@ from records.formats import (
     TimestampType,
 )
 from records.kernel import Outcome
-from records.reference import writing
-from records.reference.account import check_timestamp
-from records.reference.call import Call, Damaged, Stop
-from records.reference.items import Item, message, offset_and_timestamp
-from records.reference.places import Batch, Header
-from records.reference.state import State
+
+from . import writing
+from .account import check_timestamp
+from .call import Call, Damaged, Stop
+from .items import Item, message, offset_and_timestamp
+from .places import Batch, Header
+from .state import State
 
 LEGACY_HEAD_SIZE: Final = ATTRIBUTES_AT_LEGACY + 1  # in both formats, up to the attributes
 

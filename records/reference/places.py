@@ -13,7 +13,8 @@ from records.formats import (
     PREFIX,
 )
 from records.kernel import UNKNOWN, Buffer
-from records.reference.items import RecordHead
+
+from .items import RecordHead
 
 
 def wrapped(number: int) -> int:

@@ -22,12 +22,13 @@ from records.formats import (
     Codec,
 )
 from records.kernel import Buffer, Outcome
-from records.reference.call import Damaged, Window
-from records.reference.items import message
-from records.reference.places import Header, wrapped
+
+from .call import Damaged, Window
+from .items import message
+from .places import Header, wrapped
 
 if TYPE_CHECKING:
-    from records.reference.transcoder import Transcoder
+    from .transcoder import Transcoder
 
 # A record has seven bytes or more, a message of v1 34: messages are never more times larger.
 GROWTH_MAX: Final = 5

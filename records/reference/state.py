@@ -4,8 +4,8 @@ Not here: what it does with it (log.py, inside.py)."""
 
 from dataclasses import dataclass, field
 
-from records.reference.account import Account
-from records.reference.places import Batch, Entries
+from .account import Account
+from .places import Batch, Entries
 
 
 @dataclass(slots=True)

@@ -7,12 +7,13 @@ from typing import Final, TypeAlias
 
 from records.formats import BATCH_HEADER_SIZE, V0, V1, V2, Codec
 from records.kernel import UNKNOWN, Buffer, Outcome, Progress, Transferred
-from records.reference import inside, log
-from records.reference.call import Call, Damaged, Room, Stop, Target, Window
-from records.reference.places import Batch, Entries, Header
-from records.reference.recode import NotAtOnce, Recode, recode
-from records.reference.state import State
-from records.reference.transfer import Transfer
+
+from . import inside, log
+from .call import Call, Damaged, Room, Stop, Target, Window
+from .places import Batch, Entries, Header
+from .recode import NotAtOnce, Recode, recode
+from .state import State
+from .transfer import Transfer
 
 Damage: TypeAlias = tuple[str, int]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from records.kernel import Buffer, Outcome, Transferred
 
 if TYPE_CHECKING:
-    from records.reference.transcoder import Transcoder
+    from .transcoder import Transcoder
 
 LARGE_CHUNK_SIZE: Final = 64 * 1024  # of smaller chunks two are read at once
 

@@ -16,7 +16,8 @@ from records.formats import (
     V1,
 )
 from records.kernel import ROW_FIELDS, ROW_SIZE
-from records.reference.items import Item
+
+from .items import Item
 
 ROW: Final = Struct(f"={len(ROW_FIELDS)}q")
 assert ROW.size == ROW_SIZE

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests import kafka_server
-from tests.clients.topics import Topic
 from tests.kafka_server import KafkaServer
+
+from .topics import Topic
 
 
 @contextmanager

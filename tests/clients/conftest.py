@@ -2,7 +2,8 @@
 REQUIRE_JAVA is set."""
 
 from tests import kafka_server
-from tests.clients.combinations import MAVEN
-from tests.clients.install import missing
+
+from .combinations import MAVEN
+from .install import missing
 
 collect_ignore = [] if kafka_server.REQUIRED or not missing(MAVEN) else ["test_clients.py"]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from tests.clients.combinations import Combination
+from .combinations import Combination
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from tests.clients.combinations import GO, MAVEN, NPM, PYPI, RUST, C, Client
+from .combinations import GO, MAVEN, NPM, PYPI, RUST, C, Client
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
 HOME: Final = Path(__file__).parents[2] / "build" / "clients"

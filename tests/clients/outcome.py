@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.clients.combinations import Combination
-from tests.clients.topics import Line
+from .combinations import Combination
+from .topics import Line
 
 MISSING = "are missing"
 _NOT_SAID = object()

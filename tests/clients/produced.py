@@ -13,11 +13,12 @@ from random import Random
 from typing import Final
 
 from tests import kafka_wire
-from tests.clients.combinations import MAVEN, PYPI, Client, Combination, all_combinations
-from tests.clients.install import installed
-from tests.clients.outcome import difference
-from tests.clients.runs import ask
-from tests.clients.topics import SEED, Line
+
+from .combinations import MAVEN, PYPI, Client, Combination, all_combinations
+from .install import installed
+from .outcome import difference
+from .runs import ask
+from .topics import SEED, Line
 
 RECORDS: Final = 40  # of a codec and acks
 CODECS: Final = ("none", "gzip", "snappy", "lz4")

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Final
 
-from tests.clients.combinations import Combination
-from tests.clients.faults import FAULTS, fault_of
-from tests.clients.outcome import Outcome
+from .combinations import Combination
+from .faults import FAULTS, fault_of
+from .outcome import Outcome
 
 RIGHT, OWN, WRONG = "right", "wrong by the client's own fault", "wrong"
 VERDICTS: Final = (RIGHT, OWN, WRONG)

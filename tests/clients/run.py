@@ -20,12 +20,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.clients import brokers, report, topics
-from tests.clients.combinations import REGISTRIES, Combination, all_combinations, some_combinations
-from tests.clients.faults import fault_of
-from tests.clients.install import InstallError, missing
-from tests.clients.outcome import Outcome
-from tests.clients.runs import run
+from . import brokers, report, topics
+from .combinations import REGISTRIES, Combination, all_combinations, some_combinations
+from .faults import fault_of
+from .install import InstallError, missing
+from .outcome import Outcome
+from .runs import run
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -15,11 +15,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from tests.clients.combinations import Combination
-from tests.clients.faults import fault_of
-from tests.clients.install import installed
-from tests.clients.outcome import MISSING, Outcome, difference, without_time
-from tests.clients.topics import Line, Topic
+from .combinations import Combination
+from .faults import fault_of
+from .install import installed
+from .outcome import MISSING, Outcome, difference, without_time
+from .topics import Line, Topic
 
 LONGER: Final = 4  # times, for what a slow machine may not have got ready
 

@@ -8,11 +8,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from tests.clients import brokers, topics
-from tests.clients.combinations import Combination, some_combinations
-from tests.clients.faults import fault_of
-from tests.clients.outcome import Outcome
-from tests.clients.produced import (
+from . import brokers, topics
+from .combinations import Combination, some_combinations
+from .faults import fault_of
+from .outcome import Outcome
+from .produced import (
     Producer,
     from_the_newest,
     from_the_oldest,
@@ -21,8 +21,8 @@ from tests.clients.produced import (
     produce,
     read_back,
 )
-from tests.clients.runs import run
-from tests.clients.topics import Topic
+from .runs import run
+from .topics import Topic
 
 AT_A_TIME = 4  # clients, which wait more than they work
 PRODUCERS = [*from_the_oldest(), *from_the_newest()]

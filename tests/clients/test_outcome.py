@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.clients.combinations import all_combinations, some_combinations
-from tests.clients.outcome import Outcome, difference, without_time
-from tests.clients.report import OWN, RIGHT, WRONG, document, verdict
-from tests.clients.topics import Line
+from .combinations import all_combinations, some_combinations
+from .outcome import Outcome, difference, without_time
+from .report import OWN, RIGHT, WRONG, document, verdict
+from .topics import Line
 
 
 def line(offset: int, partition: int = 0, **changed: object) -> Line:

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+from downconvert.storage import LogDir, TopicPartition
 from records.formats import Codec
-from storage import LogDir, TopicPartition
-from tests.clients import topics
+
+from . import topics
 
 
 def test_what_is_written_holds_what_is_expected(tmp_path: Path) -> None:

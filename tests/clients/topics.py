@@ -13,11 +13,11 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from downconvert.storage import LogConfig, LogDir, TopicPartition
 from records.builder import build, build_empty, build_marker
 from records.control import ControlRecordType
 from records.formats import TIMESTAMP_TYPE_NAMES, V2, Codec, TimestampType
 from records.record import Record
-from storage import LogConfig, LogDir, TopicPartition
 
 SEED: Final = 8191
 FIRST_TIMESTAMP: Final = 1_700_000_000_000

@@ -6,7 +6,6 @@ with what it tests nothing but the tables in formats.py."""
 import gzip
 import zlib
 from collections.abc import Sequence
-from struct import Struct
 from typing import Any
 
 from crc32c import crc32c
@@ -16,6 +15,7 @@ from records.formats import (
     BATCH_HEADER,
     BATCH_HEADER_FIELDS,
     BATCH_SIZE_MIN,
+    CRC,
     CRC_AT_BATCH,
     CRC_AT_LEGACY,
     MAGIC_AT,
@@ -77,8 +77,6 @@ DELETE_HORIZON = bytes.fromhex(
     "0000000000000064 0000000000000096 ffffffffffffffff ffff ffffffff 00000002"
     "100063000230023000 0e00640202310100"
 )
-
-CRC = Struct(">I")
 
 
 def message(

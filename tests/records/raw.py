@@ -22,8 +22,9 @@ from records.formats import (
     Codec,
 )
 from tests.damage import cut, mutated
-from tests.records.examples import batch, message, record
-from tests.records.tracing import Entered, Job
+
+from .examples import batch, message, record
+from .tracing import Entered, Job
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)

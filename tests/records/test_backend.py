@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from records.backend import ENVIRONMENT_VARIABLE, NATIVE, REFERENCE
-from tests.records.kernels import KERNELS
+
+from .kernels import KERNELS
 
 MISSING = "import sys; sys.modules['records._kernel'] = None; "
 ASK = "from records import backend; print(backend.NAME, backend.Transcoder.__module__)"

@@ -13,15 +13,7 @@ from records.builder import build, build_empty, build_marker
 from records.codecs import decompress
 from records.columns import Columns
 from records.control import ControlRecordType
-from records.formats import (
-    BATCH_HEADER_SIZE,
-    MESSAGE_OVERHEAD,
-    V0,
-    V1,
-    V2,
-    Codec,
-    TimestampType,
-)
+from records.formats import BATCH_HEADER_SIZE, MESSAGE_OVERHEAD, V0, V1, V2, Codec, TimestampType
 from records.reader import read
 from records.record import Record
 from tests import corpus

@@ -9,8 +9,9 @@ import pytest
 from records.formats import BATCH_HEADER_SIZE, V0, V1, V2
 from records.kernel import ROW_SIZE, Outcome
 from records.record import ROW
-from tests.records.examples import batch, message, record
-from tests.records.kernels import each_kernel
+
+from .examples import batch, message, record
+from .kernels import each_kernel
 
 LOG = batch(record(0), record(1))
 SIZE = len(LOG)

@@ -10,9 +10,10 @@ from records.formats import BATCH_HEADER_SIZE, V0, V1
 from records.kernel import Outcome
 from records.varint import varint
 from tests.damage import damaged, flipped, spliced
-from tests.records.examples import batch, message, record
-from tests.records.kernels import each_kernel
-from tests.records.tracing import Entered, Job, Trace, trace
+
+from .examples import batch, message, record
+from .kernels import each_kernel
+from .tracing import Entered, Job, Trace, trace
 
 NULL, NONE, ONE = varint(-1), varint(0), varint(1)
 INT32_MAX = 2**31 - 1

@@ -7,17 +7,10 @@ import pytest
 from records.formats import BATCH_HEADER_SIZE, V0, V1, V2
 from records.kernel import Outcome
 from records.record import ROW
-from tests.records.examples import (
-    CHECKSUMS,
-    DELETE_HORIZON,
-    GAPS,
-    TWO_RECORDS,
-    batch,
-    message,
-    record,
-)
-from tests.records.kernels import each_kernel
-from tests.records.tracing import Entered, Job, trace
+
+from .examples import CHECKSUMS, DELETE_HORIZON, GAPS, TWO_RECORDS, batch, message, record
+from .kernels import each_kernel
+from .tracing import Entered, Job, trace
 
 GAPS_CONVERTED = {
     V0: bytes.fromhex(

@@ -27,9 +27,10 @@ from records.formats import (
 )
 from records.kernel import Outcome
 from tests.damage import mutated
-from tests.records import raw
-from tests.records.examples import CRC, batch, damaged, message, record, with_checksum
-from tests.records.kernels import KERNELS, REQUIRE_NATIVE, each_kernel
+
+from . import raw
+from .examples import CRC, batch, damaged, message, record, with_checksum
+from .kernels import KERNELS, REQUIRE_NATIVE, each_kernel
 
 MiB = 1024 * 1024
 RECORDS = [record(delta, b"key", b"value %d" % delta * 9) for delta in (0, 1, 2, 5, 6)]

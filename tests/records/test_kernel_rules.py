@@ -4,22 +4,15 @@ from types import ModuleType
 
 import pytest
 
-from records.formats import (
-    BATCH_HEADER_SIZE,
-    CONTROL,
-    LOG_APPEND_TIME,
-    TRANSACTIONAL,
-    V0,
-    V1,
-    V2,
-)
+from records.formats import BATCH_HEADER_SIZE, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, V0, V1, V2
 from records.kernel import ROW_SIZE, UNKNOWN, Outcome
 from records.record import ROW
 from records.varint import varint
 from tests.damage import damaged
-from tests.records.examples import batch, message, record
-from tests.records.kernels import each_kernel
-from tests.records.tracing import Entered, Job, trace
+
+from .examples import batch, message, record
+from .kernels import each_kernel
+from .tracing import Entered, Job, trace
 
 GOOD = batch(record(0), record(1))
 GZIP = batch(record(0), attributes=1)

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from records.formats import MESSAGE_OVERHEAD, V1, V2
 from records.kernel import Outcome
-from tests.records import raw
-from tests.records.examples import batch, damaged, message, record
-from tests.records.kernels import each_kernel
+
+from . import raw
+from .examples import batch, damaged, message, record
+from .kernels import each_kernel
 
 EVERY_CODEC = 0xFF
 CHUNK = 1024

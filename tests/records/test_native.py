@@ -20,8 +20,9 @@ from records.errors import CorruptRecordsError
 from records.formats import V0, V1, V2, Codec
 from records.kernel import Buffer, Outcome
 from tests.damage import mutated
-from tests.records.examples import batch, record
-from tests.records.kernels import KERNELS, REQUIRE_NATIVE
+
+from .examples import batch, record
+from .kernels import KERNELS, REQUIRE_NATIVE
 
 LOG = batch(*(record(delta, b"key", b"value" * delta) for delta in range(5)))
 

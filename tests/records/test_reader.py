@@ -9,13 +9,7 @@ from typing import Any
 
 import pytest
 
-from records import (
-    BatchHeader,
-    CorruptRecordsError,
-    FileRecords,
-    MemoryRecords,
-    TimestampType,
-)
+from records import BatchHeader, CorruptRecordsError, FileRecords, MemoryRecords, TimestampType
 from records.formats import TIMESTAMP_TYPE_NAMES, V0, V1
 from records.reader import Record, read, read_batch
 from records.source import TRUNCATED

@@ -9,11 +9,11 @@ import pytest
 
 from records import MemoryRecords, RecordTooLargeError
 from records.reader import read
+from records.units import MiB
 
 from .examples import batch, message, record
 from .reading import GZIP
 
-MiB = 1024 * 1024
 RECORD_SIZE = 1_000_000  # bytes
 RECORDS = 900
 

@@ -15,10 +15,11 @@ from records import reference
 from records.formats import V0, V1, V2
 from records.kernel import ROW_FIELDS, ROW_SIZE, Outcome
 from records.record import ROW
-from tests.records import raw
-from tests.records.examples import batch
-from tests.records.kernels import KERNELS, REQUIRE_NATIVE, each_kernel
-from tests.records.tracing import Entered, Job, Trace, trace
+
+from . import raw
+from .examples import batch
+from .kernels import KERNELS, REQUIRE_NATIVE, each_kernel
+from .tracing import Entered, Job, Trace, trace
 
 Task = tuple[Job, bytes]
 

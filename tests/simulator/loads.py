@@ -7,16 +7,16 @@ from pathlib import Path
 from threading import Thread
 from typing import Final
 
-from broker import Broker
-from broker.server import Server
+from downconvert.broker import Broker
+from downconvert.broker.server import Server
+from downconvert.storage import LogDir
+from records.units import KiB
 from simulator import Workload
 from simulator.children import Line
-from simulator.load_clients import Clients, Listening, Seat
-from simulator.load_options import Group, LoadOptions
-from simulator.load_plan import config_of
-from simulator.load_topic import make_topic
-from simulator.units import KiB
-from storage import LogDir
+from simulator.load.clients import Clients, Listening, Seat
+from simulator.load.options import Group, LoadOptions
+from simulator.load.plan import config_of
+from simulator.load.topic import make_topic
 
 SMALL: Final = LoadOptions(
     clients=(Group("0.8", 2), Group("0.10", 2), Group("3.x", 2)),

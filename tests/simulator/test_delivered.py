@@ -3,7 +3,7 @@
 import pytest
 
 from downconvert import ConversionPolicy, eager
-from downconvert.filler import filler
+from downconvert.conversion.filler import filler
 from records import Codec, CorruptRecordsError, MemoryRecords
 from simulator.delivered import delivered
 

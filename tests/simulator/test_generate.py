@@ -6,8 +6,8 @@ import pytest
 
 from records import Codec, FileRecords
 from records.reader import Record, read
+from records.units import KiB
 from simulator import Workload, generate
-from simulator.units import KiB
 
 
 def made(line: str, directory: Path) -> list[Record]:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from records.units import MiB
 from simulator.measure import Cpu, Memory, Resident, percentile, thinned
-from simulator.units import MiB
 
 
 def test_memory_grows_by_what_is_held_and_keeps_its_peak() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
+from records.units import KiB, MiB
 from simulator import Workload
-from simulator.units import KiB, MiB
 
 
 def test_a_line_names_what_differs_from_the_defaults() -> None:

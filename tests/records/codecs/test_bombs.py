@@ -15,8 +15,8 @@ import zstandard
 
 from records.codecs import open_encoder
 from records.formats import V1, V2, Codec
+from records.units import MiB
 
-MiB: Final = 1024 * 1024
 RECORD: Final = b"one record of 1 MB, for the most part the same" * 20 + bytes(999_080)
 RECORDS: Final = 900
 GROWTH_MAX: Final = 8 * MiB

@@ -7,13 +7,13 @@ import zstandard
 from records.codecs import Effort, compress, decompress
 from records.codecs.zstd_frame import WINDOW_SIZE_MAX
 from records.formats import V2, Codec
+from records.units import MiB
 
 from .streams import PAYLOADS, at_once, damage, decoded, noise, of, text
 
 MAGIC = b"\x28\xb5\x2f\xfd"
 DAMAGED = "zstd data is damaged"
 TOO_LARGE = "zstd block is larger than its frame allows"
-MiB = 1024 * 1024
 
 
 def block(kind: int, size: int, content: bytes = b"", *, last: bool = True) -> bytes:

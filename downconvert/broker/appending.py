@@ -1,0 +1,309 @@
+"""What a producer sent: whether it may be appended, and how it gets its offsets.
+
+A broker believes nothing: sizes, checksums, counts and every record are looked at before anything
+is appended, a window at a time where records can stay as they are. Batches in the topic's format
+and codec do: their offset and leader epoch, which no checksum covers, are all that changes, and the
+time of the append where the topic asks for that. The rest is written again (up_conversion.py).
+
+The rules, and the error codes, are those of Kafka's LogValidator and UnifiedLog. Stricter here, so
+that no reader ever meets a record that it cannot convert: a timestamp below -1 is refused, and
+offsets inside of an uncompressed batch are made to follow one another, as in a compressed one.
+
+Not here: who has sent what already (sequences.py), when a producer hears of it (produce.py)."""
+
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from crc32c import crc32c
+
+from downconvert.storage.names import OFFSET_MAX
+from records import BatchHeader, CorruptRecordsError, MemoryRecords, Record, RecordTooLargeError
+from records.checksum import MISMATCH, verify_checksum
+from records.columns import AT, FIELDS
+from records.formats import (
+    ATTRIBUTES_AT_BATCH,
+    CRC_AT_BATCH,
+    LOG_APPEND_TIME,
+    MAGIC_AT,
+    NO_TIMESTAMP,
+    PREFIX,
+    V2,
+    Codec,
+    TimestampType,
+)
+from records.reader import read_rows
+
+from .errors import ApiError, ErrorCode
+from .topic_configs import AppendConfig
+from .up_conversion import EXPANSION_MAX, Rewritten, rewrite
+
+if TYPE_CHECKING:
+    from .partition import Partition
+
+OFFSET: Final = Struct(">q")
+EPOCH: Final = Struct(">i")
+CRC: Final = Struct(">I")
+ATTRIBUTES: Final = Struct(">h")
+TIMESTAMP: Final = Struct(">q")
+EPOCH_AT: Final = PREFIX.size
+MAX_TIMESTAMP_AT: Final = ATTRIBUTES_AT_BATCH + 14  # behind attributes, delta, base timestamp
+OFFSETS, TIMESTAMPS, KEY_SIZES = (
+    slice(AT[field], None, FIELDS) for field in ("offset", "timestamp", "key_size")
+)
+ERRORS_MAX: Final = 100  # records that an answer names
+assert EPOCH_AT + EPOCH.size == MAGIC_AT
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Where records are in the log."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time: int  # milliseconds; -1: they keep the producer's timestamps
+
+
+class RefusedRecordsError(ApiError):
+    """Records for whose sake nothing is appended: which ones, and why."""
+
+    def __init__(self, code: ErrorCode, records: list[tuple[int, str]]) -> None:
+        super().__init__(code, f"{len(records)} records are refused; the first: {records[0][1]}")
+        self.records = records
+
+
+@dataclass(slots=True)
+class Prepared:
+    """Batches that may be appended, with offsets from 0 on."""
+
+    data: bytearray
+    records_count: int
+    log_append_time: int = NO_TIMESTAMP
+    rewritten: Rewritten | None = None
+    batches: list[BatchHeader] = field(init=False)  # of `data`
+
+    def __post_init__(self) -> None:
+        self.batches = list(MemoryRecords(self.data).batches())
+
+    @property
+    def is_converted(self) -> bool:
+        return self.rewritten is not None
+
+    def place(self, base_offset: int, leader_epoch: int) -> bytearray:
+        """The batches at their offsets."""
+        if self.rewritten is not None and self.rewritten.needs_offsets:
+            return self.rewritten.build(base_offset)
+        for header in self.batches:
+            OFFSET.pack_into(self.data, header.position, base_offset + header.base_offset)
+            if header.magic == V2:
+                EPOCH.pack_into(self.data, header.position + EPOCH_AT, leader_epoch)
+        return self.data
+
+
+def prepare(data: memoryview, config: AppendConfig, now: int) -> Prepared | None:
+    """Looks at all that came for one partition; None: that is nothing. `now` in milliseconds.
+
+    What follows the last whole batch is left out. ApiError: refused, and why."""
+    records = MemoryRecords(data)
+    try:
+        first = next(records.batches(), None)
+        if first is None:
+            return None
+        codec = _check_batches(records, first, config)
+    except CorruptRecordsError as error:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+    target = codec if config.codec is None else config.codec
+    try:
+        if first.magic == V2 == config.magic and codec is target:
+            prepared = _as_it_is(records, first, config, now)
+            if prepared is not None:
+                return prepared
+        return _rewritten(records, first, codec, config, now)
+    except CorruptRecordsError as error:
+        # A checksum of a message inside of a compressed one; everything else has a right one.
+        is_corrupt = error.reason == MISMATCH
+        code = ErrorCode.CORRUPT_MESSAGE if is_corrupt else ErrorCode.INVALID_RECORD
+        raise ApiError(code, str(error)) from error
+    except RecordTooLargeError as error:
+        raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
+
+
+def append(partition: "Partition", prepared: Prepared, now: int) -> Appended:
+    """Numbers batches and appends them, or finds that they are there already.
+
+    ApiError: the producer's sequence number is not the next, or the log cannot hold this much.
+    OSError, StorageError: the disk; then nothing is appended."""
+    with partition.lock:
+        writer, batch = partition.log.writer, prepared.batches[0]
+        is_idempotent = batch.producer_id >= 0
+        if is_idempotent:
+            known = partition.sequences.check(batch, writer.producers)
+            if known is not None:
+                return Appended(known.base_offset, known.last_offset, known.timestamp)
+        base_offset = writer.end_offset
+        if base_offset > OFFSET_MAX - prepared.records_count:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the log has no offsets left")
+        data = prepared.place(base_offset, partition.leader_epoch)
+        try:
+            end_offset = writer.append(data, now)
+        except ValueError as error:  # larger than a segment
+            raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, str(error)) from error
+        if is_idempotent:
+            partition.sequences.note(batch, base_offset)
+        return Appended(base_offset, end_offset - 1, prepared.log_append_time)
+
+
+# --- batches
+
+
+def _check_batches(records: MemoryRecords, first: BatchHeader, config: AppendConfig) -> Codec:
+    """Everything that can be said without reading records; the codec that is not none, if any."""
+    codec, count = Codec.NONE, 0
+    for header in records.batches():
+        if header.magic == V2 and header.base_offset:
+            raise _invalid(f"the base offset should be 0, but it is {header.base_offset}")
+        if header.size > config.message_size_max:
+            raise _too_large(header.size, config)
+        verify_checksum(records, header)
+        _check_batch(header, first, config)
+        codec = header.codec or codec
+        count += 1
+    if count > 1 and (first.magic == V2 or codec):
+        raise _invalid("more than one batch")
+    return codec
+
+
+def _check_batch(header: BatchHeader, first: BatchHeader, config: AppendConfig) -> None:
+    if header.magic != first.magic:
+        raise _invalid(f"message formats v{first.magic} and v{header.magic} in one request")
+    if header.magic < V2:
+        return
+    if header.is_transactional:
+        raise ApiError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served here"
+        )
+    count = header.records_count or 0
+    if count <= 0 or count != header.last_offset_delta + 1:
+        raise _invalid(f"{count} records up to offset delta {header.last_offset_delta}")
+    if header.is_control:
+        raise _invalid("clients may not write control records")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise _invalid(f"sequence number {header.base_sequence} of producer {header.producer_id}")
+    if header.producer_id >= 0 and config.magic < V2:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "the topic's format has no producer ids"
+        )
+
+
+def _invalid(reason: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_RECORD, reason)
+
+
+def _too_large(size: int, config: AppendConfig) -> ApiError:
+    said = f"a batch of {size} bytes, and the topic takes {config.message_size_max}"
+    return ApiError(ErrorCode.MESSAGE_TOO_LARGE, said)
+
+
+# --- records
+
+
+class _RecordChecks:
+    """What is wrong with single records, for the answer to name them."""
+
+    def __init__(self, config: AppendConfig, now: int) -> None:
+        self._config = config
+        self._now = now
+        self._code = ErrorCode.INVALID_RECORD
+        self._errors: list[tuple[int, str]] = []
+
+    def check(self, index: int, timestamp: int, kind: TimestampType, has_key: bool) -> None:
+        """`kind`: what the producer says of the timestamp."""
+        config = self._config
+        if config.is_compacted and not has_key:
+            self._add(index, "a compacted topic takes no record without a key")
+            return
+        if timestamp < NO_TIMESTAMP:
+            self._add_timestamp(index, f"timestamp {timestamp} is negative")
+        elif timestamp != NO_TIMESTAMP and not config.is_append_time:
+            if not -config.after_max <= self._now - timestamp <= config.before_max:
+                self._add_timestamp(index, f"timestamp {timestamp} is out of range")
+        elif kind is TimestampType.LOG_APPEND:
+            self._add_timestamp(index, "only brokers set the timestamp type to LogAppendTime")
+
+    def check_all(
+        self, first: int, timestamps: list[int], kind: TimestampType, key_sizes: list[int]
+    ) -> None:
+        """The same of records from the one of this index on; -1 is the size of no key."""
+        config = self._config
+        is_fine = kind is TimestampType.CREATE and min(timestamps) >= 0
+        if not config.is_append_time:
+            oldest, newest = self._now - config.before_max, self._now + config.after_max
+            is_fine = is_fine and oldest <= min(timestamps) and max(timestamps) <= newest
+        if config.is_compacted:
+            is_fine = is_fine and min(key_sizes) >= 0
+        if is_fine:
+            return
+        for index, (timestamp, key_size) in enumerate(zip(timestamps, key_sizes, strict=True)):
+            self.check(first + index, timestamp, kind, key_size >= 0)
+
+    def _add_timestamp(self, index: int, reason: str) -> None:
+        self._code = ErrorCode.INVALID_TIMESTAMP
+        self._add(index, reason)
+
+    def _add(self, index: int, reason: str) -> None:
+        if len(self._errors) < ERRORS_MAX:
+            self._errors.append((index, reason))
+
+    def finish(self) -> None:
+        if self._errors:
+            raise RefusedRecordsError(self._code, self._errors)
+
+
+def _as_it_is(
+    records: MemoryRecords, header: BatchHeader, config: AppendConfig, now: int
+) -> Prepared | None:
+    """A v2 batch that needs no writing again; None: its offsets have to be put right."""
+    checks = _RecordChecks(config, now)
+    count, latest = 0, NO_TIMESTAMP
+    size_max = EXPANSION_MAX * config.message_size_max
+    for rows in read_rows(records, header, record_size_max=size_max):
+        with memoryview(rows).cast("q") as fields:
+            offsets = fields[OFFSETS].tolist()
+            timestamps = fields[TIMESTAMPS].tolist()
+            key_sizes = fields[KEY_SIZES].tolist()
+        if offsets != list(range(count, count + len(offsets))):
+            return None
+        checks.check_all(count, timestamps, header.timestamp_type, key_sizes)
+        latest = max(latest, *timestamps)
+        count += len(offsets)
+    checks.finish()
+    data = bytearray(records.view[: header.size])
+    append_time = now if config.is_append_time else NO_TIMESTAMP
+    attributes = header.attributes & ~LOG_APPEND_TIME
+    if config.is_append_time:
+        attributes |= LOG_APPEND_TIME
+    highest = append_time if config.is_append_time else latest
+    if (attributes, highest) != (header.attributes, header.max_timestamp):
+        ATTRIBUTES.pack_into(data, ATTRIBUTES_AT_BATCH, attributes)
+        TIMESTAMP.pack_into(data, MAX_TIMESTAMP_AT, highest)
+        CRC.pack_into(data, CRC_AT_BATCH, crc32c(memoryview(data)[ATTRIBUTES_AT_BATCH:]))
+    return Prepared(data, count, append_time)
+
+
+def _rewritten(
+    records: MemoryRecords, first: BatchHeader, codec: Codec, config: AppendConfig, now: int
+) -> Prepared:
+    """The records in the topic's own format and codec."""
+    checks = _RecordChecks(config, now)
+
+    def check(index: int, record: Record) -> None:
+        checks.check(index, record.timestamp, record.timestamp_type, record.key is not None)
+
+    rewritten = rewrite(records, first, codec, config, now, check)
+    checks.finish()
+    append_time = NO_TIMESTAMP if rewritten.append_time is None else rewritten.append_time
+    prepared = Prepared(rewritten.build(0), len(rewritten.columns), append_time, rewritten)
+    for header in prepared.batches:
+        if header.size > config.message_size_max:
+            raise _too_large(header.size, config)
+    return prepared

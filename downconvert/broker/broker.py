@@ -1,0 +1,144 @@
+"""A broker without sockets: request bytes in, exchanges out.
+
+Any thread may call it, and for several connections at a time. It neither waits nor reads a clock:
+`now` is handed in, in seconds since the epoch of a clock that never goes back.
+
+An exchange belongs to one owner until `finished`: the thread that hands its request in, which runs
+what comes due for it with `settle` and `tick`; or an owner that is given, for which whoever has it
+calls `run_due` and `run_turn`.
+
+Not here: sockets (server.py), what single requests do (one file each, listed in apis.py)."""
+
+from collections.abc import Callable
+
+from downconvert.broker.groups.coordinator import Groups
+from downconvert.broker.handlers.apis import APIS
+from downconvert.broker.wire.requests import Request, parse_body, parse_header
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.storage import LogDir
+
+from .chunks import Chunks
+from .config import BrokerConfig
+from .errors import BadRequestError
+from .exchange import Client, Exchange
+from .fetch_session import FetchSessions
+from .handlers import api_versions, sasl
+from .kept import KeepRoom
+from .metrics import Metrics
+from .owner import Owner, ThreadOwner
+from .producer_ids import ProducerIds
+from .purgatory import Purgatory
+from .topics import Topics
+
+
+class Broker:
+    """What all requests of a broker share."""
+
+    def __init__(self, log_dir: LogDir, config: BrokerConfig | None = None) -> None:
+        self.config = config or BrokerConfig()
+        self.topics = Topics(log_dir, self.config)
+        self.producer_ids = ProducerIds(self.topics, self.config.node_id)
+        self.purgatory = Purgatory()
+        self.groups = Groups(self)
+        self.fetch_sessions = FetchSessions(self.config.fetch_session_slots)
+        self.keep_room = KeepRoom(self.config.conversions_kept_bytes)
+        self.metrics = Metrics(self.fetch_sessions, self.purgatory)
+        self.chunks = Chunks(self.config.policy)
+        self._mine = ThreadOwner()
+        self.apis = APIS
+        self.credentials: sasl.Credentials | None = None  # None: nobody has to authenticate
+
+    def handle(
+        self,
+        client: Client,
+        frame: memoryview,
+        now: float,
+        on_done: Callable[[Exchange], None] | None = None,
+        owner: Owner | None = None,
+    ) -> Exchange:
+        """Takes a request's frame, without its length. It may be done at once or later: `on_done`
+        is called when it is, by the owner (None: the calling thread).
+
+        BadRequestError: the bytes are no request that can be answered; the connection must end.
+        The frame must stay as it is until the exchange is done, or `finished`."""
+        mine = self._mine.owner if owner is None else owner
+        if self.credentials is not None and client.principal is None:
+            token = sasl.raw(client, frame, now, on_done)
+            if token is not None:
+                return token
+        header = parse_header(frame)
+        if self.credentials is not None and client.principal is None:
+            sasl.check(header)
+        api = self.apis.get(header.api)
+        if api is None:
+            raise BadRequestError(f"{header.api.name} is not served here")
+        if header.version not in api.versions:
+            if header.api is not ApiKey.ApiVersions:
+                raise BadRequestError(f"{header.api.name} v{header.version} is not served here")
+            request = Request(header, Message(), len(frame))
+            exchange = Exchange(client, request, now, on_done, mine)
+            api_versions.refuse_version(exchange, api.versions)
+            return exchange
+        exchange = Exchange(client, parse_body(header, frame), now, on_done, mine)
+        self.metrics.received(exchange)
+        try:
+            api.handler(self, exchange, now)
+        except Exception as error:
+            if not isinstance(error, BadRequestError):
+                exchange.defect = error
+            self.finished(exchange)
+            raise
+        if owner is None:
+            self.settle(now)
+        else:
+            self.purgatory.settle(now, expires=False)  # what is late is told by who keeps the time
+        return exchange
+
+    def finished(self, exchange: Exchange) -> None:
+        """Its answer is out, or its client has gone: what it holds is given back, and nothing more
+        is done for it. The owner's call, once for each exchange."""
+        if not exchange.is_done:
+            exchange.abandon()
+        self.purgatory.forget(exchange)
+        self.chunks.give_back(exchange.client.id)
+        if exchange.defect is not None:
+            self.metrics.failed(exchange)
+        if exchange.send is not None:
+            self.metrics.sent(exchange)
+            exchange.send.close()
+
+    # --- what comes due
+
+    def run_due(self, owner: Owner, now: float) -> bool:
+        """One step of what has happened to an owner's exchanges; whether there was one."""
+        has_run = owner.run_due(now)
+        self.purgatory.settle(now, expires=False)  # what that has touched
+        return has_run
+
+    def run_turn(self, owner: Owner, now: float) -> bool:
+        """One step of an owner's work that takes several; whether there was one."""
+        has_run = owner.run_turn(now)
+        self.purgatory.settle(now, expires=False)
+        return has_run
+
+    def keep_time(self, now: float) -> float | None:
+        """Tells the owners of what is late; the time of the next deadline, in seconds of the same
+        clock. For whoever keeps the time of a broker whose exchanges have owners of their own."""
+        self.purgatory.settle(now)
+        return self.purgatory.next_deadline()
+
+    def settle(self, now: float) -> None:
+        """Does what has come due for the exchanges of the calling thread."""
+        self.purgatory.settle(now, expires=False)
+        while self.run_due(self._mine.owner, now):
+            pass
+
+    def tick(self, now: float) -> float | None:
+        """Does what has come due for the exchanges of the calling thread, also by the clock, and a
+        turn of what takes several; when to call it again, in seconds of the same clock."""
+        self._mine.owner.run_turns(now)
+        self.purgatory.settle(now)
+        self.settle(now)
+        if self._mine.owner.has_work:
+            return now
+        return self.purgatory.next_deadline()

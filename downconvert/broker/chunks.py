@@ -1,0 +1,47 @@
+"""How much is converted in one go: much where few conversions are under way, little where many are.
+
+A conversion holds four chunks until its client has taken everything. Large ones cost less for each
+byte (calls, and packets); small ones keep a thousand slow clients within 64 KiB each. So the first
+few conversions get large chunks for as long as they last, and all others small ones: what is held
+is bounded, and a client that is alone gets what the machine can do. Bytes are the same either way.
+
+Not here: what else there is to a policy (conversions.py)."""
+
+from dataclasses import replace
+from threading import Lock
+from typing import Final
+
+from downconvert import ConversionPolicy
+from downconvert.conversion.policy import CHUNK_SIZE
+
+KiB: Final = 1024
+LARGE: Final = 128 * KiB
+SMALL: Final = 8 * KiB
+LARGE_MAX: Final = 16  # at a time: 8 MiB in all
+
+
+class Chunks:
+    """Who has large chunks, by clients' ids. Any thread may call it.
+
+    A policy that asks for chunks of another size than usual has them always."""
+
+    def __init__(self, policy: ConversionPolicy) -> None:
+        usual = policy.chunk_size == CHUNK_SIZE
+        self._large = replace(policy, chunk_size=LARGE) if usual else policy
+        self._small = replace(policy, chunk_size=SMALL) if usual else policy
+        self._clients: set[int] = set()
+        self._lock = Lock()
+
+    def policy_for(self, client_id: int) -> ConversionPolicy:
+        """For the conversions of one answer."""
+        with self._lock:
+            if client_id not in self._clients:
+                if len(self._clients) >= LARGE_MAX:
+                    return self._small
+                self._clients.add(client_id)
+            return self._large
+
+    def give_back(self, client_id: int) -> None:
+        """The client has its answer, or has gone."""
+        with self._lock:
+            self._clients.discard(client_id)

@@ -1,0 +1,46 @@
+"""What an operator can set of a broker. Names, units and defaults are Kafka's where it has them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from downconvert import ConversionPolicy
+
+from .conversions import DEFAULT_RULES, RecodeRule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """Of one broker. Times in milliseconds, sizes in bytes."""
+
+    node_id: int = 0
+    cluster_id: str = "lazy-downconvert"
+    is_writable: bool = False  # else whatever would change something is refused
+    auto_create_topics: bool = False
+    num_partitions: int = 1  # of topics that are created without a number
+    # With exact sizes. Where all has to be compressed again, an estimate has the first record out
+    # 10 (lz4) to 30 ms (gzip) earlier for each MB; but it ends in filler or in a record cut off,
+    # and there are clients that never get over either. What `conversions_kept_bytes` has room for
+    # is at least not done twice.
+    policy: ConversionPolicy = field(default_factory=ConversionPolicy)
+    recode_rules: tuple[RecodeRule, ...] = DEFAULT_RULES
+    # By topic: its configuration.
+    topics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    fetch_max_bytes: int = 57_671_680
+    conversions_kept_bytes: int = 16 * 1024 * 1024  # of what is compressed again; 0: all is lazy
+    message_max_bytes: int = 1_048_588
+    socket_request_max_bytes: int = 104_857_600
+    min_insync_replicas: int = 1
+    replica_lag_time_max_ms: int = 30_000
+    fetch_session_slots: int = 1_000
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_max_size: int = 2_000
+    group_metadata_max_bytes: int = 16_777_216  # of all members of a group
+    groups_max: int = 100_000
+    offset_metadata_max_bytes: int = 4096
+    # Partitions of `__consumer_offsets`; None: those that are found, see offsets_topic.py.
+    offsets_topic_num_partitions: int | None = None
+    offsets_retention_minutes: int = 10_080
+    offsets_retention_check_interval_ms: int = 600_000
+    transactional_id_expiration_ms: int = 604_800_000

@@ -1,0 +1,119 @@
+"""One request, who sent it, and its answer once there is one.
+
+A connection has one exchange at a time: the next request is read when the answer to this one has
+been sent, as Kafka does, so that answers keep their order.
+
+An exchange belongs to the thread that owns its connection, for as long as it lasts: only that one
+answers it, sends the answer and looks at it. Others post what is to be done."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from downconvert.broker.wire.requests import Request
+from downconvert.broker.wire.responses import LENGTH_SIZE, ResponseSend, response
+from downconvert.broker.wire.schemas import Message
+
+from .owner import Owner, Step
+
+LOG: Final = logging.getLogger("broker")
+
+
+@dataclass(slots=True, eq=False)
+class Client:
+    """A connection, as far as requests are concerned."""
+
+    id: int
+    address: str  # the host's; no port
+    host: str = "localhost"  # what the client reaches us by, for answers that name brokers
+    port: int = 9092
+    software_name: str = ""  # what it says in ApiVersions, from version 3 on
+    software_version: str = ""
+    principal: str | None = None  # once authenticated
+    state: dict[str, object] = field(default_factory=dict)  # of an authentication under way
+
+
+class Exchange:
+    """A request that is answered exactly once: with a response, with nothing, or by hanging up."""
+
+    __slots__ = (
+        "_on_done",
+        "_owner",
+        "client",
+        "defect",
+        "hangs_up",
+        "is_abandoned",
+        "is_done",
+        "received",
+        "request",
+        "send",
+    )
+
+    def __init__(
+        self,
+        client: Client,
+        request: Request,
+        received: float,
+        on_done: Callable[["Exchange"], None] | None = None,
+        owner: Owner | None = None,
+    ) -> None:
+        self.client = client
+        self.request = request
+        self.received = received  # seconds, of the broker's clock
+        self.is_done = False
+        self.hangs_up = False  # the connection ends with the answer
+        self.send: ResponseSend | None = None  # None once done: nothing is to be sent (acks 0)
+        self.is_abandoned = False  # its client has gone: nobody wants the answer
+        self.defect: Exception | None = None  # why there is no other answer than hanging up
+        self._on_done = on_done
+        self._owner = Owner() if owner is None else owner
+
+    def post(self, step: Step) -> None:
+        """The owner runs the step as soon as it can. Any thread may call it."""
+        self._owner.post(partial(self._run, step))
+
+    def post_turn(self, step: Step) -> None:
+        """The owner runs the step in its next turn. The owner's own call."""
+        self._owner.post_turn(partial(self._run, step))
+
+    def abandon(self) -> None:
+        """The client has gone: nothing more is done for it."""
+        self.is_abandoned = True
+
+    def _run(self, step: Step, now: float) -> None:
+        """Whatever goes wrong in a step ends this exchange, and no other."""
+        if self.is_done or self.is_abandoned:
+            return
+        try:
+            step(now)
+        except Exception as error:
+            name, address = self.request.api.name, self.client.address
+            LOG.exception("a defect: %s of %s is not answered", name, address)
+            if not self.is_done:
+                self.defect = error
+                self.hang_up()
+
+    def reply(self, body: Message, version: int | None = None) -> None:
+        """Answers; in another version than the request's where the client's is not known."""
+        self._finish(response(self.request.header, body, version))
+
+    def reply_bytes(self, frame: bytes) -> None:
+        """Answers with a frame that has no header: a token of an authentication."""
+        self._finish(ResponseSend([bytearray(len(frame).to_bytes(LENGTH_SIZE) + frame)]))
+
+    def reply_nothing(self) -> None:
+        """The client expects no response."""
+        self._finish(None)
+
+    def hang_up(self) -> None:
+        """Ends the connection, the only way to say no where there is no response."""
+        self.hangs_up = True
+        self._finish(None)
+
+    def _finish(self, send: ResponseSend | None) -> None:
+        assert not self.is_done, f"{self.request.api.name} is answered twice"
+        self.send, self.is_done = send, True
+        if self._on_done is not None:
+            self._on_done(self)

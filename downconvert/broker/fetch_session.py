@@ -1,0 +1,288 @@
+"""Fetch sessions: a client that fetches many partitions names only those that changed [KIP-227].
+
+Both sides remember the partitions of a session; a request says what is to be different, and the
+answer has the partitions of which there is something to say. The two stay in step by an epoch that
+grows with each request.
+
+Not here: what is read for a partition (fetch.py)."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from random import SystemRandom
+from threading import Lock
+from typing import Final, Protocol, TypeAlias
+
+from downconvert.broker.wire.schemas import Message
+
+from .errors import ApiError, ErrorCode
+
+NO_SESSION: Final = 0
+INITIAL, FINAL = 0, -1  # epochs of requests that name all partitions; the last makes no session
+EPOCH_MAX: Final = 2**31 - 1
+ID_MAX: Final = 2**31 - 1
+TOPIC_IDS_SINCE: Final = 13
+UNKNOWN: Final = -1  # an offset
+
+# A session that nobody asked in for this long may be evicted by any other [FetchSession.scala].
+IDLE_MAX: Final = 120.0  # seconds
+
+# Of all sessions together. One takes some 300 bytes, and a request of 100 MB names millions.
+PARTITIONS_MAX: Final = 200_000
+
+Key: TypeAlias = tuple[str | bytes, int]  # the topic by what the client calls it, and the index
+
+
+@dataclass(slots=True, eq=False)
+class Asked:
+    """What a client wants of a partition."""
+
+    topic: str | bytes  # its name, or its id
+    index: int
+    offset: int
+    max_bytes: int  # not negative
+    leader_epoch: int
+    last_epoch: int  # of the last record that the client has
+    start_offset: int  # of a follower's log
+
+    @property
+    def key(self) -> Key:
+        return self.topic, self.index
+
+
+def asked_in(version: int, topics: Iterable[Message]) -> dict[Key, Asked]:
+    """What a request names. Of a partition that it names twice the last is taken, as in Kafka."""
+    found: dict[Key, Asked] = {}
+    for topic in topics:
+        name = topic.topic_id if version >= TOPIC_IDS_SINCE else topic.topic
+        for one in topic.partitions:
+            found[name, one.partition] = Asked(
+                name,
+                one.partition,
+                one.fetch_offset,
+                max(0, one.partition_max_bytes),  # a client may ask for less than nothing
+                one.current_leader_epoch,
+                one.last_fetched_epoch,
+                one.log_start_offset,
+            )
+    return found
+
+
+class Context(Protocol):
+    """How one request stands to a session."""
+
+    asked: list[Asked]
+
+    def answer(self, results: list[Message], now: float) -> Message:
+        """The response's body, without its topics but with `results`: those that are due."""
+
+
+@dataclass(slots=True, eq=False)
+class Cached:
+    """A partition of a session, and what its client was told last."""
+
+    asked: Asked
+    high_watermark: int = UNKNOWN
+    start_offset: int = UNKNOWN
+
+    def is_news(self, result: Message) -> bool:
+        """Takes note of what is to be said, and says whether that is anything."""
+        fields = result.__dict__
+        start, code = fields.get("log_start_offset", UNKNOWN), fields.get("error_code", 0)
+        news = (
+            has_records(result)
+            or self.high_watermark != result.high_watermark
+            or self.start_offset != start
+            or code != ErrorCode.NONE
+            or "diverging_epoch" in fields
+        )
+        # An error is told until it is over, and then what is right again is.
+        self.high_watermark = UNKNOWN if code else result.high_watermark
+        self.start_offset = start
+        return news
+
+
+def has_records(result: Message) -> bool:
+    records = result.records
+    return bool(records.size if hasattr(records, "size") else len(records))
+
+
+class Session:
+    """The partitions of a client, in the order in which they are read."""
+
+    __slots__ = ("by_id", "epoch", "id", "is_privileged", "last_used", "partitions")
+
+    def __init__(
+        self, id_: int, cached: Iterable[Cached], *, by_id: bool, is_privileged: bool, now: float
+    ) -> None:
+        self.id = id_
+        self.epoch = 1
+        self.partitions = {one.asked.key: one for one in cached}
+        self.by_id = by_id
+        self.is_privileged = is_privileged
+        self.last_used = now
+
+
+class FetchSessions:
+    """The sessions of a broker. Any thread may call anything."""
+
+    def __init__(self, slots: int, random: Callable[[int, int], int] | None = None) -> None:
+        self._slots = slots
+        # An id that nobody can guess: who knows it can put a session out of step.
+        self._random = random or SystemRandom().randint
+        self._sessions: dict[int, Session] = {}  # the one that was used last at the end
+        self._partitions = 0
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def partitions(self) -> int:
+        """Of all sessions together."""
+        return self._partitions
+
+    def begin(self, version: int, request: Message, now: float, *, is_follower: bool) -> Context:
+        """The context of a request. ApiError: it is out of step with its session."""
+        asked = asked_in(version, request.topics)
+        id_, epoch = request.session_id, request.session_epoch
+        if epoch in (INITIAL, FINAL):
+            with self._lock:
+                self._remove(id_)
+            if epoch == FINAL:
+                return Sessionless(list(asked.values()))
+            by_id = version >= TOPIC_IDS_SINCE
+            return Full(self, list(asked.values()), by_id=by_id, is_follower=is_follower)
+        forgotten = [
+            (topic.topic_id if version >= TOPIC_IDS_SINCE else topic.topic, index)
+            for topic in request.forgotten_topics_data
+            for index in topic.partitions
+        ]
+        with self._lock:
+            session = self._sessions.get(id_)
+            if session is None:
+                raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+            if session.epoch != epoch:
+                raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+            if session.by_id != (version >= TOPIC_IDS_SINCE):
+                raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+            return self._continue(session, asked, forgotten, now)
+
+    def _continue(
+        self, session: Session, asked: dict[Key, Asked], forgotten: list[Key], now: float
+    ) -> Context:
+        partitions = session.partitions
+        before = len(partitions)
+        for key, one in asked.items():
+            if key in partitions:
+                partitions[key].asked = one
+            else:
+                partitions[key] = Cached(one)
+        for key in forgotten:
+            partitions.pop(key, None)
+        self._partitions += len(partitions) - before
+        if not partitions or self._partitions > PARTITIONS_MAX:
+            self._remove(session.id)
+            if partitions:
+                raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+            return Sessionless([])
+        session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
+        session.last_used = now
+        self._sessions[session.id] = self._sessions.pop(session.id)
+        return Incremental(self, session, session.epoch, list(partitions.values()))
+
+    def create(self, cached: list[Cached], *, by_id: bool, is_follower: bool, now: float) -> int:
+        """A new session's id; 0 where there is no room for one."""
+        with self._lock:
+            if not cached or self._partitions + len(cached) > PARTITIONS_MAX:
+                return NO_SESSION
+            if len(self._sessions) >= self._slots and not self._evict(is_follower, now):
+                return NO_SESSION
+            id_ = self._random(1, ID_MAX)
+            while id_ in self._sessions:
+                id_ = self._random(1, ID_MAX)
+            session = Session(id_, cached, by_id=by_id, is_privileged=is_follower, now=now)
+            self._sessions[id_] = session
+            self._partitions += len(session.partitions)
+            return id_
+
+    def told(self, session: Session, epoch: int, results: list[Message]) -> list[Message]:
+        """Those results that are due. Partitions with records go behind the others, so that each
+        comes to be read first. ApiError: the session went on without this request."""
+        with self._lock:
+            if session.epoch != epoch:
+                raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+            partitions, due = session.partitions, []
+            for result in results:
+                key = result.key
+                if key in partitions and partitions[key].is_news(result):
+                    due.append(result)
+                    if has_records(result):
+                        partitions[key] = partitions.pop(key)
+            return due
+
+    def _evict(self, for_follower: bool, now: float) -> bool:
+        """Makes room: the session that was idle for longest goes if it was idle for too long, or
+        if it is a consumer's and a follower asks."""
+        for session in self._sessions.values():
+            if now - session.last_used > IDLE_MAX or (for_follower and not session.is_privileged):
+                self._remove(session.id)
+                return True
+            if not for_follower:
+                return False
+        return False
+
+    def _remove(self, id_: int) -> None:
+        session = self._sessions.pop(id_, None)
+        if session is not None:
+            self._partitions -= len(session.partitions)
+            session.epoch = FINAL  # requests of it that still wait are out of step now
+
+
+class Sessionless:
+    """A request that names all it wants, and wants no session."""
+
+    def __init__(self, asked: list[Asked]) -> None:
+        self.asked = asked
+
+    def answer(self, results: list[Message], _now: float) -> Message:
+        return Message(session_id=NO_SESSION, results=results)
+
+
+class Full:
+    """A request that names all it wants, and wants a session of that."""
+
+    def __init__(
+        self, sessions: FetchSessions, asked: list[Asked], *, by_id: bool, is_follower: bool
+    ) -> None:
+        self.asked = asked
+        self._sessions = sessions
+        self._by_id = by_id
+        self._is_follower = is_follower
+
+    def answer(self, results: list[Message], now: float) -> Message:
+        cached = [Cached(asked) for asked in self.asked]
+        for one, result in zip(cached, results, strict=True):
+            one.is_news(result)
+        id_ = self._sessions.create(
+            cached, by_id=self._by_id, is_follower=self._is_follower, now=now
+        )
+        return Message(session_id=id_, results=results)
+
+
+class Incremental:
+    """A request of a session."""
+
+    def __init__(
+        self, sessions: FetchSessions, session: Session, epoch: int, cached: list[Cached]
+    ) -> None:
+        self.asked = [one.asked for one in cached]
+        self._sessions = sessions
+        self._session = session
+        self._epoch = epoch
+
+    def answer(self, results: list[Message], _now: float) -> Message:
+        try:
+            due = self._sessions.told(self._session, self._epoch, results)
+        except ApiError as error:
+            return Message(error_code=error.code, session_id=self._session.id, results=[])
+        return Message(session_id=self._session.id, results=due)

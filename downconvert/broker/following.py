@@ -1,0 +1,76 @@
+"""A directory that another broker is writing to: its topics as they come and go, and how far its
+records are committed.
+
+That broker notes its high watermarks every few seconds, and what is behind them may be lost again
+when it loses its leadership; so it is not shown. Where it has never noted any, the log's end
+counts.
+
+Not here: the log's end, which is looked at whenever it is asked for (storage)."""
+
+import logging
+from typing import Final
+
+from downconvert.storage import StorageError
+from downconvert.storage.names import HIGH_WATERMARKS
+
+from .broker import Broker
+from .topics import Topic, id_without_file
+
+LOG: Final = logging.getLogger("broker")
+
+
+class Following:
+    """Keeps a broker that reads up with one that writes.
+
+    beyond_high_watermark: what is not committed is shown, too."""
+
+    def __init__(self, broker: Broker, *, beyond_high_watermark: bool = False) -> None:
+        self._broker = broker
+        self._beyond = beyond_high_watermark
+        self._ends: dict[tuple[str, int], int] = {}
+
+    def refresh(self, now: float) -> None:
+        """Looks at the directory again; fetches that wait for what has come are answered. To be
+        called about once a second. What cannot be read now stays as it was."""
+        broker = self._broker
+        try:
+            self._refresh_topics(now)
+            if not self._beyond:
+                self._read_high_watermarks()
+        except (OSError, StorageError) as error:
+            LOG.warning("the directory cannot be looked at: %s", error)
+        ends = {}
+        for partition in broker.topics.partitions():
+            name = (partition.name.topic, partition.name.partition)
+            try:
+                ends[name] = partition.high_watermark
+            except (OSError, StorageError):  # it is being deleted
+                continue
+            if ends[name] != self._ends.get(name):
+                broker.purgatory.touch(("partition", *name))
+        self._ends = ends
+        broker.settle(now)
+
+    def _refresh_topics(self, now: float) -> None:
+        topics = self._broker.topics
+        before = {topic.name: topic.id for topic in topics.values()}
+        topics.refresh()
+        gone = {name for name, topic_id in before.items() if _is_gone(topics.get(name), topic_id)}
+        self._broker.groups.forget_topics(gone, now)
+
+    def _read_high_watermarks(self) -> None:
+        log_dir = self._broker.topics.log_dir
+        if not (log_dir.path / HIGH_WATERMARKS).exists():
+            return
+        noted = log_dir.high_watermarks
+        for partition in self._broker.topics.partitions():
+            # A partition is not in the file for its first seconds.
+            before = partition.committed_end or 0
+            partition.committed_end = max(before, noted.get(partition.name, 0))
+
+
+def _is_gone(topic: Topic | None, topic_id: bytes) -> bool:
+    """Whether a topic is no more, or was made again; one gets its id a moment after its name."""
+    if topic is None:
+        return True
+    return topic.id != topic_id and id_without_file(topic.name) not in (topic.id, topic_id)

@@ -1,0 +1,128 @@
+"""What groups have committed, as the records of `__consumer_offsets` say it one after the other.
+
+What a transaction commits is pending until the transaction's marker: COMMIT makes it count, unless
+something later is there already, ABORT drops it. A tombstone removes what is pending, too. The
+rules are those of Kafka's GroupMetadataManager and OffsetMetadataManager.
+
+Not here: where the records are (offsets_topic.py)."""
+
+from collections import defaultdict
+from collections.abc import Collection
+from typing import NamedTuple, TypeAlias
+
+from .offset_records import Committed, Key, Partition
+
+Producer: TypeAlias = tuple[int, int]  # partition of `__consumer_offsets`, producer id
+
+
+class _Placed(NamedTuple):
+    position: int  # offset of its record, which says which of two is later
+    committed: Committed
+
+
+class CommittedOffsets:
+    """By group and partition. Every key that is put or removed is of a partition's offset."""
+
+    def __init__(self) -> None:
+        self._counted: defaultdict[str, dict[Partition, _Placed]] = defaultdict(dict)
+        self._pending: dict[Producer, dict[str, dict[Partition, _Placed]]] = {}
+        self._open: defaultdict[str, set[Producer]] = defaultdict(set)  # by group
+
+    def __contains__(self, group_id: str) -> bool:
+        return group_id in self._counted or group_id in self._open
+
+    # --- what there is
+
+    def ids(self) -> set[str]:
+        """Of the groups that have committed something, or may have."""
+        return self._counted.keys() | self._open.keys()
+
+    def of(self, group_id: str) -> dict[Partition, Committed]:
+        """What counts as committed."""
+        found = self._counted.get(group_id, {})
+        return {partition: placed.committed for partition, placed in found.items()}
+
+    def pending(self, group_id: str) -> set[Partition]:
+        """What open transactions may commit yet."""
+        producers = self._open.get(group_id, ())
+        return {partition for one in producers for partition in self._pending[one][group_id]}
+
+    def of_topics(self, names: Collection[str]) -> list[Key]:
+        """Where any group has committed something of these topics, or may have."""
+        found = {
+            Key(group_id, partition)
+            for group_id, offsets in self._counted.items()
+            for partition in offsets
+            if partition[0] in names
+        }
+        found.update(
+            Key(group_id, partition)
+            for groups in self._pending.values()
+            for group_id, offsets in groups.items()
+            for partition in offsets
+            if partition[0] in names
+        )
+        return list(found)
+
+    def partitions(self, group_id: str) -> list[Partition]:
+        """All that the group has committed, or may have."""
+        return sorted(self._counted.get(group_id, {}).keys() | self.pending(group_id))
+
+    # --- what changes it
+
+    def put(
+        self, key: Key, committed: Committed, position: int, producer: Producer | None = None
+    ) -> None:
+        """`producer`: who commits it in a transaction, which is not decided yet."""
+        assert key.partition is not None
+        placed = _Placed(position, committed)
+        if producer is None:
+            self._counted[key.group_id][key.partition] = placed
+        else:
+            groups = self._pending.setdefault(producer, {})
+            groups.setdefault(key.group_id, {})[key.partition] = placed
+            self._open[key.group_id].add(producer)
+
+    def remove(self, key: Key, producer: Producer | None = None) -> None:
+        """`producer`: whose transaction takes back what it has committed; None: for good."""
+        assert key.partition is not None
+        if producer is not None:
+            self._take_back(key.group_id, key.partition, producer)
+            return
+        for one in list(self._open.get(key.group_id, ())):
+            self._take_back(key.group_id, key.partition, one)
+        counted = self._counted.get(key.group_id)
+        if counted is not None:
+            counted.pop(key.partition, None)
+            if not counted:
+                del self._counted[key.group_id]
+
+    def end(self, producer: Producer, *, committed: bool) -> None:
+        """A transaction's marker. What came later in the log stays."""
+        for group_id, offsets in self._pending.pop(producer, {}).items():
+            self._close(group_id, producer)
+            if not committed:
+                continue
+            counted = self._counted[group_id]
+            for partition, placed in offsets.items():
+                before = counted.get(partition)
+                if before is None or before.position < placed.position:
+                    counted[partition] = placed
+
+    # --- how
+
+    def _take_back(self, group_id: str, partition: Partition, producer: Producer) -> None:
+        groups = self._pending.get(producer, {})
+        offsets = groups.get(group_id, {})
+        if offsets.pop(partition, None) is None or offsets:
+            return
+        del groups[group_id]
+        self._close(group_id, producer)
+        if not groups:
+            del self._pending[producer]
+
+    def _close(self, group_id: str, producer: Producer) -> None:
+        producers = self._open[group_id]
+        producers.discard(producer)
+        if not producers:
+            del self._open[group_id]

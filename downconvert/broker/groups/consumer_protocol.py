@@ -1,0 +1,83 @@
+"""What consumers say in a group: which topics they read, as bytes.
+
+A group takes them for bytes; these are those of the protocol type "consumer". As Kafka's
+ConsumerProtocol: a version that is not known yet is read as the newest that is, and what follows is
+left unread. Partitions of a topic are written in one list, topics and lists sorted."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Final, TypeAlias
+
+from downconvert.broker.errors import BadRequestError
+from downconvert.broker.wire.decoder import NUMBERS, Cursor, reader
+from downconvert.broker.wire.encoder import encode
+from downconvert.broker.wire.schemas import Message, schema
+
+Partition: TypeAlias = tuple[str, int]  # topic, index
+
+VERSION: Final = NUMBERS["int16"]
+NO_GENERATION: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What a member wants, and what it has."""
+
+    topics: tuple[str, ...]
+    user_data: bytes | None = None
+    owned: frozenset[Partition] = field(default_factory=frozenset)  # from version 1 on
+    generation: int = NO_GENERATION  # in which it got them; from version 2 on
+    rack: str | None = None  # from version 3 on
+
+
+def read_subscription(data: bytes | memoryview) -> Subscription:
+    """BadRequestError: the bytes are none."""
+    found = _read("ConsumerProtocolSubscription", data)
+    return Subscription(
+        tuple(found.topics),
+        _owned_bytes(found.user_data),
+        _partitions(found.owned_partitions),
+        found.generation_id,
+        found.rack_id,
+    )
+
+
+def write_subscription(subscription: Subscription, version: int = 3) -> bytes:
+    return _write(
+        "ConsumerProtocolSubscription",
+        version,
+        Message(
+            topics=sorted(subscription.topics),
+            user_data=subscription.user_data,
+            owned_partitions=_topics(subscription.owned),
+            generation_id=subscription.generation,
+            rack_id=subscription.rack,
+        ),
+    )
+
+
+def _read(name: str, data: bytes | memoryview) -> Message:
+    cursor = Cursor(memoryview(data))
+    version: int = VERSION.unpack_from(cursor.data, cursor.take(VERSION.size))[0]
+    if version < 0:
+        raise BadRequestError(f"{name} of version {version}")
+    message: Message = reader(name, min(version, schema(name).newest))(cursor)
+    return message
+
+
+def _write(name: str, version: int, body: Message) -> bytes:
+    return VERSION.pack(version) + encode(name, version, body)
+
+
+def _owned_bytes(data: memoryview | None) -> bytes | None:
+    return None if data is None else bytes(data)
+
+
+def _partitions(topics: Sequence[Message]) -> frozenset[Partition]:
+    return frozenset((topic.topic, index) for topic in topics for index in topic.partitions)
+
+
+def _topics(partitions: Iterable[Partition]) -> list[Message]:
+    grouped = groupby(sorted(partitions), key=lambda partition: partition[0])
+    return [Message(topic=topic, partitions=[one[1] for one in ones]) for topic, ones in grouped]

@@ -1,0 +1,332 @@
+"""The coordinator of all groups: finds the group that a request is for, and wakes it in time.
+
+Answers are given when no lock is held. Not here: what groups do (group.py), where offsets are kept
+(offsets.py)."""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import RLock
+from typing import TYPE_CHECKING, Final
+
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.wire.schemas import Message
+
+from .group import Group, Limits, State
+from .member import Claim, Join, Joined, Synced
+from .offset_expiry import CONSUMER, expired, subscribed_topics
+from .offsets import Committed, Offsets, Partition
+
+if TYPE_CHECKING:
+    from downconvert.broker.broker import Broker
+
+LOG: Final = logging.getLogger("broker")
+ID_MAX: Final = 0x7FFF  # bytes; older versions and records have no more for a string
+
+
+class Groups:
+    """By id. Any thread may call anything."""
+
+    def __init__(self, broker: "Broker") -> None:
+        config = broker.config
+        self._purgatory = broker.purgatory
+        self._groups_max = config.groups_max
+        self._limits = Limits(
+            config.group_max_size,
+            config.group_metadata_max_bytes,
+            config.group_initial_rebalance_delay_ms / 1000,
+        )
+        self._sessions = (
+            config.group_min_session_timeout_ms / 1000,
+            config.group_max_session_timeout_ms / 1000,
+        )
+        self._lock = RLock()
+        self._groups: dict[str, Group] = {}
+        self._alarms: dict[str, float] = {}
+        self._offsets = Offsets(broker)
+        self._is_writable = config.is_writable
+        self._retention = 60.0 * config.offsets_retention_minutes
+        self._check_interval = config.offsets_retention_check_interval_ms / 1000
+        self._is_armed = False
+
+    # --- members
+
+    def join(self, group_id: str, join: Join, now: float, reply: Callable[[Joined], None]) -> None:
+        """Answered at once or later, as the group does."""
+        code = self._check(group_id)
+        shortest, longest = self._sessions
+        if not code and not shortest <= join.session_timeout <= longest:
+            code = ErrorCode.INVALID_SESSION_TIMEOUT
+        if code:
+            reply(Joined(member_id=join.member_id, code=code))
+            return
+        with self._visit(group_id, now, create=not join.member_id) as group:
+            if group is not None:
+                group.join(join, now, reply)
+        if group is None:
+            is_full = not join.member_id
+            code = ErrorCode.GROUP_MAX_SIZE_REACHED if is_full else ErrorCode.UNKNOWN_MEMBER_ID
+            reply(Joined(member_id=join.member_id, code=code))
+
+    def sync(
+        self,
+        group_id: str,
+        claim: Claim,
+        assignments: dict[str, bytes],
+        now: float,
+        reply: Callable[[Synced], None],
+        *,
+        protocol_type: str | None = None,
+        protocol: str | None = None,
+    ) -> None:
+        """Answered at once or later, as the group does."""
+        code = self._check(group_id)
+        if code:
+            reply(Synced(code=code))
+            return
+        with self._visit(group_id, now) as group:
+            if group is not None:
+                group.sync(
+                    claim, assignments, now, reply, protocol_type=protocol_type, protocol=protocol
+                )
+        if group is None:
+            reply(Synced(code=ErrorCode.UNKNOWN_MEMBER_ID))
+
+    def heartbeat(self, group_id: str, claim: Claim, now: float) -> ErrorCode:
+        code = self._check(group_id)
+        if code:
+            return code
+        with self._visit(group_id, now) as group:
+            if group is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            return group.heartbeat(claim, now)
+
+    def leave(
+        self, group_id: str, leaving: list[tuple[str, str | None]], now: float
+    ) -> tuple[ErrorCode, list[ErrorCode]]:
+        """For each member's id and instance id, whether it was one and has left. An error of all
+        comes first, without those of each."""
+        code = self._check(group_id)
+        if code:
+            return code, []
+        with self._visit(group_id, now) as group:
+            if group is None:
+                return ErrorCode.NONE, [ErrorCode.UNKNOWN_MEMBER_ID for _ in leaving]
+            codes = [group.leave(member_id, instance, now) for member_id, instance in leaving]
+            return ErrorCode.NONE, codes
+
+    # --- offsets
+
+    @property
+    def partitions_count(self) -> int:
+        """Of `__consumer_offsets`."""
+        return self._offsets.topic.count
+
+    def is_elsewhere(self, group_id: str) -> bool:
+        """Whether another broker coordinates the group: it leads the partition that the group's
+        offsets are in."""
+        return self._offsets.topic.is_led_elsewhere(group_id)
+
+    def committed(
+        self, group_id: str, now: float
+    ) -> tuple[Mapping[Partition, Committed], Collection[Partition]]:
+        """All that the group has committed; and where a transaction that is open yet has."""
+        with self._visit(group_id, now):
+            return self._offsets.of(group_id), self._offsets.pending(group_id)
+
+    def commit(
+        self, group_id: str, claim: Claim, offsets: Mapping[Partition, Committed], now: float
+    ) -> ErrorCode:
+        """Keeps offsets, or says why not."""
+        code = self._check(group_id, may_be_empty=True)
+        if code:
+            return code
+        with self._visit(group_id, now, create=claim.generation < 0) as group:
+            if group is None:
+                is_full = claim.generation < 0
+                return (
+                    ErrorCode.COORDINATOR_NOT_AVAILABLE if is_full else ErrorCode.ILLEGAL_GENERATION
+                )
+            code = group.check_commit(claim, now)
+            return code or self._offsets.commit(group_id, offsets, now)
+
+    def delete_offsets(
+        self, group_id: str, partitions: Iterable[Partition], now: float
+    ) -> tuple[ErrorCode, dict[Partition, ErrorCode]]:
+        """Forgets what the group has committed of these; an error of all, or one for each. Topics
+        that its members read keep theirs."""
+        code = self._check(group_id)
+        if code:
+            return code, {}
+        with self._visit(group_id, now) as group:
+            if group is None or group.state is State.DEAD:
+                return ErrorCode.GROUP_ID_NOT_FOUND, {}
+            read: Collection[str] | None = ()
+            if group.state is not State.EMPTY:
+                if group.protocol_type != CONSUMER:
+                    return ErrorCode.NON_EMPTY_GROUP, {}
+                read = subscribed_topics(group)
+            codes = {
+                partition: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+                if read is None or partition[0] in read
+                else ErrorCode.NONE
+                for partition in partitions
+            }
+            free = [partition for partition, code in codes.items() if not code]
+            return self._offsets.remove(group_id, free, now), codes
+
+    def forget_topics(self, names: Collection[str], now: float) -> None:
+        """Forgets what all groups have committed of topics that are no more, or will be made."""
+        if not names:
+            return
+        with self._lock:
+            changed = self._offsets.forget_topics(names, now)
+        if changed:
+            said = ", ".join(sorted(names))
+            LOG.info("%d groups have lost their offsets in %s", len(changed), said)
+        for group_id in changed:
+            self._expire_group(group_id, now, expires=False)
+
+    # --- all groups
+
+    def ids(self) -> list[str]:
+        with self._lock:
+            return sorted(self._groups.keys() | self._offsets.ids())
+
+    def look(self, group_id: str, now: float, show: Callable[[Group], Message]) -> Message | None:
+        """What is to be told of a group; None: there is none."""
+        with self._visit(group_id, now) as group:
+            return None if group is None else show(group)
+
+    def delete(self, group_id: str, now: float) -> ErrorCode:
+        """Forgets a group without members, and what it has committed."""
+        code = self._check(group_id, may_be_empty=True)
+        if code:
+            return code
+        with self._visit(group_id, now) as group:
+            if group is None:
+                return ErrorCode.GROUP_ID_NOT_FOUND
+            if group.state is not State.EMPTY:
+                return ErrorCode.NON_EMPTY_GROUP
+            code = self._offsets.delete(group, now)
+            if not code:
+                group.kill()
+            return code
+
+    def expire(self, now: float) -> None:
+        """Forgets offsets that have been kept for long enough, and then groups of nothing."""
+        for group_id in self.ids():
+            self._expire_group(group_id, now)
+
+    # --- how
+
+    def _expire_group(self, group_id: str, now: float, *, expires: bool = True) -> None:
+        with self._visit(group_id, now) as group:
+            if group is None:
+                return
+            if expires:
+                offsets = self._offsets.of(group_id)
+                old = expired(group, offsets, now, self._retention)
+                pending = self._offsets.pending(group_id)
+                old = [at for at in old if at not in pending]
+                if old and not self._offsets.remove(group_id, old, now):
+                    LOG.info("group %s: %d offsets have expired", group_id, len(old))
+            is_over = group.state is State.EMPTY and not self._offsets.has(group_id)
+            if is_over and group.generation and not self._offsets.delete(group, now):
+                group.kill()
+
+    def wake(self, group_id: str, deadline: float, now: float) -> None:
+        """What was to be done at a deadline. Purgatory's."""
+        with self._lock:
+            if self._alarms.get(group_id) != deadline:
+                return  # an earlier one was set later, and has done it
+            del self._alarms[group_id]
+        with self._visit(group_id, now) as group:
+            if group is not None:
+                group.advance(now)
+
+    def _check(self, group_id: str, *, may_be_empty: bool = False) -> ErrorCode:
+        if not (group_id or may_be_empty) or len(group_id.encode()) > ID_MAX:
+            return ErrorCode.INVALID_GROUP_ID
+        return ErrorCode.NOT_COORDINATOR if self.is_elsewhere(group_id) else ErrorCode.NONE
+
+    def _arm(self, now: float) -> None:
+        """Has `expire` called in time: from the first request for a group on, as long as there is
+        any. Only who may write forgets what is on the disk."""
+        with self._lock:
+            if self._is_armed or not self._is_writable:
+                return
+            self._is_armed = True
+        self._purgatory.watch(_Expiry(self), (), now, now + self._check_interval)
+
+    def check_retention(self, now: float) -> None:
+        """Expires, and again after a while. Purgatory's."""
+        self.expire(now)
+        with self._lock:
+            self._is_armed = False
+        if self.ids():
+            self._arm(now)
+
+    @contextmanager
+    def _visit(self, group_id: str, now: float, *, create: bool = False) -> Iterator[Group | None]:
+        """The group, if there is one, or if it may be made, with the lock around it."""
+        with self._lock:
+            group = self._groups.get(group_id) or self._open(group_id, now, create)
+            yield group
+            if group is None:
+                return
+            answers, group.outbox = group.outbox, []
+            deadline = group.next_deadline()
+            alarm = self._alarms.get(group_id)
+            if deadline is not None and (alarm is None or deadline < alarm):
+                self._alarms[group_id] = deadline
+            else:
+                deadline = None
+            if group.is_unused and not self._offsets.has(group_id):
+                del self._groups[group_id]
+        self._arm(now)
+        for answer in answers:
+            answer()
+        if deadline is not None:
+            self._purgatory.watch(_Alarm(self, group_id, deadline), (), now, deadline)
+
+    def _open(self, group_id: str, now: float, create: bool) -> Group | None:
+        """A group that is in the log, or a new one if it may be made."""
+        stored = self._offsets.stored.pop(group_id, None)
+        is_known = stored is not None or self._offsets.has(group_id)
+        if not is_known and not (create and len(self._groups) < self._groups_max):
+            return None
+        group = self._groups[group_id] = Group(group_id, self._limits, self._offsets.store)
+        if stored is not None:
+            group.restore(stored, now)
+        return group
+
+
+class _Alarm:
+    """Wakes a group in the broker's purgatory."""
+
+    __slots__ = ("_deadline", "_group_id", "_groups")
+
+    def __init__(self, groups: Groups, group_id: str, deadline: float) -> None:
+        self._groups, self._group_id, self._deadline = groups, group_id, deadline
+
+    def is_due(self) -> bool:
+        return False  # at its deadline only
+
+    def complete(self, now: float, *, timed_out: bool) -> None:  # noqa: ARG002
+        self._groups.wake(self._group_id, self._deadline, now)
+
+
+class _Expiry:
+    """Looks for old offsets, from the broker's purgatory."""
+
+    __slots__ = ("_groups",)
+
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+
+    def is_due(self) -> bool:
+        return False  # at its deadline only
+
+    def complete(self, now: float, *, timed_out: bool) -> None:  # noqa: ARG002
+        self._groups.check_retention(now)

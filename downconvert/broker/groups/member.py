@@ -1,0 +1,99 @@
+"""A member of a group: what it offers and waits for; what it asks of its group and is told.
+
+Not here: what becomes of it (group.py)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from downconvert.broker.errors import ErrorCode
+
+Protocols: TypeAlias = tuple[tuple[str, bytes], ...]  # name, metadata; the preferred one first
+
+
+def size_of(protocols: Protocols) -> int:
+    return sum(len(name) + len(metadata) for name, metadata in protocols)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who somebody says to be in a group."""
+
+    member_id: str
+    generation: int = -1
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """A wish to be a member. Times in seconds."""
+
+    protocol_type: str
+    protocols: Protocols
+    session_timeout: float
+    rebalance_timeout: float
+    member_id: str = ""
+    instance_id: str | None = None  # of a static member, that comes back as the same one
+    client_id: str = ""
+    client_host: str = ""
+    needs_known_id: bool = False  # whether an id is handed out before it may join
+    may_skip_assignment: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes that a group keeps of it."""
+        return size_of(self.protocols)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """The answer to a join. The leader is told of all members, the others of none."""
+
+    member_id: str
+    code: ErrorCode = ErrorCode.NONE
+    generation: int = -1
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str = ""
+    members: tuple[tuple[str, str | None, bytes], ...] = ()  # id, instance id, metadata
+    skip_assignment: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synced:
+    """The answer to a sync: what the leader assigned."""
+
+    code: ErrorCode = ErrorCode.NONE
+    protocol_type: str | None = None
+    protocol: str | None = None
+    assignment: bytes = b""
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """Times in seconds, of the broker's clock."""
+
+    id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout: float
+    rebalance_timeout: float
+    protocols: Protocols
+    assignment: bytes = b""
+    deadline: float | None = None  # when it is taken for dead; None: it waits for an answer
+    is_new: bool = True  # in no generation yet
+    join_reply: Callable[[Joined], None] | None = field(default=None, repr=False)
+    sync_reply: Callable[[Synced], None] | None = field(default=None, repr=False)
+
+    @property
+    def size(self) -> int:
+        """Bytes of what it offers."""
+        return size_of(self.protocols)
+
+    def metadata(self, protocol: str | None) -> bytes:
+        """What it said along with a protocol; nothing, if it does not offer it."""
+        return next((data for name, data in self.protocols if name == protocol), b"")
+
+    def vote(self, candidates: set[str]) -> str:
+        return next(name for name, _ in self.protocols if name in candidates)

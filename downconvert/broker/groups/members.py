@@ -1,0 +1,110 @@
+"""The members of a group, in the order in which they came: who leads, and what they agree on.
+
+Not here: when they are asked and told what (group.py)."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from downconvert.broker.errors import ErrorCode
+
+from .member import Member, Protocols
+
+
+class Members(Mapping[str, Member]):
+    """By member id."""
+
+    def __init__(self) -> None:
+        self.leader: str | None = None  # a member, if there is any
+        self._members: dict[str, Member] = {}
+        self._static: dict[str, str] = {}  # member ids by instance id
+        self._offered: Counter[str] = Counter()  # how many members offer a protocol
+
+    def __getitem__(self, member_id: str) -> Member:
+        return self._members[member_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    # --- who they are
+
+    def admit(self, member: Member) -> None:
+        self._members[member.id] = member
+        self._offered.update(name for name, _ in member.protocols)
+        if member.instance_id is not None:
+            self._static[member.instance_id] = member.id
+        if self.leader is None:
+            self.leader = member.id
+
+    def remove(self, member: Member) -> None:
+        self.offer(member, ())
+        del self._members[member.id]
+        if member.instance_id is not None:
+            del self._static[member.instance_id]
+        if self.leader == member.id:
+            self.leader = next(iter(self._members), None)
+
+    def rename(self, member: Member, new_id: str) -> None:
+        """A static member has another id, and the place that it had."""
+        assert member.instance_id is not None
+        if self.leader == member.id:
+            self.leader = new_id
+        self._members = {
+            (new_id if one is member else one.id): one for one in self._members.values()
+        }
+        self._static[member.instance_id] = member.id = new_id
+
+    def static(self, instance_id: str | None) -> str | None:
+        """The id of the static member that is this instance."""
+        return None if instance_id is None else self._static.get(instance_id)
+
+    def check(self, member_id: str, instance_id: str | None) -> ErrorCode:
+        """Whether there is such a member, and it is this instance."""
+        if instance_id is None:
+            return ErrorCode.NONE if member_id in self._members else ErrorCode.UNKNOWN_MEMBER_ID
+        current = self._static.get(instance_id)
+        if current is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if current == member_id else ErrorCode.FENCED_INSTANCE_ID
+
+    def elect(self) -> bool:
+        """Someone who has joined leads: who did before, if possible. False: nobody has."""
+        leader = self._members.get(self.leader or "")
+        if leader is None or leader.join_reply is None:
+            joined = (member.id for member in self._members.values() if member.join_reply)
+            found = next(joined, None)
+            if found is None:
+                return False
+            self.leader = found
+        return True
+
+    # --- what they say
+
+    @property
+    def rebalance_timeout(self) -> float:
+        """Seconds: that of the most patient one."""
+        return max((member.rebalance_timeout for member in self._members.values()), default=0.0)
+
+    def offer(self, member: Member, protocols: Protocols) -> None:
+        """Replaces what a member offers."""
+        self._offered.subtract(name for name, _ in member.protocols)
+        self._offered.update(name for name, _ in protocols)
+        self._offered += Counter()  # without those that nobody offers
+        member.protocols = protocols
+
+    def share(self, protocols: Protocols) -> bool:
+        """Whether all offer one of these."""
+        return any(self._offered[name] == len(self._members) for name, _ in protocols)
+
+    def select_protocol(self) -> str:
+        """The one that most prefer of those that all offer; of several the one voted for first."""
+        candidates = {name for name, count in self._offered.items() if count == len(self._members)}
+        votes = Counter(member.vote(candidates) for member in self._members.values())
+        return votes.most_common(1)[0][0]
+
+    def metadata(self, protocol: str | None) -> tuple[tuple[str, str | None, bytes], ...]:
+        """For the leader: ids, instance ids, and what was said along with the protocol."""
+        members = self._members.values()
+        return tuple((one.id, one.instance_id, one.metadata(protocol)) for one in members)

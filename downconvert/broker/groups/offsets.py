@@ -1,0 +1,208 @@
+"""Committed offsets, and groups that can be gone on with: in memory, and in `__consumer_offsets`.
+
+A broker that may write keeps them in that topic, as Kafka does, and makes it when it is first
+needed. One that only reads begins with what the directory's broker had kept there, as far as
+offsets go: its members are that broker's. What is committed here stays in memory then.
+
+Not here: what the records look like (offset_records.py), where they are (offsets_topic.py), what
+transactions do to them (committed_offsets.py), who may commit (group.py), when the log is compacted
+(storage)."""
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from downconvert.broker.errors import BadRequestError, ErrorCode
+from downconvert.broker.topics import OFFSETS_TOPIC
+from downconvert.storage.names import OFFSET_MAX
+from records import Record
+
+from .committed_offsets import CommittedOffsets, Producer
+from .group import Group, State
+from .offset_records import (
+    NO_ID,
+    NO_TIME,
+    Committed,
+    Key,
+    Partition,
+    StoredGroup,
+    read_committed,
+    read_group,
+    read_key,
+    write_committed,
+    write_group,
+)
+from .offsets_topic import OffsetsTopic, partition_of
+
+if TYPE_CHECKING:
+    from downconvert.broker.broker import Broker
+
+__all__ = ["NO_TIME", "Committed", "Offsets", "Partition"]
+
+LOG: Final = logging.getLogger("broker")
+SHOWN_MAX: Final = 60  # partitions that one line of the log names
+
+
+class Offsets:
+    """By group. Its owner holds a lock around every call."""
+
+    def __init__(self, broker: "Broker") -> None:
+        """Reads what there is. What cannot be read is said in the log, and left out."""
+        self._is_writable = broker.config.is_writable
+        self._topics = broker.topics
+        self._kept = CommittedOffsets()
+        self._found_in: dict[str, int] = {}  # the partition that a group's records are in
+        self.topic = OffsetsTopic(broker)
+        self.stored: dict[str, StoredGroup] = {}  # that have not been asked for yet
+        self.topic.read(self._read, self._end)
+        self._say_what_is_odd()
+
+    def ids(self) -> set[str]:
+        """Of the groups that have committed something, or had members."""
+        return self._kept.ids() | self.stored.keys()
+
+    def of(self, group_id: str) -> Mapping[Partition, Committed]:
+        """What the group has committed."""
+        return self._kept.of(group_id)
+
+    def pending(self, group_id: str) -> Collection[Partition]:
+        """Where a transaction that is still open has committed something."""
+        return self._kept.pending(group_id)
+
+    def has(self, group_id: str) -> bool:
+        return group_id in self._kept
+
+    def commit(
+        self, group_id: str, offsets: Mapping[Partition, Committed], now: float
+    ) -> ErrorCode:
+        """Keeps these, all or none. `now` in seconds."""
+        if not offsets:
+            return ErrorCode.NONE
+        if any(topic not in self._topics for topic, _ in offsets):  # deleted a moment ago
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        records = [(Key(group_id, at), write_committed(one)) for at, one in offsets.items()]
+        position = OFFSET_MAX
+        if self._is_writable:
+            code, position = self.topic.append(group_id, records, now)
+            if code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
+                return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+            if code:
+                return code
+        for number, (at, one) in enumerate(offsets.items()):
+            self._kept.put(Key(group_id, at), one, position + number)
+        return ErrorCode.NONE
+
+    def store(self, group: Group, now: float) -> ErrorCode:
+        """Keeps a group, so that it is gone on with when the broker starts again."""
+        if not self._is_writable:
+            return ErrorCode.NONE
+        stored = StoredGroup(
+            group.protocol_type or "",
+            group.generation,
+            group.protocol,
+            group.leader if group.members else None,
+            int(now * 1000),
+            tuple(group.members.values()),
+        )
+        code, _ = self.topic.append(group.id, [(Key(group.id), write_group(stored))], now)
+        too_large = code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+        return ErrorCode.UNKNOWN_SERVER_ERROR if too_large else code
+
+    def delete(self, group: Group, now: float) -> ErrorCode:
+        """Forgets a group, and all that it has committed, or that transactions may yet."""
+        assert group.state is State.EMPTY
+        keys = [Key(group.id, at) for at in self._kept.partitions(group.id)]
+        return self._bury([*keys, Key(group.id)], now)
+
+    def remove(self, group_id: str, partitions: Iterable[Partition], now: float) -> ErrorCode:
+        """Forgets what a group has committed of some partitions, or that transactions may yet."""
+        there = set(self._kept.partitions(group_id))
+        return self._bury([Key(group_id, at) for at in partitions if at in there], now)
+
+    def forget_topics(self, names: Collection[str], now: float) -> set[str]:
+        """What was committed of topics that are no more, or are about to be made: nobody is to go
+        on there in a topic of the same name. Gives the groups that had something.
+
+        A disk that takes no tombstones is said in the log; what is in memory goes all the same."""
+        keys = self._kept.of_topics(names)
+        if self._bury(keys, now):
+            LOG.warning("offsets of deleted topics stay in %s, as it takes none", OFFSETS_TOPIC)
+            self._drop(keys)
+        return {key.group_id for key in keys}
+
+    # --- how
+
+    def _bury(self, keys: list[Key], now: float) -> ErrorCode:
+        code = self.topic.bury(keys, now) if self._is_writable else ErrorCode.NONE
+        if not code:
+            self._drop(keys)
+        return code
+
+    def _drop(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            if key.partition is not None:
+                self._kept.remove(key)
+
+    def _read(self, index: int, record: Record, producer_id: int | None) -> None:
+        try:
+            key = read_key(record.key or b"")
+            if key is None:
+                return
+            self._found_in[key.group_id] = index
+            if key.partition is None:
+                if record.value is None:
+                    self.stored.pop(key.group_id, None)
+                elif self._is_writable:
+                    self.stored[key.group_id] = read_group(record.value)
+                return
+            producer: Producer | None = None if producer_id is None else (index, producer_id)
+            committed = None if record.value is None else read_committed(record.value)
+            if committed is None or self._is_of_another(key.partition[0], committed.topic_id):
+                self._kept.remove(key, producer)
+            else:
+                self._kept.put(key, committed, record.offset, producer)
+        except BadRequestError as error:
+            LOG.warning("%s: the record at %d is damaged: %s", OFFSETS_TOPIC, record.offset, error)
+
+    def _is_of_another(self, name: str, topic_id: bytes) -> bool:
+        """Whether a topic of this name is here, and is not the one that was committed."""
+        if topic_id == NO_ID:
+            return False
+        topic = self._topics.get(name)
+        return topic is not None and topic.has_id and topic_id != topic.id
+
+    def _end(self, index: int, producer_id: int, committed: bool) -> None:
+        self._kept.end((index, producer_id), committed=committed)
+
+    def _say_what_is_odd(self) -> None:
+        """For the log: what of the topic is not here, and what is not settled in it."""
+        count, missing = self.topic.count, self.topic.missing
+        if missing:
+            named = ", ".join(map(str, missing[:SHOWN_MAX]))
+            more = "" if len(missing) <= SHOWN_MAX else f" and {len(missing) - SHOWN_MAX} more"
+            LOG.warning(
+                "%s: of %d partitions these are not here: %s%s; "
+                "groups in them begin without offsets",
+                OFFSETS_TOPIC,
+                count,
+                named,
+                more,
+            )
+        found_in, self._found_in = self._found_in, {}
+        strays = sum(partition_of(group, count) != index for group, index in found_in.items())
+        if strays:
+            LOG.warning(
+                "%s: %d of %d groups are in other partitions than they would be with %d of them; "
+                "say how many there are in the cluster (offsets.topic.num.partitions)",
+                OFFSETS_TOPIC,
+                strays,
+                len(found_in),
+                count,
+            )
+        unsettled = sum(bool(self._kept.pending(group)) for group in self._kept.ids())
+        if unsettled:
+            LOG.warning(
+                "%s: %d groups have offsets in transactions that are still open; they do not count",
+                OFFSETS_TOPIC,
+                unsettled,
+            )

@@ -1,0 +1,1 @@
+"""What answers each request: one file an API."""

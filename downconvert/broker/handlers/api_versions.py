@@ -1,0 +1,31 @@
+"""ApiVersions: which requests are served here, in which versions.
+
+A client that asks in a version that is not known gets the answer of version 0 with an error and the
+list, as brokers since 2.4 do, and asks again [KIP-511]."""
+
+from typing import TYPE_CHECKING
+
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.wire.schemas import ApiKey, Message
+
+if TYPE_CHECKING:
+    from downconvert.broker.broker import Broker
+
+
+def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
+    body = exchange.request.body
+    exchange.client.software_name = body.client_software_name
+    exchange.client.software_version = body.client_software_version
+    keys = [_versions(key, served.versions) for key, served in sorted(broker.apis.items())]
+    exchange.reply(Message(api_keys=keys))
+
+
+def refuse_version(exchange: Exchange, versions: range) -> None:
+    """Answers a version that is not one of these."""
+    keys = [_versions(ApiKey.ApiVersions, versions)]
+    exchange.reply(Message(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=keys), version=0)
+
+
+def _versions(key: ApiKey, versions: range) -> Message:
+    return Message(api_key=key, min_version=versions.start, max_version=versions.stop - 1)

@@ -1,0 +1,86 @@
+"""Which requests are served, in which versions, and by what.
+
+A new API is a file with a handler, and a line here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.wire.schemas import ApiKey
+
+from . import (
+    alter_configs,
+    api_versions,
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_groups,
+    describe_log_dirs,
+    fetch,
+    find_coordinator,
+    heartbeat,
+    init_producer_id,
+    join_group,
+    leave_group,
+    list_groups,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    offset_for_leader_epoch,
+    produce,
+    sasl,
+    sync_group,
+)
+
+if TYPE_CHECKING:
+    from downconvert.broker.broker import Broker
+
+Handler: TypeAlias = "Callable[[Broker, Exchange, float], None]"
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """How an API is served."""
+
+    handler: Handler
+    versions: range
+
+
+APIS: Final = {
+    ApiKey.Produce: Api(produce.handle, range(14)),
+    ApiKey.Fetch: Api(fetch.handle, range(19)),
+    ApiKey.ListOffsets: Api(list_offsets.handle, range(12)),
+    ApiKey.Metadata: Api(metadata.handle, range(14)),
+    ApiKey.OffsetCommit: Api(offset_commit.handle, range(11)),
+    ApiKey.OffsetFetch: Api(offset_fetch.handle, range(11)),
+    ApiKey.FindCoordinator: Api(find_coordinator.handle, range(7)),
+    ApiKey.JoinGroup: Api(join_group.handle, range(10)),
+    ApiKey.Heartbeat: Api(heartbeat.handle, range(5)),
+    ApiKey.LeaveGroup: Api(leave_group.handle, range(6)),
+    ApiKey.SyncGroup: Api(sync_group.handle, range(6)),
+    ApiKey.SaslHandshake: Api(sasl.handshake, range(2)),
+    ApiKey.SaslAuthenticate: Api(sasl.authenticate, range(3)),
+    ApiKey.DescribeGroups: Api(describe_groups.handle, range(7)),
+    ApiKey.ListGroups: Api(list_groups.handle, range(6)),
+    ApiKey.DeleteGroups: Api(delete_groups.handle, range(3)),
+    ApiKey.OffsetDelete: Api(offset_delete.handle, range(1)),
+    ApiKey.OffsetForLeaderEpoch: Api(offset_for_leader_epoch.handle, range(5)),
+    ApiKey.ApiVersions: Api(api_versions.handle, range(5)),
+    ApiKey.CreateTopics: Api(create_topics.handle, range(8)),
+    ApiKey.DeleteTopics: Api(delete_topics.handle, range(7)),
+    ApiKey.DeleteRecords: Api(delete_records.handle, range(3)),
+    ApiKey.InitProducerId: Api(init_producer_id.handle, range(7)),
+    ApiKey.DescribeConfigs: Api(describe_configs.handle, range(5)),
+    ApiKey.AlterConfigs: Api(alter_configs.handle, range(3)),
+    ApiKey.DescribeLogDirs: Api(describe_log_dirs.handle, range(6)),
+    ApiKey.CreatePartitions: Api(create_partitions.handle, range(4)),
+    ApiKey.IncrementalAlterConfigs: Api(alter_configs.handle_incremental, range(2)),
+    ApiKey.DescribeCluster: Api(describe_cluster.handle, range(3)),
+}

@@ -1,0 +1,56 @@
+"""DeleteRecords: everything before an offset goes; -1 is everything that is replicated.
+
+What does not fill a segment is only hidden: it goes with its segment."""
+
+from typing import TYPE_CHECKING, Final
+
+from downconvert.broker.errors import ApiError, ErrorCode
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.topic_configs import SETTINGS
+from downconvert.broker.wire.schemas import Message
+from downconvert.storage import StorageError
+
+from .admin import changeable, check_writable, refusal
+
+if TYPE_CHECKING:
+    from downconvert.broker.broker import Broker
+
+HIGH_WATERMARK: Final = -1
+NO_OFFSET: Final = -1
+
+
+def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
+    topics = []
+    for topic in exchange.request.body.topics:
+        partitions = []
+        for asked in topic.partitions:
+            answer = Message(partition_index=asked.partition_index, low_watermark=NO_OFFSET)
+            try:
+                answer.low_watermark = _delete(
+                    broker, topic.name, asked.partition_index, asked.offset
+                )
+            except (ApiError, OSError, StorageError) as error:
+                answer.error_code = refusal(error).code
+            partitions.append(answer)
+        topics.append(Message(name=topic.name, partitions=partitions))
+    exchange.reply(Message(topics=topics))
+
+
+def _delete(broker: "Broker", topic: str, index: int, offset: int) -> int:
+    """The start of the log afterwards."""
+    check_writable(broker, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    found = changeable(broker, topic)
+    partition = found.partitions.get(index)
+    if partition is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    partition.check(-1, leader=True)
+    policy = found.config.get("cleanup.policy", SETTINGS["cleanup.policy"].default)
+    if "delete" not in policy:
+        raise ApiError(ErrorCode.POLICY_VIOLATION, "the topic is only compacted")
+    with partition.lock:
+        before = partition.high_watermark if offset == HIGH_WATERMARK else offset
+        if not 0 <= before <= partition.high_watermark:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        start = partition.log.writer.delete_records(before)
+    broker.purgatory.touch(("partition", topic, index))
+    return start

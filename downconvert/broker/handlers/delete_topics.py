@@ -1,0 +1,54 @@
+"""DeleteTopics: by name, and from version 6 on by id, too. Groups forget what they had read."""
+
+from typing import TYPE_CHECKING, Final
+
+from downconvert.broker.errors import ApiError, ErrorCode
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.wire.schemas import Message
+from downconvert.storage import StorageError
+
+from .admin import changeable, check_writable, refusal
+
+if TYPE_CHECKING:
+    from downconvert.broker.broker import Broker
+
+IDS_VERSION: Final = 6
+NO_ID: Final = bytes(16)
+
+
+def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+    body = exchange.request.body
+    asked = body.topics
+    if exchange.request.version < IDS_VERSION:
+        asked = [Message(name=name, topic_id=NO_ID) for name in body.topic_names]
+    answers = [_deleted(broker, one) for one in asked]
+    gone = {answer.name for answer in answers if not answer.error_code}
+    broker.groups.forget_topics(gone, now)
+    exchange.reply(Message(responses=answers))
+
+
+def _deleted(broker: "Broker", asked: Message) -> Message:
+    answer = Message(name=asked.name, topic_id=bytes(asked.topic_id), error_code=ErrorCode.NONE)
+    try:
+        check_writable(broker, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        with broker.topics.lock:
+            topic = changeable(broker, _name(broker, asked))
+            answer.name, answer.topic_id = topic.name, topic.id
+            broker.topics.delete(topic.name)
+        for index in topic.partitions:
+            broker.purgatory.touch(("partition", topic.name, index))
+    except (ApiError, OSError, StorageError) as error:
+        refused = refusal(error)
+        answer.error_code, answer.error_message = refused.code, refused.message
+    return answer
+
+
+def _name(broker: "Broker", asked: Message) -> str:
+    if asked.name is not None and bytes(asked.topic_id) != NO_ID:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "a topic by its name and its id")
+    if asked.name is not None:
+        return str(asked.name)
+    topic = broker.topics.by_id(bytes(asked.topic_id))
+    if topic is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+    return topic.name

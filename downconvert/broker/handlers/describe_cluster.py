@@ -1,0 +1,35 @@
+"""DescribeCluster: which brokers there are, by the address at which the client reached us."""
+
+from typing import TYPE_CHECKING, Final
+
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.wire.schemas import Message
+
+if TYPE_CHECKING:
+    from downconvert.broker.broker import Broker
+
+BROKERS: Final = 1  # what a client may ask for; 2: controllers
+
+
+def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
+    body, client, config = exchange.request.body, exchange.client, broker.config
+    if body.endpoint_type != BROKERS:
+        exchange.reply(
+            Message(
+                error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+                error_message="controllers are not reached here",
+                endpoint_type=BROKERS,
+                cluster_id=config.cluster_id,
+            )
+        )
+        return
+    node = Message(broker_id=config.node_id, host=client.host, port=client.port)
+    exchange.reply(
+        Message(
+            endpoint_type=BROKERS,
+            cluster_id=config.cluster_id,
+            controller_id=config.node_id,
+            brokers=[node],
+        )
+    )

@@ -1,0 +1,138 @@
+"""DescribeConfigs: the settings of topics, and those of this broker that clients look at."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from downconvert.broker.errors import ApiError, ErrorCode
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.topic_configs import SETTINGS, ConfigType, default_of
+from downconvert.broker.wire.schemas import Message
+
+from .admin import check_name, topic_of
+
+if TYPE_CHECKING:
+    from downconvert.broker.broker import Broker
+
+
+class ResourceType(IntEnum):
+    """What has settings, by Kafka's numbers."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+class Source(IntEnum):
+    """Where a setting comes from, by Kafka's numbers."""
+
+    TOPIC = 1
+    BROKER = 4
+    DEFAULT = 5
+
+
+def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
+    body = exchange.request.body
+    results = []
+    for asked in body.resources:
+        answer = Message(resource_type=asked.resource_type, resource_name=asked.resource_name)
+        try:
+            configs = _configs(broker, asked)
+            if asked.configuration_keys:
+                configs = [one for one in configs if one.name in asked.configuration_keys]
+            if not body.include_synonyms:
+                for one in configs:
+                    one.synonyms = []
+            answer.configs = configs
+        except ApiError as error:
+            answer.error_code, answer.error_message = error.code, error.message
+            answer.configs = []
+        results.append(answer)
+    exchange.reply(Message(results=results))
+
+
+def topic_configs(broker: "Broker", own: Mapping[str, str]) -> list[Message]:
+    """All settings of a topic that has these of its own."""
+    configs = []
+    for name, setting in SETTINGS.items():
+        default = default_of(name, broker.config)
+        from_broker = default != setting.default
+        source = Source.BROKER if from_broker else Source.DEFAULT
+        synonyms = [Message(name=name, value=default, source=source)]
+        if name in own:
+            source = Source.TOPIC
+            synonyms.insert(0, Message(name=name, value=own[name], source=source))
+        configs.append(
+            _config(name, own.get(name, default), source, setting.type, synonyms, read_only=False)
+        )
+    return configs
+
+
+def _configs(broker: "Broker", asked: Message) -> list[Message]:
+    match asked.resource_type:
+        case ResourceType.TOPIC:
+            check_name(asked.resource_name)
+            return topic_configs(broker, topic_of(broker, asked.resource_name).config)
+        case ResourceType.BROKER if asked.resource_name == str(broker.config.node_id):
+            return _broker_configs(broker)
+        case ResourceType.BROKER:
+            said = f"this is broker {broker.config.node_id}, not {asked.resource_name[:100]!r}"
+            raise ApiError(ErrorCode.INVALID_REQUEST, said)
+        case other:
+            said = f"resources of type {other} have no settings here"
+            raise ApiError(ErrorCode.INVALID_REQUEST, said)
+
+
+def _broker_configs(broker: "Broker") -> list[Message]:
+    config = broker.config
+    values: dict[str, int | bool | str] = {
+        "auto.create.topics.enable": config.auto_create_topics,
+        "broker.id": config.node_id,
+        "default.replication.factor": 1,
+        "fetch.max.bytes": config.fetch_max_bytes,
+        "group.initial.rebalance.delay.ms": config.group_initial_rebalance_delay_ms,
+        "group.max.session.timeout.ms": config.group_max_session_timeout_ms,
+        "group.min.session.timeout.ms": config.group_min_session_timeout_ms,
+        "log.dirs": str(broker.topics.log_dir.path),
+        "message.max.bytes": config.message_max_bytes,
+        "min.insync.replicas": config.min_insync_replicas,
+        "num.partitions": config.num_partitions,
+        "offsets.retention.check.interval.ms": config.offsets_retention_check_interval_ms,
+        "offsets.retention.minutes": config.offsets_retention_minutes,
+        "offsets.topic.num.partitions": broker.groups.partitions_count,
+        "replica.lag.time.max.ms": config.replica_lag_time_max_ms,
+        "socket.request.max.bytes": config.socket_request_max_bytes,
+        "transactional.id.expiration.ms": config.transactional_id_expiration_ms,
+    }
+    configs = []
+    for name, value in values.items():
+        kind = ConfigType.STRING
+        if isinstance(value, bool):
+            kind = ConfigType.BOOLEAN
+        elif isinstance(value, int):
+            kind = ConfigType.INT
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        synonyms = [Message(name=name, value=text, source=Source.BROKER)]
+        configs.append(_config(name, text, Source.BROKER, kind, synonyms, read_only=True))
+    return configs
+
+
+def _config(
+    name: str,
+    value: str,
+    source: Source,
+    kind: ConfigType,
+    synonyms: list[Message],
+    *,
+    read_only: bool,
+) -> Message:
+    return Message(
+        name=name,
+        value=value,
+        read_only=read_only,
+        is_default=source is Source.DEFAULT,  # version 0
+        config_source=source,
+        is_sensitive=False,
+        synonyms=synonyms,
+        config_type=kind,
+        documentation=None,
+    )

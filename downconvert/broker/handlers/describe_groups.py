@@ -1,0 +1,56 @@
+"""DescribeGroups: what groups are doing, and who is in them."""
+
+from typing import TYPE_CHECKING, Final
+
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.groups.group import Group, State
+from downconvert.broker.wire.schemas import Message
+
+if TYPE_CHECKING:
+    from downconvert.broker.broker import Broker
+
+WITH_NOT_FOUND: Final = 6  # the first version in which a group that is not there is an error
+
+
+def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+    body, version = exchange.request.body, exchange.request.version
+    found = [broker.groups.look(one, now, _describe) for one in body.groups]
+    groups = [
+        _absent(group_id, version) if group is None else group
+        for group_id, group in zip(body.groups, found, strict=True)
+    ]
+    exchange.reply(Message(groups=groups))
+
+
+def _absent(group_id: str, version: int) -> Message:
+    if version < WITH_NOT_FOUND:
+        return Message(group_id=group_id, group_state=State.DEAD)
+    return Message(
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+        error_message=f"Group {group_id} not found.",
+        group_id=group_id,
+        group_state=State.DEAD,
+    )
+
+
+def _describe(group: Group) -> Message:
+    """Protocols and assignments are told of a stable group only: else they are not settled."""
+    is_stable = group.state is State.STABLE
+    return Message(
+        group_id=group.id,
+        group_state=group.state,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol or "") if is_stable else "",
+        members=[
+            Message(
+                member_id=member.id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata(group.protocol) if is_stable else b"",
+                member_assignment=member.assignment if is_stable else b"",
+            )
+            for member in group.members.values()
+        ],
+    )

@@ -1,0 +1,43 @@
+"""DescribeLogDirs: how much of the disk each partition takes."""
+
+import shutil
+from typing import TYPE_CHECKING
+
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.partition import Partition
+from downconvert.broker.wire.schemas import Message
+
+if TYPE_CHECKING:
+    from downconvert.broker.broker import Broker
+
+
+def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
+    asked = exchange.request.body.topics
+    path = broker.topics.log_dir.path
+    wanted = None if asked is None else {one.topic: set(one.partitions) for one in asked}
+    topics = []
+    for name, topic in broker.topics.items():
+        if wanted is not None and name not in wanted:
+            continue
+        partitions = [
+            Message(partition_index=index, partition_size=_size(partition))
+            for index, partition in sorted(topic.partitions.items())
+            if wanted is None or index in wanted[name]
+        ]
+        topics.append(Message(name=name, partitions=partitions))
+    answer = Message(log_dir=str(path), topics=topics)
+    try:
+        usage = shutil.disk_usage(path)
+        answer.total_bytes, answer.usable_bytes = usage.total, usage.free
+    except OSError:
+        answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    if broker.topics.log_dir.offline_reason is not None:
+        answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    exchange.reply(Message(results=[answer]))
+
+
+def _size(partition: Partition) -> int:
+    """Bytes of its records."""
+    with partition.lock:
+        return sum(partition.log.end_of(segment) for segment in partition.log.segments)

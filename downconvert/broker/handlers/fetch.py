@@ -1,0 +1,437 @@
+"""Fetch: records from where a client says, in the format that it reads.
+
+The order of decisions for each partition, and when an answer waits, are Kafka's (KafkaApis,
+ReplicaManager, DelayedFetch). A fetch that finds too little is read again, as a whole, when there
+is more or its time is up. One for which records have to be converted is looked at first: where the
+log has too little for it, nothing is converted before it waits. One for which much has to be
+converted is read in turns, between which others have theirs.
+
+Not here: what a partition contributes (reading.py), the policy of conversions (conversions.py),
+sessions (fetch_session.py)."""
+
+import logging
+from collections.abc import Hashable
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from downconvert.broker.conversions import (
+    ZSTD_SINCE,
+    is_enabled,
+    magic_of,
+    names_of,
+    policy_for,
+    zstd_recode,
+)
+from downconvert.broker.errors import ApiError, ErrorCode
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.fetch_session import Asked, Context, Key, Sessionless, asked_in
+from downconvert.broker.partition import Partition
+from downconvert.broker.reading import (
+    Contribution,
+    Limits,
+    MiB,
+    all_available,
+    available,
+    nothing,
+    read_as_is,
+    read_converted,
+)
+from downconvert.broker.replication.leader_epochs import EpochEnd
+from downconvert.broker.topics import Topic
+from downconvert.broker.wire.schemas import Message
+from downconvert.storage import OffsetOutOfRangeError, StorageError
+from records import RecordsError, RecordTooLargeError, UnsupportedCodecError
+from records.zero_copy import ZeroCopySend
+
+if TYPE_CHECKING:
+    from downconvert.broker.broker import Broker
+
+LOG: Final = logging.getLogger("broker")
+UNKNOWN: Final = -1  # an offset, an epoch
+READ_COMMITTED: Final = 1
+
+# Versions of Fetch.
+FIRST_BATCH_WHOLE_SINCE: Final = 3
+STORAGE_ERROR_SINCE: Final = 6
+SESSIONS_SINCE: Final = 7
+FOLLOWERS_SERVE_SINCE: Final = 11
+REPLICA_STATE_SINCE: Final = 15
+LEADERS_TOLD_SINCE: Final = 16
+
+# Of the log, measured in one turn: a millisecond where nothing is compressed, some tens where
+# everything is compressed again.
+TURN_SIZE: Final = MiB
+
+# Longer than any client waits for an answer.
+WAIT_MAX: Final = 60.0  # seconds
+
+NOT_LED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+    request, version = exchange.request.body, exchange.request.version
+    follower = replica_of(request, version) >= 0
+    context: Context
+    try:
+        if version < SESSIONS_SINCE:
+            context = Sessionless(list(asked_in(version, request.topics).values()))
+        else:
+            context = broker.fetch_sessions.begin(version, request, now, is_follower=follower)
+    except ApiError as error:
+        exchange.reply(Message(error_code=error.code))
+        return
+    Fetch(broker, exchange, context, now).begin(now)
+
+
+def replica_of(request: Message, version: int) -> int:
+    """The id of the follower that asks; negative for a consumer."""
+    state = request.replica_state
+    return int(state.replica_id if version >= REPLICA_STATE_SINCE else request.replica_id)
+
+
+class Fetch:
+    """A fetch until it is answered. It waits in the purgatory for records, and with its exchange's
+    owner for its next turn."""
+
+    def __init__(self, broker: "Broker", exchange: Exchange, context: Context, now: float) -> None:
+        self._broker = broker
+        self._exchange = exchange
+        self._context = context
+        self._version = exchange.request.version
+        request = exchange.request.body
+        self._replica_id = replica_of(request, self._version)
+        self._is_reported = self._replica_id < 0  # how far a follower is, is known
+        # Who reads older formats cannot ask for it: the field is 0 in those versions.
+        self._is_committed = request.isolation_level == READ_COMMITTED
+        self._min_bytes = request.min_bytes
+        self._max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
+        self._deadline = now + min(max(0.0, request.max_wait_ms / 1000), WAIT_MAX)
+        self._magic = magic_of(self._version)
+        self._starts: dict[Key, int] = {}  # how far earlier turns came where there is nothing
+        self._read = _Read()
+
+    # --- turns, and waiting
+
+    def begin(self, now: float) -> None:
+        """Reads, unless it is plain that there is too little to convert."""
+        found = self._too_little() if self._deadline > now else None
+        if found is None:
+            self.go_on(now)
+        else:
+            self._wait(found, now)
+
+    def go_on(self, now: float) -> None:
+        """Reads on; then answers, waits for more records, or for the next turn."""
+        read = self._read
+        if not self._take_turn(read, now):
+            self._exchange.post_turn(self.go_on)
+        elif read.is_final or read.size >= self._min_bytes or self._deadline <= now:
+            self._answer(now)
+        else:
+            read.drop_records()
+            self._broker.chunks.give_back(self._exchange.client.id)
+            self._wait(read, now)
+
+    def _wait(self, read: "_Read", now: float) -> None:
+        self._read = read
+        keys = {_key(partition) for partition in read.partitions if partition is not None}
+        self._broker.purgatory.watch(self, keys, now, self._deadline, self._exchange)
+
+    def is_due(self) -> bool:
+        """Whether there is enough by now, or something has happened to a partition."""
+        read = self._read
+        if not read.is_whole:
+            return False
+        size = 0
+        for asked, partition, epoch, contribution in zip(
+            self._context.asked, read.partitions, read.epochs, read.contributions, strict=True
+        ):
+            if partition is None:
+                continue
+            if partition.leader_epoch != epoch:
+                return True
+            up_to, seen_to = self._bound(partition), contribution.seen_to
+            if up_to > seen_to and self._min_bytes <= 1:
+                return True
+            try:
+                more = available(partition, max(asked.offset, seen_to), up_to, asked.max_bytes)
+            except (RecordsError, OSError):
+                return True
+            size += min(asked.max_bytes, contribution.source_size + more)
+            if size >= self._min_bytes:
+                return True
+        return False
+
+    def complete(self, now: float, *, timed_out: bool) -> None:
+        """Everything is read again, as what was read before may be gone."""
+        if self._read.is_whole:
+            self._read, self._is_reported = _Read(), True
+            # Whatever is found is enough now. But where nothing is, as when all that came was a
+            # marker, an old client would ask again at once.
+            self._min_bytes = 0 if timed_out else min(self._min_bytes, 1)
+        self.go_on(now)
+
+    # --- reading
+
+    def _too_little(self) -> "_Read | None":
+        """What there is, if that is less than the client wants at least, by a look at sizes; None:
+        it may be enough, or it has to be read to be known."""
+        if self._magic is None or self._replica_id >= 0:
+            return None  # what goes out as it is costs as little to read as to look at
+        found = _Read()
+        for asked in self._context.asked:
+            enough = min(self._min_bytes - found.size, asked.max_bytes, TURN_SIZE)
+            try:
+                _, partition = self._partition(asked)
+                partition.check(asked.leader_epoch, leader=True)
+                up_to = self._bound(partition)
+                if asked.offset == up_to:  # most of those that wait
+                    size: int | None = 0
+                elif self._min_bytes <= 1:
+                    return None
+                else:
+                    size = all_available(partition, asked.offset, up_to, max(enough, 1))
+            except (ApiError, RecordsError, OSError):
+                return None
+            if size is None:
+                return None
+            found.add(Message(), partition, Contribution(b"", size, up_to))
+        found.is_whole = True
+        return found if found.results and found.size < self._min_bytes else None
+
+    def _take_turn(self, read: "_Read", now: float) -> bool:
+        """Reads the partitions that have not been read; whether that was all of them."""
+        measured = 0
+        for asked in self._context.asked[len(read.results) :]:
+            if measured >= TURN_SIZE:
+                return False
+            before = read.size
+            if not self._read_one(read, asked, now):
+                return False
+            if not isinstance(read.results[-1].records, ZeroCopySend):
+                measured += read.size - before
+        read.is_whole = True
+        return True
+
+    def _read_one(self, read: "_Read", asked: Asked, now: float) -> bool:
+        """Whether it is done with."""
+        result = Message(key=asked.key, partition_index=asked.index, high_watermark=UNKNOWN)
+        contribution = nothing(asked.offset)
+        partition: Partition | None = None
+        try:
+            topic, partition = self._partition(asked)
+            contribution = self._contribution(read, asked, topic, partition, result, now)
+        except (ApiError, RecordsError, OSError) as error:
+            read.has_news = True
+            self._refuse(result, partition, self._code_of(error))
+        except Exception:
+            LOG.exception("a defect: partition %s of %s", asked.index, asked.topic)
+            read.has_news = True
+            result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+        if not contribution.is_whole:
+            self._starts[asked.key] = contribution.seen_to
+            return False
+        result.records = contribution.records
+        read.add(result, partition, contribution)
+        return True
+
+    def _partition(self, asked: Asked) -> tuple[Topic, Partition]:
+        """ApiError: there is none that may be read here."""
+        topics = self._broker.topics
+        if isinstance(asked.topic, bytes):
+            topic = topics.by_id(asked.topic)
+            if topic is None:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        else:
+            topic = topics.get(asked.topic)
+        partition = None if topic is None else topic.partitions.get(asked.index)
+        if topic is None or partition is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return topic, partition
+
+    def _contribution(
+        self,
+        read: "_Read",
+        asked: Asked,
+        topic: Topic,
+        partition: Partition,
+        result: Message,
+        now: float,
+    ) -> Contribution:
+        is_follower = self._replica_id >= 0
+        must_lead = is_follower or self._version < FOLLOWERS_SERVE_SINCE
+        partition.check(asked.leader_epoch, leader=must_lead)
+        high_watermark, start_offset = partition.high_watermark, partition.start_offset
+        last_stable_offset = partition.last_stable_offset if self._magic is None else UNKNOWN
+        up_to = last_stable_offset if self._is_committed else high_watermark
+        if is_follower:
+            up_to = self._bound(partition)
+        result.aborted_transactions = None
+        diverging = None
+        if asked.last_epoch != UNKNOWN:
+            diverging = _divergence(asked, partition, start_offset)
+        if diverging is not None:
+            contribution = nothing(asked.offset)
+            result.diverging_epoch = Message(**diverging._asdict())
+            read.has_news = True
+        else:
+            contribution = self._records(asked, topic, partition, up_to, read.size)
+            if self._is_committed:
+                result.aborted_transactions = aborted_in(partition, asked.offset, contribution)
+        if not self._is_reported and diverging is None and contribution.is_whole:
+            self._note_follower(asked, partition, now)
+        result.high_watermark = high_watermark
+        result.last_stable_offset = last_stable_offset
+        result.log_start_offset = start_offset
+        return contribution
+
+    def _records(
+        self, asked: Asked, topic: Topic, partition: Partition, up_to: int, size: int
+    ) -> Contribution:
+        limits = Limits(
+            max_bytes=max(0, min(asked.max_bytes, self._max_bytes - size)),
+            first=not size or self._version < FIRST_BATCH_WHOLE_SINCE,
+            is_hard=self._version < FIRST_BATCH_WHOLE_SINCE,
+        )
+        if self._magic is None and (self._version >= ZSTD_SINCE or self._replica_id >= 0):
+            is_follower = self._replica_id >= 0
+            return read_as_is(
+                partition,
+                asked.offset,
+                up_to,
+                limits,
+                is_follower=is_follower,
+                is_committed=self._is_committed,
+                start=self._starts.get(asked.key),
+            )
+        may_convert = is_enabled(topic.config)
+        names, config = names_of(self._exchange), self._broker.config
+        if self._magic is None:
+            policy = policy_for(config.policy, config.recode_rules, topic.name, names)
+            recode = zstd_recode(policy, may_convert=may_convert)
+            return read_as_is(
+                partition,
+                asked.offset,
+                up_to,
+                limits,
+                recode=recode,
+                is_committed=self._is_committed,
+                start=self._starts.get(asked.key),
+            )
+        if not may_convert and self._replica_id < 0:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        policy = config.policy
+        if asked.offset < up_to:  # else there is nothing to convert
+            policy = self._broker.chunks.policy_for(self._exchange.client.id)
+        policy = policy_for(policy, config.recode_rules, topic.name, names)
+        return read_converted(
+            partition,
+            asked.offset,
+            up_to,
+            limits,
+            magic=self._magic,
+            policy=policy,
+            room=self._broker.keep_room,
+            start=self._starts.get(asked.key),
+        )
+
+    def _note_follower(self, asked: Asked, partition: Partition, now: float) -> None:
+        """The answer has the high watermark as it was before: the next one has the new [Kafka]."""
+        epoch = self._exchange.request.body.replica_state.replica_epoch
+        if partition.follower_fetched(self._replica_id, asked.offset, now, epoch):
+            self._broker.purgatory.touch(_key(partition))
+
+    def _bound(self, partition: Partition) -> int:
+        return partition.bound(self._replica_id, committed=self._is_committed)
+
+    # --- answering
+
+    def _refuse(self, result: Message, partition: Partition | None, code: ErrorCode) -> None:
+        result.error_code = code
+        if partition is not None and code in NOT_LED and self._version >= LEADERS_TOLD_SINCE:
+            result.current_leader = Message(
+                leader_id=UNKNOWN if partition.leader is None else partition.leader,
+                leader_epoch=partition.leader_epoch,
+            )
+
+    def _code_of(self, error: Exception) -> ErrorCode:
+        match error:
+            case ApiError():
+                return error.code
+            case OffsetOutOfRangeError():
+                return ErrorCode.OFFSET_OUT_OF_RANGE
+            case UnsupportedCodecError():
+                return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+            case RecordTooLargeError():
+                return ErrorCode.MESSAGE_TOO_LARGE
+            case StorageError() | OSError():
+                if self._version < STORAGE_ERROR_SINCE:
+                    return ErrorCode.NOT_LEADER_OR_FOLLOWER
+                return ErrorCode.KAFKA_STORAGE_ERROR
+            case _:
+                return ErrorCode.CORRUPT_MESSAGE
+
+    def _answer(self, now: float) -> None:
+        body = self._context.answer(self._read.results, now)
+        body.responses = [
+            Message(**{_topic_field(topic): topic}, partitions=list(results))
+            for topic, results in groupby(body.results, key=lambda result: result.key[0])
+        ]
+        self._exchange.reply(body)
+
+
+class _Read:
+    """What one look at all partitions gave."""
+
+    def __init__(self) -> None:
+        self.results: list[Message] = []
+        self.partitions: list[Partition | None] = []
+        self.epochs: list[int] = []  # the leaders', when it was read
+        self.contributions: list[Contribution] = []
+        self.size = 0  # bytes of the log
+        self.has_news = False  # of a kind that nobody waits with: errors
+        self.is_whole = False
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it is answered however little it is."""
+        return self.has_news or not self.results
+
+    def add(self, result: Message, partition: Partition | None, contribution: Contribution) -> None:
+        self.results.append(result)
+        self.partitions.append(partition)
+        self.epochs.append(UNKNOWN if partition is None else partition.leader_epoch)
+        self.contributions.append(contribution)
+        self.size += contribution.source_size
+
+    def drop_records(self) -> None:
+        """It waits, and all is read again when it goes on: nothing is held until then."""
+        self.contributions = [replace(one, records=b"") for one in self.contributions]
+        for result in self.results:
+            result.records = b""
+
+
+def _key(partition: Partition) -> Hashable:
+    return "partition", partition.name.topic, partition.name.partition
+
+
+def _divergence(asked: Asked, partition: Partition, start_offset: int) -> EpochEnd | None:
+    """Where the client's records cease to be those of this log; None: nowhere [KIP-595]."""
+    if asked.offset < start_offset:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    return partition.divergence(asked.offset, asked.last_epoch)
+
+
+def _topic_field(topic: str | bytes) -> str:
+    return "topic_id" if isinstance(topic, bytes) else "topic"
+
+
+def aborted_in(partition: Partition, offset: int, contribution: Contribution) -> list[Message]:
+    """The aborted transactions that a client leaves out of what it gets from `offset` on."""
+    if contribution.source is None:
+        return []
+    return [
+        Message(producer_id=one.producer_id, first_offset=one.first_offset)
+        for one in partition.aborted(offset, contribution.source)
+    ]

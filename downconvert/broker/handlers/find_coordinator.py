@@ -1,0 +1,43 @@
+"""FindCoordinator: which broker keeps a group's members and offsets. Here there is one, this one.
+
+Clients as old as 0.9 ask even where their partitions are assigned by hand, and read nothing before
+they have an answer."""
+
+from typing import TYPE_CHECKING, Final
+
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.wire.schemas import Message
+
+if TYPE_CHECKING:
+    from downconvert.broker.broker import Broker
+
+GROUP: Final = 0  # key types
+TRANSACTION: Final = 1
+NOBODY: Final = -1
+BATCHED: Final = 4  # the first version that asks for several keys
+
+
+def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
+    body, version = exchange.request.body, exchange.request.version
+    if version < BATCHED:
+        exchange.reply(_coordinator(broker, exchange, body.key))
+        return
+    found = [_coordinator(broker, exchange, key) for key in body.coordinator_keys]
+    exchange.reply(Message(coordinators=found))
+
+
+def _coordinator(broker: "Broker", exchange: Exchange, key: str) -> Message:
+    client, kind = exchange.client, exchange.request.body.key_type
+    if kind == GROUP and broker.groups.is_elsewhere(key):
+        code, said = ErrorCode.COORDINATOR_NOT_AVAILABLE, "its offsets are not kept here"
+    elif kind == GROUP:
+        node_id = broker.config.node_id
+        return Message(key=key, node_id=node_id, host=client.host, port=client.port)
+    elif kind == TRANSACTION:
+        # A code that producers do not try again after.
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        said = "transactions are not served here"
+    else:
+        code, said = ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {kind}"
+    return Message(key=key, node_id=NOBODY, host="", port=-1, error_code=code, error_message=said)

@@ -1,0 +1,82 @@
+"""JoinGroup: somebody becomes a member, or joins the next generation.
+
+From version 4 on a new member gets an id first, and joins with it, so that those who hang up while
+they wait leave nobody behind. Not here: when it is answered (group.py)."""
+
+from typing import TYPE_CHECKING, Final
+
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.groups.coordinator import ID_MAX
+from downconvert.broker.groups.member import Join, Joined
+from downconvert.broker.wire.schemas import Message
+
+if TYPE_CHECKING:
+    from downconvert.broker.broker import Broker
+
+WITH_TIMEOUT: Final = 1  # the first version with a timeout for rebalances
+WITH_KNOWN_ID: Final = 4
+WITH_NULL_PROTOCOL: Final = 7
+WITH_SKIPPED_ASSIGNMENT: Final = 9
+INSTANCE_ID_MAX: Final = 249  # characters, as Kafka's clients check
+PROTOCOLS_MAX: Final = 100
+
+
+def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+    body, header = exchange.request.body, exchange.request.header
+
+    def reply(joined: Joined) -> None:
+        exchange.reply(_response(joined, header.version))
+
+    def post(joined: Joined) -> None:
+        """From whoever made the generation complete."""
+        exchange.post(lambda _: reply(joined))
+
+    if _is_too_large(body):
+        reply(Joined(member_id="", code=ErrorCode.INVALID_REQUEST))
+        return
+    session = body.session_timeout_ms / 1000
+    rebalance = body.rebalance_timeout_ms / 1000 if header.version >= WITH_TIMEOUT else session
+    protocols: dict[str, bytes] = {}
+    for protocol in body.protocols:  # the first of a name counts
+        protocols.setdefault(protocol.name, bytes(protocol.metadata))
+    join = Join(
+        protocol_type=body.protocol_type,
+        protocols=tuple(protocols.items()),
+        session_timeout=session,
+        rebalance_timeout=max(rebalance, 0.0),
+        member_id=body.member_id,
+        instance_id=body.group_instance_id,
+        client_id=header.client_id or "",
+        client_host=f"/{exchange.client.address}",
+        needs_known_id=header.version >= WITH_KNOWN_ID,
+        may_skip_assignment=header.version >= WITH_SKIPPED_ASSIGNMENT,
+    )
+    broker.groups.join(body.group_id, join, now, post)
+
+
+def _is_too_large(body: Message) -> bool:
+    """Whether something would not fit in a record, or in the answer of an older version."""
+    names = [body.protocol_type, body.member_id, *(one.name for one in body.protocols)]
+    return (
+        len(body.protocols) > PROTOCOLS_MAX
+        or len(body.group_instance_id or "") > INSTANCE_ID_MAX
+        or any(len(name.encode()) > ID_MAX for name in names)
+    )
+
+
+def _response(joined: Joined, version: int) -> Message:
+    no_protocol = None if version >= WITH_NULL_PROTOCOL else ""
+    return Message(
+        error_code=joined.code,
+        generation_id=joined.generation,
+        protocol_type=joined.protocol_type,
+        protocol_name=no_protocol if joined.protocol is None else joined.protocol,
+        leader=joined.leader,
+        skip_assignment=joined.skip_assignment,
+        member_id=joined.member_id,
+        members=[
+            Message(member_id=member_id, group_instance_id=instance_id, metadata=metadata)
+            for member_id, instance_id, metadata in joined.members
+        ],
+    )

@@ -1,0 +1,30 @@
+"""LeaveGroup: members go, and the others join again without waiting for a timeout.
+
+Up to version 2 it is one member, and its error is the answer's."""
+
+from typing import TYPE_CHECKING, Final
+
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.wire.schemas import Message
+
+if TYPE_CHECKING:
+    from downconvert.broker.broker import Broker
+
+BATCHED: Final = 3  # the first version in which several members leave
+
+
+def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+    body, version = exchange.request.body, exchange.request.version
+    if version < BATCHED:
+        leaving: list[tuple[str, str | None]] = [(body.member_id, None)]
+    else:
+        leaving = [(one.member_id, one.group_instance_id) for one in body.members]
+    code, codes = broker.groups.leave(body.group_id, leaving, now)
+    if version < BATCHED:
+        exchange.reply(Message(error_code=code or codes[0]))
+        return
+    members = [
+        Message(member_id=member_id, group_instance_id=instance_id, error_code=member_code)
+        for (member_id, instance_id), member_code in zip(leaving, codes, strict=False)
+    ]
+    exchange.reply(Message(error_code=code, members=members))

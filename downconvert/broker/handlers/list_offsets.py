@@ -1,0 +1,192 @@
+"""ListOffsets: where a partition begins and ends, and where the records of a time are.
+
+Version 0 knows no times of records: it asks for the segments whose files were changed no later, and
+gets their first offsets. From version 1 on there is one answer, a record's.
+
+Not here: searching (storage)."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from downconvert.broker.errors import ApiError, ErrorCode
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.partition import CONSUMER, DEBUG_CONSUMER, Partition
+from downconvert.broker.replication.leader_epochs import NO_EPOCH, epochs_of
+from downconvert.broker.wire.schemas import Message
+from downconvert.storage import Segment, StorageError
+from records import RecordsError
+
+if TYPE_CHECKING:
+    from downconvert.broker.broker import Broker
+
+# Timestamps that are none.
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+SINCE: Final = {
+    LATEST: 0,
+    EARLIEST: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+OFFSET_NOT_AVAILABLE_SINCE: Final = 5
+UNKNOWN: Final = -1  # an offset, a timestamp
+READ_COMMITTED: Final = 1
+
+
+def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+    topics = exchange.request.body.topics
+    asked = Counter(
+        (topic.name, one.partition_index) for topic in topics for one in topic.partitions
+    )
+    answers = []
+    for topic in topics:
+        results = []
+        for one in topic.partitions:
+            result = Message(partition_index=one.partition_index)
+            try:
+                if exchange.request.version and asked[topic.name, one.partition_index] > 1:
+                    raise ApiError(ErrorCode.INVALID_REQUEST)
+                partition = broker.topics.partition(topic.name, one.partition_index)
+                if partition is None:
+                    raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                _answer(partition, one, exchange, now, result)
+            except ApiError as error:
+                result.error_code = error.code
+            except (StorageError, OSError):
+                result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            except RecordsError:
+                result.error_code = ErrorCode.CORRUPT_MESSAGE
+            results.append(result)
+        answers.append(Message(name=topic.name, partitions=results))
+    exchange.reply(Message(topics=answers))
+
+
+def _answer(
+    partition: Partition, asked: Message, exchange: Exchange, now: float, result: Message
+) -> None:
+    body, version = exchange.request.body, exchange.request.version
+    timestamp = asked.timestamp
+    if timestamp < 0 and version < SINCE.get(timestamp, version + 1):
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    partition.check(asked.current_leader_epoch, leader=body.replica_id != DEBUG_CONSUMER)
+    if version == 0:
+        result.old_style_offsets = segment_offsets(
+            partition, timestamp, asked.max_num_offsets, body.replica_id, now
+        )
+        return
+    is_consumer = body.replica_id == CONSUMER
+    bound = partition.end_offset
+    if is_consumer:
+        bound = partition.bound(committed=body.isolation_level == READ_COMMITTED)
+    is_certain = not is_consumer or partition.is_high_watermark_certain
+    if timestamp == LATEST:
+        if not is_certain:
+            raise ApiError(_not_available(version))
+        result.offset, result.leader_epoch = bound, partition.leader_epoch
+    elif timestamp in (EARLIEST, EARLIEST_LOCAL):
+        result.offset = partition.start_offset
+        result.leader_epoch = _epoch_of(partition, result.offset)
+    elif timestamp not in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):  # all storage is local
+        found = find(partition, timestamp)
+        if found is not None and found[0] < bound:
+            result.offset, result.timestamp = found
+            result.leader_epoch = _epoch_of(partition, result.offset)
+        elif not is_certain:
+            raise ApiError(_not_available(version))
+
+
+def segment_offsets(
+    partition: Partition, timestamp: int, count: int, replica_id: int, now: float
+) -> list[int]:
+    """The first offsets of the segments whose files were not changed after `timestamp`, and the
+    log's end, which is as young as can be; falling, at most `count`.
+
+    A consumer hears of no offset above the high watermark, and of that instead."""
+    with partition.lock:
+        start, end = partition.start_offset, partition.end_offset
+        segments = list(partition.log.segments)
+        found = [
+            (max(segment.base_offset, start), segment.path().stat().st_mtime_ns // 1_000_000)
+            for segment in segments
+        ]
+        if segments and partition.log.end_of(segments[-1]):
+            found.append((end, int(now * 1000)))
+    if timestamp == EARLIEST:
+        found = found[:1]
+    elif timestamp != LATEST:
+        while found and found[-1][1] > timestamp:
+            found.pop()
+    offsets = sorted((offset for offset, _ in found[-count:] if count > 0), reverse=True)
+    high_watermark = partition.high_watermark
+    if replica_id == CONSUMER and offsets and offsets[0] > high_watermark:
+        return [high_watermark, *(offset for offset in offsets if offset <= high_watermark)]
+    return offsets
+
+
+def find(partition: Partition, timestamp: int) -> tuple[int, int] | None:
+    """Offset and timestamp of the first record that is not older, or of the youngest of all."""
+    if timestamp == MAX_TIMESTAMP:
+        timestamp = max_timestamp(partition)
+        if timestamp == UNKNOWN:
+            return None
+    with partition.lock:
+        record = partition.log.find_timestamp(timestamp)
+    return None if record is None else (record.offset, record.timestamp)
+
+
+def max_timestamp(partition: Partition) -> int:
+    """The highest timestamp of a record; -1: none has one.
+
+    Time indexes say where to look. What one says may be a marker's, which is no record, and of the
+    last segment it knows the beginning only."""
+    with partition.lock:
+        segments = list(partition.log.segments)
+        claims = {segment.base_offset: segment.max_timestamp() for segment in segments[:-1]}
+    found = UNKNOWN
+    for segment in segments:
+        claimed = claims.get(segment.base_offset)
+        if claimed is None or claimed > found:
+            found = max((found, *_timestamps(partition, segment, claimed)))
+    return found
+
+
+def _timestamps(partition: Partition, segment: Segment, claimed: int | None) -> Iterator[int]:
+    """Timestamps of a segment, the highest among them. `claimed`: what that is by the index of a
+    segment that does not grow any more."""
+    with partition.lock:
+        start, end = partition.start_offset, partition.log.end_of(segment)
+        known = segment.max_timestamp() if claimed is None else claimed
+        first = None if known is None else segment.find_timestamp(known, start, end)
+        if first is not None:
+            yield first.timestamp
+            if claimed is not None:
+                return
+            start = first.offset
+        records = segment.slice_from(start, end)
+    for header in records.batches():
+        if not header.is_control and header.last_offset >= start:
+            yield header.max_timestamp
+
+
+def _epoch_of(partition: Partition, offset: int) -> int:
+    """The epoch in which an offset was written; -1 where nobody noted that."""
+    epoch = NO_EPOCH
+    with partition.lock:
+        for entry in epochs_of(partition.log):
+            if entry.start_offset > offset:
+                break
+            epoch = entry.epoch
+    return epoch
+
+
+def _not_available(version: int) -> ErrorCode:
+    if version < OFFSET_NOT_AVAILABLE_SINCE:
+        return ErrorCode.LEADER_NOT_AVAILABLE
+    return ErrorCode.OFFSET_NOT_AVAILABLE

@@ -1,0 +1,84 @@
+"""OffsetCommit: a group's positions, kept for its next start.
+
+Members commit with their generation; who only keeps offsets here, without a group's management,
+commits with generation -1 (version 0 has no other way). Version 0 went to ZooKeeper once, and is
+kept here like the others.
+
+Not here: who may commit (group.py), how offsets are kept (offsets.py)."""
+
+from typing import TYPE_CHECKING, Final
+
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.groups.member import Claim
+from downconvert.broker.groups.offsets import NO_TIME, Committed, Partition
+from downconvert.broker.wire.schemas import Message
+
+if TYPE_CHECKING:
+    from downconvert.broker.broker import Broker
+
+WITH_IDS: Final = 10  # the first version whose topics are ids
+
+
+def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+    body = exchange.request.body
+    refused: dict[Partition, ErrorCode] = {}
+    offsets: dict[Partition, Committed] = {}
+    names = [_name(broker, topic, exchange.request.version) for topic in body.topics]
+    for topic, (name, unknown) in zip(body.topics, names, strict=True):
+        for partition in topic.partitions:
+            at = name, partition.partition_index
+            code = unknown or _check(broker, at, partition.committed_metadata)
+            if code:
+                refused[at] = code
+            else:
+                offsets[at] = _committed(partition, body.retention_time_ms, now)
+    claim = Claim(body.member_id, body.generation_id_or_member_epoch, body.group_instance_id)
+    code = broker.groups.commit(body.group_id, claim, offsets, now)
+    exchange.reply(
+        Message(
+            topics=[
+                Message(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    partitions=[
+                        Message(
+                            partition_index=partition.partition_index,
+                            error_code=refused.get((name, partition.partition_index), code),
+                        )
+                        for partition in topic.partitions
+                    ],
+                )
+                for topic, (name, _) in zip(body.topics, names, strict=True)
+            ]
+        )
+    )
+
+
+def _name(broker: "Broker", topic: Message, version: int) -> tuple[str, ErrorCode]:
+    if version < WITH_IDS:
+        return topic.name, ErrorCode.NONE
+    known = broker.topics.by_id(topic.topic_id)
+    if known is None:
+        return topic.topic_id.hex(), ErrorCode.UNKNOWN_TOPIC_ID
+    return known.name, ErrorCode.NONE
+
+
+def _check(broker: "Broker", partition: Partition, metadata: str | None) -> ErrorCode:
+    if broker.topics.partition(*partition) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if metadata is not None and len(metadata) > broker.config.offset_metadata_max_bytes:
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    return ErrorCode.NONE
+
+
+def _committed(partition: Message, retention_ms: int, now: float) -> Committed:
+    time = int(now * 1000)
+    told = partition.commit_timestamp
+    return Committed(
+        partition.committed_offset,
+        partition.committed_leader_epoch,
+        partition.committed_metadata or "",
+        time if told == NO_TIME else told,
+        NO_TIME if retention_ms == NO_TIME else time + retention_ms,
+    )

@@ -1,0 +1,40 @@
+"""OffsetDelete: forgets where a group was in some partitions, but for topics that it reads now."""
+
+from typing import TYPE_CHECKING
+
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.wire.schemas import Message
+
+if TYPE_CHECKING:
+    from downconvert.broker.broker import Broker
+
+
+def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+    body = exchange.request.body
+    asked = [
+        (topic.name, [partition.partition_index for partition in topic.partitions])
+        for topic in body.topics
+    ]
+    known = [
+        (name, index)
+        for name, indices in asked
+        for index in indices
+        if broker.topics.partition(name, index) is not None
+    ]
+    code, codes = broker.groups.delete_offsets(body.group_id, known, now)
+    if code:
+        exchange.reply(Message(error_code=code))
+        return
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    topics = [
+        Message(
+            name=name,
+            partitions=[
+                Message(partition_index=index, error_code=codes.get((name, index), unknown))
+                for index in indices
+            ],
+        )
+        for name, indices in asked
+    ]
+    exchange.reply(Message(topics=topics))

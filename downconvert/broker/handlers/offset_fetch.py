@@ -1,0 +1,95 @@
+"""OffsetFetch: what groups have committed, per partition.
+
+Null topics, from version 2 on, are all that the group has. A partition without an offset is no
+error: its offset is -1. Who asks for what is stable, from version 7 on, has to ask again where an
+open transaction commits an offset [KIP-447]. Where an error goes that concerns a whole group
+depends on the version."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.groups.offsets import Committed, Partition
+from downconvert.broker.wire.schemas import Message
+
+if TYPE_CHECKING:
+    from downconvert.broker.broker import Broker
+
+NO_OFFSET: Final = -1
+BATCHED: Final = 8  # the first version that asks for several groups
+WITH_IDS: Final = 10  # the first version whose topics are ids
+
+
+def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+    body, version = exchange.request.body, exchange.request.version
+    stable = bool(body.require_stable)
+    if version >= BATCHED:
+        answers = [_group(broker, group, version, now, stable=stable) for group in body.groups]
+        exchange.reply(Message(groups=answers))
+    else:
+        exchange.reply(_group(broker, body, version, now, stable=stable))
+
+
+def _group(broker: "Broker", asked: Message, version: int, now: float, *, stable: bool) -> Message:
+    committed, pending = broker.groups.committed(asked.group_id, now)
+    offsets = _Offsets(committed, pending if stable else ())
+    if asked.topics is None:
+        topics = _all(broker, offsets, version)
+    else:
+        topics = [_topic(broker, topic, offsets, version) for topic in asked.topics]
+    return Message(group_id=asked.group_id, topics=topics)
+
+
+@dataclass(frozen=True, slots=True)
+class _Offsets:
+    """What a group has committed, and where that is about to change."""
+
+    committed: Mapping[Partition, Committed]
+    unstable: Collection[Partition]
+
+    def answer(self, topic: str, index: int) -> Message:
+        if (topic, index) in self.unstable:
+            return _none(index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        committed = self.committed.get((topic, index))
+        if committed is None:
+            return _none(index, ErrorCode.NONE)
+        return Message(
+            partition_index=index,
+            committed_offset=committed.offset,
+            committed_leader_epoch=committed.leader_epoch,
+            metadata=committed.metadata,
+            error_code=ErrorCode.NONE,
+        )
+
+
+def _all(broker: "Broker", offsets: _Offsets, version: int) -> Iterable[Message]:
+    topics = []
+    for name, partitions in groupby(sorted(offsets.committed), key=lambda at: at[0]):
+        known = broker.topics.get(name)
+        if version >= WITH_IDS and known is None:
+            continue  # it cannot be named
+        found = [offsets.answer(name, index) for _, index in partitions]
+        topics.append(
+            Message(name=name, topic_id=known.id if known else bytes(16), partitions=found)
+        )
+    return topics
+
+
+def _topic(broker: "Broker", asked: Message, offsets: _Offsets, version: int) -> Message:
+    indices = asked.partition_indexes
+    if version < WITH_IDS:
+        found = [offsets.answer(asked.name, index) for index in indices]
+        return Message(name=asked.name, partitions=found)
+    known = broker.topics.by_id(asked.topic_id)
+    if known is None:
+        found = [_none(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in indices]
+    else:
+        found = [offsets.answer(known.name, index) for index in indices]
+    return Message(topic_id=asked.topic_id, partitions=found)
+
+
+def _none(index: int, code: ErrorCode) -> Message:
+    return Message(partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=code)

@@ -1,0 +1,238 @@
+"""Produce: records of a producer, appended, and when it hears of it.
+
+acks 0: never; there is no response, and the only way to say that something is wrong is to hang up.
+acks 1: when they are in this broker's log. acks all (-1): when every replica in sync has them, or
+the time is up. Nobody waits for a disk.
+
+Not here: which records may be appended (appending.py)."""
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Final
+
+from downconvert.broker.appending import Appended, RefusedRecordsError, prepare
+from downconvert.broker.errors import ApiError, ErrorCode
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.partition import Partition
+from downconvert.broker.topic_configs import AppendConfig
+from downconvert.broker.topics import Topic
+from downconvert.broker.wire.schemas import Message
+from downconvert.storage import StorageError
+from records import CorruptRecordsError, MemoryRecords
+from records.formats import NO_TIMESTAMP, V2, Codec
+
+if TYPE_CHECKING:
+    from downconvert.broker.broker import Broker
+
+NOBODY, LEADER, ALL = 0, 1, -1  # acks
+BATCHES_VERSION: Final = 3  # from here on a request has one v2 batch for each partition
+ZSTD_VERSION: Final = 7
+TOPIC_IDS_VERSION: Final = 13
+NO_OFFSET: Final = -1
+# What a client may set at most is 15 minutes in librdkafka, and no producer has more patience.
+WAIT_MAX: Final = 900.0  # seconds
+# Errors that Kafka answers without saying where the log starts.
+WITHOUT_START: Final = {
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Records that are in the log of this broker."""
+
+    partition: Partition
+    leader_epoch: int
+    appended: Appended
+    min_insync_replicas: int
+
+    def is_settled(self) -> bool:
+        """Whether they are replicated, or never will be by this leader."""
+        return self._has_lost_leader() or self._is_replicated()
+
+    def outcome(self) -> ErrorCode:
+        """What came of waiting for the replicas."""
+        if self._has_lost_leader():
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if not self._is_replicated():
+            return ErrorCode.REQUEST_TIMED_OUT
+        if len(self.partition.isr) < self.min_insync_replicas:
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE
+
+    def _has_lost_leader(self) -> bool:
+        partition = self.partition
+        return partition.leader is None or partition.leader_epoch != self.leader_epoch
+
+    def _is_replicated(self) -> bool:
+        return self.partition.high_watermark > self.appended.last_offset
+
+
+@dataclass(slots=True, eq=False)
+class _Produced:
+    """What has become of the records for one partition."""
+
+    topic: Message  # as asked
+    index: int
+    code: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    records: tuple[tuple[int, str], ...] = ()  # that are refused: index, reason
+    written: _Written | None = None
+    start_offset: int = NO_OFFSET
+
+    def refuse(self, error: ApiError) -> None:
+        self.code, self.message = error.code, error.message
+        if error.code in WITHOUT_START:
+            self.start_offset = NO_OFFSET
+        if isinstance(error, RefusedRecordsError):
+            self.records = tuple(error.records)
+
+
+def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+    body = exchange.request.body
+    produced = []
+    for topic in body.topic_data:
+        for one in topic.partition_data:
+            produced.append(_produce(broker, exchange, topic, one, now))
+    if body.acks == NOBODY:
+        if any(one.code is not ErrorCode.NONE for one in produced):
+            exchange.hang_up()
+        else:
+            exchange.reply_nothing()
+        return
+    waiting = _Replication(exchange, produced)
+    if body.acks == ALL and waiting.keys:
+        deadline = now + min(max(body.timeout_ms, 0) / 1000, WAIT_MAX)
+        broker.purgatory.watch(waiting, waiting.keys, now, deadline, exchange)
+    else:
+        exchange.reply(_response(produced))
+
+
+def _produce(
+    broker: "Broker", exchange: Exchange, topic: Message, one: Message, now: float
+) -> _Produced:
+    """Appends for one partition, or says why not."""
+    produced = _Produced(topic, one.index)
+    version, acks = exchange.request.version, exchange.request.body.acks
+    now_ms = int(now * 1000)
+    try:
+        if not broker.config.is_writable:
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "this broker only reads")
+        found, partition = _find(broker, topic, one.index, version)
+        data = memoryview(b"") if one.records is None else memoryview(one.records)
+        _check_version(data, version)
+        if acks not in (NOBODY, LEADER, ALL):
+            raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks}")
+        produced.start_offset = partition.start_offset
+        config = AppendConfig.of(found.config, broker.config)
+        isr_min = min(config.min_insync_replicas, len(partition.replicas))
+        if acks == ALL and len(partition.isr) < isr_min:
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        started = perf_counter()  # for the metrics, and nothing else
+        prepared = prepare(data, config, now_ms)
+        if prepared is not None:
+            if prepared.is_converted:
+                seconds = perf_counter() - started
+                count, size = prepared.records_count, len(prepared.data)
+                broker.metrics.produced(found.name, count, seconds, size)
+            leader_epoch = partition.leader_epoch
+            appended = partition.append(prepared, now_ms)
+            produced.written = _Written(partition, leader_epoch, appended, isr_min)
+            produced.start_offset = partition.start_offset
+            broker.purgatory.touch(("partition", *partition.name))
+    except ApiError as error:
+        produced.refuse(error)
+    except (OSError, StorageError) as error:
+        produced.code, produced.message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+    return produced
+
+
+def _find(broker: "Broker", topic: Message, index: int, version: int) -> tuple[Topic, Partition]:
+    """The partition that is meant. ApiError: there is none, or it is led by another broker."""
+    if version >= TOPIC_IDS_VERSION:
+        found = broker.topics.by_id(bytes(topic.topic_id))
+        if found is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+    else:
+        found = broker.topics.get(topic.name)
+    partition = None if found is None else found.partitions.get(index)
+    if found is None or partition is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if found.is_internal:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic is the brokers' own")
+    if partition.leader != broker.config.node_id:
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return found, partition
+
+
+def _check_version(data: memoryview, version: int) -> None:
+    """What requests of this version may hold [ProduceRequest.validateRecords]."""
+    if version < BATCHES_VERSION:
+        return
+    try:
+        batches = MemoryRecords(data).batches()
+        first = next(batches, None)
+        if first is None:
+            raise ApiError(ErrorCode.INVALID_RECORD, "no batch")
+        if first.magic != V2:
+            said = f"Produce v{version} takes no messages of v{first.magic}"
+            raise ApiError(ErrorCode.INVALID_RECORD, said)
+        if version < ZSTD_VERSION and first.codec is Codec.ZSTD:
+            said = f"Produce v{version} takes no zstd"
+            raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, said)
+        if next(batches, None) is not None:
+            raise ApiError(ErrorCode.INVALID_RECORD, "more than one batch")
+    except CorruptRecordsError as error:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+
+
+class _Replication:
+    """An answer that waits until the replicas in sync have all that was appended."""
+
+    def __init__(self, exchange: Exchange, produced: list[_Produced]) -> None:
+        self._exchange = exchange
+        self._produced = produced
+        self._written = [one.written for one in produced if one.written is not None]
+        self.keys = [("partition", *written.partition.name) for written in self._written]
+
+    def is_due(self) -> bool:
+        return all(written.is_settled() for written in self._written)
+
+    def complete(self, _now: float, *, timed_out: bool) -> None:
+        del timed_out  # each partition says for itself
+        for one in self._produced:
+            if one.written is not None:
+                one.code = one.written.outcome()
+        self._exchange.reply(_response(self._produced))
+
+
+def _response(produced: list[_Produced]) -> Message:
+    """Partitions under their topics, in the order in which they were asked."""
+    topics: dict[int, Message] = {}
+    for one in produced:
+        asked = one.topic
+        topic = topics.setdefault(
+            id(asked),
+            Message(name=asked.name, topic_id=bytes(asked.topic_id), partition_responses=[]),
+        )
+        topic.partition_responses.append(_partition(one))
+    return Message(responses=list(topics.values()))
+
+
+def _partition(one: _Produced) -> Message:
+    appended = None if one.written is None else one.written.appended
+    return Message(
+        index=one.index,
+        error_code=one.code,
+        base_offset=NO_OFFSET if appended is None else appended.base_offset,
+        log_append_time_ms=NO_TIMESTAMP if appended is None else appended.log_append_time,
+        log_start_offset=one.start_offset,
+        record_errors=[
+            Message(batch_index=index, batch_index_error_message=reason)
+            for index, reason in one.records
+        ],
+        error_message=one.message,
+    )

@@ -1,0 +1,46 @@
+"""SyncGroup: the leader hands in who gets what, and everybody asks for what is theirs.
+
+Not here: when it is answered (group.py)."""
+
+from typing import TYPE_CHECKING, Final
+
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.groups.member import Claim, Synced
+from downconvert.broker.wire.schemas import Message
+
+if TYPE_CHECKING:
+    from downconvert.broker.broker import Broker
+
+WITH_PROTOCOL: Final = 5  # the first version that says which protocol it means, and must
+
+
+def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+    body, version = exchange.request.body, exchange.request.version
+
+    def reply(synced: Synced) -> None:
+        exchange.reply(
+            Message(
+                error_code=synced.code,
+                protocol_type=synced.protocol_type,
+                protocol_name=synced.protocol,
+                assignment=synced.assignment,
+            )
+        )
+
+    def post(synced: Synced) -> None:
+        """From whoever made the generation complete."""
+        exchange.post(lambda _: reply(synced))
+
+    if version >= WITH_PROTOCOL and (body.protocol_type is None or body.protocol_name is None):
+        reply(Synced(code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        return
+    broker.groups.sync(
+        body.group_id,
+        Claim(body.member_id, body.generation_id, body.group_instance_id),
+        {one.member_id: bytes(one.assignment) for one in body.assignments},
+        now,
+        post,
+        protocol_type=body.protocol_type,
+        protocol=body.protocol_name,
+    )

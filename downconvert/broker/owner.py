@@ -1,0 +1,70 @@
+"""Who owns an exchange: the one thread that works on it, from its request to the end of its answer.
+
+Other threads find out that something has happened to an exchange: records came, members joined, its
+time is up. They do nothing about it but post a step here; the owner runs it when it is its turn. So
+nobody does the work of another's request, no error ends up in another's request, and nobody sees an
+exchange half done.
+
+Not here: what a step is (exchange.py), when the owner's turn is (server.py)."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
+
+Step: TypeAlias = Callable[[float], None]  # is given the time, in seconds of the broker's clock
+
+
+class Owner:
+    """The steps that wait for one thread. Any thread may post; only the owner runs them.
+
+    on_post: is called after each post, by the thread that posts, to wake the owner."""
+
+    __slots__ = ("_due", "_on_post", "_turns")
+
+    def __init__(self, on_post: Callable[[], None] | None = None) -> None:
+        self._on_post = on_post
+        self._due: deque[Step] = deque()
+        self._turns: deque[Step] = deque()
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._due or self._turns)
+
+    def post(self, step: Step) -> None:
+        """Something has happened: the step is run as soon as the owner can."""
+        self._due.append(step)
+        if self._on_post is not None:
+            self._on_post()
+
+    def post_turn(self, step: Step) -> None:
+        """Work goes on: the step is run in the next turn, after others have had theirs.
+
+        The owner's own call."""
+        self._turns.append(step)
+
+    def run_due(self, now: float) -> bool:
+        """Runs one step that was posted; whether there was one."""
+        if not self._due:
+            return False
+        self._due.popleft()(now)
+        return True
+
+    def run_turn(self, now: float) -> bool:
+        """Runs one step of work that goes on; whether there was one."""
+        if not self._turns:
+            return False
+        self._turns.popleft()(now)
+        return True
+
+    def run_turns(self, now: float) -> None:
+        """Runs one turn of all work that goes on."""
+        for _ in range(len(self._turns)):
+            self.run_turn(now)
+
+
+class ThreadOwner(threading.local):
+    """An owner for each thread: for those that hand in requests and have no loop of their own."""
+
+    def __init__(self) -> None:
+        self.owner = Owner()

@@ -1,0 +1,271 @@
+"""One partition as its broker sees it: the log, and how far whom may read.
+
+Not here: the log itself (storage.Log), who follows (replica.py)."""
+
+from threading import RLock
+from typing import Final
+
+from downconvert.broker.replication.leader_epochs import EpochEnd
+from downconvert.broker.replication.replica import IsrChange, Leadership, Replicas
+from downconvert.storage import AbortedTransaction, Log, TopicPartition
+from records import FileRecords, MemoryRecords
+
+from . import appending
+from .appending import Appended, Prepared
+from .errors import ApiError, ErrorCode
+from .replication import leader_epochs
+from .sequences import Sequences
+
+CONSUMER: Final = -1  # the replica ids of fetches that are no follower's
+DEBUG_CONSUMER: Final = -2
+FUTURE_REPLICA: Final = -3
+
+
+class Partition:
+    """A partition that this broker has a replica of. Its lock is held for moments only: never
+    while records are converted, or sent.
+
+    Unless there is a controller that says otherwise, this broker leads it and has the only
+    replica."""
+
+    def __init__(self, name: TopicPartition, log: Log, node_id: int) -> None:
+        self.name = name
+        self.log = log
+        self.lock = RLock()
+        self.node_id = node_id
+        self.leader: int | None = node_id
+        self.leader_epoch = max(0, leader_epochs.latest(leader_epochs.epochs_of(log)))
+        self.replicas: tuple[int, ...] = (node_id,)
+        self.isr: frozenset[int] = frozenset({node_id})
+        self.version = -1  # of what the controller said
+        self.sequences = Sequences()
+        self._isr_min = 1
+        self.committed_end: int | None = None  # offset: as another broker noted it, whose log it is
+        self._high_watermark = 0
+        self._view: Replicas | None = None  # of the followers, while this broker leads
+
+    # --- offsets
+
+    @property
+    def start_offset(self) -> int:
+        with self.lock:
+            return self.log.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        with self.lock:
+            return self.log.end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """What is below is on every replica that counts."""
+        if len(self.replicas) == 1:
+            end, committed = self.end_offset, self.committed_end
+            return end if committed is None else min(end, committed)
+        return self._high_watermark
+
+    @property
+    def is_high_watermark_certain(self) -> bool:
+        """Whether what earlier leaders had committed is below it; until then it may seem to have
+        gone back, and a client that asks where the log ends has to ask again [KIP-207]."""
+        view = self._view
+        return view is None or self._high_watermark >= view.epoch_start
+
+    @property
+    def last_stable_offset(self) -> int:
+        """What is below belongs to no open transaction, and is below the high watermark."""
+        with self.lock:
+            return min(self.high_watermark, self.log.last_stable_offset)
+
+    def bound(self, replica_id: int = CONSUMER, *, committed: bool = False) -> int:
+        """The offset below which a fetch may read: a follower all of it, a consumer what is below
+        the high watermark, or the last stable offset."""
+        if replica_id >= 0 or replica_id == FUTURE_REPLICA:
+            return self.end_offset
+        return self.last_stable_offset if committed else self.high_watermark
+
+    # --- reading
+
+    def check(self, leader_epoch: int, *, leader: bool) -> None:
+        """Whether a client that knows of `leader_epoch`, or of none (-1), is served here; `leader`:
+        by the leader only.
+
+        ApiError: KAFKA_STORAGE_ERROR while the partition is offline; FENCED_LEADER_EPOCH,
+        UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER."""
+        reason = self.log.offline_reason
+        if reason is not None:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} is offline: {reason}")
+        if leader_epoch >= 0 and leader_epoch != self.leader_epoch:
+            is_old = leader_epoch < self.leader_epoch
+            code = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
+            raise ApiError(code, f"the leader epoch is {self.leader_epoch}, not {leader_epoch}")
+        if leader and self.leader != self.node_id:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def read(self, offset: int, max_bytes: int, up_to: int) -> FileRecords:
+        """Records from the batch that holds `offset` on, of one segment, below `up_to`.
+
+        OffsetOutOfRangeError; RecordsError and StorageError for a log that is damaged there."""
+        with self.lock:
+            return self.log.read(offset, max_bytes, up_to=up_to)
+
+    def upper_bound(self, records: FileRecords) -> int:
+        """An offset behind all records of a range that `read` gave, and not far behind."""
+        with self.lock:
+            return self.log.upper_bound(records)
+
+    def aborted(self, start: int, records: FileRecords) -> list[AbortedTransaction]:
+        """The aborted transactions with records from `start` on in a range that `read` gave."""
+        with self.lock:
+            return self.log.aborted(start, self.log.upper_bound(records))
+
+    def end_of_epoch(self, epoch: int) -> EpochEnd:
+        """As `leader_epochs.end_of`."""
+        with self.lock:
+            return leader_epochs.end_of(leader_epochs.epochs_of(self.log), epoch, self.end_offset)
+
+    def divergence(self, offset: int, last_epoch: int) -> EpochEnd | None:
+        """Where a log with this end and last epoch leaves this one; None: nowhere.
+
+        ApiError: that cannot be told."""
+        with self.lock:
+            epochs, end = leader_epochs.epochs_of(self.log), self.end_offset
+        found = leader_epochs.divergence(epochs, end, offset, last_epoch)
+        if found == leader_epochs.UNKNOWN:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {last_epoch} never was here")
+        return found
+
+    # --- leading
+
+    def append(self, prepared: Prepared, now: int) -> Appended:
+        """Appends what a producer sent; as `appending.append`. `now` in milliseconds."""
+        with self.lock:
+            self.check(-1, leader=True)
+            appended = appending.append(self, prepared, now)
+            self._advance(now / 1000)
+            return appended
+
+    def follower_fetched(
+        self, replica_id: int, offset: int, now: float, broker_epoch: int = -1
+    ) -> bool:
+        """A follower has everything below `offset`: it fetches from there. Whether that moved the
+        high watermark. To be called when what it gets has been read, and is below its log's end.
+
+        ApiError: this broker does not lead, or has never heard of that replica."""
+        with self.lock:
+            self.check(-1, leader=True)
+            view = self._view
+            if view is None:
+                return False
+            if replica_id not in view:
+                said = f"broker {replica_id} has no replica"
+                raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH, said)
+            view.fetches(replica_id, offset, self.end_offset, now, broker_epoch)
+            return self._advance(now)
+
+    def isr_change(self, now: float) -> IsrChange | None:
+        """What the controller is to be asked for; None: nothing new."""
+        with self.lock:
+            if self._view is None:
+                return None
+            return self._view.change(self.end_offset, self._high_watermark, now)
+
+    def refuse(self, change: IsrChange) -> None:
+        """As `Replicas.refuse`."""
+        with self.lock:
+            if self._view is not None:
+                self._view.refuse(change)
+
+    def _advance(self, now: float) -> bool:
+        """Moves the high watermark, where this broker leads; whether it did."""
+        if self._view is None:
+            return False
+        before = self._high_watermark
+        self._high_watermark = self._view.high_watermark(
+            before, self.end_offset, now, self._isr_min
+        )
+        return self._high_watermark != before
+
+    # --- what the controller says
+
+    def assign(
+        self, leadership: Leadership, now: float, *, isr_min: int = 1, lag_max: float = 30.0
+    ) -> None:
+        """Leads, or follows, from now on; nothing, if it is no news. `isr_min`:
+        min.insync.replicas; `lag_max`: replica.lag.time.max.ms, in seconds.
+
+        OSError: a new epoch could not be noted, and nothing has changed."""
+        with self.lock:
+            if leadership.version <= self.version:
+                return
+            leads = leadership.leader == self.node_id
+            is_new = leadership.leader_epoch > self.leader_epoch or self.version < 0
+            view = self._view
+            if leads and (view is None or is_new):
+                self.log.writer.begin_epoch(leadership.leader_epoch)
+                view = Replicas(self.node_id, leadership, self.end_offset, now, lag_max)
+            elif leads and view is not None:
+                view.settle(leadership)
+            self._view = view if leads else None
+            self.leader, self.leader_epoch = leadership.leader, leadership.leader_epoch
+            self.replicas, self.isr = leadership.replicas, leadership.isr
+            self.version = leadership.version
+            self._isr_min = min(isr_min, len(leadership.replicas))
+            self._advance(now)
+
+    def await_controller(self, high_watermark: int) -> None:
+        """Neither leads nor follows until the controller says what: others may lead by now, and
+        have other replicas in sync. `high_watermark`: as it was noted before the last end."""
+        with self.lock:
+            self.leader, self.replicas, self.isr = None, (), frozenset()
+            self._high_watermark = max(self.start_offset, min(high_watermark, self.end_offset))
+
+    # --- following
+
+    def append_from_leader(self, data: memoryview, high_watermark: int) -> int:
+        """Appends what the leader of the current epoch has sent, as far as batches are whole; its
+        high watermark is this replica's, as far as its log goes. Gives the log's end.
+
+        Batches of a later epoch are left for when that epoch is known here, for they may be cut
+        off again by then. CorruptRecordsError; OSError and StorageError of the disk."""
+        with self.lock:
+            size = 0
+            for header in MemoryRecords(data).batches():
+                if header.leader_epoch > self.leader_epoch:
+                    break
+                size = header.position + header.size
+            if size:
+                self.log.writer.append(data[:size])
+            self.follow_high_watermark(high_watermark)
+            return self.end_offset
+
+    def follow_high_watermark(self, leaders: int) -> None:
+        """As the leader has it, as far as this log goes; it never goes back."""
+        with self.lock:
+            own = max(self._high_watermark, min(leaders, self.end_offset))
+            self._high_watermark = max(own, self.start_offset)
+
+    def follow_start(self, leaders: int) -> None:
+        """Lets go of what the leader has let go of, as far as it was committed."""
+        with self.lock:
+            if leaders > self.start_offset:
+                self.log.writer.delete_records(min(leaders, self._high_watermark))
+
+    def truncate(self, diverging: EpochEnd) -> int:
+        """Cuts off what the leader does not have, by what it said. Gives the log's end."""
+        with self.lock:
+            epochs = leader_epochs.epochs_of(self.log)
+            offset = leader_epochs.truncation(
+                epochs, self.end_offset, self._high_watermark, diverging
+            )
+            self.log.writer.truncate_to(max(offset, self.start_offset))
+            self.sequences = Sequences()  # batches that were sent again may have their offsets now
+            self._high_watermark = min(self._high_watermark, self.end_offset)
+            return self.end_offset
+
+    def restart_at(self, offset: int) -> None:
+        """Begins again, with nothing, where the leader's log begins."""
+        with self.lock:
+            self.log.writer.restart_at(offset)
+            self.sequences = Sequences()
+            self._high_watermark = offset

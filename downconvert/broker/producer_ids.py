@@ -1,0 +1,62 @@
+"""Ids for idempotent producers: none is given twice, also after a crash.
+
+They are taken from blocks; which block is next is written down before any id of one is given. Each
+node has a range of its own. An id that some log here knows already, of a broker that had the
+directory before, is left out.
+
+Not here: what producers do with them (sequences.py)."""
+
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from downconvert.storage.errors import CorruptFileError
+from downconvert.storage.files import read_file, replace_file
+
+from .topics import Topics
+
+FILE_NAME: Final = "producer-ids"
+BLOCK_SIZE: Final = 1000  # as Kafka's
+NODE_SHIFT: Final = 40  # bits of the ids of one node
+
+
+class ProducerIds:
+    """The ids that one broker gives."""
+
+    def __init__(self, topics: Topics, node_id: int) -> None:
+        self._topics = topics
+        self._path: Path = topics.log_dir.path / FILE_NAME
+        self._first = node_id << NODE_SHIFT
+        self._lock = Lock()
+        self._block = range(0)
+
+    def take(self) -> int:
+        """An id. OSError, StorageError: the block cannot be written down."""
+        with self._lock:
+            while True:
+                if not self._block:
+                    self._begin_block()
+                producer_id = self._first + self._block[0]
+                self._block = self._block[1:]
+                if not self._is_known(producer_id):
+                    return producer_id
+
+    def _begin_block(self) -> None:
+        start = _read(self._path)
+        replace_file(self._topics.log_dir.logs.files, self._path, b"%d\n" % (start + BLOCK_SIZE))
+        self._block = range(start, start + BLOCK_SIZE)
+
+    def _is_known(self, producer_id: int) -> bool:
+        logs = (partition.log for partition in self._topics.partitions())
+        return any(producer_id in log.writer.producers for log in logs if log.is_writable)
+
+
+def _read(path: Path) -> int:
+    """Where the next block begins."""
+    try:
+        text = read_file(path)
+    except FileNotFoundError:
+        return 0
+    if not text.strip().isdigit() or len(text) > 12:
+        raise CorruptFileError("holds no producer id", str(path))
+    return int(text)

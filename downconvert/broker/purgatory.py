@@ -1,0 +1,170 @@
+"""Requests that wait: a fetch for records, a produce for replicas; and groups, for their deadlines.
+
+A request waits for *keys* (a partition). Who changes something touches its key; nothing happens
+there and then, as locks may be held. `settle` then tells the owners of those who wait for the key,
+and of those whose time is up: each looks for itself whether it is due, and does what there is to do
+in a turn of its own. So a producer's append costs the same however many wait for it.
+
+Not here: who owns what (owner.py)."""
+
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterable
+from functools import partial
+from heapq import heapify, heappop, heappush
+from itertools import count
+from threading import Lock
+from typing import Final, Protocol
+
+from .exchange import Exchange
+
+STALE_MAX: Final = 64  # deadlines of what waits no more, beyond as many as are still to come
+
+
+class Waiting(Protocol):
+    """Something that is completed once: when it is due, or when its time is up."""
+
+    def is_due(self) -> bool:
+        """Whether it can be completed now. Changes nothing."""
+
+    def complete(self, now: float, *, timed_out: bool) -> None:
+        """Does what there is to do. Called once, with no lock held."""
+
+
+class _Entry:
+    __slots__ = ("exchange", "is_late", "is_told", "keys", "waiting")
+
+    def __init__(
+        self, waiting: Waiting, keys: tuple[Hashable, ...], exchange: Exchange | None
+    ) -> None:
+        self.waiting = waiting
+        self.keys = keys
+        self.exchange = exchange
+        self.is_late = False  # its deadline has passed
+        self.is_told = False  # its owner has been told, and has not looked since
+
+
+class Purgatory:
+    """All that waits in a broker. Any thread may call `touch`, `settle` and `next_deadline`."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._entries: dict[int, _Entry] = {}
+        self._by_key: defaultdict[Hashable, dict[int, _Entry]] = defaultdict(dict)
+        self._by_exchange: dict[Exchange, int] = {}
+        self._deadlines: list[tuple[float, int]] = []
+        self._touched: deque[Hashable] = deque()
+        self._numbers = count()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def watch(
+        self,
+        waiting: Waiting,
+        keys: Iterable[Hashable],
+        now: float,
+        deadline: float,
+        exchange: Exchange | None = None,
+    ) -> None:
+        """Completes it when it is due after a touch of one of the keys, or at its deadline, in
+        seconds of the broker's clock; at once where that is now.
+
+        exchange: whose it is; the owner's own call, and the owner completes it. None: nobody's, and
+        whoever settles completes it."""
+        entry = _Entry(waiting, tuple(dict.fromkeys(keys)), exchange)
+        with self._lock:
+            number = next(self._numbers)
+            self._entries[number] = entry
+            for key in entry.keys:
+                self._by_key[key][number] = entry
+            if exchange is not None:
+                self._by_exchange[exchange] = number
+            heappush(self._deadlines, (deadline, number))
+        # What happened between the caller's look and ours was touched before we watched.
+        entry.is_late = deadline <= now
+        self._look(number, now)
+
+    def forget(self, exchange: Exchange) -> None:
+        """Its client has gone. The owner's own call."""
+        number = self._by_exchange.get(exchange)
+        if number is not None:
+            self._take(number)
+
+    def touch(self, key: Hashable) -> None:
+        """Something about the key changed."""
+        self._touched.append(key)
+
+    def settle(self, now: float, *, expires: bool = True) -> None:
+        """Tells the owners of what waits for a key that was touched, and, if `expires`, of what has
+        waited for too long."""
+        while True:
+            while self._touched:
+                try:
+                    key = self._touched.popleft()
+                except IndexError:  # another thread was faster
+                    break
+                with self._lock:
+                    entries = list(self._by_key.get(key, {}).items())
+                for number, entry in entries:
+                    self._tell(number, entry, now)
+            if not (expires and self._expire(now)) and not self._touched:
+                return
+
+    def next_deadline(self) -> float | None:
+        """When to call `settle` at the latest; None: nothing waits."""
+        with self._lock:
+            deadlines = self._deadlines
+            while deadlines and deadlines[0][1] not in self._entries:
+                heappop(deadlines)
+            return deadlines[0][0] if deadlines else None
+
+    def _expire(self, now: float) -> bool:
+        """Tells the owners of what has waited too long; whether anything had."""
+        expired = False
+        while True:
+            with self._lock:
+                if not self._deadlines or self._deadlines[0][0] > now:
+                    return expired
+                _, number = heappop(self._deadlines)
+                entry = self._entries.get(number)
+            if entry is not None:
+                expired = entry.is_late = True
+                self._tell(number, entry, now)
+
+    def _tell(self, number: int, entry: _Entry, now: float) -> None:
+        if entry.exchange is None:
+            self._look(number, now)
+        elif not entry.is_told:
+            entry.is_told = True
+            entry.exchange.post(partial(self._look, number))
+
+    def _look(self, number: int, now: float) -> None:
+        """Completes it if it is due, or late. The owner's."""
+        entry = self._entries.get(number)
+        if entry is None:
+            return
+        entry.is_told = False  # what happens from here on is told again
+        waiting = entry.waiting
+        if waiting.is_due():
+            if self._take(number):
+                waiting.complete(now, timed_out=False)
+        elif entry.is_late and self._take(number):
+            waiting.complete(now, timed_out=True)
+
+    def _take(self, number: int) -> bool:
+        """Takes it out, for whoever is first: nothing of it is kept."""
+        with self._lock:
+            entry = self._entries.pop(number, None)
+            if entry is None:
+                return False
+            for key in entry.keys:
+                entries = self._by_key[key]
+                del entries[number]
+                if not entries:
+                    del self._by_key[key]
+            if entry.exchange is not None and self._by_exchange.get(entry.exchange) == number:
+                del self._by_exchange[entry.exchange]
+            if len(self._deadlines) > 2 * len(self._entries) + STALE_MAX:
+                self._deadlines = [one for one in self._deadlines if one[1] in self._entries]
+                heapify(self._deadlines)
+            return True

@@ -1,0 +1,300 @@
+"""What one partition contributes to the answer of a fetch.
+
+Records go out as they are, or converted. A conversion may leave nothing of a range: markers, and
+batches of which compaction has taken what lay at or behind the offset asked for. An old client that
+gets nothing asks for the same offset again, for ever. So a conversion reads on, over as many
+batches and segments as it takes, until there is a record for it; and it never sends one below the
+offset asked for, for some clients hand on whatever they are given.
+
+Not here: which policy (conversions.py), the order of decisions and waiting (fetch.py)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from downconvert import ConversionPolicy, LazyDownConvertRecords, LazyRecodedRecords, convert
+from downconvert.broker.wire.encoder import Sendable
+from downconvert.broker.wire.joined_send import JoinedSend
+from downconvert.conversion.skip import skip
+from downconvert.storage import StorageError
+from records import BatchHeader, FileRecords, RecordsError, read_batch
+from records.formats import PREFIX, V2
+
+from .kept import KeepRoom, KeptSend
+from .partition import Partition
+
+MiB: Final = 1024 * 1024
+
+# How much of a log is gone over in one turn for a client for which there is nothing in it. Kernel
+# and disk do that in some milliseconds, and then others have theirs.
+SKIP_SIZE: Final = 16 * MiB
+
+# Segments as small as this are joined in an answer: else a client of a log that rolls often gets
+# little for each request. To know where a range ends costs reading its headers.
+JOINED_SIZE_MAX: Final = 64 * 1024
+
+# How many batches are looked at in one turn for a client that reads v2: some milliseconds.
+BATCHES_A_TURN: Final = 1_000
+
+# A record that is larger is not looked at: its batch is sent.
+LOOKED_AT_MAX: Final = MiB
+
+
+class ConvertedSend(JoinedSend):
+    """Records that are converted while they are sent, with what the metrics ask for."""
+
+    __slots__ = ("topic",)
+
+    def __init__(self, topic: str, sends: list[Sendable]) -> None:
+        super().__init__(sends)
+        self.topic = topic
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """records: to be sent. source_size: bytes of the log that they come from, which is what limits
+    count. seen_to: there is nothing else below this offset. is_whole: else there was so much to go
+    over that it goes on in another turn, from `seen_to`. source: where they lie, if as they are."""
+
+    records: Sendable | bytes
+    source_size: int
+    seen_to: int
+    is_whole: bool = True
+    source: FileRecords | None = None
+
+
+def nothing(seen_to: int) -> Contribution:
+    """Never null: clients of 0.9 cannot read that."""
+    return Contribution(b"", 0, seen_to)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """max_bytes: of the log. first: a first batch beyond that is sent all the same. is_hard: not
+    more than that goes out, but for a first message (Fetch below version 3)."""
+
+    max_bytes: int
+    first: bool
+    is_hard: bool = False
+
+
+def read_as_is(
+    partition: Partition,
+    offset: int,
+    up_to: int,
+    limits: Limits,
+    *,
+    recode: Mapping[str, str] | None = None,
+    is_follower: bool = False,
+    is_committed: bool = False,
+    start: int | None = None,
+) -> Contribution:
+    """As on disk, but for the codecs that the client does not know: `recode` as in
+    ConversionPolicy, None for who knows all. `is_follower`: it wants every batch; `is_committed`:
+    the client needs markers, to know which records were aborted. `start`: where an earlier turn
+    has come to. UnsupportedCodecError: a codec is what is there, and is refused."""
+    records = partition.read(offset if start is None else start, limits.max_bytes, up_to)
+    if not is_follower:
+        found = _from_a_record_on(
+            partition, records, offset, up_to, limits, wants_markers=is_committed
+        )
+        if isinstance(found, int):
+            return Contribution(b"", 0, found, is_whole=False)
+        records = found
+    if not _fits(records, limits):
+        return nothing(offset if records.size else max(offset, up_to))
+    if recode and any(header.codec.name.lower() in recode for header in records.batches()):
+        lazy = LazyRecodedRecords(records, recode)
+        records = records.slice(0, lazy.source_size)
+        return Contribution(lazy.to_send(), records.size, up_to, source=records)
+    return Contribution(records.to_send(), records.size, up_to, source=records)
+
+
+def read_converted(
+    partition: Partition,
+    offset: int,
+    up_to: int,
+    limits: Limits,
+    *,
+    magic: int,
+    policy: ConversionPolicy,
+    room: KeepRoom | None = None,
+    start: int | None = None,
+) -> Contribution:
+    """Converted to messages of format `magic`, none of them below `offset`.
+
+    `room`: for what is compressed again. `start`: where an earlier turn has come to. No lock is
+    held while anything is measured. RecordsError: damage, or a refusal, is the next there is."""
+    position = offset if start is None else start
+    skipped = 0
+    while True:
+        records = partition.read(position, limits.max_bytes, up_to)
+        if not _fits(records, limits):
+            # Nothing at all up to there, or something for which there is no room this time.
+            return nothing(position if records.size else max(position, up_to))
+        converted = _converted(records, magic, offset, policy, limits, room)
+        if converted is not None:
+            send, is_all = converted
+            sends, size = [send], records.size
+            if is_all:
+                size += _join(partition, records, up_to, limits, magic, policy, sends)
+            return Contribution(ConvertedSend(partition.name.topic, sends), size, up_to)
+        gone_over = skip(partition.read(position, SKIP_SIZE, up_to), magic, offset, policy)
+        if gone_over.next_offset is None:  # no entry of it is whole
+            return nothing(up_to)
+        position = max(position, gone_over.next_offset)
+        skipped += gone_over.size
+        if skipped >= SKIP_SIZE:
+            return Contribution(b"", 0, position, is_whole=False)
+
+
+def available(partition: Partition, offset: int, up_to: int, max_bytes: int) -> int:
+    """Bytes of the log that a fetch would get. Cheap: nothing but headers near `offset` is read.
+
+    RecordsError, OSError as for reading."""
+    if offset >= up_to:
+        return 0
+    return min(partition.read(offset, max_bytes, up_to).size, max_bytes)
+
+
+def all_available(partition: Partition, offset: int, up_to: int, enough: int) -> int | None:
+    """Bytes of the log from `offset` to `up_to`; None: `enough`, or more than a look can tell.
+
+    Cheap: nothing but headers near `offset` is read. RecordsError, OSError as for reading."""
+    records = partition.read(offset, enough, up_to)
+    if records.size >= enough or (not records.size and offset < up_to):
+        return None
+    if records.size and partition.upper_bound(records) < up_to:  # it goes on in another segment
+        return None
+    return records.size
+
+
+def _from_a_record_on(
+    partition: Partition,
+    records: FileRecords,
+    offset: int,
+    up_to: int,
+    limits: Limits,
+    *,
+    wants_markers: bool,
+) -> FileRecords | int:
+    """Begins with the first batch that has a record at or behind `offset`, or a marker. An offset:
+    there was so much without any that it goes on there in another turn.
+
+    Compaction takes records and leaves their batch its last offset. Sarama before 1.39 and kafkajs
+    go on from the last record that they saw, and would be sent the same batch for ever; kafkajs
+    1.8 also where a segment ends with a marker."""
+    looked_at = 0
+    while True:
+        after = None
+        for header in records.batches():
+            looked_at += 1
+            is_marker = header.is_control and wants_markers
+            if header.magic < V2 or is_marker or _reaches(records, header, offset):
+                if not header.position:
+                    return records
+                return partition.read(header.base_offset, limits.max_bytes, up_to)
+            after = header.last_offset + 1
+        if after is None:  # not even one whole batch
+            return records
+        if after >= up_to:
+            return records.slice(0, 0)
+        if looked_at >= BATCHES_A_TURN:
+            return after
+        records = partition.read(after, limits.max_bytes, up_to)
+
+
+def _reaches(records: FileRecords, header: BatchHeader, offset: int) -> bool:
+    """Whether a batch of v2 has a record at or behind `offset`. Damaged ones are to be seen."""
+    if header.is_control:
+        return False
+    if header.base_offset >= offset:
+        return bool(header.records_count)
+    try:
+        found = read_batch(records, header, verify=False, record_size_max=LOOKED_AT_MAX)
+        return any(record.offset >= offset for record in found)
+    except RecordsError:
+        return True
+
+
+def _fits(records: FileRecords, limits: Limits) -> bool:
+    """Whether there is something, and room for it."""
+    return records.size > 0 and (limits.first or records.size <= limits.max_bytes)
+
+
+def _converted(
+    records: FileRecords,
+    magic: int,
+    offset: int,
+    policy: ConversionPolicy,
+    limits: Limits,
+    room: KeepRoom | None,
+) -> tuple[Sendable, bool] | None:
+    """What sends a range, and whether that is all of it; None: there is nothing in it."""
+    first = next(records.batches(), None)
+    if room is not None and first is not None and first.codec and policy.size == "exact":
+        kept = KeptSend.of(records, magic, offset, policy, room)
+        if kept is not None:
+            if not kept.size:
+                return None
+            size_max = _size_max(kept.size, limits, lambda: kept.head)
+            if size_max is not None:
+                kept.cut(size_max)
+            return kept, kept.damage is None and size_max is None
+    lazy = LazyDownConvertRecords(records, magic, offset, policy)
+    if not lazy.size:
+        return None
+    size_max = _size_max(lazy.size, limits, lambda: next(convert(records, magic, offset, policy)))
+    return lazy.to_send(size_max), lazy.damage is None and size_max is None
+
+
+def _size_max(size: int, limits: Limits, head: Callable[[], bytes | memoryview]) -> int | None:
+    """How much of it goes out under a hard limit; None: all. `head`: how it begins.
+
+    A client whose buffer is smaller than a message gets it whole. A broker of its time would have
+    cut it, and the client asked for more or given up; but none of them minds getting more, and one
+    batch on disk, which is what must fit here, is many messages for them."""
+    if not limits.is_hard or size <= limits.max_bytes:
+        return None
+    first_size: int = PREFIX.unpack_from(head())[1]
+    return max(limits.max_bytes, PREFIX.size + first_size)
+
+
+def _join(
+    partition: Partition,
+    records: FileRecords,
+    up_to: int,
+    limits: Limits,
+    magic: int,
+    policy: ConversionPolicy,
+    sends: list[Sendable],
+) -> int:
+    """Adds what follows in the next segments, as far as it fits; the bytes of the log added.
+
+    What is wrong there is for the next fetch, which begins with it."""
+    size = used = records.size
+    try:
+        while records.size <= JOINED_SIZE_MAX:
+            position, left = _end_of(records), limits.max_bytes - used
+            if position is None or position >= up_to or left <= 0:
+                break
+            records = partition.read(position, left, up_to)
+            if not 0 < records.size <= left:
+                break
+            lazy = LazyDownConvertRecords(records, magic, position, policy)
+            used += records.size
+            if lazy.size:
+                sends.append(lazy.to_send())
+            if lazy.damage is not None:
+                break
+    except (RecordsError, StorageError, OSError):
+        pass
+    return used - size
+
+
+def _end_of(records: FileRecords) -> int | None:
+    """The offset behind the last whole batch; None where there is none."""
+    end = None
+    for header in records.batches():
+        end = header.last_offset + 1
+    return end

@@ -1,0 +1,1 @@
+"""Replicas: followers, leader epochs, who is in sync."""

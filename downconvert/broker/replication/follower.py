@@ -1,0 +1,222 @@
+"""A broker as a follower: keeps its replicas in step with those of one leader.
+
+Sans-I/O: `request` gives the bytes of the next request, `response` takes those of its answer. Where
+the logs have parted, which the leader says of a replica's last epoch, what the leader does not have
+is cut off, and only then is anything appended [KIP-595]. Answers are read like anything that comes
+from outside, and one that no longer fits the replica that asked is left aside.
+
+Not here: which leader to follow, and connections to it (replication.py, and who drives it)."""
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from downconvert.broker.errors import BadRequestError, ErrorCode
+from downconvert.broker.partition import Partition
+from downconvert.broker.wire.decoder import Cursor, decode, reader
+from downconvert.broker.wire.encoder import encode
+from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
+from downconvert.storage import StorageError
+from downconvert.storage.names import OFFSET_MAX
+from records import RecordsError
+
+from .leader_epochs import NO_EPOCH, EpochEnd, epochs_of, latest
+
+if TYPE_CHECKING:
+    from downconvert.broker.broker import Broker
+
+FETCH_VERSION: Final = 17
+LIST_OFFSETS_VERSION: Final = 7
+EARLIEST: Final = -2
+WITHOUT_SESSION: Final = -1  # an epoch: every request names all partitions
+BACKOFF: Final = 1.0  # seconds; as replica.fetch.backoff.ms
+CORRELATIONS: Final = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A partition as it was when a request was made."""
+
+    partition: Partition
+    leader_epoch: int
+    offset: int
+
+    def still_fits(self, leader: int) -> bool:
+        partition = self.partition
+        return (partition.leader, partition.leader_epoch, partition.end_offset) == (
+            leader,
+            self.leader_epoch,
+            self.offset,
+        )
+
+
+class Follower:
+    """Of all partitions that `leader` leads and `broker` has a replica of. One request at a time;
+    whoever loses the connection makes the next request, and what was asked before is forgotten."""
+
+    def __init__(
+        self,
+        broker: "Broker",
+        leader: int,
+        *,
+        broker_epoch: int = -1,
+        max_wait_ms: int = 500,
+        max_bytes: int = 10 * 1024 * 1024,
+    ) -> None:
+        self.leader = leader
+        self._broker = broker
+        self.broker_epoch = broker_epoch
+        self._max_wait_ms = max_wait_ms
+        self._max_bytes = max_bytes
+        self._correlation_id = 0
+        self._asked: dict[tuple[bytes, int], _Asked] = {}
+        self._asked_start: dict[tuple[str, int], _Asked] = {}
+        self._not_before: dict[Partition, float] = {}
+        self._lost: set[Partition] = set()  # whose log the leader's does not reach
+
+    def next_retry(self) -> float | None:
+        """When a partition that is left out for a while is fetched again; None: none is."""
+        return min(self._not_before.values(), default=None)
+
+    def request(self, now: float) -> bytes | None:
+        """The next request's bytes, without their length; None: there is nothing to ask for."""
+        self._asked, self._asked_start = {}, {}
+        self._not_before = {p: at for p, at in self._not_before.items() if at > now}
+        followed = [p for p in self._broker.topics.partitions() if self._is_due(p)]
+        self._lost &= set(followed)
+        if self._lost:
+            return self._list_offsets([p for p in followed if p in self._lost])
+        return self._fetch(followed) if followed else None
+
+    def response(self, data: memoryview, now: float) -> None:
+        """Takes the answer to the last request, without its length.
+
+        BadRequestError: it is none, and the connection to the leader must end."""
+        if self._asked_start:
+            self._take_starts(self._parsed(ApiKey.ListOffsets, LIST_OFFSETS_VERSION, data), now)
+            return
+        body = self._parsed(ApiKey.Fetch, FETCH_VERSION, data)
+        asked, self._asked = self._asked, {}
+        for topic in body.responses:
+            for result in topic.partitions:
+                one = asked.pop((topic.topic_id, result.partition_index), None)
+                if one is not None and one.still_fits(self.leader):
+                    self._take(one.partition, result, now)
+
+    # --- requests
+
+    def _is_due(self, partition: Partition) -> bool:
+        return (
+            partition.leader == self.leader
+            and partition.node_id in partition.replicas
+            and partition not in self._not_before
+        )
+
+    def _fetch(self, partitions: list[Partition]) -> bytes:
+        topics = []
+        for name, group in groupby(partitions, key=lambda p: p.name.topic):
+            topic_id = self._broker.topics[name].id
+            asked = []
+            for partition in group:
+                index, end = partition.name.partition, partition.end_offset
+                epoch = latest(epochs_of(partition.log))
+                self._asked[topic_id, index] = _Asked(partition, partition.leader_epoch, end)
+                asked.append(
+                    Message(
+                        partition=index,
+                        current_leader_epoch=partition.leader_epoch,
+                        fetch_offset=end,
+                        last_fetched_epoch=epoch if end else NO_EPOCH,
+                        log_start_offset=partition.start_offset,
+                        partition_max_bytes=self._max_bytes,
+                    )
+                )
+            topics.append(Message(topic_id=topic_id, partitions=asked))
+        body = Message(
+            replica_state=Message(
+                replica_id=self._broker.config.node_id, replica_epoch=self.broker_epoch
+            ),
+            max_wait_ms=self._max_wait_ms,
+            min_bytes=1,
+            max_bytes=self._max_bytes,
+            session_epoch=WITHOUT_SESSION,
+            topics=topics,
+        )
+        return self._frame(ApiKey.Fetch, FETCH_VERSION, body)
+
+    def _list_offsets(self, partitions: list[Partition]) -> bytes:
+        topics = []
+        for name, group in groupby(partitions, key=lambda p: p.name.topic):
+            asked = []
+            for partition in group:
+                index, epoch = partition.name.partition, partition.leader_epoch
+                self._asked_start[name, index] = _Asked(partition, epoch, partition.end_offset)
+                asked.append(
+                    Message(partition_index=index, current_leader_epoch=epoch, timestamp=EARLIEST)
+                )
+            topics.append(Message(name=name, partitions=asked))
+        body = Message(replica_id=self._broker.config.node_id, topics=topics)
+        return self._frame(ApiKey.ListOffsets, LIST_OFFSETS_VERSION, body)
+
+    def _frame(self, api: ApiKey, version: int, body: Message) -> bytes:
+        self._correlation_id = (self._correlation_id + 1) % CORRELATIONS
+        header = Message(
+            request_api_key=api,
+            request_api_version=version,
+            correlation_id=self._correlation_id,
+            client_id=f"follower-{self._broker.config.node_id}",
+        )
+        return encode("RequestHeader", 2, header) + encode(f"{api.name}Request", version, body)
+
+    def _parsed(self, api: ApiKey, version: int, data: memoryview) -> Message:
+        cursor = Cursor(data)
+        header = reader("ResponseHeader", int(is_flexible(api, version)))(cursor)
+        if header.correlation_id != self._correlation_id:
+            raise BadRequestError(
+                f"an answer to request {header.correlation_id}, not {self._correlation_id}"
+            )
+        return decode(f"{api.name}Response", version, data[cursor.position :])
+
+    # --- responses
+
+    def _take(self, partition: Partition, result: Message, now: float) -> None:
+        """What the leader sent for one partition."""
+        diverging = result.diverging_epoch
+        before = partition.end_offset, partition.high_watermark
+        try:
+            if result.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                self._lost.add(partition)
+            elif result.error_code:
+                self._not_before[partition] = now + BACKOFF
+            elif diverging.end_offset >= 0:
+                partition.truncate(EpochEnd(diverging.epoch, diverging.end_offset))
+            else:
+                data = memoryview(b"") if result.records is None else result.records
+                partition.append_from_leader(data, result.high_watermark)
+                partition.follow_start(result.log_start_offset)
+        except (RecordsError, StorageError, OSError, ValueError):
+            # Damaged on its way, or there is no room: it is asked for once more in a while.
+            self._not_before[partition] = now + BACKOFF
+        if before != (partition.end_offset, partition.high_watermark):
+            self._broker.purgatory.touch(("partition", *partition.name))
+
+    def _take_starts(self, body: Message, now: float) -> None:
+        """Where the leader's logs begin, for those replicas whose offset it does not have."""
+        asked, self._asked_start = self._asked_start, {}
+        for topic in body.topics:
+            for result in topic.partitions:
+                one = asked.pop((topic.name, result.partition_index), None)
+                if one is None or not one.still_fits(self.leader):
+                    continue
+                partition = one.partition
+                self._lost.discard(partition)
+                self._not_before[partition] = now + BACKOFF
+                try:
+                    if result.error_code or not 0 <= result.offset <= OFFSET_MAX:
+                        continue
+                    if result.offset > one.offset:
+                        partition.restart_at(result.offset)
+                    else:  # it cannot tell where the logs part: what is committed stays
+                        partition.truncate(EpochEnd(NO_EPOCH, -1))
+                except (StorageError, OSError):
+                    continue

@@ -1,0 +1,82 @@
+"""Leader epochs of a log: which offsets were written under which leader, and where two logs part.
+
+A log's epochs are pairs of an epoch and the first offset written in it. From a replica's last epoch
+and its end a leader can say up to where their logs are the same; what the replica has behind that
+it cuts off. [KIP-101, KIP-279, KIP-595; LeaderEpochFileCache]
+
+Not here: where epochs are kept (storage), who asks (follower.py, offset_for_leader_epoch.py)."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from downconvert.storage import CorruptFileError, Log
+from downconvert.storage.checkpoint import EpochEntry, read_epochs
+from downconvert.storage.names import LEADER_EPOCHS
+
+NO_EPOCH: Final = -1
+
+
+class EpochEnd(NamedTuple):
+    """The offset behind the last record of an epoch."""
+
+    epoch: int
+    end_offset: int
+
+
+UNKNOWN: Final = EpochEnd(NO_EPOCH, -1)
+
+
+def epochs_of(log: Log) -> Sequence[EpochEntry]:
+    """As noted beside a log; none for logs of brokers that knew no epochs."""
+    if log.is_writable:
+        return log.writer.epochs
+    try:
+        return read_epochs(log.path / LEADER_EPOCHS)
+    except (CorruptFileError, OSError):
+        return ()
+
+
+def latest(epochs: Sequence[EpochEntry]) -> int:
+    return epochs[-1].epoch if epochs else NO_EPOCH
+
+
+def end_of(epochs: Sequence[EpochEntry], epoch: int, log_end: int) -> EpochEnd:
+    """The largest epoch that is not above `epoch`, and where it ends.
+
+    UNKNOWN for an epoch above all that there were; where all are above it, the epoch itself and
+    where the first of them begins."""
+    if not epochs or epoch == NO_EPOCH or epoch > latest(epochs):
+        return UNKNOWN
+    if epoch == latest(epochs):
+        return EpochEnd(epoch, log_end)
+    above = next(entry for entry in epochs if entry.epoch > epoch)
+    below = [entry for entry in epochs if entry.epoch <= epoch]
+    return EpochEnd(below[-1].epoch if below else epoch, above.start_offset)
+
+
+def divergence(
+    epochs: Sequence[EpochEntry], log_end: int, offset: int, last_epoch: int
+) -> EpochEnd | None:
+    """Where the log of a replica with this end and last epoch leaves ours; None: nowhere.
+
+    UNKNOWN: that cannot be told, as its epoch is above all that there were here."""
+    end = end_of(epochs, last_epoch, log_end)
+    if end == UNKNOWN or end.epoch < last_epoch or end.end_offset < offset:
+        return end
+    return None
+
+
+def truncation(
+    epochs: Sequence[EpochEntry], log_end: int, high_watermark: int, diverging: EpochEnd
+) -> int:
+    """The offset to which a replica cuts its log when its leader says where they part.
+
+    It may have to ask again from there: if it never had the epoch that the leader names."""
+    if diverging.epoch == NO_EPOCH or diverging.end_offset < 0:
+        return min(high_watermark, log_end)
+    own = end_of(epochs, diverging.epoch, log_end)
+    if own == UNKNOWN:
+        return min(diverging.end_offset, log_end)
+    if own.epoch == diverging.epoch:
+        return min(own.end_offset, diverging.end_offset, log_end)
+    return min(own.end_offset, log_end)

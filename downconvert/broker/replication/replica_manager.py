@@ -1,0 +1,89 @@
+"""The replicas of a broker: who leads which, whom to follow, and what the controller must hear.
+
+A driver with a network (for now the simulator) hands in what the controller says, carries the
+bytes of the followers to their leaders, and the leaders' wishes to the controller.
+
+Not here: one partition (partition.py, replica.py), one leader that is followed (follower.py)."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from downconvert.broker.topic_configs import AppendConfig
+from downconvert.storage import CorruptFileError, TopicPartition
+
+from .follower import Follower
+from .replica import IsrChange, Leadership
+
+if TYPE_CHECKING:
+    from downconvert.broker.broker import Broker
+
+
+class Replication:
+    """Of one life of a broker."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self.broker = broker
+        self.broker_epoch = -1
+        self.followers: dict[int, Follower] = {}  # by leader
+        self._await_controller()
+
+    @property
+    def versions(self) -> dict[TopicPartition, int]:
+        """Which news of the controller have come here."""
+        return {partition.name: partition.version for partition in self.broker.topics.partitions()}
+
+    def register(self, broker_epoch: int) -> None:
+        """The controller knows this broker from now on by an epoch that no other life of it had."""
+        self.broker_epoch = broker_epoch
+        for follower in self.followers.values():
+            follower.broker_epoch = broker_epoch
+
+    def assign(self, leaderships: Mapping[TopicPartition, Leadership], now: float) -> None:
+        """What the controller says. Partitions that are not here are left out.
+
+        OSError: the disk would not note an epoch; the same may be said again."""
+        config = self.broker.config
+        for name, leadership in leaderships.items():
+            topic = self.broker.topics.get(name.topic)
+            partition = None if topic is None else topic.partitions.get(name.partition)
+            if topic is None or partition is None:
+                continue
+            partition.assign(
+                leadership,
+                now,
+                isr_min=AppendConfig.of(topic.config, config).min_insync_replicas,
+                lag_max=config.replica_lag_time_max_ms / 1000,
+            )
+            self.broker.purgatory.touch(("partition", *name))
+        leaders = {partition.leader for partition in self.broker.topics.partitions()}
+        for leader in leaders - {None, config.node_id} - self.followers.keys():
+            assert leader is not None
+            self.followers[leader] = Follower(self.broker, leader, broker_epoch=self.broker_epoch)
+        for gone in self.followers.keys() - leaders:
+            del self.followers[gone]
+
+    def isr_changes(self, now: float) -> dict[TopicPartition, IsrChange]:
+        """What the controller is to be asked for, which was not asked before. To be called when
+        followers have fetched, and every half of replica.lag.time.max.ms."""
+        found = {}
+        for partition in self.broker.topics.partitions():
+            change = partition.isr_change(now)
+            if change is not None:
+                found[partition.name] = change
+        return found
+
+    def note_high_watermarks(self) -> None:
+        """Writes them where they are found after a restart. Kafka does so every five seconds.
+
+        OSError, StorageError: the disk; the last ones that were noted are still there."""
+        topics = self.broker.topics
+        found = {partition.name: partition.high_watermark for partition in topics.partitions()}
+        topics.log_dir.note_high_watermarks(found)
+
+    def _await_controller(self) -> None:
+        try:
+            noted = self.broker.topics.log_dir.high_watermarks
+        except CorruptFileError:  # they are found again as followers fetch
+            noted = {}
+        for partition in self.broker.topics.partitions():
+            partition.await_controller(noted.get(partition.name, 0))

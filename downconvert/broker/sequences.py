@@ -1,0 +1,127 @@
+"""Idempotent producers: which batch of a producer follows its last one, and which was here before.
+
+A producer that hears nothing sends again; the batch is then answered with the offsets that it has,
+for each producer's last five batches. What is known comes from the log itself, as storage keeps it:
+of each producer the last batch. The four before it are remembered here, for as many producers as
+fit, and are gone when the broker starts again, as are Kafka's up to its last snapshot.
+
+The rules are those of Kafka's ProducerAppendInfo since 2.5: a producer that is not known may begin
+with any sequence number [KIP-360], so that UNKNOWN_PRODUCER_ID is never answered.
+
+Not here: what storage knows of producers (downconvert/storage/producer_state.py)."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from downconvert.storage.producer_state import ProducerState
+from records import BatchHeader
+from records.batch import SEQUENCE_MAX
+
+from .errors import ApiError, ErrorCode
+
+BATCHES_KEPT: Final = 5  # as many requests as a producer may have under way
+PRODUCERS_MAX: Final = 10_000  # of one partition, of which more than the last batch is remembered
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBatch:
+    """A producer's batch that is in the log."""
+
+    epoch: int
+    base_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    timestamp: int  # milliseconds; the highest of its records
+
+
+class Sequences:
+    """Of one partition. Calls are made under its lock."""
+
+    __slots__ = ("_recent",)
+
+    def __init__(self) -> None:
+        self._recent: dict[int, deque[KnownBatch]] = {}
+
+    def __len__(self) -> int:
+        """Producers of which more than the last batch is remembered."""
+        return len(self._recent)
+
+    def check(
+        self, header: BatchHeader, producers: Mapping[int, ProducerState]
+    ) -> KnownBatch | None:
+        """Whether a producer's batch may follow what is in the log, whose `producers` these are.
+
+        The batch itself, if it is there already. ApiError: it may not."""
+        state = producers.get(header.producer_id)
+        if state is None:
+            self._recent.pop(header.producer_id, None)
+            return None
+        if header.producer_epoch == state.epoch:
+            for known in self._of(state):
+                if _is_same(known, header):
+                    return known
+        if header.producer_epoch < state.epoch:
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {state.producer_id} has epoch {state.epoch}, "
+                f"the batch {header.producer_epoch}",
+            )
+        is_new_epoch = header.producer_epoch != state.epoch
+        expected = 0 if is_new_epoch else (state.last_sequence + 1) & SEQUENCE_MAX
+        if header.base_sequence != expected:
+            raise ApiError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {state.producer_id} sends sequence number {header.base_sequence}, "
+                f"expected is {expected}",
+            )
+        return None
+
+    def note(self, header: BatchHeader, base_offset: int) -> None:
+        """A producer's batch, numbered from 0 on, was appended at this offset."""
+        recent = self._recent.pop(header.producer_id, None) or deque(maxlen=BATCHES_KEPT)
+        recent.append(
+            KnownBatch(
+                header.producer_epoch,
+                header.base_sequence,
+                header.last_sequence,
+                base_offset,
+                base_offset + header.last_offset_delta,
+                header.max_timestamp,
+            )
+        )
+        self._recent[header.producer_id] = recent  # the last to be forgotten
+        if len(self._recent) > PRODUCERS_MAX:
+            del self._recent[next(iter(self._recent))]
+
+    def _of(self, state: ProducerState) -> deque[KnownBatch]:
+        """The last batches, as far as the log has them still, and has none behind them."""
+        recent = self._recent.setdefault(state.producer_id, deque(maxlen=BATCHES_KEPT))
+        while recent and recent[-1].last_offset > state.last_offset:  # the log was truncated
+            recent.pop()
+        if not recent or recent[-1].last_offset != state.last_offset:
+            recent.clear()
+            if state.last_sequence >= 0:
+                recent.append(_last_of(state))
+        return recent
+
+
+def _is_same(known: KnownBatch, header: BatchHeader) -> bool:
+    return (known.epoch, known.base_sequence, known.last_sequence) == (
+        header.producer_epoch,
+        header.base_sequence,
+        header.last_sequence,
+    )
+
+
+def _last_of(state: ProducerState) -> KnownBatch:
+    return KnownBatch(
+        state.epoch,
+        (state.last_sequence - state.offset_delta) & SEQUENCE_MAX,
+        state.last_sequence,
+        state.last_offset - state.offset_delta,
+        state.last_offset,
+        state.timestamp,
+    )

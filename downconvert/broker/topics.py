@@ -1,0 +1,188 @@
+"""The topics of a broker: what is in its log directory, and what is said about them.
+
+A topic's id is the one that its partitions' metadata files have; a topic of an old broker has none
+there and gets one that depends on its name only, so that it stays the same."""
+
+from collections import defaultdict
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import Final
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from downconvert.storage import LogDir, StorageError, TopicPartition
+from downconvert.storage.metadata import read_topic_id, write_topic_id
+
+from .config import BrokerConfig
+from .partition import Partition
+from .topic_configs import TopicConfigs
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+
+
+@dataclass(slots=True, eq=False)
+class Topic:
+    """A topic with those of its partitions that this broker has."""
+
+    name: str
+    id: bytes  # 16 bytes
+    partitions: dict[int, Partition] = field(default_factory=dict)
+    config: Mapping[str, str] = field(default_factory=dict)  # what differs from the defaults
+
+    @property
+    def has_id(self) -> bool:
+        """Whether its files say the id; otherwise it comes from the name."""
+        return self.id != id_without_file(self.name)
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in (OFFSETS_TOPIC, "__transaction_state")
+
+
+class Topics(Mapping[str, Topic]):
+    """By name. A directory that somebody else writes to is listed again by `refresh`."""
+
+    def __init__(self, log_dir: LogDir, config: BrokerConfig) -> None:
+        self.log_dir = log_dir
+        self.lock = RLock()
+        self.configs = TopicConfigs(log_dir.path, config, log_dir.logs.files)
+        self._config = config
+        self._topics: dict[str, Topic] = {}
+        self.refresh()
+
+    def __getitem__(self, name: str) -> Topic:
+        return self._topics[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._topics))
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    def values(self) -> ValuesView[Topic]:
+        """As they are now, whatever becomes of them while somebody looks."""
+        return self._now().values()
+
+    def items(self) -> ItemsView[str, Topic]:
+        """As `values`."""
+        return self._now().items()
+
+    def _now(self) -> dict[str, Topic]:
+        return dict(sorted(self._topics.items()))
+
+    def by_id(self, id: bytes) -> Topic | None:  # noqa: A002 - the protocol's name
+        return next((topic for topic in list(self._topics.values()) if topic.id == id), None)
+
+    def partition(self, topic: str, index: int) -> Partition | None:
+        found = self._topics.get(topic)
+        return found.partitions.get(index) if found is not None else None
+
+    def partitions(self) -> Iterator[Partition]:
+        for topic in list(self._topics.values()):
+            yield from list(topic.partitions.values())
+
+    def refresh(self) -> None:
+        """Looks for partitions that have come, or gone."""
+        with self.lock:
+            found: defaultdict[str, dict[int, Partition]] = defaultdict(dict)
+            for name in self.log_dir.logs:
+                known = self.partition(name.topic, name.partition)
+                if known is None or self._may_be_back(known):
+                    try:
+                        known = self._open(name)
+                    except KeyError:  # it has gone since it was listed
+                        continue
+                found[name.topic][name.partition] = known
+            for gone in self._topics.keys() - found.keys():
+                del self._topics[gone]
+            for topic, partitions in found.items():
+                if topic in self._topics:
+                    self._topics[topic].partitions = partitions
+                    if not self._config.is_writable:  # deleted and made again, perhaps
+                        with suppress(OSError, StorageError):
+                            self._topics[topic].id = _read_id(topic, partitions)
+                else:
+                    self._topics[topic] = self._topic(topic, partitions)
+
+    # --- changing them, where the directory is ours
+
+    def create(self, name: str, count: int, own: Mapping[str, str], now: int) -> Topic:
+        """A topic that was not there, with so many partitions. `own`: its configuration;
+        `now` in milliseconds: a topic of the same name at another time is another topic.
+
+        OSError, StorageError: the disk; then there is no topic."""
+        with self.lock:
+            self.configs.replace(name, own)
+            self._make(name, range(count), uuid5(NAMESPACE_URL, f"{name}/{now}"))
+            return self._topics[name]
+
+    def add_partitions(self, name: str, indices: Iterable[int]) -> None:
+        """More partitions, which are made in this order. Errors as those of `create`."""
+        with self.lock:
+            topic = self._topics[name]
+            missing = [index for index in indices if index not in topic.partitions]
+            self._make(name, missing, UUID(bytes=topic.id))
+
+    def delete(self, name: str) -> None:
+        """Removes a topic and all its records. Errors as those of `create`; then some partitions
+        may be left, and are a topic still. A full disk is no such error."""
+        with self.lock:
+            try:
+                for partition in self._topics[name].partitions.values():
+                    with partition.lock:
+                        partition.leader = None
+                        self.log_dir.logs.delete(partition.name)
+            finally:
+                del self._topics[name]
+                self.refresh()
+            self.configs.forget(name)
+
+    def configure(self, name: str, own: Mapping[str, str]) -> None:
+        """Replaces what a topic has of its own. Errors as those of `create`."""
+        with self.lock:
+            self.configs.replace(name, own)
+            self._topics[name].config = self.configs.of(name)
+
+    def _make(self, name: str, indices: Iterable[int], topic_id: UUID) -> None:
+        """All of these partitions, of which there is none yet, or none."""
+        logs = self.log_dir.logs
+        made: list[TopicPartition] = []
+        try:
+            for index in indices:
+                partition = TopicPartition(name, index)
+                made.append(partition)
+                write_topic_id(logs.files, logs.create(partition).path, topic_id)
+        except (OSError, StorageError):
+            for partition in made:
+                with suppress(OSError, StorageError, KeyError):
+                    logs.delete(partition)
+            raise
+        finally:
+            self.refresh()
+
+    # --- how
+
+    def _may_be_back(self, partition: Partition) -> bool:
+        """Whether to look again at one that is offline: somebody else writes there, and goes on."""
+        return not self._config.is_writable and partition.log.offline_reason is not None
+
+    def _open(self, name: TopicPartition) -> Partition:
+        """A partition. One that is damaged so that nobody knows what it is, is offline. KeyError:
+        there is none."""
+        logs = self.log_dir.logs
+        return Partition(name, logs.open_or_offline(name), self._config.node_id)
+
+    def _topic(self, name: str, partitions: dict[int, Partition]) -> Topic:
+        return Topic(name, _read_id(name, partitions), partitions, self.configs.of(name))
+
+
+def _read_id(name: str, partitions: Mapping[int, Partition]) -> bytes:
+    ids = (read_topic_id(p.log.path) for p in partitions.values() if not p.log.offline_reason)
+    found = next((one for one in ids if one), None)
+    return id_without_file(name) if found is None else found.bytes
+
+
+def id_without_file(name: str) -> bytes:
+    """The id of a topic whose files do not say one."""
+    return uuid5(NAMESPACE_URL, name).bytes

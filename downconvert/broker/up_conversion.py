@@ -1,0 +1,119 @@
+"""Records written again in the format and codec of their topic.
+
+Old producers send v0 and v1; a topic is kept in v2, unless it is configured to be older. One
+request becomes one batch, as in Kafka, with offsets from 0 on whatever offsets came in. A v0 record
+gets timestamp -1, which v2 calls a CreateTime; under LogAppendTime all get the time of the append.
+
+Records are held here while they are written again. How many bytes that may be is bounded, since
+compressed ones may expand to any number.
+
+Not here: whether they may be appended at all (appending.py); the log of a whole directory
+(downconvert/storage/upgrade.py)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from records import BatchHeader, Columns, MemoryRecords, Record, build, read
+from records.formats import V0, V2, Codec, TimestampType
+from records.record import Headers
+
+from .errors import ApiError, ErrorCode
+from .topic_configs import AppendConfig
+
+# What may be held, in times of what one batch may be. Text compresses to a tenth of its size.
+EXPANSION_MAX: Final = 16
+RECORD_OVERHEAD: Final = 16  # bytes, about, so that records of nothing count too
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """Records that will be written again, in one batch; v0 and v1 in one for each, if the codec is
+    none."""
+
+    columns: Columns
+    magic: int
+    codec: Codec
+    append_time: int | None  # milliseconds; None: the records' own timestamps
+    producer: tuple[int, int, int]  # id, epoch, base sequence
+
+    def build(self, base_offset: int) -> bytearray:
+        """The records at their offsets from `base_offset` on."""
+        columns = self.columns
+        offsets = range(base_offset, base_offset + len(columns))
+        placed = Columns(offsets, columns.timestamps, columns.keys, columns.values, columns.headers)
+        is_append = self.append_time is not None and self.magic != V0
+        kind = TimestampType.LOG_APPEND if is_append else TimestampType.CREATE
+        producer_id, producer_epoch, base_sequence = self.producer
+        return bytearray(
+            build(
+                placed,
+                magic=self.magic,
+                codec=self.codec,
+                timestamp_type=kind,
+                append_time=self.append_time if is_append else None,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=base_sequence,
+            )
+        )
+
+    @property
+    def needs_offsets(self) -> bool:
+        """Whether bytes depend on the offset beyond the entries' own offset fields: messages in a
+        compressed v0 message have their offsets, not relative ones."""
+        return self.magic == V0 and self.codec is not Codec.NONE
+
+
+def rewrite(
+    records: MemoryRecords,
+    first: BatchHeader,
+    codec: Codec,
+    config: AppendConfig,
+    now: int,
+    check: Callable[[int, Record], None],
+) -> Rewritten:
+    """Reads all records, each of which is shown to `check`. `first` is the first batch, `codec`
+    that of any batch that is compressed. ApiError: the topic's format cannot
+    hold them, or they are too many. CorruptRecordsError, RecordTooLargeError: as from reading."""
+    size_max = EXPANSION_MAX * config.message_size_max
+    timestamps: list[int] = []
+    keys: list[bytes | None] = []
+    values: list[bytes | None] = []
+    all_headers: list[Headers] = []
+    size = 0
+    # Checksums have been compared, but for those of messages inside of a compressed one.
+    for record in read(records, verify=bool(codec), record_size_max=size_max):
+        size += len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD
+        if size > size_max:
+            raise ApiError(
+                ErrorCode.MESSAGE_TOO_LARGE, f"the records expand to more than {size_max} bytes"
+            )
+        check(len(keys), record)
+        timestamps.append(record.timestamp)
+        keys.append(record.key)
+        values.append(record.value)
+        all_headers.append(record.headers)
+    if config.codec is not None:
+        codec = config.codec
+    producer = first.producer_id, first.producer_epoch, first.base_sequence
+    has_headers = any(all_headers)
+    if config.magic < V2:
+        _check_old(config.magic, codec, has_headers)
+    append_time = now if config.is_append_time else None
+    if append_time is not None:
+        timestamps = [append_time] * len(timestamps)
+    columns = Columns(
+        range(len(keys)), timestamps, keys, values, all_headers if has_headers else ()
+    )
+    return Rewritten(columns, config.magic, codec, append_time, producer)
+
+
+def _check_old(magic: int, codec: Codec, has_headers: bool) -> None:
+    """What v0 and v1 do not have."""
+    if codec is Codec.ZSTD:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"message format v{magic} has no zstd"
+        )
+    if has_headers:
+        raise ApiError(ErrorCode.INVALID_RECORD, f"message format v{magic} has no headers")

@@ -1,0 +1,237 @@
+"""Reads messages from bytes that anybody may have sent.
+
+One cursor, whose only way forward is `take`, and which never goes behind the end. A length or a
+count that the bytes claim allocates nothing: elements are read one by one, and each takes a byte at
+least. Whatever is wrong is a BadRequestError that says what and where."""
+
+from collections.abc import Callable
+from functools import cache
+from struct import Struct
+from typing import Any, Final, TypeAlias
+
+from downconvert.broker.errors import BadRequestError
+
+from .schemas import Field, Message, schema
+
+Read: TypeAlias = Callable[["Cursor"], Any]
+
+NUMBERS: Final = {
+    "int8": Struct(">b"),
+    "int16": Struct(">h"),
+    "uint16": Struct(">H"),
+    "int32": Struct(">i"),
+    "uint32": Struct(">I"),
+    "int64": Struct(">q"),
+    "float64": Struct(">d"),
+}
+UUID_SIZE: Final = 16
+VARINT_BITS: Final = 32
+
+
+class Cursor:
+    """Where in a message reading has come."""
+
+    __slots__ = ("data", "position")
+
+    def __init__(self, data: memoryview, position: int = 0) -> None:
+        self.data = data
+        self.position = position
+
+    @property
+    def remaining(self) -> int:
+        return len(self.data) - self.position
+
+    def take(self, size: int) -> int:
+        """Goes on by `size` bytes; where they begin."""
+        position = self.position
+        if size > len(self.data) - position:
+            raise BadRequestError(f"{size} bytes at {position}: only {self.remaining} are left")
+        self.position = position + size
+        return position
+
+    def records(self, start: int, size: int) -> Any:
+        """What a records field becomes: a view of its bytes."""
+        return self.data[start : start + size]
+
+    def uvarint(self) -> int:
+        """An unsigned variable-length number of at most 32 bits."""
+        value = 0
+        for shift in range(0, VARINT_BITS, 7):
+            byte = self.data[self.take(1)]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+        if byte >= 0x80 or value >> VARINT_BITS:
+            raise BadRequestError(f"a number of more than 32 bits before {self.position}")
+        return value
+
+
+def decode(name: str, version: int, data: memoryview) -> Message:
+    """A whole message, as `FetchRequest`. Byte strings and records are views of `data`.
+
+    Bytes behind its end are ignored, as Kafka does: librdkafka up to 1.0 sends four behind its
+    ApiVersions request."""
+    message: Message = reader(name, version)(Cursor(data))
+    return message
+
+
+@cache
+def reader(name: str, version: int) -> Read:
+    """What reads a message of this name and version."""
+    message = schema(name)
+    return _structure(message.fields, version, version in message.flexible)
+
+
+def _structure(fields: tuple[Field, ...], version: int, flexible: bool) -> Read:
+    here = [field for field in fields if version in field.versions]
+    absent = {field.name: field.default for field in fields if field not in here}
+    plain = [
+        (field.name, _field(field, version, flexible))
+        for field in here
+        if version not in field.tagged
+    ]
+    tagged = {
+        field.tag: (field.name, _field(field, version, flexible))
+        for field in here
+        if version in field.tagged
+    }
+    absent |= {field.name: field.default for field in here if field.tag in tagged}
+
+    def read(cursor: Cursor) -> Message:
+        message = Message(**absent)
+        values = message.__dict__
+        for name, read_field in plain:
+            values[name] = read_field(cursor)
+        if flexible:
+            _read_tags(cursor, tagged, values)
+        return message
+
+    return read
+
+
+def _read_tags(cursor: Cursor, tagged: dict[int, tuple[str, Read]], values: dict[str, Any]) -> None:
+    before = -1
+    for _ in range(cursor.uvarint()):
+        tag, size = cursor.uvarint(), cursor.uvarint()
+        if tag <= before:
+            raise BadRequestError(f"tag {tag} behind tag {before} at {cursor.position}")
+        before = tag
+        start = cursor.take(size)
+        if tag in tagged:
+            name, read = tagged[tag]
+            inner = Cursor(cursor.data[: cursor.position], start)
+            values[name] = read(inner)
+            if inner.remaining:
+                raise BadRequestError(f"{inner.remaining} bytes too many in tag {tag} at {start}")
+
+
+def _field(field: Field, version: int, flexible: bool) -> Read:
+    nullable = version in field.nullable
+    compact = flexible and not field.never_compact
+    if field.is_array:
+        return _array(field, _element(field, version, flexible, False), nullable, compact)
+    return _element(field, version, flexible, nullable)
+
+
+def _element(field: Field, version: int, flexible: bool, nullable: bool) -> Read:
+    compact = flexible and not field.never_compact
+    match field.type:
+        case "struct":
+            read = _structure(field.fields, version, flexible)
+            return _nullable_structure(read) if nullable else read
+        case "string":
+            return _string(field.name, nullable, compact)
+        case "bytes":
+            return _bytes(field.name, nullable, compact)
+        case "records":
+            return _records(field.name, nullable, compact)
+        case "bool":
+            return lambda cursor: cursor.data[cursor.take(1)] != 0
+        case "uuid":
+            return _uuid
+        case kind:
+            return _number(NUMBERS[kind])
+
+
+def _number(kind: Struct) -> Read:
+    size, unpack = kind.size, kind.unpack_from
+    return lambda cursor: unpack(cursor.data, cursor.take(size))[0]
+
+
+def _uuid(cursor: Cursor) -> bytes:
+    start = cursor.take(UUID_SIZE)
+    return bytes(cursor.data[start : start + UUID_SIZE])
+
+
+def _nullable_structure(read: Read) -> Read:
+    presence = _number(NUMBERS["int8"])
+    return lambda cursor: None if presence(cursor) < 0 else read(cursor)
+
+
+def _length(name: str, kind: str, nullable: bool, compact: bool) -> Read:
+    """Reads the length of something; -1 for null."""
+    classic = _number(NUMBERS[kind])
+
+    def read(cursor: Cursor) -> int:
+        length: int = cursor.uvarint() - 1 if compact else classic(cursor)
+        if length < -1 or (length < 0 and not nullable):
+            raise BadRequestError(f"{name} before {cursor.position} has a length of {length}")
+        return length
+
+    return read
+
+
+def _string(name: str, nullable: bool, compact: bool) -> Read:
+    length_of = _length(name, "int16", nullable, compact)
+
+    def read(cursor: Cursor) -> str | None:
+        length = length_of(cursor)
+        if length < 0:
+            return None
+        start = cursor.take(length)
+        try:
+            return str(cursor.data[start : start + length], "utf-8")
+        except UnicodeDecodeError as error:
+            raise BadRequestError(f"{name} at {start} is no UTF-8: {error.reason}") from None
+
+    return read
+
+
+def _bytes(name: str, nullable: bool, compact: bool) -> Read:
+    length_of = _length(name, "int32", nullable, compact)
+
+    def read(cursor: Cursor) -> memoryview | None:
+        length = length_of(cursor)
+        if length < 0:
+            return None
+        start = cursor.take(length)
+        return cursor.data[start : start + length]
+
+    return read
+
+
+def _records(name: str, nullable: bool, compact: bool) -> Read:
+    length_of = _length(name, "int32", nullable, compact)
+
+    def read(cursor: Cursor) -> Any:
+        length = length_of(cursor)
+        return None if length < 0 else cursor.records(cursor.take(length), length)
+
+    return read
+
+
+def _array(field: Field, element: Read, nullable: bool, compact: bool) -> Read:
+    length_of = _length(field.name, "int32", nullable, compact)
+
+    def read(cursor: Cursor) -> list[Any] | None:
+        length = length_of(cursor)
+        if length < 0:
+            return None
+        if length > cursor.remaining:  # each element takes a byte at least
+            raise BadRequestError(
+                f"{field.name} before {cursor.position} has {length} elements in "
+                f"{cursor.remaining} bytes"
+            )
+        return [element(cursor) for _ in range(length)]
+
+    return read

@@ -1,0 +1,36 @@
+"""Several sends as one, in one field of a response."""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from downconvert.broker.kept import KeptSend
+
+from .encoder import Sendable
+
+
+class JoinedSend:
+    """The bytes of several sends, one after the other."""
+
+    __slots__ = ("_left", "parts", "size")
+
+    def __init__(self, sends: Iterable[Sendable]) -> None:
+        self.parts = tuple(sends)
+        self.size = sum(send.size for send in self.parts)
+        self._left = deque(self.parts)
+
+    @property
+    def completed(self) -> bool:
+        while self._left and self._left[0].completed:
+            self._left.popleft()
+        return not self._left
+
+    def write_to(self, channel: Any) -> int:
+        """Makes at most one write, and returns the bytes written; 0: not now."""
+        return 0 if self.completed else self._left[0].write_to(channel)
+
+    def close(self) -> None:
+        """Nobody wants what has not been written."""
+        for part in self.parts:
+            if isinstance(part, KeptSend):
+                part.close()

@@ -1,0 +1,93 @@
+"""A response on its way out: its frame's length, its header, and its parts.
+
+The length is known before anything is sent, because every send knows its size. One call of
+`write_to` makes one write, so that an event loop stays fair between connections."""
+
+from collections import deque
+from typing import Any
+
+from records.channel import Write, writer
+
+from .encoder import Part, Parts, Sendable, write
+from .joined_send import JoinedSend
+from .requests import RequestHeader
+from .schemas import ApiKey, Message, is_flexible
+
+LENGTH_SIZE = 4  # bytes: what frames begin with
+
+
+class ResponseSend:
+    """The bytes of one response, once. Not for two threads at a time."""
+
+    __slots__ = ("_channel", "_parts", "_sent", "_write", "records", "size")
+
+    def __init__(self, parts: list[Part]) -> None:
+        self.records = [part for part in parts if not isinstance(part, bytearray)]
+        self.size = sum(len(p) if isinstance(p, bytearray) else p.size for p in parts)
+        self._parts: deque[memoryview | Sendable] = deque(
+            memoryview(part) if isinstance(part, bytearray) else part
+            for part in parts
+            if not isinstance(part, bytearray) or part
+        )
+        self._sent = 0
+        self._channel: Any = self
+        self._write: Write
+
+    @property
+    def remaining(self) -> int:
+        """Bytes that have not been written."""
+        return self.size - self._sent
+
+    @property
+    def completed(self) -> bool:
+        return self._sent == self.size
+
+    def write_to(self, channel: Any) -> int:
+        """Makes at most one write, and returns the bytes written; 0: not now.
+
+        RecordsError: records changed, or turned out to be damaged, while they were sent: what has
+        been promised cannot be kept, and the connection must end. And what the channel raises."""
+        if channel is not self._channel:
+            self._write = writer(channel)
+            self._channel = channel
+        while self._parts and not isinstance(self._parts[0], memoryview):
+            part = self._parts[0]
+            if not part.completed:
+                written = part.write_to(channel)
+                self._sent += written
+                return written
+            self._parts.popleft()
+        if not self._parts:
+            return 0
+        piece = self._parts[0]
+        assert isinstance(piece, memoryview)
+        written = self._write(piece)
+        if written == len(piece):
+            self._parts.popleft()
+        else:
+            self._parts[0] = piece[written:]
+        self._sent += written
+        return written
+
+    def close(self) -> None:
+        """Nobody wants what has not been written: gives back what is held for it."""
+        for part in self.records:
+            if isinstance(part, JoinedSend):
+                part.close()
+
+
+def response(request: RequestHeader, body: Message, version: int | None = None) -> ResponseSend:
+    """The response to a request, in the request's version unless another is given."""
+    version = request.version if version is None else version
+    parts = Parts()
+    # A client must be able to read the answer before it knows any versions: that of ApiVersions
+    # never has the flexible header.
+    flexible = request.api is not ApiKey.ApiVersions and is_flexible(request.api, version)
+    header = Message(correlation_id=request.correlation_id)
+    parts.bytes += bytes(LENGTH_SIZE)
+    write(parts, "ResponseHeader", int(flexible), header)
+    write(parts, f"{request.api.name}Response", version, body)
+    first = parts.parts[0]
+    assert isinstance(first, bytearray)
+    first[:LENGTH_SIZE] = (parts.size - LENGTH_SIZE).to_bytes(LENGTH_SIZE)
+    return ResponseSend(parts.parts)

@@ -1,0 +1,164 @@
+"""The fields of every request and response, version by version.
+
+They come from kafka-python's copy of Kafka's own message definitions, which still say what the
+versions that Kafka 4.0 dropped look like. Only the definitions are used: what reads and writes
+bytes by them is here (decoder.py, encoder.py), because bytes may be hostile and records stream."""
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, Final, Literal
+
+from kafka.protocol.schemas import load_json
+
+Kind = Literal["Request", "Response"]
+ALWAYS: Final = range(1 << 15)
+NEVER: Final = range(0)
+
+
+class ApiKey(IntEnum):
+    """Which API a request is of. The names are those of Kafka's message definitions."""
+
+    Produce = 0
+    Fetch = 1
+    ListOffsets = 2
+    Metadata = 3
+    OffsetCommit = 8
+    OffsetFetch = 9
+    FindCoordinator = 10
+    JoinGroup = 11
+    Heartbeat = 12
+    LeaveGroup = 13
+    SyncGroup = 14
+    DescribeGroups = 15
+    ListGroups = 16
+    SaslHandshake = 17
+    ApiVersions = 18
+    CreateTopics = 19
+    DeleteTopics = 20
+    DeleteRecords = 21
+    InitProducerId = 22
+    OffsetForLeaderEpoch = 23
+    AddPartitionsToTxn = 24
+    AddOffsetsToTxn = 25
+    EndTxn = 26
+    TxnOffsetCommit = 28
+    DescribeConfigs = 32
+    AlterConfigs = 33
+    DescribeLogDirs = 35
+    SaslAuthenticate = 36
+    CreatePartitions = 37
+    DeleteGroups = 42
+    IncrementalAlterConfigs = 44
+    OffsetDelete = 47
+    DescribeCluster = 60
+    DescribeProducers = 61
+    DescribeTopicPartitions = 75
+
+
+class Message(SimpleNamespace):
+    """A request, a response, or a structure in one: its fields by their names in snake_case.
+
+    As read it has all fields of all versions, those of other versions with their defaults. To be
+    written it needs only those that differ from their defaults."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Field:
+    """A field of a message, as its definition has it."""
+
+    name: str
+    type: str  # of the element, where it is an array
+    is_array: bool
+    versions: range
+    nullable: range
+    tagged: range
+    tag: int
+    default: Any
+    fields: tuple["Field", ...]  # of a structure
+    never_compact: bool  # the client id of a request's header
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schema:
+    """A message's definition."""
+
+    name: str
+    fields: tuple[Field, ...]
+    flexible: range  # the versions with compact lengths and tagged fields
+    newest: int
+
+
+@cache
+def schema(name: str) -> Schema:
+    """By its name, as `FetchRequest`. KeyError: there is no such message."""
+    try:
+        json = load_json(name)
+    except FileNotFoundError:
+        raise KeyError(name) from None
+    newest = _versions(json["validVersions"]).stop - 1
+    return Schema(name, _fields(json), _versions(json["flexibleVersions"]), newest)
+
+
+def is_flexible(api: ApiKey, version: int) -> bool:
+    """Whether a request of this version has the header with tagged fields."""
+    return version in schema(f"{api.name}Request").flexible
+
+
+def _fields(json: dict[str, Any]) -> tuple[Field, ...]:
+    return tuple(_field(field) for field in json.get("fields", ()))
+
+
+def _field(json: dict[str, Any]) -> Field:
+    type_ = json["type"].removeprefix("[]")
+    is_array = json["type"] != type_
+    fields = _fields(json)
+    return Field(
+        name=re.sub(r"(?<!^)(?=[A-Z])", "_", json["name"]).lower(),
+        type="struct" if fields else type_,
+        is_array=is_array,
+        versions=_versions(json["versions"]),
+        nullable=_versions(json.get("nullableVersions")),
+        tagged=_versions(json.get("taggedVersions")),
+        tag=json.get("tag", -1),
+        default=_default(json, is_array, fields),
+        fields=fields,
+        never_compact=json.get("flexibleVersions") == "none",
+    )
+
+
+def _default(json: dict[str, Any], is_array: bool, fields: tuple[Field, ...]) -> Any:
+    default = json.get("default")
+    if default == "null":
+        return None
+    if is_array:
+        return ()
+    if fields:
+        return Message(**{field.name: field.default for field in fields})
+    match json["type"]:
+        case "string":
+            return default or ""
+        case "bool":
+            return str(default).lower() == "true"
+        case "bytes" | "records":
+            return b""
+        case "uuid":
+            return bytes(16)
+        case "float64":
+            return float(default or 0)
+        case _:
+            return int(str(default or 0), 0)
+
+
+def _versions(text: str | None) -> range:
+    """`2+`, `0-3`, `1`, `none`."""
+    if text is None or text == "none":
+        return NEVER
+    first, plus, _ = text.partition("+")
+    first, _, last = first.partition("-")
+    return range(int(first), ALWAYS.stop if plus else int(last or first) + 1)

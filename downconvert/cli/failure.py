@@ -1,0 +1,68 @@
+"""What an error is called where a person reads it: what, where, and what to do, in one line.
+
+Not here: where lines are printed (app.py)."""
+
+import errno
+from collections.abc import Sequence
+from typing import Final
+
+from records import RecordsError
+
+from .advice import advice
+
+
+class CommandError(Exception):
+    """A reason to stop, in one line for the person at the terminal."""
+
+    def __init__(self, words: str, exit_code: int = 2) -> None:
+        self.exit_code = exit_code
+        super().__init__(words)
+
+
+_SYSTEM: Final = {
+    errno.ENOENT: "no such file",
+    errno.EACCES: "permission denied",
+    errno.EISDIR: "is a directory, not a segment file",
+    errno.ENOTDIR: "is not a directory",
+    errno.ENOSPC: "the disk is full",
+    errno.EEXIST: "exists already",
+    errno.EMFILE: "too many open files: allow more (ulimit -n), or use fewer consumers or files",
+    errno.EROFS: "the file system is read-only",
+}
+
+
+# Which extra of the distribution brings a module.
+_EXTRAS: Final = {
+    "kafka": "broker",
+    "prometheus_client": "broker",
+    "scramp": "broker",
+    "matplotlib": "simulator",
+    "pyspark": "spark",
+    "pyarrow": "spark",
+}
+
+
+def in_words(error: Exception) -> str | None:
+    """One line for an error that input or the system can cause; None for a defect of this
+    program."""
+    match error:
+        case CommandError():
+            return str(error)
+        case RecordsError():
+            return f"{error}{advice(error)}"
+        case ModuleNotFoundError(name=str(name)) if name.split(".")[0] in _EXTRAS:
+            package = name.split(".")[0]
+            return f"{package} is not here: pip install 'lazy-downconvert[{_EXTRAS[package]}]'"
+        case OSError(errno=int(number), filename=name) if name is not None:
+            return f"{name}: {_SYSTEM.get(number, error.strerror)}"
+        case OSError():
+            return _SYSTEM.get(error.errno or 0, str(error))
+        case MemoryError():
+            return "out of memory"
+    return None
+
+
+def shortened(problems: Sequence[str], shown_max: int = 5) -> list[str]:
+    """The first of many problems, and how many more there are."""
+    more = len(problems) - shown_max
+    return [*problems[:shown_max], *([f"{more} more like these"] if more > 0 else [])]

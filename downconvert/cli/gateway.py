@@ -1,0 +1,284 @@
+"""`downconvert gateway`: old clients in front of a cluster that no longer takes their requests.
+
+Not here: the gateway (gateway), the report of who is still old (gateway_report.py)."""
+
+import json
+import logging
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from typing import Any, Final
+
+import click
+
+from .failure import CommandError
+from .serve_options import RECODE
+
+LOG: Final = logging.getLogger("gateway")
+SECONDS: Final = click.FloatRange(min=0, min_open=True)
+LIMITS: Final = ("connect_timeout", "request_timeout", "idle_timeout")
+FLAGS: Final = {  # the settings that flags of other names, or of none in the file, set
+    "listen": "listen",
+    "advertise": "advertise",
+    "tls_cert": "tls_cert",
+    "tls_key": "tls_key",
+    "spool_dir": "spool_dir",
+}
+
+
+@click.command(short_help="Let old clients use a Kafka 4 cluster.")
+@click.option(
+    "--config",
+    "file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Settings as TOML; flags go before them.",
+)
+@click.option("--bootstrap", metavar="HOST:PORT,…", help="Brokers of the cluster to begin with.")
+@click.option(
+    "--listen", metavar="HOST:PORT", help="Where clients connect. [default: 127.0.0.1:9092]"
+)
+@click.option(
+    "--advertise",
+    metavar="HOST",
+    help="How clients reach the gateway. [default: as they did]",
+)
+@click.option(
+    "--node-port",
+    "node_ports",
+    metavar="ID=PORT",
+    multiple=True,
+    help="The port of a broker. [default: the listener's + 1 + ID]",
+)
+@click.option("--topics", metavar="PATTERN,…", help="Only these topics.")
+@click.option("--groups", metavar="PATTERN,…", help="Only these groups.")
+@click.option("--transactional-ids", metavar="PATTERN,…", help="Only these transactional ids.")
+@click.option("--networks", metavar="CIDR,…", help="Only clients from these networks.")
+@click.option("--read-only", is_flag=True, help="Refuse whatever would change something.")
+@click.option("--observe", is_flag=True, help="Pass everything through, and only see who is old.")
+@click.option("--tls-cert", metavar="FILE", help="Certificate of the listener.")
+@click.option("--tls-key", metavar="FILE", help="Its key.")
+@click.option("--cluster-tls", is_flag=True, help="Speak TLS to the cluster.")
+@click.option("--cluster-ca", metavar="FILE", help="Who signs the cluster's certificates.")
+@click.option(
+    "--sasl",
+    metavar="MECHANISM",
+    help="How to authenticate to the cluster. The secret: $DOWNCONVERT_SASL_SECRET.",
+)
+@click.option("--username", metavar="NAME", help="With --sasl.")
+@click.option(
+    "--spool-dir", metavar="DIR", help="Where large responses wait. [default: the system's]"
+)
+@click.option(
+    "--recode",
+    metavar="RULE",
+    multiple=True,
+    callback=RECODE,
+    help="Another codec for old clients: lz4=gzip:magic0, or topic=logs-*,client=sarama*,lz4=none.",
+)
+@click.option(
+    "--connect-timeout",
+    metavar="SECONDS",
+    type=SECONDS,
+    help="For a broker to be connected and to answer. [default: 10]",
+)
+@click.option(
+    "--request-timeout",
+    metavar="SECONDS",
+    type=SECONDS,
+    help="For a broker to answer a request, on top of what that says. [default: 30]",
+)
+@click.option(
+    "--idle-timeout",
+    metavar="SECONDS",
+    type=SECONDS,
+    help="For a connection without a request. [default: 600]",
+)
+@click.option(
+    "--share-ports", is_flag=True, help="Other gateways of this cluster may listen here, too."
+)
+@click.option("--http", metavar="HOST:PORT", help="Serve /healthz, /metrics and /clients there.")
+@click.option("--workers", metavar="N", type=click.IntRange(1, 64), default=2, help="Threads.")
+@click.option("--json", "as_json", is_flag=True, help="Ready line and log as JSON lines.")
+@click.option(
+    "--report",
+    metavar="URL",
+    help="Show who is still old, from the --http of a gateway.",
+)
+@click.option(
+    "--html",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="With --report: write it as a page.",
+)
+def gateway(
+    file: Path | None,
+    http: str | None,
+    workers: int,
+    as_json: bool,
+    report: str | None,
+    html: Path | None,
+    **flags: Any,
+) -> None:
+    """Stand in front of a Kafka cluster, and serve clients of every age.
+
+    Kafka 4 took away the request versions of clients older than 0.11. They go on through a
+    gateway: to consume and to produce, in groups too. Everything that the cluster understands
+    passes through untouched. Each broker gets a port of its own behind the first one.
+
+    \b
+    downconvert gateway --bootstrap kafka-1:9092 --listen 0.0.0.0:9092
+    downconvert gateway --config gateway.toml --http 127.0.0.1:9100
+    downconvert gateway --report http://127.0.0.1:9100 --html old-clients.html
+
+    SIGHUP reads the file again: later connections go by it. SIGTERM lets requests under way end.
+    """
+    if report is not None:
+        from .gateway_report import show
+
+        show(report, html, as_json=as_json)
+        return
+    from downconvert.gateway.config import ConfigError, GatewayConfig
+    from downconvert.gateway.server import Gateway
+    from downconvert.gateway.settings import build, load
+
+    def read() -> GatewayConfig:
+        try:
+            read = build(_merged(load(file) if file is not None else {}, _settings(flags)))
+            return replace(read, recode_rules=(*flags["recode"], *read.recode_rules))
+        except ConfigError as error:
+            raise CommandError(str(error)) from None
+
+    config = read()
+    _log(as_json)
+    _allow_files()
+    stop = Event()
+    try:
+        running = Gateway(config, workers=workers)
+    except ConfigError as error:
+        raise CommandError(str(error)) from None
+    _on_signals(stop, lambda: _reload(running, read))
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(running)
+        except OSError as error:
+            raise _taken(config.listen, "--listen", error) from None
+        observation = _observe(running, http)
+        if observation is not None:
+            stack.callback(observation.close)
+        address = running.address
+        ready = {"ready": True, "host": address.host, "port": address.port}
+        text = f"ready: clients connect to {address}, brokers follow from port "
+        text += f"{running.topology.ports.first} on; Ctrl-C ends it"
+        click.echo(json.dumps(ready) if as_json else text)
+        sys.stdout.flush()
+        stop.wait()
+        LOG.info("closing: requests under way are finished")
+
+
+def _settings(flags: dict[str, Any]) -> dict[str, Any]:
+    """Flags as settings of the file."""
+    given = {name: value for name, value in flags.items() if value}
+    settings = {FLAGS[name]: given[name] for name in FLAGS if name in given}
+    settings |= {
+        name: flags[name].split(",")
+        for name in ("bootstrap", "topics", "groups", "transactional_ids", "networks")
+        if flags[name] is not None  # an empty list is an error, and not no list
+    }
+    settings |= {name: True for name in ("read_only", "observe", "share_ports") if name in given}
+    if "node_ports" in given:
+        pairs = (pair.partition("=") for pair in given["node_ports"])
+        settings["node_ports"] = {node: port for node, _, port in pairs}
+    cluster: dict[str, Any] = {}
+    if "cluster_tls" in given or "cluster_ca" in given:
+        cluster["tls"] = True
+    for name, called in (("cluster_ca", "ca_file"), ("sasl", "sasl"), ("username", "username")):
+        if name in given:
+            cluster[called] = given[name]
+    limits = {name: given[name] for name in LIMITS if name in given}
+    tables = {"cluster": cluster, "limits": limits}
+    return settings | {name: table for name, table in tables.items() if table}
+
+
+def _merged(file: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
+    """Flags go before the file; what a table of the file says beside them stays."""
+    tables = {
+        name: file[name] | flags[name]
+        for name in ("cluster", "limits")
+        if isinstance(file.get(name), dict) and name in flags
+    }
+    return file | flags | tables
+
+
+def _observe(running: Any, http: str | None) -> Any:
+    if http is None:
+        return None
+    from downconvert.gateway.config import ConfigError, parse_address
+    from downconvert.gateway.observing import Observation
+
+    try:
+        address = parse_address(http, 9100)
+    except ConfigError as error:
+        raise CommandError(str(error)) from None
+    try:
+        observation = Observation(running, address)
+    except OSError as error:
+        raise _taken(address, "--http", error) from None
+    LOG.info("observe at http://%s/healthz, /metrics, /clients", observation.address)
+    return observation
+
+
+def _taken(address: Any, option: str, error: OSError) -> CommandError:
+    from downconvert.gateway.listeners import why
+
+    return CommandError(f"cannot listen at {address}: {why(error)}; choose another with {option}")
+
+
+def _allow_files() -> None:
+    """As many connections as the system lets this process have."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _reload(running: Any, read: Callable[[], Any]) -> None:
+    from downconvert.gateway.config import ConfigError
+
+    try:
+        running.reload(read())
+    except (CommandError, ConfigError, OSError) as error:
+        LOG.error("the settings stay as they were: %s", error)
+    else:
+        LOG.info("the settings have been read again")
+
+
+def _on_signals(stop: Event, reload: Callable[[], None]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    signal.signal(signal.SIGHUP, lambda *_: reload())
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def _log(as_json: bool) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(_JsonLines() if as_json else logging.Formatter("%(asctime)s %(message)s"))
+    LOG.addHandler(handler)
+    LOG.setLevel(logging.INFO)
+    LOG.propagate = False

@@ -1,0 +1,173 @@
+"""Who is still old: what a running gateway has seen, as a table, as JSON, or as a page."""
+
+import json
+import time
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from downconvert.report.style import CSS
+from records.units import format_size
+
+from .failure import CommandError
+from .grid import grid
+
+TIMEOUT: Final = 10.0  # seconds
+NAME_WIDTH: Final = 36  # characters of a name in the table
+FILE_WIDTH: Final = 160  # characters, where no terminal says how many there are
+COLUMNS: Final = ("software", "address", "requests", "translated", "converted", "last seen")
+WRAPPED: Final = """
+th:first-child, td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 180px; }
+th:nth-child(n+2), td:nth-child(n+2) { padding-left: 16px; }
+td:nth-child(3) { white-space: normal; overflow-wrap: anywhere; min-width: 110px; }
+main { max-width: 1200px; }
+section { overflow-x: auto; }
+.tiles { margin-top: 0; border-top: none; padding-top: 0; }
+"""
+AGES: Final = (  # the first release that asks Fetch in this version
+    (0, "0.8"),
+    (1, "0.9"),
+    (2, "0.10.0"),
+    (3, "0.10.1"),
+)
+
+
+def show(url: str, html: Path | None, *, as_json: bool) -> None:
+    """Prints what the gateway at `url` has seen, and writes it to `html`."""
+    rows = _fetched(url)
+    if as_json:
+        click.echo(json.dumps(rows))
+    else:
+        _print(rows)
+    if html is not None:
+        html.write_text("".join(_page(rows, url)), encoding="utf-8")
+        click.echo(f"{html}: open it in a browser", err=True)
+
+
+def _fetched(url: str) -> list[dict[str, Any]]:
+    where = url if "://" in url else f"http://{url}"
+    try:
+        with urlopen(f"{where.rstrip('/')}/clients", timeout=TIMEOUT) as answer:
+            rows: list[dict[str, Any]] = json.load(answer)
+    except (URLError, OSError, ValueError) as error:
+        raise CommandError(f"{url}: {error}; is a gateway running there with --http?") from None
+    return rows
+
+
+def _clients(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for each client, those who need the gateway first."""
+    clients: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for row in rows:
+        key = row["client_id"], row["software"], row["address"]
+        client = clients.setdefault(
+            key,
+            {
+                "client": _shown(row["client_id"]) or "(no name)",
+                "software": _shown(row["software"]) or _age(rows, key),
+                "address": _shown(row["address"]),
+                "requests": 0,
+                "translated": 0,
+                "old": set(),
+                "bytes_converted": 0,
+                "last_seen": 0.0,
+            },
+        )
+        for name in ("requests", "translated", "bytes_converted"):
+            client[name] += row[name]
+        client["last_seen"] = max(client["last_seen"], row["last_seen"])
+        if row["translated"]:
+            client["old"].add(f"{row['api']} v{row['version']}")
+    return sorted(clients.values(), key=lambda one: (-one["translated"], one["client"]))
+
+
+def _age(rows: list[dict[str, Any]], key: tuple[str, str, str]) -> str:
+    """What a client that does not say is at least as old as, by the fetches that it sends."""
+    fetches = [
+        row["version"]
+        for row in rows
+        if row["api"] == "Fetch" and (row["client_id"], row["software"], row["address"]) == key
+    ]
+    return next((f"speaks {age}" for version, age in AGES if version in fetches), "unknown")
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    clients = _clients(rows)
+    old = [client for client in clients if client["translated"]]
+    table = grid(
+        "client", "software", "address", "requests", "translated", "converted", "last seen"
+    )
+    for client in clients:
+        style = "yellow" if client["translated"] else None
+        table.add_row(
+            _cut(client["client"]),
+            _cut(client["software"]),
+            client["address"],
+            f"{client['requests']:,}",
+            f"{client['translated']:,}",
+            format_size(client["bytes_converted"]),
+            _when(client["last_seen"]),
+            style=style,
+        )
+    console = Console()
+    if not console.is_terminal:
+        console.width = FILE_WIDTH
+    console.print(table)
+    console.print(f"\n{len(old)} of {len(clients)} clients need the gateway.")
+    for client in old:
+        console.print(f"  {client['client']}: {', '.join(sorted(client['old']))}", markup=False)
+
+
+def _shown(name: str) -> str:
+    """What a client calls itself, without what would do something to a terminal."""
+    return "".join(
+        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name
+    )
+
+
+def _cut(name: str) -> Text:
+    text = Text(name)
+    text.truncate(NAME_WIDTH, overflow="ellipsis")
+    return text
+
+
+def _when(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+def _page(rows: list[dict[str, Any]], url: str) -> Iterator[str]:
+    clients = _clients(rows)
+    old = [client for client in clients if client["translated"]]
+    converted = format_size(sum(client["bytes_converted"] for client in clients))
+    yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+    yield f"<title>Who is still old</title><style>{CSS}{WRAPPED}</style></head><body><main>"
+    yield "<h1>Who is still old</h1>"
+    yield f'<p class="lead">What the gateway at {escape(url)} has seen.</p>'
+    yield '<section><div class="tiles">'
+    for label, figure in (
+        ("clients that need the gateway", str(len(old))),
+        ("clients seen", str(len(clients))),
+        ("requests translated", f"{sum(client['translated'] for client in clients):,}"),
+        ("records sent in an older format", converted),
+    ):
+        yield f'<div class="tile"><div class="label">{label}</div>'
+        yield f'<div class="figure">{figure}</div></div>'
+    yield "</div><table><thead><tr><th>client</th>"
+    yield "".join(f"<th>{column}</th>" for column in COLUMNS) + "</tr></thead>"
+    for client in clients:
+        kind = "bad" if client["translated"] else "same"
+        yield f'<tr><td><span class="{kind}">{escape(client["client"])}</span>'
+        if client["old"]:
+            yield f'<br><span class="same">{escape(", ".join(sorted(client["old"])))}</span>'
+        yield f"</td><td>{escape(client['software'])}</td><td>{escape(client['address'])}</td>"
+        yield f"<td>{client['requests']:,}</td>"
+        yield f"<td>{client['translated']:,}</td>"
+        yield f"<td>{format_size(client['bytes_converted'])}</td>"
+        yield f"<td>{_when(client['last_seen'])}</td></tr>"
+    yield "</table></section></main></body></html>\n"

@@ -1,0 +1,116 @@
+"""`downconvert recover`: what a crash has left in disorder, put in order as a broker would do it.
+
+Not here: recovery (storage)."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from downconvert.storage import Log, LogDir
+from downconvert.storage.names import Kind, file_name
+from downconvert.storage.recovery import Recovery
+from downconvert.storage.segment_recovery import check_segment
+from records.units import format_count, format_size
+
+from .app import BAD_INPUT
+from .failure import CommandError, shortened
+from .terminal import progress
+
+
+@click.command(short_help="Cut torn tails off, and rebuild indexes.")
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Only say what is damaged: exit code 2 if anything.")
+@click.option("--everything", is_flag=True, help="Read also what a broker noted as flushed.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON object for each partition, a line.")
+def recover(directory: Path, dry_run: bool, everything: bool, as_json: bool) -> int:
+    """Bring DIR into order, as a broker does when it starts after a crash.
+
+    DIR is a broker's log directory, or one partition's; the broker must be stopped. Logs are cut
+    in front of the first batch that is damaged or not whole, and segments behind that are
+    removed: with --dry-run you see first what that would be. Indexes and snapshots are made
+    again, and renaming and deleting that was interrupted is completed.
+
+    \b
+    downconvert recover --dry-run /var/kafka
+    downconvert recover /var/kafka
+    downconvert recover --everything /var/kafka/topic-0
+    """
+    if not directory.is_dir():
+        raise CommandError(f"{directory}: is not a directory")
+    reports = _surveyed(directory) if dry_run else _recovered(directory, everything)
+    cut = 0
+    with progress() as step:
+        for name, report in reports:
+            step(f"recover {name}", 0, 1)
+            cut += report.bytes_cut
+            if as_json:
+                click.echo(json.dumps(_as_json(name, report)))
+            else:
+                for line in _lines(name, report, dry_run=dry_run):
+                    click.echo(line)
+    return BAD_INPUT if dry_run and cut else 0
+
+
+def _recovered(directory: Path, everything: bool) -> Iterator[tuple[str, Recovery]]:
+    if _is_partition(directory):
+        with Log.open(directory.resolve(), writable=True, distrust=everything) as log:
+            yield directory.name, log.writer.recovery
+        return
+    with LogDir.open(directory, writable=True, distrust=everything) as log_dir:
+        for partition, log in log_dir.logs.items():
+            yield str(partition), log.writer.recovery
+
+
+def _surveyed(directory: Path) -> Iterator[tuple[str, Recovery]]:
+    partitions = [directory]
+    if not _is_partition(directory):
+        with LogDir.open(directory) as log_dir:
+            partitions = [directory / str(partition) for partition in log_dir.logs]
+    for path in partitions:
+        with Log.open(path) as log:
+            yield path.name, Recovery([check_segment(segment) for segment in log.segments])
+
+
+def _is_partition(directory: Path) -> bool:
+    return any(directory.glob("*.log"))
+
+
+def _lines(name: str, report: Recovery, *, dry_run: bool) -> Iterator[str]:
+    batches = sum(segment.batches for segment in report.checked)
+    read = f"{format_count(len(report.checked), 'segment')} with {batches:,} batch(es) read"
+    if not report.checked:
+        read = "closed as it should be, nothing read"
+    cut = format_size(report.bytes_cut) if report.bytes_cut else "nothing"
+    yield f"{name}: {read}, {cut} {'to cut' if dry_run else 'cut'} off"
+    for number, segment in enumerate(report.checked, 1):
+        if segment.bytes_cut:
+            why = "the rest is no whole batch" if segment.damage is None else segment.damage
+            file = file_name(segment.base_offset, Kind.LOG)
+            yield f"  {file}: good up to byte {segment.good_size}; {why}"
+            behind = len(report.checked) - number
+            if dry_run and behind:
+                yield f"  {format_count(behind, 'segment')} behind that to remove"
+                break
+    if report.removed:
+        yield f"  removed: {', '.join(shortened(report.removed))}"
+
+
+def _as_json(name: str, report: Recovery) -> dict[str, object]:
+    return {
+        "partition": name,
+        "bytesCut": report.bytes_cut,
+        "removed": report.removed,
+        "segments": [
+            {
+                "baseOffset": segment.base_offset,
+                "size": segment.size,
+                "goodSize": segment.good_size,
+                "batches": segment.batches,
+                "nextOffset": segment.next_offset,
+                "damage": None if segment.damage is None else str(segment.damage),
+            }
+            for segment in report.checked
+        ],
+    }

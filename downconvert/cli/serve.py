@@ -1,0 +1,319 @@
+"""`downconvert serve`: a log directory as a broker, for clients of every age.
+
+Not here: the broker and its server (broker), what the options' texts mean (serve_options.py)."""
+
+import json
+import logging
+import resource
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from ssl import SSLContext
+from threading import Event
+from typing import Any, Final
+
+import click
+from rich.table import Table
+
+from downconvert.broker import Broker, BrokerConfig
+from downconvert.broker.conversions import DEFAULT_RULES, RecodeRule
+from downconvert.broker.following import Following
+from downconvert.broker.handlers.admin import PARTITIONS_MAX
+from downconvert.broker.handlers.sasl import Credentials
+from downconvert.broker.limits import Limits
+from downconvert.broker.metrics_server import MetricsServer
+from downconvert.broker.server import Server
+from downconvert.broker.tls import TlsError, server_context
+from downconvert.storage import Log, LogDir, LogInUseError
+from records.units import format_size
+
+from .failure import CommandError
+from .serve_options import ADDRESS, PORT_MAX, RECODE, TOPIC_CONFIG, grouped
+from .terminal import name_the_backend, notices
+
+DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
+TOPICS_SHOWN_MAX: Final = 20
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+@click.command(short_help="Be the broker of a log directory.")
+@click.argument("directory", metavar="LOGDIR", type=click.Path(path_type=Path))
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    default=DEFAULT_ADDRESS,
+    callback=ADDRESS,
+    help="Where clients connect; port 0: any that is free.",
+)
+@click.option(
+    "--advertise",
+    metavar="HOST:PORT",
+    callback=ADDRESS,
+    help="What clients are told to connect to.  [default: where each connected to]",
+)
+@click.option("--writable", is_flag=True, help="Let clients produce, and change topics.")
+@click.option("--follow", is_flag=True, help="LOGDIR's own broker runs: show what it commits.")
+@click.option(
+    "--uncommitted", is_flag=True, help="With --follow: show records beyond its high watermark."
+)
+@click.option(
+    "--recode",
+    metavar="RULE",
+    multiple=True,
+    callback=RECODE,
+    help="Another codec for old clients: lz4=gzip:magic0, or topic=logs-*,client=sarama*,lz4=none.",
+)
+@click.option(
+    "--topic-config",
+    "topic_configs",
+    metavar="TOPIC:KEY=VALUE",
+    multiple=True,
+    callback=TOPIC_CONFIG,
+    help="A topic's setting, such as events:message.downconversion.enable=false.",
+)
+@click.option(
+    "--tls-cert",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Speak TLS, with these certificates (PEM).",
+)
+@click.option(
+    "--tls-key",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Their key.  [default: it is in --tls-cert]",
+)
+@click.option(
+    "--sasl-users",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Let only these in, by PLAIN or SCRAM: a line NAME:PASSWORD for each.",
+)
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, PORT_MAX),
+    help="Serve /metrics for Prometheus there, on --listen's host.",
+)
+@click.option(
+    "--offsets-partitions",
+    metavar="N",
+    type=click.IntRange(1, PARTITIONS_MAX),
+    help="How many partitions __consumer_offsets has, here and on the cluster's other brokers.  "
+    "[default: those in LOGDIR; 50 or more if some are missing there]",
+)
+@click.option(
+    "--offsets-retention",
+    metavar="MINUTES",
+    type=click.IntRange(1),
+    default=BrokerConfig().offsets_retention_minutes,
+    help="With --writable: until offsets of groups without members are forgotten.",
+)
+@click.option("--threads", type=click.IntRange(1, 64), default=2, help="Network threads.")
+@click.option(
+    "--max-connections", type=click.IntRange(1), default=Limits().connections, help="In total."
+)
+@click.option(
+    "--max-connections-per-address",
+    type=click.IntRange(1),
+    default=Limits().connections_per_address,
+    help="From one host.",
+)
+@click.option(
+    "--idle-timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    default=Limits().idle,
+    help="Until a connection that is not used is closed.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Say why connections are closed.")
+@click.option("--json", "as_json", is_flag=True, help="The ready line as JSON, and nothing else.")
+def serve(
+    directory: Path,
+    listen: tuple[str, int],
+    advertise: tuple[str, int] | None,
+    writable: bool,
+    follow: bool,
+    uncommitted: bool,
+    recode: Sequence[RecodeRule],
+    topic_configs: Sequence[tuple[str, str, str]],
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    sasl_users: Path | None,
+    metrics_port: int | None,
+    offsets_partitions: int | None,
+    offsets_retention: int,
+    threads: int,
+    max_connections: int,
+    max_connections_per_address: int,
+    idle_timeout: float,
+    verbose: bool,
+    as_json: bool,
+) -> None:
+    """Be the broker of LOGDIR, for consumers from Kafka 0.8 to today's.
+
+    LOGDIR is a broker's log directory, or a copy of one; its partitions are the directories in it.
+    Old consumers get the format that they read, converted while it is sent. Nothing is written
+    unless you say --writable; then the directory's own broker must be stopped.
+
+    \b
+    downconvert serve /var/kafka
+    downconvert serve /var/kafka --listen 0.0.0.0:9092 --advertise logs.example.org:9092
+    downconvert serve /var/kafka --follow --metrics-port 9100
+    downconvert serve /tmp/new --writable
+    downconvert serve /var/kafka --tls-cert server.pem --sasl-users users.txt
+    downconvert serve /var/kafka --recode lz4=gzip:magic0 --topic-config events:retention.ms=-1
+
+    Ctrl-C or SIGTERM ends it; answers under way are finished first.
+    """
+    if not directory.is_dir():
+        raise CommandError(
+            f"{directory}: is not a directory; give a broker's log.dirs, or a copy of it"
+        )
+    if writable and follow:
+        raise CommandError(
+            "--follow is for a directory that another broker writes to: leave --writable out"
+        )
+    name_the_backend()
+    _log(verbose=verbose)
+    _allow_files()
+    credentials = _credentials(sasl_users)
+    tls = _tls(tls_cert, tls_key)
+    config = BrokerConfig(
+        is_writable=writable,
+        recode_rules=(*recode, *DEFAULT_RULES),
+        topics=grouped(topic_configs),
+        offsets_topic_num_partitions=offsets_partitions,
+        offsets_retention_minutes=offsets_retention,
+        group_initial_rebalance_delay_ms=0,  # there are few clients, and somebody waits
+    )
+    limits = Limits(
+        connections=max_connections,
+        connections_per_address=max_connections_per_address,
+        idle=idle_timeout,
+    )
+    stop = Event()
+    with ExitStack() as stack:
+        broker = Broker(stack.enter_context(_opened(directory, writable=writable)), config)
+        broker.credentials = credentials
+        following = Following(broker, beyond_high_watermark=uncommitted) if follow else None
+        if following is not None:
+            following.refresh(0.0)
+        server = Server(
+            broker,
+            listen,
+            advertise=advertise,
+            limits=limits,
+            tls=tls,
+            network_threads=threads,
+            on_tick=None if following is None else following.refresh,
+        )
+        with _listening(*listen, "--listen"):
+            stack.enter_context(server)
+        ready: dict[str, Any] = {"ready": True, "host": server.address[0]}
+        ready["port"] = server.address[1]
+        if metrics_port is not None:
+            with _listening(listen[0], metrics_port, "--metrics-port"):
+                metrics = stack.enter_context(MetricsServer(server, listen[0], metrics_port))
+            ready["metricsPort"] = metrics.address[1]
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+        for number in SIGNALS:
+            stack.callback(signal.signal, number, before[number])
+            signal.signal(number, lambda *_: stop.set())
+        _announce(broker, ready, as_json=as_json)
+        stop.wait()
+
+
+def _allow_files() -> None:
+    """As many connections as the system lets this process have."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _opened(directory: Path, *, writable: bool) -> LogDir:
+    try:
+        return LogDir.open(directory, writable=writable)
+    except LogInUseError as error:
+        raise CommandError(
+            f"{error}; to read what it writes, say --follow and leave --writable out"
+        ) from None
+
+
+def _credentials(users: Path | None) -> Credentials | None:
+    try:
+        return None if users is None else Credentials.load(users)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+
+
+def _tls(certificate: Path | None, key: Path | None) -> SSLContext | None:
+    if certificate is None:
+        if key is not None:
+            raise CommandError("--tls-key needs --tls-cert, the certificate that it belongs to")
+        return None
+    try:
+        return server_context(certificate, key)
+    except TlsError as error:
+        raise CommandError(str(error)) from None
+
+
+@contextmanager
+def _listening(host: str, port: int, option: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise CommandError(
+            f"cannot listen at {host}:{port}: {error.strerror}; choose another with {option}, "
+            "or port 0 for any that is free"
+        ) from None
+
+
+def _announce(broker: Broker, ready: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(ready))
+    else:
+        _show_topics(broker)
+        where = f"{ready['host']}:{ready['port']}"
+        if "metricsPort" in ready:
+            where += f", metrics are at http://{ready['host']}:{ready['metricsPort']}/metrics"
+        click.echo(f"ready: clients connect to {where}; Ctrl-C ends it")
+    sys.stdout.flush()
+
+
+def _show_topics(broker: Broker) -> None:
+    """What there is, as far as it fits a screen."""
+    if not broker.topics:
+        notices().print("there are no topics in this directory", style="yellow")
+        return
+    table = Table("topic", "partitions", "records up to", "bytes", box=None, pad_edge=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    topics = list(broker.topics.values())
+    for topic in topics[:TOPICS_SHOWN_MAX]:
+        partitions = topic.partitions.values()
+        table.add_row(
+            topic.name,
+            f"{len(partitions):,}",
+            f"{sum(partition.high_watermark for partition in partitions):,}",
+            format_size(sum(_size(partition.log) for partition in partitions)),
+        )
+    notices().print(table)
+    if len(topics) > TOPICS_SHOWN_MAX:
+        notices().print(f"and {len(topics) - TOPICS_SHOWN_MAX:,} more topics")
+
+
+def _size(log: Log) -> int:
+    """Bytes."""
+    return sum(log.end_of(segment) for segment in log.segments)
+
+
+def _log(*, verbose: bool) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    for name in ("broker", "storage"):
+        log = logging.getLogger(name)
+        log.handlers[:] = [handler]
+        log.setLevel(logging.INFO if verbose else logging.WARNING)
+        log.propagate = False

@@ -1,0 +1,127 @@
+"""`downconvert spark audit`: what is in log directories, and what stands between them and Kafka 4.
+
+Not here: the audit (pipeline)."""
+
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+from rich.console import Console
+
+from records.units import format_count, format_seconds, format_size
+
+from .app import BAD_INPUT
+from .failure import CommandError, shortened
+from .grid import grid
+from .spark_job import names_of, of_topics, open_job
+
+if TYPE_CHECKING:
+    from downconvert.spark.audit_summary import Topic
+
+WIDTH: Final = 120  # columns of a table, where no terminal says how many there are
+
+
+@click.command(short_help="What there is, what old clients cost, what keeps from Kafka 4.")
+@click.argument("paths", metavar="DIR...", nargs=-1, required=True)
+@click.option(
+    "--everything", is_flag=True, help="Read and convert all records, and not only a sample."
+)
+@click.option(
+    "--report",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="As one HTML file that opens offline.",
+)
+@of_topics
+def audit(
+    paths: tuple[str, ...],
+    everything: bool,
+    report: Path | None,
+    as_json: bool,
+    topics: tuple[str, ...],
+    master: str | None,
+    configuration: dict[str, str],
+) -> int:
+    """Say per topic which formats and codecs there are, what serving old consumers takes, what
+    these miss, where there is damage, and which topics still hold formats that Kafka 4 has left.
+
+    All headers are read. Records are read and converted as a sample of at least a MiB of each
+    format and codec in a segment, or all of them with --everything.
+
+    \b
+    downconvert spark audit /var/kafka
+    downconvert spark audit /backup/broker-* --report audit.html
+    downconvert spark audit --topics 'orders-*' --json /var/kafka | jq '.topics[].shares'
+    """
+    if report is not None and not report.absolute().parent.is_dir():
+        raise CommandError(f"{report}: there is no directory {report.parent} to write it to")
+    with open_job("audit", master, configuration) as (session, step):
+        from downconvert.spark.audit import run
+        from downconvert.spark.audit_summary import summarise
+
+        names = names_of(topics)
+        rows = run(session, paths, topics=names, everything=everything, step=step)
+        found = summarise(row.asDict(recursive=True) for row in rows)
+    if as_json:
+        click.echo(json.dumps({"topics": [topic.to_json() for topic in found]}))
+    else:
+        _print_audit(found)
+    if report is not None:
+        from downconvert.spark.audit_report import Heading, write_report
+
+        command = shlex.join(["downconvert", *sys.argv[1:]])
+        write_report(report, found, Heading(paths, command, is_sample=not everything))
+        if not as_json:
+            click.echo(f"report: {report}")
+    damages = [damage for topic in found for damage in topic.damages]
+    for damage in shortened(damages):
+        click.echo(f"downconvert: {damage}", err=True)
+    return BAD_INPUT if damages else 0
+
+
+def _print_audit(topics: "Sequence[Topic]") -> None:
+    from downconvert.spark.audit_summary import losses
+
+    table = grid("topic", "size", "records", "formats and codecs", "v1 CPU", "v0 CPU", "Kafka 4")
+    for topic in topics:
+        table.add_row(
+            topic.name,
+            format_size(topic.log_bytes),
+            f"{'~' * topic.is_estimate}{topic.records:,.0f}",
+            _shares(topic),
+            format_seconds(topic.v1.cpu_seconds),
+            format_seconds(topic.v0.cpu_seconds),
+            "ready" if topic.is_ready else f"{format_size(topic.old_bytes)} old",
+        )
+    width = None if Console().is_terminal else WIDTH
+    Console(highlight=False, width=width).print(table)
+    size, sampled = (
+        sum(getattr(t, name) for t in topics) for name in ("log_bytes", "sampled_bytes")
+    )
+    old = [topic for topic in topics if not topic.is_ready]
+    click.echo(
+        f"\n{format_size(size)} in {format_count(sum(t.segments for t in topics), 'segment')}; "
+        f"CPU by converting {format_size(sampled)} of it"
+    )
+    if old:
+        click.echo(
+            f"Kafka 4: {format_count(len(old), 'topic')} of {len(topics)} still to be rewritten "
+            "(downconvert spark convert --to-magic 2), or left to retention"
+        )
+    else:
+        click.echo("Kafka 4: ready, every batch is v2")
+    for line in losses(topics):
+        click.echo(f"old clients miss: {line}")
+
+
+def _shares(topic: "Topic") -> str:
+    total = max(1, sum(topic.shares.values()))
+    parts = [
+        f"v{magic} {codec} {100 * size / total:.0f} %"
+        for (magic, codec), size in sorted(topic.shares.items())
+    ]
+    return "\n".join(parts)

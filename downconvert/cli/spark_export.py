@@ -1,0 +1,73 @@
+"""`downconvert spark export`: records as Parquet.
+
+Not here: the export (pipeline)."""
+
+import json
+
+import click
+from rich.console import Console
+
+from records.units import format_count
+
+from .grid import grid
+from .spark_job import names_of, of_topics, open_job
+
+
+@click.command(short_help="Write records as Parquet, by topic and date.")
+@click.argument("paths", metavar="DIR...", nargs=-1, required=True)
+@click.argument("target", metavar="OUT")
+@click.option("--committed", is_flag=True, help="Leave out aborted transactions.")
+@click.option("--skip-damaged", is_flag=True, help="Leave out damaged batches, and go on.")
+@of_topics
+def export(
+    paths: tuple[str, ...],
+    target: str,
+    committed: bool,
+    skip_damaged: bool,
+    as_json: bool,
+    topics: tuple[str, ...],
+    master: str | None,
+    configuration: dict[str, str],
+) -> None:
+    """Write the records in the DIRs to OUT as Parquet, in folders topic=.../date=... (UTC) that
+    Spark, Trino and Iceberg's add_files read.
+
+    Folders that there are records for are replaced, all others stay: the same run twice gives the
+    same. OUT may be any file system that Spark knows.
+
+    \b
+    downconvert spark export /var/kafka /data/events
+    downconvert spark export --topics clicks --committed /mnt/kafka s3a://lake/events
+    """
+    with open_job("export", master, configuration) as (session, step):
+        from downconvert.spark.export import export as run
+
+        frame = run(
+            session,
+            paths,
+            target,
+            topics=names_of(topics),
+            committed=committed,
+            skip_damaged=skip_damaged,
+            step=step,
+        )
+        folders = frame.groupBy("topic", "date").count().orderBy("topic", "date").collect()
+    if as_json:
+        rows = [
+            {
+                "topic": row.topic,
+                "date": str(row.date) if row.date else None,
+                "records": row["count"],
+            }
+            for row in folders
+        ]
+        click.echo(json.dumps({"folders": rows}))
+        return
+    table = grid("topic", "date", "records")
+    for row in folders:
+        table.add_row(row.topic, str(row.date or "without"), f"{row['count']:,}")
+    Console(highlight=False).print(table)
+    total = sum(row["count"] for row in folders)
+    click.echo(
+        f"\n{format_count(total, 'record')} in {format_count(len(folders), 'folder')} of {target}"
+    )

@@ -1,0 +1,94 @@
+"""`downconvert upgrade`: segments of v0 and v1 as v2, in a directory of their own or in place.
+
+Not here: the upgrade (storage)."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from time import perf_counter
+
+import click
+from rich.console import Console
+
+from downconvert.storage.upgrade_log import Upgrade, survey_upgrade, upgrade_in_place
+from downconvert.storage.upgrade_log import upgrade as upgrade_into
+from records.units import format_count, format_seconds, format_size
+
+from .failure import CommandError
+from .grid import grid
+from .terminal import name_the_backend, progress
+
+
+@click.command(short_help="Rewrite old segments as v2.")
+@click.argument("source", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("target", metavar="[OUT]", required=False, type=click.Path(path_type=Path))
+@click.option("--in-place", is_flag=True, help="Let the result take DIR's name; DIR is kept.")
+@click.option("--dry-run", is_flag=True, help="Convert everything, and write nothing.")
+@click.option("--json", "as_json", is_flag=True, help="The summary as JSON.")
+def upgrade(
+    source: Path, target: Path | None, in_place: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Write what is in DIR to OUT, with every batch of v0 and v1 as v2.
+
+    DIR is a broker's log directory, or one partition's. Offsets, timestamps, keys, values, nulls
+    and gaps stay as they are; indexes are written anew, everything else is copied. In the end
+    both are read, and compared record for record. Brokers since 4.0 no longer convert what is
+    old; stop the broker before its directory is upgraded in place.
+
+    \b
+    downconvert upgrade --dry-run /var/kafka
+    downconvert upgrade /var/kafka /mnt/kafka-v2
+    downconvert upgrade --in-place /var/kafka/topic-0
+    """
+    if sum((target is not None, in_place, dry_run)) != 1:
+        raise click.UsageError("say one of OUT, --in-place and --dry-run")
+    if not source.is_dir():
+        raise CommandError(f"{source}: is not a directory")
+    name_the_backend()
+    started = perf_counter()
+    with progress() as step:
+        names: list[str] = []
+
+        def note(name: str) -> None:
+            names.append(name)
+            step(f"upgrade {name}", 0, 1)
+
+        if dry_run:
+            done, where = survey_upgrade(source, note), "nothing was written"
+        elif target is not None:
+            done, where = upgrade_into(source, target, note=note), f"the result is in {target}"
+        else:
+            done, kept = upgrade_in_place(source, note=note)
+            where = f"what was there is in {kept}"
+    if as_json:
+        click.echo(json.dumps(_as_json(done)))
+        return
+    _print(done)
+    total = done.total
+    click.echo(
+        f"{total.batches_converted:,} batches of v0 and v1 with "
+        f"{format_count(total.records_converted, 'record')}, "
+        f"{format_size(total.bytes_in)} to {format_size(total.bytes_out)}, "
+        f"in {format_seconds(perf_counter() - started)}; {where}"
+    )
+
+
+def _as_json(done: Upgrade) -> dict[str, object]:
+    partitions = {name: asdict(count) for name, count in done.partitions.items()}
+    return {"partitions": partitions, "total": asdict(done.total)}
+
+
+def _print(done: Upgrade) -> None:
+    table = grid("partition", "batches", "of v0, v1", "records in them", "bytes", "afterwards")
+    for name, count in done.partitions.items():
+        if count.batches_converted:
+            table.add_row(
+                name,
+                f"{count.batches_in:,}",
+                f"{count.batches_converted:,}",
+                f"{count.records_converted:,}",
+                format_size(count.bytes_in),
+                format_size(count.bytes_out),
+            )
+    if table.row_count:
+        Console(highlight=False).print(table)

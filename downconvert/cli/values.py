@@ -1,0 +1,41 @@
+"""Option values that are more than text: sizes, policies."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import click
+
+from downconvert.conversion.policies import parse_policy
+from records.units import parse_size
+
+Callback = Callable[[click.Context, click.Parameter, Any], Any]
+
+
+def parsed(parse: Callable[[str], object], *, keep_text: bool = False) -> Callback:
+    """A callback that reads an option's text, or each of its texts; ValueErrors become usage
+    errors.
+
+    `keep_text`: it is only checked, so that it can be printed as it was written."""
+
+    def one(text: str) -> object:
+        value = parse(text)
+        return text if keep_text else value
+
+    def callback(_context: click.Context, _option: click.Parameter, value: Any) -> Any:
+        if value is None:  # not given, and without a default
+            return None
+        try:
+            return tuple(map(one, value)) if isinstance(value, tuple) else one(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+
+    return callback
+
+
+SIZE: Final = parsed(parse_size)
+POLICY: Final = parsed(parse_policy, keep_text=True)
+
+POLICY_HELP: Final = (
+    "default or kafka, and options behind it: kafka,size=exact or "
+    "recode=zstd:none,chunk_size=64KiB."
+)

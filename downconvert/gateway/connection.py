@@ -1,0 +1,233 @@
+"""Serves one client, from its first byte to its last: reads requests, runs sessions, sends answers.
+
+The client's connection and the one to the cluster live and die together: a client whose broker is
+gone has to hear of it, and asks for metadata then, as of any broker."""
+
+from asyncio import sleep, timeout
+from collections.abc import Awaitable, Callable, Coroutine
+from struct import Struct
+from typing import Any, Final, TypeVar
+
+from downconvert.broker.errors import BadRequestError
+from downconvert.broker.wire.responses import ResponseSend
+from downconvert.broker.wire.schemas import Message
+from records import RecordsError
+
+from . import headers
+from .exchanges import HELLO, Answer, Ask, Forward, HangUp, Reply, Whole
+from .session import Session
+from .streams import PIECE_SIZE, Stream, scratch
+from .upstream import UnreachableError, Upstream
+from .waiting import Waits
+
+LENGTH: Final = Struct(">i")
+PREFIX_SIZE: Final = 16 * 1024  # bytes of a request that are looked at before it is passed on
+Answered = TypeVar("Answered")
+
+
+class Connection:
+    """A client's connection, the cluster's behind it, and what is between them."""
+
+    def __init__(
+        self,
+        client: Stream,
+        session: Session,
+        reach: Callable[[], Coroutine[Any, Any, Upstream]],
+        clock: Callable[[], float],
+        before_answer: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._client = client
+        self._session = session
+        self._reach = reach
+        self._clock = clock
+        self._before_answer = before_answer  # so that what an answer names can be reached
+        self._upstream: Upstream | None = None
+        self._waits = Waits()
+        self._is_idle = True
+        self._is_waiting = False  # for the cluster's answer
+        self._is_last = False
+
+    async def serve(self) -> None:
+        """Until either side ends it. ConnectionEndedError, BadRequestError, TimeoutError,
+        UnreachableError, RecordsError, OSError: why it ended."""
+        limits = self._session.shared.config.limits
+        self._client.patience = limits.idle_timeout
+        self._client.on_end = self._client_ended
+        try:
+            while not self._is_last:
+                self._is_idle = True
+                async with timeout(limits.idle_timeout):
+                    await self._client.ensure(1)
+                self._is_idle = False
+                async with timeout(limits.receive_timeout):
+                    await self._client.ensure(LENGTH.size)
+                    size = LENGTH.unpack_from(self._client.available)[0]
+                    if not 0 < size <= limits.request_size:
+                        raise BadRequestError(f"a request of {size} bytes")
+                    self._client.consume(LENGTH.size)
+                    await self._client.ensure(min(size, PREFIX_SIZE))
+                await self._exchange(size)
+        finally:
+            self.close()
+
+    def finish(self) -> None:
+        """Ends it when the request under way has been answered; at once where there is none."""
+        self._is_last = True
+        if self._is_idle:
+            self.close()
+
+    def close(self) -> None:
+        """What has been written is still sent."""
+        self._client.close()
+        if self._upstream is not None:
+            self._upstream.close()
+
+    def _client_ended(self) -> None:
+        """Nobody waits for the answer any more: a broker that hangs is let go of. What else the
+        client has sent, it still may want to be done."""
+        is_gone = self._client.has_ended and not self._client.available
+        if is_gone and self._is_waiting and self._upstream is not None:
+            self._upstream.close()
+
+    def _upstream_ended(self) -> None:
+        if self._is_idle and not self._client.available:
+            self._client.close()
+
+    async def _exchange(self, size: int) -> None:
+        request = _Request(self._client, size, self._session.shared.config.limits)
+        try:
+            await self._handle(request, size)
+        except (UnreachableError, TimeoutError) as error:
+            reason = str(error) or "it has not arrived whole in time"
+            raise UnreachableError(f"{_described(request.prefix)}: {reason}") from error
+
+    async def _handle(self, request: "_Request", size: int) -> None:
+        if self._upstream is None:
+            self._upstream = await self._while_waiting(self._reach())
+            self._upstream.stream.on_end = self._upstream_ended
+        steps = self._session.exchange(request.prefix, size, self._clock())
+        said: Any = None
+        while True:
+            try:
+                asked = steps.send(said)
+            except StopIteration as end:
+                reply: Reply = end.value
+                break
+            if isinstance(asked, Whole):
+                said = await request.whole()
+            else:
+                said = await self._ask(self._upstream, asked, request)
+        await self._reply(self._upstream, reply, request)
+
+    async def _ask(self, upstream: Upstream, asked: Ask, request: "_Request") -> Message:
+        if asked is HELLO and upstream.hello is not None:
+            return upstream.hello
+        if asked.body is not None:
+            wait = self._waits.of_body(asked.api, asked.body)
+            return await self._while_waiting(upstream.ask(asked, wait))
+        await request.pass_to(upstream.stream)
+        header = headers.parse(request.prefix)
+        wait = self._waits.of_frame(header, request.prefix)
+        return await self._while_waiting(upstream.answer(asked, header.correlation_id, wait))
+
+    async def _while_waiting(self, answer: Coroutine[Any, Any, Answered]) -> Answered:
+        self._is_waiting = True
+        try:
+            self._client_ended()  # perhaps it has, before
+            return await answer
+        finally:
+            self._is_waiting = False
+
+    async def _reply(self, upstream: Upstream, reply: Reply, request: "_Request") -> None:
+        match reply:
+            case Answer(send):
+                await self._before_answer()
+                await self._send(send)
+            case Forward(expects_response):
+                await request.pass_to(upstream.stream)
+                if expects_response:
+                    header = headers.parse(request.prefix)
+                    wait = self._waits.of_frame(header, request.prefix)
+                    forward = upstream.forward_response(self._client, header.correlation_id, wait)
+                    await self._while_waiting(forward)
+            case HangUp(reason):
+                raise BadRequestError(reason)
+
+    async def _send(self, send: ResponseSend) -> None:
+        try:
+            piece = _Piece()
+            while not send.completed:
+                self._client.send(piece.filled(send))
+                await self._client.drain()
+                await sleep(0)  # others, too, have something to convert
+        except RecordsError as error:
+            raise BadRequestError(f"the cluster's records: {error}") from error
+        finally:
+            self._session.sent(send)
+
+
+def _described(prefix: memoryview) -> str:
+    """A request, for people."""
+    try:
+        header = headers.parse(prefix)
+    except BadRequestError:
+        return "a request"
+    return f"{header.name} of client id {header.client_id!r:.100}"
+
+
+class _Piece:
+    """A channel that takes what fits in a thread's buffer: one system call for many writes."""
+
+    def __init__(self) -> None:
+        self._size = 0
+
+    def filled(self, send: ResponseSend) -> memoryview:
+        """What comes next, to be copied before the event loop goes on."""
+        self._size = 0
+        while self._size < PIECE_SIZE and not send.completed:
+            send.write_to(self)
+        return scratch()[: self._size]
+
+    def send(self, data: memoryview) -> int:
+        taken = data[: PIECE_SIZE - self._size]
+        scratch()[self._size : self._size + len(taken)] = taken
+        self._size += len(taken)
+        return len(taken)
+
+
+class _Request:
+    """A request, of which perhaps only the beginning has arrived."""
+
+    def __init__(self, client: Stream, size: int, limits: Any) -> None:
+        self._client = client
+        self._limits = limits
+        self.size = size
+        self.prefix = memoryview(bytes(client.available[: min(size, PREFIX_SIZE)]))
+        client.consume(len(self.prefix))
+        self._left = size - len(self.prefix)
+
+    async def whole(self) -> memoryview:
+        """All of it, in memory. BadRequestError: it is too large for that."""
+        if self.size > self._limits.translated_size:
+            raise BadRequestError(
+                f"a request of {self.size} bytes is too large to be translated: the limit is "
+                f"{self._limits.translated_size}"
+            )
+        whole = bytearray(self.prefix)
+        async with timeout(self._limits.receive_timeout):
+            while self._left:
+                await self._client.ensure(1)
+                piece = self._client.available[: self._left]
+                whole += piece
+                self._left -= len(piece)
+                self._client.consume(len(piece))
+        self.prefix = memoryview(bytes(whole))
+        return self.prefix
+
+    async def pass_to(self, other: Stream) -> None:
+        """Passes it on as it is."""
+        other.send(LENGTH.pack(self.size) + bytes(self.prefix))
+        async with timeout(self._limits.receive_timeout):
+            await self._client.copy_to(other, self._left)
+            await other.drain()
+        self._left = 0

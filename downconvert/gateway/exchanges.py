@@ -1,0 +1,92 @@
+"""The words in which a session asks for what it cannot do itself: no sockets are known here.
+
+An exchange, the handling of one request of a client, is a generator. It yields what is to be asked
+of the cluster, is sent what was answered, and returns what the client is to get."""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from downconvert.broker.wire.encoder import encode
+from downconvert.broker.wire.responses import ResponseSend
+from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
+
+from .spool import Spool
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request to the cluster, whose answer comes back as a Message.
+
+    `body` None: the client's own request, byte for byte."""
+
+    api: ApiKey
+    version: int
+    body: Message | None
+
+    def frame(self, correlation_id: int, client_id: str | None) -> bytes:
+        """The bytes of a request of the gateway's own, without their length."""
+        assert self.body is not None, "the client's own request has its bytes"
+        header = Message(
+            request_api_key=self.api,
+            request_api_version=self.version,
+            correlation_id=correlation_id,
+            client_id=client_id,
+        )
+        flexible = is_flexible(self.api, self.version)
+        start = encode("RequestHeader", 2 if flexible else 1, header)
+        return start + encode(f"{self.api.name}Request", self.version, self.body)
+
+    def answer(self, spool: Spool, correlation_id: int) -> Message:
+        """What the cluster answered. BadRequestError: that is no answer to this."""
+        flexible = self.api is not ApiKey.ApiVersions and is_flexible(self.api, self.version)
+        return spool.read(f"{self.api.name}Response", self.version, int(flexible), correlation_id)
+
+    @property
+    def expects_response(self) -> bool:
+        """All but a produce that nobody is to acknowledge."""
+        return self.body is None or self.api is not ApiKey.Produce or self.body.acks != 0
+
+
+# What every connection to a broker begins with. Brokers since Kafka 2.4 have this version.
+HELLO: Final = Ask(
+    ApiKey.ApiVersions,
+    3,
+    Message(client_software_name="lazy-downconvert-gateway", client_software_version="0"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The whole frame of the client's request is needed; it comes back as a memoryview."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """The request goes to the cluster as it is, and its answer to the client, byte for byte."""
+
+    expects_response: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The client gets this."""
+
+    send: ResponseSend
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """The client expects nothing: acks 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class HangUp:
+    """The connection ends, for this reason."""
+
+    reason: str
+
+
+Reply: TypeAlias = Forward | Answer | Nothing | HangUp
+Steps: TypeAlias = Generator[Ask | Whole, Any, Reply]
+Asking: TypeAlias = Generator[Ask, Message, Message]

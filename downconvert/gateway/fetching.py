@@ -1,0 +1,242 @@
+"""Fetch v0-v3: asked in a version that the cluster takes, answered in message format v0 or v1.
+
+The cluster answers with what is on its disks. A range that converts to nothing (markers, records
+that compaction took, what lies below the offset asked for) would leave an old client where it is
+for ever, so the gateway reads on until there is a record or the log ends. It reads on, too, where
+there is little: a cluster ends an answer with each segment, and some old clients do not get over a
+gap between two that compaction has left. And a cluster fills the
+first partition only with a batch that is larger than its limit, others wait until they are first:
+old clients do not change the order of their partitions, so those are asked for again alone."""
+
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
+
+from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.kept import KeepRoom, KeptSend
+from downconvert.broker.wire.encoder import Sendable
+from downconvert.broker.wire.joined_send import JoinedSend
+from downconvert.broker.wire.schemas import ApiKey, Message
+from records import CorruptRecordsError, FileRecords, MemoryRecords, RecordsError
+from records import UnsupportedCodecError as RefusedCodecError
+
+from .exchanges import Ask
+
+MAGIC: Final = {0: 0, 1: 0, 2: 1, 3: 1}  # the message format that each version's clients read
+WITH_NAMES: Final = 12  # the newest version that names topics, and not their ids
+NO_SESSION: Final = -1
+COMMITTED: Final = "read_committed"
+JOINED_SIZE_MAX: Final = 32 * 1024  # bytes: who has more than that is not asked for again
+ANSWER_MAX: Final = 57_671_680  # bytes of records in an answer: Kafka's fetch.max.bytes
+
+# What clients of these versions do not know, said in what they know and act on.
+OLD_CODES: Final = {
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.OFFSET_NOT_AVAILABLE: ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_ID: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.INCONSISTENT_TOPIC_ID: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+}
+
+Spooled: TypeAlias = FileRecords | MemoryRecords
+PolicyOf: TypeAlias = Callable[[str], ConversionPolicy]  # by the topic's name
+
+
+@dataclass(slots=True)
+class Found:
+    """What there is for one partition of a fetch."""
+
+    topic: str
+    request: Message  # of the partition
+    offset: int  # where reading goes on
+    answer: Message | None = None  # the cluster's last one
+    sends: list[Sendable] = field(default_factory=list)  # what has been found, converted
+    used: int = 0  # bytes of the log that it comes from
+    code: int = ErrorCode.NONE
+    is_done: bool = False
+
+    def take(
+        self, answer: Message, magic: int, policy: ConversionPolicy, room: KeepRoom, *, alone: bool
+    ) -> None:
+        """Looks at what the cluster answered, and whether to ask it again."""
+        if self.sends and answer.error_code:  # it is told to who asks for what comes next
+            self.is_done = True
+            return
+        self.answer, self.code = answer, OLD_CODES.get(answer.error_code, answer.error_code)
+        records: Spooled | None = answer.records
+        bound = answer.high_watermark
+        if policy.isolation == COMMITTED:
+            bound = min(bound, answer.last_stable_offset)
+            policy = replace(policy, aborted=_aborted(answer))
+        if self.code or records is None or not records.size:
+            self.is_done = bool(self.code or self.sends) or alone or self.offset >= bound
+            return
+        if self.sends and records.size > self.room:
+            self.is_done = True
+            return
+        try:
+            converted = _converted(records, magic, self.request.fetch_offset, policy, room)
+            following = _next_offset(records, self.offset)
+        except RecordsError as error:
+            self.code = ErrorCode.NONE if self.sends else code_of(error)
+            self.is_done = True
+            return
+        self.used += records.size
+        if converted.size:
+            self.sends.append(converted if isinstance(converted, KeptSend) else converted.to_send())
+        if self.sends:
+            is_last = converted.damage is not None or not self.offset < following < bound
+            self.is_done = is_last or self.used > JOINED_SIZE_MAX or self.room <= 0
+        elif following == self.offset:  # not even one whole batch
+            self.is_done = alone
+        else:
+            self.is_done = following >= bound
+        self.offset = following
+
+    @property
+    def room(self) -> int:
+        """Bytes of the log that still fit."""
+        limit: int = self.request.partition_max_bytes
+        return limit - self.used if self.sends else limit
+
+    def response(self) -> Message:
+        """The partition of the answer to the client. Never null records: some cannot parse it."""
+        answer = self.answer
+        if answer is None:
+            self.code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return Message(
+            partition_index=self.request.partition,
+            error_code=self.code,
+            high_watermark=-1 if answer is None else answer.high_watermark,
+            records=JoinedSend(self.sends) if self.sends else b"",
+        )
+
+
+def can_serve(version: int, served: range) -> bool:
+    """Whether a fetch can be translated for a cluster that serves these versions."""
+    return version in MAGIC and min(WITH_NAMES, served.stop - 1) in served
+
+
+def fetch(
+    body: Message, version: int, served: range, policy_of: PolicyOf, room: KeepRoom
+) -> Generator[Ask, Message, Message]:
+    """Asks until every partition has a record, an error, or no more; the client's answer.
+
+    `served`: the cluster's versions."""
+    magic, to_version = MAGIC[version], min(served.stop - 1, WITH_NAMES)
+    found = {
+        (topic.topic, one.partition): Found(topic.topic, one, one.fetch_offset)
+        for topic in body.topics
+        for one in topic.partitions
+    }
+    throttle = 0
+    asked = list(found.values())
+    wait = body.max_wait_ms, body.min_bytes
+    may_wait = True
+    while asked:
+        before = [(one.offset, one.is_done) for one in asked]
+        answer = yield Ask(ApiKey.Fetch, to_version, _request(body, asked, wait, policy_of))
+        throttle = max(throttle, answer.throttle_time_ms)
+        answered = {
+            (topic.topic, one.partition_index): one
+            for topic in answer.responses
+            for one in topic.partitions
+        }
+        for one in asked:
+            part = answered.get((one.topic, one.request.partition))
+            if answer.error_code or part is None:
+                if not one.sends:
+                    one.code = answer.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                one.is_done = True
+            else:
+                one.take(part, magic, policy_of(one.topic), room, alone=len(asked) == 1)
+        has_come_on = before != [(one.offset, one.is_done) for one in asked]
+        left = [one for one in found.values() if not one.is_done]
+        wait = 0, 0  # nobody waits twice for the same
+        if left:
+            # One that got nothing beside others may get something alone.
+            asked = left if has_come_on else left[:1]
+        elif may_wait and _is_behind(found.values()):
+            # All that was left converts to nothing. A client that is told so at once asks at once.
+            wait, may_wait = (body.max_wait_ms, body.min_bytes), False
+            asked = list(found.values())
+            for one in asked:
+                one.is_done = False
+        else:
+            asked = []
+    return Message(throttle_time_ms=throttle, responses=_responses(found.values()))
+
+
+def _converted(
+    records: Spooled, magic: int, offset: int, policy: ConversionPolicy, room: KeepRoom
+) -> LazyDownConvertRecords | KeptSend:
+    """What is to be compressed again is kept where there is room, so that it is done once."""
+    first = next(records.batches(), None)
+    if first is not None and first.codec and policy.size == "exact":
+        kept = KeptSend.of(records, magic, offset, policy, room)
+        if kept is not None:
+            return kept
+    return LazyDownConvertRecords(records, magic, offset, policy)
+
+
+def _is_behind(found: Iterable[Found]) -> bool:
+    """Whether nothing was found, and that by reading past what is there."""
+    return all(not one.code and not one.sends for one in found) and any(
+        one.offset > one.request.fetch_offset for one in found
+    )
+
+
+def _request(
+    body: Message, asked: Iterable[Found], wait: tuple[int, int], policy_of: PolicyOf
+) -> Message:
+    topics: dict[str, Message] = {}
+    for one in asked:
+        topic = topics.setdefault(one.topic, Message(topic=one.topic, partitions=[]))
+        topic.partitions.append(
+            Message(
+                partition=one.request.partition,
+                fetch_offset=one.offset,
+                partition_max_bytes=one.room,
+            )
+        )
+    return Message(
+        replica_id=-1,
+        max_wait_ms=wait[0],
+        min_bytes=wait[1],
+        max_bytes=min(body.max_bytes, ANSWER_MAX),
+        isolation_level=int(any(policy_of(name).isolation == COMMITTED for name in topics)),
+        session_epoch=NO_SESSION,
+        topics=list(topics.values()),
+    )
+
+
+def _responses(found: Iterable[Found]) -> list[Message]:
+    partitions: dict[str, list[Message]] = {}
+    for one in found:
+        partitions.setdefault(one.topic, []).append(one.response())
+    return [Message(topic=topic, partitions=ones) for topic, ones in partitions.items()]
+
+
+def _next_offset(records: Spooled, offset: int) -> int:
+    """The offset behind the last whole batch; `offset` where there is none."""
+    for header in records.batches():
+        offset = max(offset, header.last_offset + 1)
+    return offset
+
+
+def _aborted(answer: Message) -> list[AbortedTransaction]:
+    return [
+        AbortedTransaction(one.producer_id, one.first_offset)
+        for one in answer.aborted_transactions or ()
+    ]
+
+
+def code_of(error: RecordsError) -> ErrorCode:
+    """What a client is told whose records cannot be sent."""
+    if isinstance(error, RefusedCodecError):
+        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    if isinstance(error, CorruptRecordsError):
+        return ErrorCode.CORRUPT_MESSAGE
+    return ErrorCode.MESSAGE_TOO_LARGE

@@ -1,0 +1,99 @@
+"""The sockets that clients connect to: one for the listener, and one for each broker.
+
+A socket is opened once, and each worker has a copy of it: whichever is free takes the next client.
+A port that another program has is an error, even if that program is a gateway, too: the system
+would deal out clients between the two clusters. Only gateways that both say so share ports."""
+
+import os
+import socket
+import ssl
+from errno import EADDRINUSE
+from threading import Lock
+from typing import Final
+
+from .config import ConfigError, GatewayConfig
+
+BACKLOG: Final = 512
+
+
+class Listeners:
+    """All listening sockets of a gateway. Any thread may call anything."""
+
+    def __init__(self, host: str, *, shares_ports: bool) -> None:
+        self._host = host
+        self._shares_ports = shares_ports
+        self._lock = Lock()
+        self._sockets: dict[int, list[socket.socket]] = {}
+
+    def copies(self, node_id: int, port: int) -> list[socket.socket]:
+        """The sockets of a node, one for each address of the host, to be closed by the caller.
+
+        OSError: the port cannot be had."""
+        with self._lock:
+            if node_id not in self._sockets:
+                self._sockets[node_id] = self._opened(port)
+            return [one.dup() for one in self._sockets[node_id]]
+
+    def close(self, node_id: int) -> None:
+        """Listens no longer once all copies are closed."""
+        with self._lock:
+            for one in self._sockets.pop(node_id, ()):
+                one.close()
+
+    def close_all(self) -> None:
+        for node_id in list(self._sockets):
+            self.close(node_id)
+
+    def _opened(self, port: int) -> list[socket.socket]:
+        found = socket.getaddrinfo(
+            self._host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        opened: list[socket.socket] = []
+        try:
+            for family, kind, protocol, _, address in dict.fromkeys(found):
+                one = socket.socket(family, kind, protocol)
+                opened.append(one)
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                if self._shares_ports:
+                    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+                # Port 0 is any: the first address says which, the others have the same.
+                one.bind((address[0], opened[0].getsockname()[1] or port, *address[2:]))
+                one.listen(BACKLOG)
+                one.setblocking(False)
+        except OSError:
+            for one in opened:
+                one.close()
+            raise
+        return opened
+
+
+def why(error: OSError) -> str:
+    """The reason that a port cannot be had, for people."""
+    if error.errno == EADDRINUSE:
+        return f"{os.strerror(EADDRINUSE)} by another program, perhaps another gateway"
+    number = error.errno or 0  # a name that is not known has one below 0
+    return os.strerror(number) if number > 0 else str(error)
+
+
+def server_context(config: GatewayConfig) -> ssl.SSLContext | None:
+    """For clients that speak TLS; None: they do not. ConfigError: no such certificate."""
+    if config.tls_cert is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    load_certificate(context, config)
+    return context
+
+
+def load_certificate(context: ssl.SSLContext, config: GatewayConfig) -> None:
+    """Shows this certificate from now on. ConfigError: it is none, and nothing has changed."""
+    assert config.tls_cert is not None
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(config.tls_cert, config.tls_key)
+        context.load_cert_chain(config.tls_cert, config.tls_key)
+    except OSError as error:  # ssl.SSLError is one
+        reason = error.strerror or error
+        raise ConfigError(
+            f"the listener's certificate {config.tls_cert} and key {config.tls_key}: {reason}"
+        ) from None

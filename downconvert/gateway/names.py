@@ -1,0 +1,217 @@
+"""Where requests and answers name topics, groups and transactional ids, API by API.
+
+What Kafka's message definitions say of their fields, as far as a listener with a list of names
+needs it. An API that is not in RULES is not understood.
+
+Not here: what is done with it (permissions.py)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.wire.schemas import ApiKey, Message
+
+
+class Kind(Enum):
+    """What a name is of, and what a client is told that may not use it."""
+
+    TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    TRANSACTIONAL_ID = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    OTHER = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+# By the number that requests about configurations, and those for coordinators, give a kind.
+RESOURCES: Final = {2: Kind.TOPIC, 32: Kind.GROUP}
+COORDINATED: Final = {0: Kind.GROUP, 1: Kind.TRANSACTIONAL_ID}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The partitions of a topic in a request, and their errors in an answer."""
+
+    asked: str = "partitions"
+    index: str = "partition_index"  # in the request; empty where partitions are plain numbers
+    told: str = "partitions"
+    told_index: str = "partition_index"
+    code: str = "error_code"
+    nothing: Mapping[str, Any] = field(default_factory=dict)  # what else stands for no value
+
+    def of(self, element: Message, code: int) -> list[Message]:
+        """Each partition that is asked for, with an error."""
+        return [
+            Message(
+                **{self.told_index: getattr(one, self.index) if self.index else one},
+                **{self.code: code},
+                **self.nothing,
+            )
+            for one in getattr(element, self.asked) or ()
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """A list of a request whose elements have names, and the list of the answer."""
+
+    told: str  # empty: what is refused has no place in the answer
+    asked: str = "topics"  # empty: the request names none, and the answer all
+    name: str = "name"  # empty: the elements are the names
+    told_name: str = "name"
+    kind: Kind = Kind.TOPIC
+    type: str = ""  # the field of an element that says what its name is of
+    parts: Parts | None = None
+
+    def kind_of(self, element: Any) -> Kind:
+        if not self.type:
+            return self.kind
+        return RESOURCES.get(getattr(element, self.type), Kind.OTHER)
+
+    def name_of(self, element: Any) -> str | None:
+        name: str | None = getattr(element, self.name) if self.name else element
+        return name
+
+    def refusal(self, element: Any, code: int) -> Message:
+        """What is told of an element of the request."""
+        answer = Message(error_code=code)
+        setattr(answer, self.told_name, self.name_of(element))
+        if self.type:
+            setattr(answer, self.type, getattr(element, self.type))
+        if self.parts is not None:
+            setattr(answer, self.parts.told, self.parts.of(element, code))
+        return answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """Where requests and answers of an API have names."""
+
+    names: Names | None = None
+    about: tuple[tuple[str, Kind], ...] = ()  # fields that name what the whole request is about
+    is_all_or_nothing: bool = False
+    is_always_asked: bool = False  # also when nothing is left to be asked for
+
+
+GROUP: Final = ("group_id", Kind.GROUP)
+TRANSACTION: Final = ("transactional_id", Kind.TRANSACTIONAL_ID)
+OLD_TRANSACTION: Final = ("v3_and_below_transactional_id", Kind.TRANSACTIONAL_ID)
+NO_OFFSET: Final = {"committed_offset": -1, "metadata": ""}
+OFFSETS: Final = Names(
+    told="topics", parts=Parts(asked="partition_indexes", index="", nothing=NO_OFFSET)
+)
+
+RULES: Final[dict[int, Rule]] = {
+    ApiKey.Produce: Rule(
+        names=Names(
+            asked="topic_data",
+            told="responses",
+            parts=Parts(
+                asked="partition_data",
+                index="index",
+                told="partition_responses",
+                told_index="index",
+                nothing={"base_offset": -1},
+            ),
+        ),
+        about=(TRANSACTION,),
+    ),
+    ApiKey.Fetch: Rule(
+        names=Names(
+            name="topic",
+            told="responses",
+            told_name="topic",
+            parts=Parts(index="partition", nothing={"high_watermark": -1}),
+        )
+    ),
+    ApiKey.ListOffsets: Rule(names=Names(told="topics", parts=Parts())),
+    # A client that is told of no brokers asks again for ever, and hears of no error.
+    ApiKey.Metadata: Rule(names=Names(told="topics"), is_always_asked=True),
+    ApiKey.OffsetCommit: Rule(names=Names(told="topics", parts=Parts()), about=(GROUP,)),
+    ApiKey.OffsetFetch: Rule(names=OFFSETS, about=(GROUP,)),
+    ApiKey.FindCoordinator: Rule(),
+    ApiKey.JoinGroup: Rule(about=(GROUP,)),
+    ApiKey.Heartbeat: Rule(about=(GROUP,)),
+    ApiKey.LeaveGroup: Rule(about=(GROUP,)),
+    ApiKey.SyncGroup: Rule(about=(GROUP,)),
+    ApiKey.DescribeGroups: Rule(
+        names=Names(asked="groups", name="", told="groups", told_name="group_id", kind=Kind.GROUP)
+    ),
+    ApiKey.ListGroups: Rule(
+        names=Names(asked="", told="groups", told_name="group_id", kind=Kind.GROUP)
+    ),
+    ApiKey.SaslHandshake: Rule(),
+    ApiKey.ApiVersions: Rule(),
+    ApiKey.CreateTopics: Rule(names=Names(told="topics")),
+    ApiKey.DeleteTopics: Rule(names=Names(asked="topic_names", name="", told="responses")),
+    ApiKey.DeleteRecords: Rule(
+        names=Names(told="topics", parts=Parts(nothing={"low_watermark": -1}))
+    ),
+    ApiKey.InitProducerId: Rule(about=(TRANSACTION,)),
+    ApiKey.OffsetForLeaderEpoch: Rule(
+        names=Names(
+            name="topic",
+            told="topics",
+            told_name="topic",
+            parts=Parts(index="partition", told_index="partition"),
+        )
+    ),
+    ApiKey.AddPartitionsToTxn: Rule(
+        names=Names(
+            asked="v3_and_below_topics",
+            told="results_by_topic_v3_and_below",
+            parts=Parts(index="", told="results_by_partition", code="partition_error_code"),
+        ),
+        about=(OLD_TRANSACTION,),
+        is_all_or_nothing=True,
+    ),
+    ApiKey.AddOffsetsToTxn: Rule(about=(TRANSACTION, GROUP)),
+    ApiKey.EndTxn: Rule(about=(TRANSACTION,)),
+    ApiKey.TxnOffsetCommit: Rule(
+        names=Names(told="topics", parts=Parts()), about=(TRANSACTION, GROUP)
+    ),
+    ApiKey.DescribeConfigs: Rule(
+        names=Names(
+            asked="resources",
+            name="resource_name",
+            told="results",
+            told_name="resource_name",
+            type="resource_type",
+        )
+    ),
+    **dict.fromkeys(
+        (ApiKey.AlterConfigs, ApiKey.IncrementalAlterConfigs),
+        Rule(
+            names=Names(
+                asked="resources",
+                name="resource_name",
+                told="responses",
+                told_name="resource_name",
+                type="resource_type",
+            )
+        ),
+    ),
+    ApiKey.DescribeLogDirs: Rule(names=Names(name="topic", told="")),
+    ApiKey.SaslAuthenticate: Rule(),
+    ApiKey.CreatePartitions: Rule(names=Names(told="results")),
+    ApiKey.DeleteGroups: Rule(
+        names=Names(
+            asked="groups_names", name="", told="results", told_name="group_id", kind=Kind.GROUP
+        )
+    ),
+    ApiKey.DescribeCluster: Rule(),
+    ApiKey.DescribeProducers: Rule(
+        names=Names(told="topics", parts=Parts(asked="partition_indexes", index=""))
+    ),
+    ApiKey.DescribeTopicPartitions: Rule(names=Names(told="topics")),
+}
+
+# The newest versions whose requests say by name what they are about, where later ones do not, or
+# are for brokers among themselves.
+NEWEST: Final = {
+    ApiKey.Produce: 12,
+    ApiKey.Fetch: 12,
+    ApiKey.OffsetCommit: 9,
+    ApiKey.OffsetFetch: 9,
+    ApiKey.AddPartitionsToTxn: 3,
+}

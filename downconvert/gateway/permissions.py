@@ -1,0 +1,314 @@
+"""What of a client's request may go to the cluster, and what of the answer the client may see.
+
+A listener with lists of names offers the APIs whose names are known (names.py) and no others: what
+is not understood is refused. What a client may not name is taken out of its request, never reaches
+the cluster, and is answered with Kafka's own error beside what the cluster says of the rest. What a
+client did not name and may not know of is taken out of the answer.
+
+Bytes that members of a group hand to each other are theirs, but for DescribeGroups, which shows
+them to anybody.
+
+Not here: what the lists say (config.py), when this is asked (session.py)."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from downconvert.broker.errors import BadRequestError, ErrorCode
+from downconvert.broker.groups.consumer_protocol import read_assignment, read_subscription
+from downconvert.broker.wire.schemas import ApiKey, Message
+
+from .config import Access
+from .names import COORDINATED, OFFSETS, RULES, Kind, Names
+
+OPERATION_NOT_ATTEMPTED: Final = 55  # of an AddPartitionsToTxn another part of which is refused
+CONSUMERS: Final = "consumer"  # the protocol type of groups whose bytes are understood
+NO_ID: Final = bytes(16)
+
+# From these versions on the fields are others.
+DELETES_BY_ID: Final = 6
+FETCHES_OF_GROUPS: Final = 8
+FINDS_KEYS: Final = 4
+
+METADATA_BY_NAME, METADATA_BY_ID = 4, 12  # versions in which the gateway asks for topics itself
+
+
+def allows(access: Access, kind: Kind, name: str | None) -> bool:
+    """Whether a name may be used. None is no name."""
+    if name is None:
+        return True
+    match kind:
+        case Kind.TOPIC:
+            return access.allows(name)
+        case Kind.GROUP:
+            return access.allows_group(name)
+        case Kind.TRANSACTIONAL_ID:
+            return access.allows_transactional_id(name)
+    return False
+
+
+def question(api: ApiKey, version: int, body: Message) -> tuple[int, Message] | None:
+    """The Metadata request, and its version, without whose answer nothing can be said of a
+    request: it names topics by their ids, or means all that there are."""
+    if api is ApiKey.DeleteTopics and version >= DELETES_BY_ID:
+        ids = [Message(topic_id=one.topic_id, name=None) for one in body.topics if _has_id(one)]
+        return (METADATA_BY_ID, _metadata(ids)) if ids else None
+    if api is ApiKey.DescribeTopicPartitions and not body.topics:
+        return METADATA_BY_NAME, _metadata(None)
+    return None
+
+
+def _metadata(topics: list[Message] | None) -> Message:
+    return Message(topics=topics, allow_auto_topic_creation=False)
+
+
+def _has_id(topic: Message) -> bool:
+    return bool(topic.topic_id != NO_ID)
+
+
+def refused_writes(body: Message) -> Message:
+    """The answer to a Produce where nobody may write."""
+    names = RULES[ApiKey.Produce].names
+    assert names is not None
+    return Message(
+        responses=[names.refusal(one, Kind.TOPIC.value) for one in body.topic_data],
+    )
+
+
+class Permission:
+    """What of one request may go to the cluster: what is left of its body.
+
+    `topics`: those of the answer to `question`."""
+
+    def __init__(
+        self,
+        access: Access,
+        api: ApiKey,
+        version: int,
+        body: Message,
+        topics: Iterable[Message] = (),
+    ) -> None:
+        self.refusal: Message | None = None  # the whole answer: there is nothing to be asked
+        self._access = access
+        self._api, self._version = api, version
+        self._rule = RULES[api]
+        self._names = self._rule.names
+        self._refused: list[Message] = []  # elements of the answer
+        self._refused_of_group: dict[str, list[Message]] = {}
+        self._asked_ids: set[bytes] = set()
+        match api:
+            case ApiKey.FindCoordinator:
+                self._check_coordinators(body)
+            case ApiKey.OffsetFetch if version >= FETCHES_OF_GROUPS:
+                self._check_groups_offsets(body)
+            case ApiKey.DeleteTopics if version >= DELETES_BY_ID:
+                self._check_deletions(body, {one.topic_id: one.name for one in topics})
+            case ApiKey.DescribeTopicPartitions:
+                self._check_described(body, topics)
+            case _:
+                self._check(body)
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether nothing has been taken out of the request."""
+        return self.refusal is None and not self._refused and not self._refused_of_group
+
+    # --- of the request
+
+    def _check(self, body: Message) -> None:
+        for name, kind in self._rule.about:
+            if not allows(self._access, kind, getattr(body, name)):
+                self.refusal = self._refusal_of_all(body, kind.value)
+                return
+        if self._api is ApiKey.Metadata and self._version >= METADATA_BY_ID:
+            self._asked_ids = {one.topic_id for one in body.topics or () if one.name is None}
+        if self._names is not None and self._names.asked:
+            self._take_out(body, self._names, lambda names, one: self._code(names, one))
+
+    def _code(self, names: Names, element: Any) -> int:
+        """The error that an element of the request gets, or 0."""
+        kind = names.kind_of(element)
+        return ErrorCode.NONE if allows(self._access, kind, names.name_of(element)) else kind.value
+
+    def _take_out(self, body: Message, names: Names, code_of: Callable[[Names, Any], int]) -> None:
+        kept = []
+        for element in getattr(body, names.asked) or ():
+            code = code_of(names, element)
+            if code:
+                self._refused.append(names.refusal(element, code))
+            else:
+                kept.append(element)
+        if not self._refused:
+            return
+        if self._rule.is_all_or_nothing:
+            self._refused += [names.refusal(one, OPERATION_NOT_ATTEMPTED) for one in kept]
+            kept = []
+        setattr(body, names.asked, kept)
+        # Nothing left is not asked for: to some APIs an empty list means all.
+        if not kept and not self._rule.is_always_asked:
+            self.refusal = Message(**{names.told: self._refused} if names.told else {})
+
+    def _refusal_of_all(self, body: Message, code: int) -> Message:
+        answer = Message(error_code=code)
+        if self._names is not None:
+            elements = getattr(body, self._names.asked) or ()
+            told = [self._names.refusal(one, code) for one in elements]
+            setattr(answer, self._names.told, told)
+        return answer
+
+    def _check_coordinators(self, body: Message) -> None:
+        kind = COORDINATED.get(body.key_type, Kind.OTHER)
+        nowhere = {"node_id": -1, "host": "", "port": -1}
+        if self._version < FINDS_KEYS:
+            if not allows(self._access, kind, body.key):
+                self.refusal = Message(error_code=kind.value, **nowhere)
+            return
+        self._names = Names(
+            asked="coordinator_keys", name="", told="coordinators", told_name="key", kind=kind
+        )
+        self._take_out(body, self._names, self._code)
+        for one in self._refused:
+            one.__dict__.update(nowhere)
+
+    def _check_groups_offsets(self, body: Message) -> None:
+        """Several groups, each with topics; no list of topics stands for all of them."""
+        kept = []
+        for group in body.groups:
+            name, topics = group.group_id, group.topics or ()
+            if not self._access.allows_group(name):
+                code = Kind.GROUP.value
+                told = [OFFSETS.refusal(one, code) for one in topics]
+                self._refused.append(Message(group_id=name, error_code=code, topics=told))
+                continue
+            kept.append(group)
+            refused = [one for one in topics if not self._access.allows(one.name)]
+            if refused:
+                code = Kind.TOPIC.value
+                self._refused_of_group[name] = [OFFSETS.refusal(one, code) for one in refused]
+                group.topics = [one for one in topics if self._access.allows(one.name)]
+        body.groups = kept
+        if self._refused and not kept:
+            self.refusal = Message(groups=self._refused)
+
+    def _check_deletions(self, body: Message, names: dict[bytes, str | None]) -> None:
+        """Topics by name, or by an id whose name is looked up. One with both is not understood."""
+        self._names = Names(told="responses")
+        kept = []
+        for topic in body.topics:
+            if not _has_id(topic):
+                code = self._code(self._names, topic)
+            else:
+                found = names.get(topic.topic_id)
+                is_allowed = topic.name is None and found is not None
+                is_allowed = is_allowed and self._access.allows(found or "")
+                code = ErrorCode.NONE if is_allowed else ErrorCode.UNKNOWN_TOPIC_ID
+            if code:
+                told = Message(name=topic.name, topic_id=topic.topic_id, error_code=code)
+                self._refused.append(told)
+            else:
+                kept.append(topic)
+        body.topics = kept
+        if self._refused and not kept:
+            self.refusal = Message(responses=self._refused)
+
+    def _check_described(self, body: Message, topics: Iterable[Message]) -> None:
+        """All topics become those that may be known, so that no page of the answer is about
+        others, and the place to go on from is one of them."""
+        if not body.topics:
+            body.topics = [Message(name=one.name) for one in topics]
+            names = {one.name for one in body.topics if self._access.allows(one.name)}
+            body.topics = [Message(name=name) for name in sorted(names)]
+        else:
+            self._check(body)
+        if self.refusal is None and body.cursor is not None:
+            place = body.cursor.topic_name
+            if not self._access.allows(place):
+                following = min((one.name for one in body.topics if one.name > place), default="")
+                body.cursor.topic_name, body.cursor.partition_index = following, 0
+                body.topics = body.topics if following else []
+        if self.refusal is None and not body.topics:
+            self.refusal = Message(topics=self._refused, next_cursor=None)
+
+    # --- of the answer
+
+    def complete(self, answer: Message) -> None:
+        """Takes out of the cluster's answer what the client may not know of, and adds what was
+        refused."""
+        match self._api:
+            case ApiKey.OffsetFetch if self._version >= FETCHES_OF_GROUPS:
+                self._complete_offsets(answer)
+                return
+            case ApiKey.DescribeLogDirs:
+                for one in answer.results:
+                    one.topics = [it for it in one.topics if self._access.allows(it.name)]
+                return
+            case ApiKey.Metadata:
+                for topic in answer.topics:
+                    self._hide_name(topic)
+            case ApiKey.DescribeGroups:
+                for group in answer.groups:
+                    self._hide_bytes(group)
+            case ApiKey.DescribeTopicPartitions if answer.next_cursor is not None:
+                if not self._access.allows(answer.next_cursor.topic_name):
+                    answer.next_cursor = None
+        names = self._names
+        if names is not None:
+            told = [one for one in getattr(answer, names.told) if self._may_see(names, one)]
+            setattr(answer, names.told, [*told, *self._refused])
+
+    def _may_see(self, names: Names, element: Message) -> bool:
+        return allows(self._access, names.kind_of(element), getattr(element, names.told_name))
+
+    def _complete_offsets(self, answer: Message) -> None:
+        told = {
+            one.group_id: one for one in answer.groups if self._access.allows_group(one.group_id)
+        }
+        for group in told.values():
+            group.topics = [one for one in group.topics if self._access.allows(one.name)]
+        for name, refused in self._refused_of_group.items():
+            told.setdefault(name, Message(group_id=name, topics=[])).topics += refused
+        answer.groups = [*told.values(), *self._refused]
+
+    def _hide_name(self, topic: Message) -> None:
+        """A topic that was asked for by its id hears that there is none."""
+        is_hidden = topic.name is not None and not self._access.allows(topic.name)
+        if is_hidden and topic.topic_id in self._asked_ids:
+            unknown = ErrorCode.UNKNOWN_TOPIC_ID
+            hidden = Message(name=None, topic_id=topic.topic_id, error_code=unknown)
+            topic.__dict__.clear()
+            topic.__dict__.update(hidden.__dict__)
+
+    def _hide_bytes(self, group: Message) -> None:
+        """What members of a group said names topics, too."""
+        for member in group.members if self._access.topics else ():
+            metadata, assignment = member.member_metadata, member.member_assignment
+            is_known = group.protocol_type == CONSUMERS
+            if not (is_known and self._may_see_topics(_subscribed, metadata)):
+                member.member_metadata = b""
+            if not (is_known and self._may_see_topics(_assigned, assignment)):
+                member.member_assignment = b""
+
+    def _may_see_topics(
+        self, topics_of: Callable[[memoryview], Iterable[str]], data: memoryview
+    ) -> bool:
+        try:
+            return all(map(self._access.allows, topics_of(data)))
+        except BadRequestError:
+            return False
+
+
+def _subscribed(data: memoryview) -> Iterable[str]:
+    found = read_subscription(data)
+    _has_none(found.user_data)
+    return {*found.topics, *(topic for topic, _ in found.owned)}
+
+
+def _assigned(data: memoryview) -> Iterable[str]:
+    found = read_assignment(data)
+    _has_none(found.user_data)
+    return {topic for topic, _ in found.partitions}
+
+
+def _has_none(user_data: bytes | None) -> None:
+    """An assignor's own bytes: sticky ones hold topics. BadRequestError."""
+    if user_data:
+        raise BadRequestError("what an assignor adds is not understood")

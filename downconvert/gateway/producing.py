@@ -1,0 +1,102 @@
+"""Produce v0-v2: message sets of v0 and v1, told to the cluster as v2 batches.
+
+They are validated and converted by the rules of a broker's own up-conversion; offsets are the
+cluster's. Nothing is acknowledged before the cluster has acknowledged it."""
+
+from collections.abc import Generator
+from typing import Final
+
+from downconvert.broker.appending import prepare
+from downconvert.broker.errors import ApiError, ErrorCode
+from downconvert.broker.topic_configs import AppendConfig
+from downconvert.broker.wire.decoder import Cursor
+from downconvert.broker.wire.schemas import ApiKey, Message
+from records.formats import V2
+
+from .exchanges import Ask
+
+FIRST_WITH_V2, FIRST_FLEXIBLE = 3, 9
+WITHOUT_ADDRESSES: Final = 9  # the newest version whose answers name no brokers
+MESSAGE_SIZE_MAX: Final = (
+    4 << 20
+)  # bytes; a cluster's own limit, 1 MiB by default, is its own affair
+ANY_TIME: Final = 1 << 62  # milliseconds: which timestamps it takes too
+TAKEN: Final = AppendConfig(
+    magic=V2,
+    codec=None,
+    is_compacted=False,  # whether there must be keys, the cluster says
+    is_append_time=False,
+    message_size_max=MESSAGE_SIZE_MAX,
+    before_max=ANY_TIME,
+    after_max=ANY_TIME,
+    min_insync_replicas=1,
+)
+
+# What clients of these versions do not know. Each is told something that is not tried again in
+# vain, or is tried again where that helps.
+OLD_CODES: Final = {
+    ErrorCode.INVALID_RECORD: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_TIMESTAMP: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.POLICY_VIOLATION: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_TOPIC_ID: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+}
+
+
+def acks(frame: memoryview, position: int, version: int) -> int:
+    """The acks of a request whose body begins at `position`; the rest need not be here."""
+    cursor = Cursor(frame, position)
+    if version >= FIRST_FLEXIBLE:
+        cursor.take(max(cursor.uvarint() - 1, 0))  # the transactional id
+    elif version >= FIRST_WITH_V2:
+        start = cursor.take(2)
+        cursor.take(max(int.from_bytes(frame[start : start + 2], signed=True), 0))
+    start = cursor.take(2)
+    return int.from_bytes(frame[start : start + 2], signed=True)
+
+
+def produce(body: Message, served: range, now: float) -> Generator[Ask, Message, Message | None]:
+    """The answer for the client; None: acks are 0, and something was refused.
+
+    `served`: the cluster's versions; `now`: seconds since the epoch."""
+    answers: dict[tuple[str, int], Message] = {}
+    topics: list[Message] = []
+    for topic in body.topic_data:
+        partitions = []
+        for one in topic.partition_data:
+            answer = Message(index=one.index, base_offset=-1)
+            answers[topic.name, one.index] = answer
+            try:
+                prepared = prepare(one.records or memoryview(b""), TAKEN, int(now * 1000))
+            except ApiError as error:
+                answer.error_code = OLD_CODES.get(error.code, error.code)
+                continue
+            if prepared is not None:
+                partitions.append(Message(index=one.index, records=prepared.data))
+        if partitions:
+            topics.append(Message(name=topic.name, partition_data=partitions))
+    throttle = 0
+    if topics:
+        request = Message(acks=body.acks, timeout_ms=body.timeout_ms, topic_data=topics)
+        version = max(min(WITHOUT_ADDRESSES, served.stop - 1), served.start, FIRST_WITH_V2)
+        said = yield Ask(ApiKey.Produce, version, request)
+        throttle = said.throttle_time_ms if body.acks else 0
+        for topic in said.responses if body.acks else ():
+            for one in topic.partition_responses:
+                one.error_code = OLD_CODES.get(one.error_code, one.error_code)
+                answers[topic.name, one.index] = one
+    if body.acks == 0 and any(one.__dict__.get("error_code") for one in answers.values()):
+        return None
+    return Message(throttle_time_ms=throttle, responses=_responses(body, answers))
+
+
+def _responses(body: Message, answers: dict[tuple[str, int], Message]) -> list[Message]:
+    return [
+        Message(
+            name=topic.name,
+            partition_responses=[answers[topic.name, one.index] for one in topic.partition_data],
+        )
+        for topic in body.topic_data
+    ]

@@ -1,0 +1,146 @@
+"""Fetch v4-v9: clients that read format v2, and came before zstd did.
+
+A cluster gives them zstd all the same, or refuses (error 76) where the topic's own codec is zstd.
+So the cluster is asked in a version that gets whatever is there, and a zstd batch goes out in
+another codec. Everything else stays as it is: order, offsets, transactions.
+
+Sessions of incremental fetches are not kept: a client that is told of none asks for everything each
+time, which no client minds.
+
+Not here: clients of older formats (fetching.py), the recoding
+(downconvert/conversion/recode.py)."""
+
+from collections.abc import Generator
+from typing import Final
+
+from downconvert import LazyRecodedRecords
+from downconvert.broker.conversions import AS_ON_DISK_SINCE, ZSTD_SINCE, zstd_recode
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.wire.encoder import Sendable
+from downconvert.broker.wire.schemas import ApiKey, Message
+from records import Codec, FileRecords, RecordsError, read_batch
+from records.formats import V2
+
+from .exchanges import Ask, Asking
+from .fetching import ANSWER_MAX, NO_SESSION, WITH_NAMES, PolicyOf, Spooled, code_of
+
+FIRST_WITH_SESSIONS: Final = 7
+CODEC: Final = "zstd"
+LOST_SESSION: Final = Message(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
+RECORD_SIZE_MAX: Final = 1 << 20  # bytes; what is larger is taken to be of use
+
+
+def can_serve(version: int, served: range) -> bool:
+    """Whether this version's clients do not know zstd, and the cluster can be asked instead."""
+    return AS_ON_DISK_SINCE <= version < ZSTD_SINCE and _to_version(served) >= ZSTD_SINCE
+
+
+def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> Asking:
+    """The client's answer. `served`: the cluster's versions."""
+    if not _leaves_session(body, version):
+        return LOST_SESSION
+    body.max_bytes = min(body.max_bytes, ANSWER_MAX)
+    answer = yield Ask(ApiKey.Fetch, _to_version(served), body)
+    yield from _read_on(answer, body, served)
+    for topic in answer.responses:
+        recode = zstd_recode(policy_of(topic.topic), may_convert=True)
+        for one in topic.partitions:
+            try:
+                one.records = _readable(one.records, recode[CODEC])
+            except RecordsError as error:
+                one.error_code, one.records = code_of(error), b""
+    answer.session_id = 0
+    return answer
+
+
+def as_it_is(body: Message, version: int) -> Asking:
+    """The client's answer, with the records as the cluster has them, of no session: who continues
+    that of somebody else would read what nobody named."""
+    if not _leaves_session(body, version):
+        return LOST_SESSION
+    answer = yield Ask(ApiKey.Fetch, version, body)
+    for topic in answer.responses:
+        for one in topic.partitions:
+            one.records = _sendable(one.records)
+    answer.session_id = 0
+    return answer
+
+
+def _leaves_session(body: Message, version: int) -> bool:
+    """Makes a fetch a whole one. False: it only says what has changed. Its session is of a time
+    when fetches passed through, or not its own; a client begins anew when it hears so."""
+    if version >= FIRST_WITH_SESSIONS and body.session_id and body.session_epoch > 0:
+        return False
+    body.session_id, body.session_epoch, body.forgotten_topics_data = 0, NO_SESSION, []
+    return True
+
+
+def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask, Message, None]:
+    """Puts what follows in the place of batches that have nothing for the client.
+
+    Sarama before 1.39 and kafkajs 1 go on from the last record that they saw, and would be sent
+    the same emptied batches and markers for ever."""
+    asked = {(topic.topic, one.partition): one for topic in body.topics for one in topic.partitions}
+    parts = [(topic.topic, one) for topic in answer.responses for one in topic.partitions]
+    for name, part in parts:
+        request = asked.get((name, part.partition_index))
+        while request is not None and part.records is not None and part.records.size:
+            is_committed = bool(body.isolation_level)
+            bound = part.last_stable_offset if is_committed else part.high_watermark
+            try:
+                begins, following = first_of_use(
+                    part.records, request.fetch_offset, wants_markers=is_committed
+                )
+            except RecordsError:
+                break  # damage is for the client to see
+            if begins is not None:
+                part.records = part.records.slice(begins, part.records.size - begins)
+                break
+            if not request.fetch_offset < following < bound:
+                break
+            request.fetch_offset = following
+            alone = Message(topic=name, partitions=[request])
+            again = Message(**{**body.__dict__, "topics": [alone], "max_wait_ms": 0})
+            said = yield Ask(ApiKey.Fetch, _to_version(served), again)
+            found = [one for topic in said.responses for one in topic.partitions]
+            if said.error_code or len(found) != 1 or found[0].error_code:
+                break  # it is told to who asks for what comes next
+            part.__dict__.update(found[0].__dict__)
+
+
+def first_of_use(records: Spooled, offset: int, *, wants_markers: bool) -> tuple[int | None, int]:
+    """Where the first batch begins that has a record at or behind `offset`, or a marker where
+    those are wanted; None: none has. And the offset behind the last whole batch."""
+    following = offset
+    for header in records.batches():
+        following = max(following, header.last_offset + 1)
+        if header.magic < V2 or (header.is_control and wants_markers):
+            return header.position, following
+        if header.is_control or not header.records_count:
+            continue
+        if header.base_offset >= offset:
+            return header.position, following
+        found = read_batch(records, header, verify=False, record_size_max=RECORD_SIZE_MAX)
+        if any(record.offset >= offset for record in found):
+            return header.position, following
+    return None, following
+
+
+def _readable(records: Spooled | None, instead: str) -> Sendable | bytes | memoryview:
+    """As they are, or with another codec in place of zstd. RecordsError: they cannot be had."""
+    if records is None or not records.size:
+        return b""
+    if any(header.codec is Codec.ZSTD for header in records.batches()):
+        return LazyRecodedRecords(records, {CODEC: instead}).to_send()
+    return _sendable(records)
+
+
+def _sendable(records: Spooled | None) -> Sendable | bytes | memoryview:
+    if records is None or not records.size:
+        return b""
+    return records.to_send() if isinstance(records, FileRecords) else records.view
+
+
+def _to_version(served: range) -> int:
+    newest = min(WITH_NAMES, served.stop - 1)
+    return newest if newest in served else -1

@@ -1,0 +1,92 @@
+"""A response of the cluster while it is looked at: in memory if it is small, else in a file.
+
+The file has no name and goes with its last user. Records in it are file-backed again, as on a
+broker, and are converted from there; the process holds nothing of them."""
+
+import tempfile
+from collections.abc import Callable
+from io import FileIO
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+from typing import Any, Final
+
+from downconvert.broker.errors import BadRequestError
+from downconvert.broker.wire.decoder import Cursor, reader
+from downconvert.broker.wire.schemas import Message
+from records import FileRecords, MemoryRecords
+
+MEMORY_MAX: Final = 64 * 1024  # bytes of a response that are kept in memory
+
+
+class Spool:
+    """Bytes that arrive piece by piece, up to a size that is known before."""
+
+    def __init__(self, size: int, directory: str | None = None) -> None:
+        self.size = size
+        self.received = 0
+        self._memory = bytearray()
+        self._file: FileIO | None = None
+        if size > MEMORY_MAX:
+            self._file = _Unnamed(directory or tempfile.gettempdir())
+
+    def write(self, piece: memoryview) -> None:
+        """Adds what arrived. OSError: the disk is full."""
+        if self._file is None:
+            self._memory += piece
+        else:
+            self._file.write(piece)
+        self.received += len(piece)
+
+    def read(self, name: str, version: int, header_version: int, correlation_id: int) -> Message:
+        """The message, whose records stay where they are: FileRecords or MemoryRecords.
+
+        BadRequestError: it is no such message, or the answer to another request."""
+        if self._file is None:
+            whole = MemoryRecords(self._memory)
+            cursor = _SpoolCursor(memoryview(self._memory), whole.slice)
+            return _read(cursor, name, version, header_version, correlation_id)
+        file = FileRecords(self._file, 0, self.size)
+        with mmap(self._file.fileno(), self.size, access=ACCESS_READ) as mapped:
+            view = memoryview(mapped)
+            try:
+                cursor = _SpoolCursor(view, file.slice)
+                return _read(cursor, name, version, header_version, correlation_id)
+            finally:
+                view.release()
+
+
+class _Unnamed(FileIO):
+    """A file without a name, which is gone when nothing refers to it."""
+
+    def __init__(self, directory: str) -> None:
+        descriptor, path = tempfile.mkstemp(dir=directory, prefix="downconvert-")
+        Path(path).unlink()
+        super().__init__(descriptor, "r+")
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class _SpoolCursor(Cursor):
+    """Reads a message and leaves its records where they are."""
+
+    __slots__ = ("_records",)
+
+    def __init__(self, data: memoryview, records: Callable[[int, int], Any]) -> None:
+        super().__init__(data)
+        self._records = records
+
+    def records(self, start: int, size: int) -> Any:
+        return self._records(start, size)
+
+
+def _read(
+    cursor: Cursor, name: str, version: int, header_version: int, correlation_id: int
+) -> Message:
+    header = reader("ResponseHeader", header_version)(cursor)
+    if header.correlation_id != correlation_id:
+        raise BadRequestError(f"{name} to request {header.correlation_id}, not {correlation_id}")
+    message: Message = reader(name, version)(cursor)
+    if cursor.remaining:
+        raise BadRequestError(f"{name} v{version}: {cursor.remaining} bytes behind its end")
+    return message

@@ -1,0 +1,286 @@
+"""A connection as the gateway reads and writes it: small fixed buffers, and back-pressure.
+
+Plain or TLS, towards a client or towards the cluster. While nobody takes what has arrived, no more
+is read from the socket."""
+
+import asyncio
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from typing import Final
+
+BUFFER_SIZE: Final = 16 * 1024  # bytes for reading
+PIECE_SIZE: Final = 64 * 1024  # bytes that are sent at a time, and so may have to wait
+SCRATCH_SIZE: Final = 256 * 1024  # bytes that a thread has for what is passed on at once
+WRITE_MAX: Final = 32 * 1024  # bytes that may wait to be written before the writer has to wait
+LINGER: Final = 10.0  # seconds that what has been written may take to be sent after the end
+KEEPALIVE: Final = {  # who has gone without a word is noticed in two minutes
+    "TCP_KEEPIDLE": 60,  # seconds without a byte until the system asks
+    "TCP_KEEPINTVL": 10,  # seconds between two questions
+    "TCP_KEEPCNT": 6,  # questions without an answer
+}
+HAPPY_EYEBALLS: Final = 0.25  # seconds until a host's next address is tried, too [RFC 8305]
+
+
+_of_thread: Final = threading.local()
+
+
+def scratch() -> memoryview:
+    """A buffer of this thread's. What is in it is good until the event loop goes on."""
+    if not hasattr(_of_thread, "scratch"):
+        _of_thread.scratch = memoryview(bytearray(SCRATCH_SIZE))
+    view: memoryview = _of_thread.scratch
+    return view
+
+
+class ConnectionEndedError(Exception):
+    """The other side closed the connection, or it broke."""
+
+
+class Stream(asyncio.BufferedProtocol):
+    """One connection, for one task that reads and one that writes.
+
+    `peer`: who is at the other side, for people. `patience`: seconds without a byte in the midst of
+    something after which it has failed; None: any number."""
+
+    def __init__(self, peer: str = "the other side", patience: float | None = None) -> None:
+        self.peer = peer
+        self.patience = patience
+        self.on_end: Callable[[], None] = lambda: None  # called when the other side has gone
+        self._buffer = bytearray(BUFFER_SIZE)
+        self._view = memoryview(self._buffer)
+        self._start = self._end = 0
+        self._is_paused = self._is_eof = False
+        self._reader: asyncio.Future[None] | None = None
+        self._writer: asyncio.Future[None] | None = None
+        self._may_write = True
+        self._pouring: _Pouring | None = None
+        self.transport: asyncio.Transport
+
+    # --- what the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        transport.set_write_buffer_limits(high=WRITE_MAX)
+        _keep_alive(transport.get_extra_info("socket"))
+
+    def get_buffer(self, _sizehint: int) -> memoryview:
+        if self._pouring is not None:
+            return scratch()[: self._pouring.read_size]
+        return self._view[self._end :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._pouring is not None:
+            if self._pouring.take(scratch()[:nbytes]):
+                self._pouring = None
+                self._wake(self._reader)
+            return
+        self._end += nbytes
+        if self._end == BUFFER_SIZE:
+            self.transport.pause_reading()
+            self._is_paused = True
+        self._wake(self._reader)
+
+    def eof_received(self) -> bool:
+        self._is_eof = True
+        self._wake(self._reader)
+        self.on_end()
+        return False
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._is_eof = True
+        self._may_write = False
+        self._wake(self._reader)
+        self._wake(self._writer)
+        self.on_end()
+
+    def pause_writing(self) -> None:
+        self._may_write = False
+
+    def resume_writing(self) -> None:
+        self._may_write = True
+        self._wake(self._writer)
+
+    # --- reading
+
+    @property
+    def available(self) -> memoryview:
+        """What has arrived. It is overwritten once it has been consumed."""
+        return self._view[self._start : self._end]
+
+    @property
+    def has_ended(self) -> bool:
+        return self._is_eof
+
+    async def ensure(self, size: int) -> None:
+        """Waits until so many bytes are there; at most BUFFER_SIZE. ConnectionEndedError."""
+        assert size <= BUFFER_SIZE
+        if self._start + size > BUFFER_SIZE:
+            waiting = self._end - self._start
+            self._view[:waiting] = bytes(self.available)
+            self._start, self._end = 0, waiting
+        while self._end - self._start < size:
+            if self._is_eof:
+                raise ConnectionEndedError("the connection ended")
+            self._resume()
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+
+    def consume(self, size: int) -> None:
+        """Lets go of bytes from the beginning of what is available."""
+        self._start += size
+        if self._start == self._end:
+            self._start = self._end = 0
+            self._resume()
+
+    async def pour(
+        self,
+        sink: Callable[[memoryview], object],
+        size: int,
+        piece_size: int = SCRATCH_SIZE,
+        goes_on: Callable[[], bool] = lambda: True,
+    ) -> int:
+        """Gives what arrives to a sink, up to a size, as long as `goes_on`; how much it was.
+
+        What arrives meanwhile has no buffer of this connection's. ConnectionEndedError,
+        TimeoutError, and what the sink raises."""
+        piece = self.available[:size]
+        if piece:
+            sink(piece)
+            self.consume(len(piece))
+        elif self._is_eof:
+            raise ConnectionEndedError("the connection ended")
+        pouring = _Pouring(sink, size - len(piece), piece_size, goes_on)
+        if not pouring.is_done():
+            self._pouring = pouring
+            try:
+                while self._pouring is not None and not self._is_eof:
+                    self._resume()
+                    self._reader = asyncio.get_running_loop().create_future()
+                    await self._moves(self._reader, lambda: -pouring.left)
+            finally:
+                self._pouring = None
+        if pouring.failure is not None:
+            raise pouring.failure
+        return size - pouring.left
+
+    def _resume(self) -> None:
+        if self._is_paused and self._end < BUFFER_SIZE:
+            self._is_paused = False
+            self.transport.resume_reading()
+
+    # --- writing
+
+    def send(self, data: memoryview | bytes) -> int:
+        """Takes all of it, for a caller who drains afterwards. ConnectionEndedError."""
+        if self.transport.is_closing():
+            raise ConnectionEndedError("the connection ended")
+        self.transport.write(bytes(data))
+        return len(data)
+
+    async def drain(self) -> None:
+        """Waits until little is left to be written. ConnectionEndedError, TimeoutError."""
+        while not self._may_write:
+            if self.transport.is_closing():
+                raise ConnectionEndedError("the connection ended")
+            self._writer = asyncio.get_running_loop().create_future()
+            await self._moves(self._writer, lambda: -self.transport.get_write_buffer_size())
+
+    async def _moves(self, future: "asyncio.Future[None]", progress: Callable[[], int]) -> None:
+        """Waits for a future, or for a while in which there was progress. TimeoutError: none."""
+        before = progress()
+        try:
+            async with asyncio.timeout(self.patience):
+                await future
+        except TimeoutError:
+            if progress() <= before:
+                raise TimeoutError(
+                    f"{self.peer} has neither sent nor taken a byte in {self.patience:g} s"
+                ) from None
+
+    async def copy_to(self, other: "Stream", size: int) -> None:
+        """Passes on so many bytes, no faster than the other side takes them."""
+        while size:
+            size -= await self.pour(other.send, size, PIECE_SIZE, other.takes)
+            await other.drain()
+
+    def takes(self) -> bool:
+        """Whether little is left to be written."""
+        return self._may_write
+
+    def close(self) -> None:
+        """What has been written is still sent, if the other side takes it soon."""
+        self.transport.close()
+        if self.transport.get_write_buffer_size():
+            asyncio.get_running_loop().call_later(LINGER, self.transport.abort)
+
+    def abort(self) -> None:
+        """At once."""
+        self.transport.abort()
+
+    @staticmethod
+    def _wake(waiter: "asyncio.Future[None] | None") -> None:
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+
+class _Pouring:
+    """What is left to be given to a sink."""
+
+    __slots__ = ("_goes_on", "_piece_size", "_sink", "failure", "left")
+
+    def __init__(
+        self,
+        sink: Callable[[memoryview], object],
+        left: int,
+        piece_size: int,
+        goes_on: Callable[[], bool],
+    ) -> None:
+        self.left = left
+        self.failure: Exception | None = None
+        self._sink = sink
+        self._piece_size = piece_size
+        self._goes_on = goes_on
+
+    @property
+    def read_size(self) -> int:
+        return min(self.left, self._piece_size)
+
+    def is_done(self) -> bool:
+        return not self.left or self.failure is not None or not self._goes_on()
+
+    def take(self, piece: memoryview) -> bool:
+        """Whether that was all."""
+        try:
+            self._sink(piece)
+        except (OSError, ConnectionEndedError) as error:
+            self.failure = error
+        self.left -= len(piece)
+        return self.is_done()
+
+
+async def connect(
+    host: str, port: int, context: ssl.SSLContext | None, patience: float | None = None
+) -> Stream:
+    """A connection to a host. OSError; ssl.SSLError is one. How long it may take, the caller says.
+
+    A host's other addresses are tried while the first one says nothing."""
+    loop = asyncio.get_running_loop()
+    _, stream = await loop.create_connection(
+        lambda: Stream(f"broker {host}:{port}", patience),
+        host,
+        port,
+        ssl=context,
+        server_hostname=host if context else None,
+        happy_eyeballs_delay=HAPPY_EYEBALLS,
+    )
+    return stream
+
+
+def _keep_alive(raw: socket.socket) -> None:
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEPALIVE.items():
+        if hasattr(socket, name):  # where the system lets one say so
+            raw.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

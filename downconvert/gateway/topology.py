@@ -1,0 +1,121 @@
+"""Where the cluster's brokers are, and by which addresses of the gateway clients reach them.
+
+Each broker has a listening port of its own: the first port plus the broker's id. That depends on
+nothing but the id, so that several gateways side by side need not agree on anything."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Final, NamedTuple
+
+from downconvert.broker.errors import BadRequestError, ErrorCode
+from downconvert.broker.wire.schemas import ApiKey, Message
+
+BOOTSTRAP: Final = -1  # the "node" behind the listener that clients begin with
+PORT_MAX: Final = 65_535
+
+
+class Address(NamedTuple):
+    """A host and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Which port stands for which broker."""
+
+    first: int
+    pinned: Mapping[int, int]  # node id: port
+
+    def of(self, node_id: int) -> int:
+        """BadRequestError: there is no such port."""
+        port = self.pinned.get(node_id, self.first + node_id)
+        if not 0 < port <= PORT_MAX:
+            raise BadRequestError(
+                f"broker {node_id} would have port {port}: give it one with --node-port"
+            )
+        return port
+
+
+class Topology:
+    """The brokers of a cluster as they were seen last. Any thread may ask."""
+
+    def __init__(self, bootstrap: Iterable[Address], ports: Ports) -> None:
+        self.bootstrap = tuple(bootstrap)
+        self.ports = ports
+        self.unserved: dict[int, str] = {}  # brokers whose port cannot be had, and why
+        self._lock = Lock()
+        self._nodes: dict[int, Address] = {}
+        self._failed: set[Address] = set()
+
+    @property
+    def nodes(self) -> dict[int, Address]:
+        with self._lock:
+            return dict(self._nodes)
+
+    def addresses(self, node_id: int) -> tuple[Address, ...]:
+        """Where to try to reach a broker, best first."""
+        if node_id == BOOTSTRAP:
+            every = dict.fromkeys((*self.bootstrap, *self.nodes.values()))
+            with self._lock:
+                return tuple(sorted(every, key=lambda address: address in self._failed))
+        known = self.nodes.get(node_id)
+        return () if known is None else (known,)
+
+    def note(self, address: Address, *, has_failed: bool) -> bool:
+        """Those that failed last are tried last. Whether that is news."""
+        with self._lock:
+            is_news = (address in self._failed) != has_failed
+            (self._failed.add if has_failed else self._failed.discard)(address)
+            self._failed &= {*self.bootstrap, *self._nodes.values()}
+        return is_news
+
+    def learn(self, brokers: Iterable[Message]) -> None:
+        """Takes over what a Metadata or DescribeCluster response says: all brokers alive."""
+        nodes = {_id(broker): Address(broker.host, broker.port) for broker in brokers}
+        if nodes:  # a broker that has just started knows of none
+            with self._lock:
+                self._nodes = nodes
+
+    def rewrite(self, api: ApiKey, response: Message, host: str) -> None:
+        """Puts the gateway's addresses in place of the brokers', as the client knows them.
+
+        A broker for which the gateway has no port is left out: behind that port is somebody
+        else, perhaps another cluster."""
+        if api is ApiKey.Metadata or api is ApiKey.DescribeCluster:
+            self.learn(response.brokers)
+            response.brokers = self._served(response.brokers)
+            self._rewrite(response.brokers, host)
+        elif api is ApiKey.FindCoordinator:
+            coordinators = [*response.coordinators, response]
+            for one in coordinators:
+                if one.node_id in self.unserved:
+                    one.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+                    one.node_id, one.host, one.port = -1, "", -1
+            self._rewrite([one for one in coordinators if one.node_id >= 0], host)
+        elif api is ApiKey.Produce:
+            response.node_endpoints = self._served(response.node_endpoints)
+            self._rewrite(response.node_endpoints, host)
+
+    def _served(self, brokers: Iterable[Message]) -> list[Message]:
+        return [broker for broker in brokers if _id(broker) not in self.unserved]
+
+    def _rewrite(self, brokers: Iterable[Message], host: str) -> None:
+        for broker in brokers:
+            broker.host, broker.port = host, self.ports.of(_id(broker))
+
+
+# The APIs whose responses name brokers by address.
+WITH_ADDRESSES: Final = frozenset(
+    {ApiKey.Metadata, ApiKey.DescribeCluster, ApiKey.FindCoordinator, ApiKey.Produce}
+)
+
+
+def _id(broker: Message) -> int:
+    node_id: int = broker.node_id if "node_id" in broker.__dict__ else broker.broker_id
+    return node_id

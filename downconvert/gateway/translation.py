@@ -1,0 +1,105 @@
+"""Requests of versions that the cluster no longer takes, told in one that it takes.
+
+Most differ by fields only: what a version lacks has a default, what the client's version has and
+the cluster's has not is dropped. So the translation of most APIs is to read by one version and to
+write by another. What is more than that is below, or in a file of its own: Fetch (fetching.py),
+Produce (producing.py), and Metadata, which is read in all versions (session.py)."""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.wire.schemas import ApiKey, Message
+
+from .exchanges import Ask, Asking
+
+LATEST, EARLIEST = -1, -2  # as timestamps in ListOffsets
+DEFAULT_CONFIG: Final = 5  # the source of a configuration's value, in DescribeConfigs from v1 on
+
+Translate: TypeAlias = Callable[[Message, int], Asking]
+
+
+def translate(api: ApiKey, body: Message, version: int, to_version: int) -> Asking:
+    """Asks `body`, read by `version`, in `to_version`; the answer can be written by `version`."""
+    special = SPECIAL.get((api, version))
+    if special is not None:
+        return special(body, to_version)
+    return _by_fields(api, body, to_version)
+
+
+def _by_fields(api: ApiKey, body: Message, to_version: int) -> Asking:
+    return (yield Ask(api, to_version, body))
+
+
+def _list_offsets_v0(body: Message, to_version: int) -> Asking:
+    """A list of segments' first offsets is what v0 asks for, and no later version tells of them.
+
+    The end and the beginning can be told, and for a time the offset of the first record that is
+    not older. That is later than, or the same as, the segment's: nobody reads less than he asked
+    for but the records of his segment that are older than the time."""
+    firsts = yield Ask(ApiKey.ListOffsets, to_version, body)
+    beginning = Message(replica_id=-1, topics=[_beginning(topic) for topic in body.topics])
+    starts = yield Ask(ApiKey.ListOffsets, to_version, beginning)
+    asked = {
+        (topic.name, one.partition_index): one for topic in body.topics for one in topic.partitions
+    }
+    start_of = {
+        (topic.name, one.partition_index): one
+        for topic in starts.topics
+        for one in topic.partitions
+    }
+    for topic in firsts.topics:
+        for one in topic.partitions:
+            key = (topic.name, one.partition_index)
+            start, request = start_of.get(key), asked.get(key)
+            one.old_style_offsets = []
+            if start is None or request is None or one.error_code or start.error_code:
+                one.error_code = one.error_code or (start.error_code if start is not None else 0)
+                continue
+            found = {one.offset, start.offset} - {-1}
+            if request.timestamp == EARLIEST:
+                found = {start.offset}
+            limit = max(request.max_num_offsets, 0)
+            one.old_style_offsets = sorted(found, reverse=True)[:limit]
+    return firsts
+
+
+def _beginning(topic: Message) -> Message:
+    partitions = [
+        Message(partition_index=one.partition_index, timestamp=EARLIEST) for one in topic.partitions
+    ]
+    return Message(name=topic.name, partitions=partitions)
+
+
+def _describe_configs_v0(body: Message, to_version: int) -> Asking:
+    """Whether a value is the default became where it comes from."""
+    answer = yield Ask(ApiKey.DescribeConfigs, to_version, body)
+    for result in answer.results:
+        for config in result.configs:
+            config.is_default = config.config_source == DEFAULT_CONFIG
+    return answer
+
+
+def _offset_fetch_v0(body: Message, to_version: int) -> Asking:
+    """v0 asked ZooKeeper, and an unknown partition was an error there. Clients of that age take
+    the error for the beginning of a group, as they take offset -1 of v1."""
+    answer = yield Ask(ApiKey.OffsetFetch, to_version, body)
+    for topic in answer.topics:
+        for one in topic.partitions:
+            if one.committed_offset < 0 and not one.error_code:
+                one.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return answer
+
+
+def _join_group_v0(body: Message, to_version: int) -> Asking:
+    """One timeout became two."""
+    body.rebalance_timeout_ms = body.session_timeout_ms
+    return (yield Ask(ApiKey.JoinGroup, to_version, body))
+
+
+SPECIAL: Final[dict[tuple[ApiKey, int], Translate]] = {
+    (ApiKey.ListOffsets, 0): _list_offsets_v0,
+    (ApiKey.JoinGroup, 0): _join_group_v0,
+    (ApiKey.DescribeConfigs, 0): _describe_configs_v0,
+    (ApiKey.OffsetFetch, 0): _offset_fetch_v0,
+}

@@ -1,0 +1,168 @@
+"""A client's connection to one broker of the cluster: asks, forwards, spools.
+
+Not here: what is asked (session.py), how it is authenticated (sasl.py)."""
+
+import ssl
+from asyncio import timeout
+from collections.abc import Callable
+from struct import Struct
+from typing import Final
+
+from downconvert.broker.errors import BadRequestError
+from downconvert.broker.wire.schemas import Message
+
+from .config import ClusterSecurity, ConfigError, GatewayConfig
+from .exchanges import HELLO, Ask
+from .sasl import AuthenticationError, authenticate
+from .spool import Spool
+from .streams import ConnectionEndedError, Stream, connect
+from .topology import Address
+
+LENGTH: Final = Struct(">i")
+CORRELATION: Final = Struct(">i")
+RESPONSE_MAX: Final = (1 << 31) - 1
+OWN_CLIENT_ID: Final = "lazy-downconvert-gateway"
+
+
+class UnreachableError(Exception):
+    """No broker of the cluster could be reached, or none would have us."""
+
+
+class SilentBrokerError(UnreachableError):
+    """A broker that was reached does not answer a request."""
+
+    def __init__(self, address: Address, seconds: float) -> None:
+        super().__init__(f"broker {address} has not answered in {seconds:g} s")
+        self.address = address
+
+
+class Upstream:
+    """A connection to a broker. One request at a time.
+
+    `wait`: seconds that a request lets the broker wait, on top of the time-out of all requests."""
+
+    def __init__(self, stream: Stream, address: Address, config: GatewayConfig) -> None:
+        self.stream = stream
+        self.address = address
+        self.hello: Message | None = None  # what the broker answered to HELLO
+        self._request_timeout = config.limits.request_timeout
+        self._spool_dir = config.spool_dir
+        self._correlation_id = 0
+
+    async def ask(self, ask: Ask, wait: float = 0.0) -> Message:
+        """A request of the gateway's own, and its answer. BadRequestError: that is none."""
+        self._correlation_id += 1
+        frame = ask.frame(self._correlation_id, OWN_CLIENT_ID)
+        self.stream.send(LENGTH.pack(len(frame)) + frame)
+        await self.stream.drain()
+        if not ask.expects_response:
+            return Message()
+        return await self.answer(ask, self._correlation_id, wait)
+
+    async def answer(self, ask: Ask, correlation_id: int, wait: float) -> Message:
+        """The answer to what has been sent, spooled where it is large."""
+        spool = Spool(await self.response_size(wait), self._spool_dir)
+        while spool.received < spool.size:
+            await self.stream.pour(spool.write, spool.size - spool.received)
+        return ask.answer(spool, correlation_id)
+
+    async def response_size(self, wait: float) -> int:
+        """The length of the response that comes next. SilentBrokerError: none does."""
+        limit = self._request_timeout + wait
+        try:
+            async with timeout(limit):
+                await self.stream.ensure(LENGTH.size)
+        except TimeoutError:
+            raise SilentBrokerError(self.address, limit) from None
+        (size,) = LENGTH.unpack_from(self.stream.available)
+        if not CORRELATION.size <= size <= RESPONSE_MAX:
+            raise BadRequestError(f"the cluster claims a response of {size} bytes")
+        self.stream.consume(LENGTH.size)
+        return int(size)
+
+    async def forward_response(self, client: Stream, correlation_id: int, wait: float) -> None:
+        """Passes the response that comes next on, byte for byte."""
+        size = await self.response_size(wait)
+        await self.stream.ensure(CORRELATION.size)
+        if CORRELATION.unpack_from(self.stream.available)[0] != correlation_id:
+            raise BadRequestError("the cluster answered another request")
+        client.send(LENGTH.pack(size))
+        await self.stream.copy_to(client, size)
+
+    def close(self) -> None:
+        self.stream.close()
+
+
+async def reach(
+    addresses: tuple[Address, ...],
+    config: GatewayConfig,
+    context: ssl.SSLContext | None,
+    report: Callable[[Address, str | None], None] = lambda _address, _reason: None,
+) -> Upstream:
+    """A connection to the first of these that answers. UnreachableError: none does.
+
+    That one accepts connections is not enough: a broker that hangs does that, too. `report` is told
+    of each that was tried: None, or why it could not be reached."""
+    reasons = []
+    limit = config.limits.connect_timeout
+    for address in addresses:
+        try:
+            async with timeout(limit):
+                upstream = await _open(address, config, context)
+        except TimeoutError as error:
+            reason = str(error) or f"it has not answered in {limit:g} s"
+        except (OSError, AuthenticationError, ConnectionEndedError) as error:
+            reason = str(error) or type(error).__name__
+        except (BadRequestError, UnreachableError) as error:
+            reason = str(error)
+        else:
+            report(address, None)
+            return upstream
+        report(address, reason)
+        reasons.append(f"broker {address}: {reason}")
+    raise UnreachableError("; ".join(reasons) or "the broker is not part of the cluster any more")
+
+
+async def _open(
+    address: Address, config: GatewayConfig, context: ssl.SSLContext | None
+) -> Upstream:
+    patience = config.limits.request_timeout
+    stream = await connect(address.host, address.port, context, patience)
+    try:
+        upstream = Upstream(stream, address, config)
+        await _authenticate(upstream, config.security)
+        upstream.hello = await upstream.ask(HELLO)
+    except BaseException:
+        stream.abort()
+        raise
+    return upstream
+
+
+async def _authenticate(upstream: Upstream, security: ClusterSecurity) -> None:
+    if security.credentials is None:
+        return
+    steps = authenticate(security.credentials)
+    answer: Message | None = None
+    while True:
+        try:
+            asked = next(steps) if answer is None else steps.send(answer)
+        except StopIteration:
+            return
+        answer = await upstream.ask(asked)
+
+
+def tls_context(security: ClusterSecurity) -> ssl.SSLContext | None:
+    """For connections to the cluster; None: they are plain. ConfigError: a file is of no use."""
+    if not security.tls:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=security.ca_file)
+        context.check_hostname = security.verify_hostname
+        if security.cert_file is not None:
+            context.load_cert_chain(security.cert_file, security.key_file)
+    except OSError as error:  # ssl.SSLError is one
+        files = [security.ca_file, security.cert_file, security.key_file]
+        named = ", ".join(file for file in files if file is not None)
+        reason = error.strerror or error
+        raise ConfigError(f"TLS to the cluster, of {named}: {reason}") from None
+    return context

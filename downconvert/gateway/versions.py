@@ -1,0 +1,163 @@
+"""What a cluster serves, and what is offered to clients in its place.
+
+Nothing here is a table of what Kafka 4 dropped: whatever the cluster's own answer lacks at the low
+end of an API whose fields are known is translated, and offered. At the high end it is the other way
+round: only what has been read and understood is offered."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from downconvert.broker.wire.schemas import ApiKey, Message, schema
+
+from .headers import known
+from .names import NEWEST, RULES
+
+# From these versions on a response names brokers by their own addresses in the midst of records
+# that stream through here [KIP-951].
+FETCH_WITH_ENDPOINTS: Final = 16
+
+# The APIs that pass through by their headers alone: their fields are not known here, but what is in
+# them is. The newest version of each of which that has been read: a later one may name brokers by
+# addresses, or mean something else. Whatever is neither here nor in ApiKey is not offered: requests
+# of brokers and controllers among themselves, share groups, and what a later Kafka will add.
+PASSED: Final = {
+    29: 3,  # DescribeAcls
+    30: 3,  # CreateAcls
+    31: 3,  # DeleteAcls
+    34: 2,  # AlterReplicaLogDirs
+    38: 3,  # CreateDelegationToken
+    39: 2,  # RenewDelegationToken
+    40: 2,  # ExpireDelegationToken
+    41: 3,  # DescribeDelegationToken
+    43: 2,  # ElectLeaders
+    45: 1,  # AlterPartitionReassignments
+    46: 0,  # ListPartitionReassignments
+    47: 0,  # OffsetDelete
+    48: 1,  # DescribeClientQuotas
+    49: 1,  # AlterClientQuotas
+    50: 0,  # DescribeUserScramCredentials
+    51: 0,  # AlterUserScramCredentials
+    55: 1,  # DescribeQuorum; from version 2 on it tells the controllers' addresses
+    57: 2,  # UpdateFeatures
+    65: 0,  # DescribeTransactions
+    66: 2,  # ListTransactions
+    68: 1,  # ConsumerGroupHeartbeat
+    69: 1,  # ConsumerGroupDescribe
+    71: 0,  # GetTelemetrySubscriptions
+    72: 0,  # PushTelemetry
+    74: 1,  # ListConfigResources
+    88: 0,  # StreamsGroupHeartbeat
+    89: 0,  # StreamsGroupDescribe
+}
+
+AUTHENTICATION: Final = (ApiKey.SaslHandshake, ApiKey.SaslAuthenticate)
+
+# What a client may ask that is to read and to change nothing but its own group's position.
+READING: Final = frozenset(
+    {
+        ApiKey.Fetch,
+        ApiKey.ListOffsets,
+        ApiKey.Metadata,
+        ApiKey.OffsetCommit,
+        ApiKey.OffsetFetch,
+        ApiKey.FindCoordinator,
+        ApiKey.JoinGroup,
+        ApiKey.Heartbeat,
+        ApiKey.LeaveGroup,
+        ApiKey.SyncGroup,
+        ApiKey.DescribeGroups,
+        ApiKey.ListGroups,
+        ApiKey.SaslHandshake,
+        ApiKey.ApiVersions,
+        ApiKey.OffsetForLeaderEpoch,
+        ApiKey.DescribeConfigs,
+        ApiKey.SaslAuthenticate,
+        ApiKey.DescribeCluster,
+        ApiKey.DescribeLogDirs,
+        ApiKey.DescribeProducers,
+        ApiKey.DescribeTopicPartitions,
+        46,  # ListPartitionReassignments
+        55,  # DescribeQuorum
+        65,  # DescribeTransactions
+        66,  # ListTransactions
+        68,  # ConsumerGroupHeartbeat
+        69,  # ConsumerGroupDescribe
+        71,  # GetTelemetrySubscriptions
+        72,  # PushTelemetry
+        74,  # ListConfigResources
+    }
+)
+
+
+@dataclass(frozen=True)
+class Versions:
+    """What can be asked through one listener, computed from what the cluster said."""
+
+    cluster: Mapping[int, range]
+    is_read_only: bool = False
+    has_lists: bool = False  # of names: only what is known to name them is offered
+    hides_sasl: bool = False  # the gateway authenticates itself, clients need not
+
+    @classmethod
+    def of(
+        cls, answer: Message, *, is_read_only: bool, has_lists: bool, hides_sasl: bool
+    ) -> "Versions":
+        """From a cluster's ApiVersions response."""
+        served = {
+            one.api_key: range(one.min_version, one.max_version + 1) for one in answer.api_keys
+        }
+        return cls(served, is_read_only, has_lists, hides_sasl)
+
+    @cached_property
+    def offered(self) -> dict[int, range]:
+        """What clients are told."""
+        return {
+            key: offered
+            for key, served in sorted(self.cluster.items())
+            if known(key) is not None or key in PASSED
+            if key in RULES or not self.has_lists
+            if key in READING or not self.is_read_only
+            if not (self.hides_sasl and key in AUTHENTICATION)
+            if (offered := range(self._lowest(key, served), self._highest(key, served) + 1))
+        }
+
+    def passes(self, key: int, version: int) -> bool:
+        """Whether the cluster itself understands a request that is offered."""
+        return version in self.cluster.get(key, ()) and version >= self._floor(key)
+
+    def nearest(self, key: int) -> int:
+        """The version that older requests are translated to: the oldest that the cluster has, for
+        it has the fewest fields that nobody filled in."""
+        return max(self.cluster[key].start, self._floor(key))
+
+    def _floor(self, key: int) -> int:
+        # Produce v0-v2 are advertised by Kafka 4 for the sake of a librdkafka that would not
+        # connect otherwise, and refused [KAFKA-18659]. Fetch below 4 would have an older cluster
+        # convert.
+        return (
+            {ApiKey.Produce: 3, ApiKey.Fetch: 4}.get(ApiKey(key), 0)
+            if known(key) is not None
+            else 0
+        )
+
+    def _lowest(self, key: int, served: range) -> int:
+        return 0 if known(key) is not None else served.start
+
+    def _highest(self, key: int, served: range) -> int:
+        api = known(key)
+        if api is None:
+            return min(served.stop - 1, PASSED[key])
+        highest = min(served.stop - 1, schema(f"{api.name}Request").newest)
+        if self.has_lists:
+            highest = min(highest, NEWEST.get(api, highest))
+        return min(highest, FETCH_WITH_ENDPOINTS - 1) if api is ApiKey.Fetch else highest
+
+    def answer(self, cluster: Message) -> Message:
+        """The ApiVersions response for a client: the cluster's, with what is offered here."""
+        keys = [
+            Message(api_key=key, min_version=versions.start, max_version=versions.stop - 1)
+            for key, versions in self.offered.items()
+        ]
+        return Message(**{**cluster.__dict__, "api_keys": keys})

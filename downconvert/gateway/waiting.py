@@ -1,0 +1,94 @@
+"""How long a broker may take to answer, because the request tells it to wait.
+
+A fetch waits for records, a member of a group for the others, an administrator for all brokers.
+That comes on top of the time-out of requests: a broker that says nothing for longer is hanging."""
+
+from typing import Final
+
+from downconvert.broker.errors import BadRequestError
+from downconvert.broker.wire.decoder import Cursor, decode
+from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
+
+from .headers import Header
+
+UNREAD: Final = 60.0  # seconds: what an administrator's request asks for, where it is not read
+LONGEST: Final = 1800.0  # seconds: Kafka's group.max.session.timeout.ms
+REPLICA_ID_UP_TO: Final = 14  # the newest Fetch that begins with a replica's id
+FIRST_PRODUCE_WITH_ID: Final = 3  # the first Produce that begins with a transactional id
+FIRST_JOIN_WITH_TWO: Final = 1  # the first JoinGroup with a time-out of its own for rebalances
+FIELDS: Final = {
+    ApiKey.Fetch: ("max_wait_ms",),
+    ApiKey.JoinGroup: ("session_timeout_ms", "rebalance_timeout_ms"),
+}
+# Those of administrators that say how long they wait; of other APIs it says none.
+TIMED: Final = frozenset(
+    {
+        ApiKey.CreateTopics,
+        ApiKey.DeleteTopics,
+        ApiKey.DeleteRecords,
+        ApiKey.CreatePartitions,
+        ApiKey.Produce,
+    }
+)
+
+
+class Waits:
+    """How long each request of one client may wait, in seconds."""
+
+    def __init__(self) -> None:
+        self._rebalance = 0.0  # what the client's last JoinGroup said: SyncGroup waits as long
+
+    def of_body(self, api: ApiKey, body: Message) -> float:
+        """For a request that is asked from its fields."""
+        names = FIELDS.get(api, ("timeout_ms",) if api in TIMED else ())
+        return self._noted(api, max((getattr(body, n, 0) or 0 for n in names), default=0))
+
+    def of_frame(self, header: Header, frame: memoryview) -> float:
+        """For a request that is passed on, of which the beginning is enough."""
+        if header.api is None:
+            return UNREAD
+        try:
+            return self._noted(header.api, _milliseconds(header, header.api, frame))
+        except BadRequestError:  # larger than its beginning, or none: then the broker hangs up
+            return UNREAD
+
+    def _noted(self, api: ApiKey, milliseconds: int) -> float:
+        seconds = min(max(milliseconds, 0) / 1000, LONGEST)
+        if api is ApiKey.JoinGroup:
+            self._rebalance = seconds
+        return self._rebalance if api is ApiKey.SyncGroup else seconds
+
+
+def _milliseconds(header: Header, api: ApiKey, frame: memoryview) -> int:
+    cursor = Cursor(frame, header.size)
+    flexible = is_flexible(api, header.version)
+    match api:
+        case ApiKey.Fetch:
+            if header.version <= REPLICA_ID_UP_TO:
+                cursor.take(4)
+            return _number(cursor, 4)
+        case ApiKey.Produce:
+            if header.version >= FIRST_PRODUCE_WITH_ID:
+                _skip_string(cursor, flexible=flexible)
+            cursor.take(2)  # acks
+            return _number(cursor, 4)
+        case ApiKey.JoinGroup:
+            _skip_string(cursor, flexible=flexible)
+            session = _number(cursor, 4)
+            both = header.version >= FIRST_JOIN_WITH_TWO
+            return max(session, _number(cursor, 4)) if both else session
+        case _ if api in TIMED:
+            body = decode(f"{api.name}Request", header.version, frame[header.size :])
+            milliseconds: int = body.timeout_ms
+            return milliseconds
+    return 0
+
+
+def _skip_string(cursor: Cursor, *, flexible: bool) -> None:
+    length = cursor.uvarint() - 1 if flexible else _number(cursor, 2)
+    cursor.take(max(length, 0))
+
+
+def _number(cursor: Cursor, size: int) -> int:
+    start = cursor.take(size)
+    return int.from_bytes(cursor.data[start : start + size], signed=True)

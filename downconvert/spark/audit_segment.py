@@ -1,0 +1,238 @@
+"""What one segment is made of, and what its old consumers would cost and lose. No Spark in here.
+
+All headers are read. Of the records, and of the work that a conversion is, a sample is: stretches
+of a MiB, spread over the segment, of each format and codec. What they gave is in the same row as
+the bytes that they were, so that who adds rows up can say how much of all that is.
+
+Not here: adding up (audit.py), what it looks like (audit_report.py)."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from time import thread_time
+from typing import Any, Final
+
+from downconvert import convert
+from downconvert.storage import Log, Segment
+from downconvert.storage.transactions import AbortedRanges
+from records import BatchHeader, Codec, FileRecords, RecordsError, RecordTooLargeError, read
+from records.formats import NO_TIMESTAMP, V0, V1, V2
+
+from .sample import Key, Sample, Stretch
+
+STRETCHES: Final = 4  # sampled of each format and codec in a segment
+DAMAGES_MAX: Final = 5  # that are told of one segment
+SAMPLED_RECORD_MAX: Final = 4 * 1024 * 1024  # bytes; a stretch with a larger one is not sampled
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Segments to look through, by their base offsets, of one partition's directory.
+
+    stretches: how many are sampled of each format and codec; 0: everything is."""
+
+    topic: str
+    partition: int
+    directory: str
+    segments: tuple[int, ...]
+    stretches: int = STRETCHES
+
+
+@dataclass(slots=True)
+class Cost:
+    """What converting the sample to one format took. Sizes are bytes."""
+
+    cpu_seconds: float = 0.0
+    bytes_out: int = 0
+    buffers: int = 0  # held at most, converting lazily
+    temporary: int = 0  # held at most for one stretch, where it is converted all at once
+
+
+@dataclass(slots=True)
+class Share:
+    """The batches of one format and codec in a segment. What is only known of a segment as a whole
+    is in the first of its shares, so that sums over all are right."""
+
+    topic: str
+    partition: int
+    segment: int
+    magic: int | None = None  # None: the segment holds no batch
+    codec: str = ""
+    segments: int = 0
+    log_bytes: int = 0  # of the file
+    tail_bytes: int = 0  # behind the last good batch
+    first_offset: int | None = None  # where it is known: not of compressed v0 and v1
+    next_offset: int | None = None
+    gaps: int = 0
+    missing_offsets: int = 0
+    damages: list[str] = field(default_factory=list)
+    batches: int = 0
+    bytes: int = 0
+    records: int = 0
+    uncounted_bytes: int = 0  # of compressed v0 and v1, which do not say how many they hold
+    oldest: int | None = None  # milliseconds, of batches' highest timestamps
+    newest: int | None = None
+    control_batches: int = 0
+    control_bytes: int = 0
+    transactional_batches: int = 0
+    aborted_batches: int = 0
+    aborted_records: int = 0
+    sampled_bytes: int = 0
+    sampled_records: int = 0
+    sampled_payload: int = 0  # of keys, values and headers, uncompressed
+    sampled_with_headers: int = 0
+    v1: Cost = field(default_factory=Cost)
+    v0: Cost = field(default_factory=Cost)
+
+
+def audit_segments(task: Task) -> Iterator[dict[str, Any]]:
+    """The shares of a task's segments, as rows. OSError: they cannot be read."""
+    with Log.open(task.directory) as log:
+        for segment in log.segments:
+            if segment.base_offset in task.segments:
+                look = _Look(log, segment, Share(task.topic, task.partition, segment.base_offset))
+                yield from map(asdict, look.shares(task.stretches))
+                segment.release()
+
+
+class _Look:
+    """One look through a segment."""
+
+    def __init__(self, log: Log, segment: Segment, first: Share) -> None:
+        self._log = log
+        self._is_last = log.segments.is_last(segment)
+        # What is behind the end of the last one a broker may just be writing, or has kept free.
+        end = log.end_of(segment) if self._is_last else segment.size
+        self._records = segment.slice(0, end)
+        self._first = first
+        first.segments, first.log_bytes = 1, segment.size
+        self._shares: dict[Key, Share] = {}
+
+    def shares(self, stretches: int) -> list[Share]:
+        if self._is_last and self._log.damage is not None:
+            self._damaged(self._log.damage)
+        end = 0
+        sample = Sample(self._records.size, stretches)
+        try:
+            for header in self._records.batches():
+                self._count(self._share(header), header)
+                self._follow(header)
+                sample.add(header)
+                end = header.position + header.size
+            if end < self._records.size:
+                self._damaged(f"what follows is no whole batch, at byte {end}")
+        except RecordsError as error:
+            self._damaged(error)
+        self._first.tail_bytes = self._first.log_bytes - end
+        if any(share.transactional_batches for share in self._shares.values()):
+            self._count_aborted()
+        for stretch in sample.stretches:
+            self._measure(self._shares[stretch.key], stretch)
+        return list(self._shares.values()) or [self._first]
+
+    def _share(self, header: BatchHeader) -> Share:
+        key = header.magic, header.codec
+        if key not in self._shares:
+            first = self._first
+            share = first
+            if self._shares:
+                share = Share(first.topic, first.partition, first.segment)
+            share.magic, share.codec = header.magic, header.codec.name.lower()
+            self._shares[key] = share
+        return self._shares[key]
+
+    def _count(self, share: Share, header: BatchHeader) -> None:
+        share.batches += 1
+        share.bytes += header.size
+        if header.is_control:
+            share.control_batches += 1
+            share.control_bytes += header.size
+            return
+        if header.records_count is not None:
+            share.records += max(0, header.records_count)
+        elif header.codec is Codec.NONE:
+            share.records += 1
+        else:
+            share.uncounted_bytes += header.size
+        if header.is_transactional:
+            share.transactional_batches += 1
+        if header.max_timestamp != NO_TIMESTAMP:
+            time = header.max_timestamp
+            share.oldest = time if share.oldest is None else min(share.oldest, time)
+            share.newest = time if share.newest is None else max(share.newest, time)
+
+    def _follow(self, header: BatchHeader) -> None:
+        """Offsets that are not there: compaction takes them, and so do brokers' mishaps."""
+        first = self._first
+        says_its_first = header.magic == V2 or header.codec is Codec.NONE
+        if first.next_offset is None:
+            first.first_offset = header.base_offset if says_its_first else None
+        elif says_its_first and header.base_offset > first.next_offset:
+            first.gaps += 1
+            first.missing_offsets += header.base_offset - first.next_offset
+        elif says_its_first and header.base_offset < first.next_offset:
+            self._damaged(f"offsets go back to {header.base_offset}, at byte {header.position}")
+        if header.records_count is not None and not header.is_control:
+            within = header.last_offset_delta + 1 - header.records_count
+            first.gaps += within > 0
+            first.missing_offsets += max(0, within)
+        first.next_offset = header.last_offset + 1
+
+    def _damaged(self, what: object) -> None:
+        damage = f"{self._records.name}: {what}"
+        if len(self._first.damages) < DAMAGES_MAX and damage not in self._first.damages:
+            self._first.damages.append(damage)
+
+    def _count_aborted(self) -> None:
+        first = self._first
+        try:
+            aborted = self._log.aborted(first.segment, first.next_offset or first.segment)
+            ranges = AbortedRanges(aborted)
+            for header in self._records.batches():
+                if not header.is_control and ranges.cover(header):
+                    share = self._share(header)
+                    share.aborted_batches += 1
+                    share.aborted_records += max(0, header.records_count or 0)
+        except (RecordsError, OSError) as error:
+            self._damaged(error)
+
+    def _measure(self, share: Share, stretch: Stretch) -> None:
+        """Reads and converts a stretch. One that is damaged is left out of the sample."""
+        piece = self._records.slice(stretch.start, stretch.end - stretch.start)
+        try:
+            records, payload, with_headers = _read(piece)
+            costs = [_cost(piece, to_magic) for to_magic in (V1, V0)]
+        except RecordTooLargeError:  # legal, and rare enough not to be sampled
+            return
+        except RecordsError as error:
+            self._damaged(error)
+            return
+        share.sampled_bytes += piece.size - stretch.marker_bytes
+        share.sampled_records += records
+        share.sampled_payload += payload
+        share.sampled_with_headers += with_headers
+        for total, cost in zip((share.v1, share.v0), costs, strict=True):
+            total.cpu_seconds += cost.cpu_seconds
+            total.bytes_out += cost.bytes_out
+            total.buffers = max(total.buffers, cost.buffers)
+            total.temporary = max(total.temporary, cost.temporary)
+
+
+def _read(piece: FileRecords) -> tuple[int, int, int]:
+    """Records, bytes of what is in them, and how many have headers. Checksums are compared."""
+    count = payload = with_headers = 0
+    for record in read(piece, record_size_max=SAMPLED_RECORD_MAX):
+        count += 1
+        payload += len(record.key or b"") + len(record.value or b"")
+        if record.headers:
+            with_headers += 1
+            payload += sum(len(key) + len(value or b"") for key, value in record.headers)
+    return count, payload, with_headers
+
+
+def _cost(piece: FileRecords, to_magic: int) -> Cost:
+    started = thread_time()
+    pieces = convert(piece, to_magic)
+    for _ in pieces:
+        pass
+    spent, stats = thread_time() - started, pieces.stats
+    return Cost(spent, stats.bytes_out, stats.peak_buffer_bytes, stats.temporary_bytes)

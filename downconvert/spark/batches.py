@@ -1,0 +1,122 @@
+"""The batches of a split, a row for each: headers are read, and nothing else.
+
+Not here: the columns' types (schemas.py), collecting headers (heads.py), where entries begin and
+what comes behind damage (entries.py)."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from records import Codec, CorruptRecordsError
+from records.formats import (
+    CONTROL,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    V0,
+)
+from records.source import WINDOW_SIZE
+
+from .entries import Entries
+from .gather import MICROSECONDS, ROWS_MAX, TIMESTAMP_MAX
+from .heads import Heads, HeadTable
+from .options import Options
+from .schemas import TIMESTAMP
+from .splits import Split
+
+CODECS: Final = pa.array([codec.name.lower() for codec in Codec])
+
+
+def read_batches(split: Split, options: Options, schema: Any) -> Iterator[Any]:
+    """Record batches of a split's batches, with the columns of an Arrow schema.
+
+    FileNotFoundError: the segment is gone. CorruptSegmentError, where damage is to fail."""
+    entries = Entries(split, options)
+    heads, window = Heads(ROWS_MAX), memoryview(bytearray(WINDOW_SIZE))
+    try:
+        while entries.position < entries.end:
+            damage: CorruptRecordsError | None = None
+            try:
+                heads.collect(entries, window)
+            except CorruptRecordsError as error:
+                damage = error
+            yield from _batch(heads, entries, schema)
+            heads.clear()
+            if damage is not None:
+                yield from entries.recover(damage, entries.position, schema)
+    finally:
+        entries.close()
+
+
+def _batch(heads: Heads, entries: Entries, schema: Any) -> Iterator[Any]:
+    if not len(heads):
+        return
+    split, table = entries.split, heads.table()
+    wanted = (table.last_offset >= split.first_offset) & (table.base_offset < split.end_offset)
+    constants = {"topic": split.topic, "partition": split.partition, "segment": entries.path}
+    arrays = []
+    for field in schema:
+        if field.name in constants:
+            scalar = pa.scalar(constants[field.name], field.type)
+            arrays.append(pa.repeat(scalar, len(heads)))
+        elif field.name in COLUMNS:
+            column = COLUMNS[field.name](table)
+            arrays.append(column if column.type == field.type else column.cast(field.type))
+        else:
+            arrays.append(pa.nulls(len(heads), field.type))
+    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    if not wanted.all():
+        batch = batch.filter(pa.array(wanted))
+    if batch.num_rows:
+        yield batch
+
+
+def _known(numbers: Any) -> Any:
+    """Those that are not negative; the others are null."""
+    return pa.array(numbers, mask=numbers < 0)
+
+
+def _records_count(table: HeadTable) -> Any:
+    """How many records are in a batch; compressed v0 and v1 messages do not say."""
+    counts = table.of_batch("records_count", 1)
+    return pa.array(counts, mask=~table.is_batch & (table.codec != Codec.NONE))
+
+
+def _timestamp_type(table: HeadTable) -> Any:
+    is_append = (table.attributes & LOG_APPEND_TIME) != 0
+    return pa.array(np.where(table.magic == V0, -1, is_append.astype(np.int64)))
+
+
+def _flag(table: HeadTable, bit: int) -> Any:
+    return table.is_batch & ((table.attributes & bit) != 0)
+
+
+def _time(milliseconds: Any, unknown: Any = False) -> Any:
+    without = (milliseconds == NO_TIMESTAMP) | (np.abs(milliseconds) > TIMESTAMP_MAX) | unknown
+    without |= milliseconds == np.iinfo(np.int64).min  # whose absolute value is itself
+    known = np.where(without, 0, milliseconds) * MICROSECONDS
+    return pa.array(known, mask=without).cast(TIMESTAMP)
+
+
+COLUMNS: Final[dict[str, Callable[[HeadTable], Any]]] = {
+    "position": lambda table: pa.array(table.position),
+    "baseOffset": lambda table: pa.array(table.base_offset),
+    "lastOffset": lambda table: pa.array(table.last_offset),
+    "sizeInBytes": lambda table: pa.array(table.size),
+    "magic": lambda table: pa.array(table.magic),
+    "codec": lambda table: CODECS.take(pa.array(table.codec)),
+    "timestampType": _timestamp_type,
+    "baseTimestamp": lambda table: _time(table.base_timestamp, _flag(table, DELETE_HORIZON)),
+    "maxTimestamp": lambda table: _time(table.max_timestamp),
+    "recordsCount": _records_count,
+    "leaderEpoch": lambda table: _known(table.of_batch("leader_epoch", -1)),
+    "producerId": lambda table: _known(table.of_batch("producer_id", -1)),
+    "producerEpoch": lambda table: _known(table.of_batch("producer_epoch", -1)),
+    "baseSequence": lambda table: _known(table.of_batch("base_sequence", -1)),
+    "isTransactional": lambda table: pa.array(_flag(table, TRANSACTIONAL)),
+    "isControl": lambda table: pa.array(_flag(table, CONTROL)),
+    "crc": lambda table: pa.array(table.crc),
+}

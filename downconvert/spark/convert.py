@@ -1,0 +1,197 @@
+"""Segments of any format to segments of another, on Spark: one task a segment.
+
+The target is a directory that all executors see under one name, on this machine or shared. It may
+be read while it is written: what is there is whole. A second run does what the first did not, and
+compares what it did with the digests in its notes.
+
+Not here: what a task does (convert_segment.py), what is noted (manifest.py)."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+
+from downconvert.storage.files import DISK, replace_file
+from downconvert.storage.names import CLEAN_SHUTDOWN, LOCK, LOG_STARTS, META_PROPERTIES
+from records import RecordsError
+from records.formats import V2
+
+from .convert_segment import Task, convert_segment, failed, remove_leftovers
+from .jobs import JobError, Json, Step, chosen, no_step, run_tasks, watched
+from .manifest import MANIFEST, gather, read_manifest
+from .rewrite import Settings
+
+RESULT: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("segment", pa.int64()),
+        ("status", pa.string()),
+        ("error", pa.string()),
+        ("source_size", pa.int64()),
+        ("target_size", pa.int64()),
+        ("cpu_seconds", pa.float64()),
+        ("peak_memory", pa.int64()),
+    ]
+)
+ENTRY_DDL: Final = (
+    "topic string, partition int, segment long, status string, settings string, source string, "
+    "source_size long, source_modified long, source_digest string, target string, "
+    "target_size long, target_digest string, batches_in long, batches_out long, records long, "
+    "records_converted long, control_batches long, aborted_batches long, verified string, "
+    "error string, cpu_seconds double, peak_memory long"
+)
+ERRORS_MAX: Final = 5  # that are told of one run; the manifest has all
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One run, in numbers. Sizes are bytes."""
+
+    converted: int
+    kept: int
+    failed: int
+    source_size: int
+    target_size: int
+    cpu_seconds: float
+    peak_memory: int  # of the largest task's process
+    errors: tuple[str, ...]  # some of them
+
+
+def convert(
+    session: SparkSession,
+    paths: Sequence[str],
+    target: str,
+    settings: Settings,
+    *,
+    topics: Sequence[str] = (),
+) -> DataFrame:
+    """Converts what is below `paths`; the entries of the manifest (`manifest.Entry`)."""
+    run(session, paths, target, settings, topics=topics)
+    return manifest(session, target)
+
+
+def manifest(session: SparkSession, target: str) -> DataFrame:
+    """The manifest of a directory."""
+    path = (Path(target) / MANIFEST).resolve()
+    return session.read.schema(ENTRY_DDL).json(path.as_uri())
+
+
+def run(
+    session: SparkSession,
+    paths: Sequence[str],
+    target: str,
+    settings: Settings,
+    *,
+    topics: Sequence[str] = (),
+    step: Step = no_step,
+) -> Summary:
+    """Converts what is below `paths` and is not converted yet.
+
+    JobError: there is nothing, or the target is not fit for it. What is wrong with single segments
+    is counted, and is in the manifest; it is true also where the run itself fails."""
+    into = Path(target).absolute()
+    tasks = plan(paths, into, settings, topics)
+    into.mkdir(parents=True, exist_ok=True)
+    directories = sorted({Path(task.target) for task in tasks})
+    for directory in directories:
+        remove_leftovers(directory)
+    work = partial(_work, uuid4().hex[:8])
+    results = run_tasks(session, tasks, work, RESULT)
+    try:
+        with watched(session, "convert", len(tasks), step):
+            summary = _summary(results)
+    finally:
+        for directory in directories:
+            remove_leftovers(directory)
+        gather(into)
+    if not summary.failed:
+        _copy_directory_files(paths, into, settings)
+    return summary
+
+
+def plan(
+    paths: Sequence[str], target: Path, settings: Settings, topics: Sequence[str]
+) -> list[Task]:
+    """A task for each segment. JobError: the target is among the sources, or holds other things."""
+    logs = chosen(paths, topics)
+    for path in map(Path, paths):
+        if target.resolve().is_relative_to(path.resolve()):
+            raise JobError(f"{target} is inside of {path}: name a directory outside of it")
+    _check(target, settings)
+    return [
+        Task(
+            topic=log.topic_partition.topic,
+            partition=log.topic_partition.partition,
+            base_offset=segment.base_offset,
+            source=str(Path(log.directory).absolute()),
+            target=str(target / str(log.topic_partition)),
+            settings=settings,
+        )
+        for log in logs
+        for segment in log.segments
+    ]
+
+
+def _check(target: Path, settings: Settings) -> None:
+    if not target.exists() or not any(target.iterdir()):
+        return
+    if not (target / MANIFEST).exists():
+        if any(target.glob("*/*.converted.json")):  # of a run that did not come to its end
+            return
+        raise JobError(f"{target} holds other things: name a new directory, or an earlier target")
+    known = next((entry.settings for entry in read_manifest(target)), str(settings))
+    if known != str(settings):
+        raise JobError(
+            f"{target} holds a conversion to {known}, and this is one to {settings}: name another "
+            "directory"
+        )
+
+
+def _work(run_id: str, task: Task) -> Iterable[Json]:
+    """In a worker."""
+    context = TaskContext.get()
+    attempt = f"{run_id}-{context.taskAttemptId() if context else 0}"
+    try:
+        entry = convert_segment(task, attempt=attempt)
+    except (OSError, RecordsError) as error:  # the disk is full, or not there
+        entry = failed(task, f"{task.source}: {error}")
+    yield {name: getattr(entry, name) for name in RESULT.names}
+
+
+def _summary(results: DataFrame) -> Summary:
+    errors = F.when(results.status == "failed", results.error)
+    counts = {
+        status: F.count(F.when(results.status == status, 1)).alias(status)
+        for status in ("converted", "kept", "failed")
+    }
+    found = results.agg(
+        *counts.values(),
+        F.sum("source_size").alias("source_size"),
+        F.sum("target_size").alias("target_size"),
+        F.sum("cpu_seconds").alias("cpu_seconds"),
+        F.max("peak_memory").alias("peak_memory"),
+        F.slice(F.sort_array(F.collect_set(errors)), 1, ERRORS_MAX).alias("errors"),
+    ).first()
+    assert found is not None
+    return Summary(**(found.asDict() | {"errors": tuple(found["errors"])}))
+
+
+def _copy_directory_files(paths: Sequence[str], target: Path, settings: Settings) -> None:
+    """What a broker's directory has beside its partitions; where it is one directory.
+
+    Not the note of a clean shutdown: a broker that starts on the result looks for itself. Where
+    batches were left out, it finds out too how far the logs reach."""
+    if len(paths) != 1 or not (Path(paths[0]) / META_PROPERTIES).exists():
+        return
+    for path in sorted(Path(paths[0]).iterdir()):
+        is_wanted = settings.to_magic == V2 or path.name in (META_PROPERTIES, LOG_STARTS)
+        if path.is_file() and is_wanted and path.name not in (LOCK, CLEAN_SHUTDOWN):
+            replace_file(DISK, target / path.name, path.read_bytes())

@@ -1,0 +1,305 @@
+"""One segment in another format: what a task of a conversion does. No Spark in here.
+
+Everything is written beside its place, synced, read back, compared, and only then given its name:
+indexes first, the log behind them, and last the note that vouches for it. So a task may be killed
+at any time, and the same one may run twice at once: both write the same bytes, under names of their
+own. What a killed one leaves is a directory `.converting-...`, which the next run removes.
+
+Not here: the bytes (rewrite.py), comparing (verification.py), which segments and on which machines
+(convert.py), the manifest (manifest.py)."""
+
+import resource
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import thread_time
+from typing import Final
+
+from downconvert.storage import AbortedTransaction, DiskFullError, Log, LogConfig
+from downconvert.storage.errors import OffsetOverflowError
+from downconvert.storage.files import DISK, Files, replace_file
+from downconvert.storage.index_builder import IndexBuilder
+from downconvert.storage.layout import read_layout
+from downconvert.storage.names import LEADER_EPOCHS, PARTITION_METADATA, Kind, file_name
+from downconvert.storage.offset_index import RELATIVE_MAX, OffsetIndex
+from downconvert.storage.segment import Segment
+from downconvert.storage.time_index import TimeIndex
+from records import FileRecords, RecordsError
+from records.formats import V2
+from records.kernel import Buffer
+
+from .manifest import Entry, Verified, digest_of, is_true, read_note, remove_note, write_note
+from .rewrite import Rewritten, Settings, rewrite
+from .verification import VerificationError, compare, is_copy
+
+WORK_PREFIX: Final = ".converting-"
+CONFIG: Final = LogConfig()
+RUSAGE_UNIT: Final = 1 if sys.platform == "darwin" else 1024
+BUFFER_SIZE: Final = 1024 * 1024  # bytes; of small pieces, before they are written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One segment of a partition's directory, and the directory that the result is for."""
+
+    topic: str
+    partition: int
+    base_offset: int
+    source: str
+    target: str
+    settings: Settings
+
+
+def convert_segment(task: Task, *, attempt: str, files: Files = DISK) -> Entry:
+    """Converts a segment, unless that has been done. What is wrong with it is in the entry.
+
+    `attempt`: a name that no other attempt has. OSError and DiskFullError: what the machine has
+    against it; nothing is left but what was there."""
+    started = thread_time()
+    target = Path(task.target)
+    entry = _described(task)
+    known = read_note(target, task.base_offset)
+    if known is not None:
+        if _is_same(known, entry) and is_true(known, target):
+            return replace(known, status="kept", cpu_seconds=thread_time() - started)
+        remove_note(target, task.base_offset, files)
+    work = target / f"{WORK_PREFIX}{task.base_offset:020d}-{attempt}"
+    files.make_directory(target)
+    _remove(work, files)
+    files.make_directory(work)
+    try:
+        entry = _converted(task, entry, work, files)
+        _publish(task.base_offset, work, target, files)
+        entry = replace(entry, cpu_seconds=thread_time() - started, peak_memory=_peak_memory())
+        note = write_note(work, entry, files)
+        files.rename(note, target / note.name)
+        files.sync_directory(target)
+    except DiskFullError:
+        _remove(work, files)
+        raise
+    except RecordsError as error:
+        _remove(work, files)
+        spent = thread_time() - started
+        entry = failed(task, f"{entry.source}: {error}", replace(entry, cpu_seconds=spent))
+        write_note(target, entry, files)
+        return entry
+    except Exception:
+        _remove(work, files)
+        raise
+    _remove(work, files)
+    return entry
+
+
+def failed(task: Task, error: str, entry: Entry | None = None) -> Entry:
+    """What is said of a segment that was not converted, as far as is known."""
+    if entry is not None:
+        return replace(entry, status="failed", target="", error=error)
+    return Entry(
+        topic=task.topic,
+        partition=task.partition,
+        segment=task.base_offset,
+        status="failed",
+        settings=str(task.settings),
+        source=task.source,
+        source_size=0,
+        source_modified=0,
+        error=error,
+    )
+
+
+def remove_leftovers(target: Path, files: Files = DISK) -> None:
+    """Removes from a partition's directory what killed attempts have left."""
+    for path in target.glob(f"{WORK_PREFIX}*"):
+        _remove(path, files)
+
+
+def _described(task: Task) -> Entry:
+    with Log.open(task.source) as log:
+        path = _segment(log, task.base_offset).path()
+    status = path.stat()
+    return Entry(
+        topic=task.topic,
+        partition=task.partition,
+        segment=task.base_offset,
+        status="converted",
+        settings=str(task.settings),
+        source=str(path),
+        source_size=status.st_size,
+        source_modified=status.st_mtime_ns,
+        target=str(Path(task.target) / file_name(task.base_offset, Kind.LOG)),
+    )
+
+
+def _is_same(known: Entry, entry: Entry) -> bool:
+    """Whether a note is of this source and these settings. As rsync does, it asks size and time."""
+    return (known.settings, known.source_size, known.source_modified) == (
+        entry.settings,
+        entry.source_size,
+        entry.source_modified,
+    )
+
+
+def _segment(log: Log, base_offset: int) -> Segment:
+    segment = next(log.segments.starting_at(base_offset), None)
+    if segment is None or segment.base_offset != base_offset:
+        path = log.path / file_name(base_offset, Kind.LOG)
+        raise FileNotFoundError(2, "no such segment", str(path))
+    return segment
+
+
+# --- making
+
+
+def _converted(task: Task, entry: Entry, work: Path, files: Files) -> Entry:
+    """Writes log, indexes and what goes with them into `work`, and compares."""
+    settings = task.settings
+    made = work / file_name(task.base_offset, Kind.LOG)
+    with Log.open(task.source) as log:
+        segment = _segment(log, task.base_offset)
+        if log.segments.is_last(segment) and log.damage is not None:
+            raise log.damage
+        source = segment.slice(0, log.end_of(segment))
+        aborted = _aborted(log, segment, settings)
+        done, size = _write(source, made, aborted, settings, files)
+        with FileRecords.open(made) as target:
+            batches_out = _index(target, work, task.base_offset, files)
+            verified, records = _verified(source, target, aborted, settings, done)
+        for path in _kept(log, segment, settings.to_magic):
+            name = path.name.removesuffix(segment.state)
+            replace_file(files, work / name, path.read_bytes())
+    return replace(
+        entry,
+        source_digest=digest_of(Path(entry.source)),
+        target_size=size,
+        target_digest=digest_of(made),
+        batches_in=done.batches,
+        batches_out=batches_out,
+        records=records,
+        records_converted=done.records_converted,
+        control_batches=done.control_batches,
+        aborted_batches=done.aborted_batches,
+        verified=verified,
+    )
+
+
+def _aborted(log: Log, segment: Segment, settings: Settings) -> list[AbortedTransaction]:
+    if settings.to_magic == V2:
+        return []
+    following = log.segments.after(segment)
+    end = log.end_offset if following is None else following.base_offset
+    return log.aborted(segment.base_offset, end)
+
+
+def _write(
+    source: FileRecords,
+    path: Path,
+    aborted: list[AbortedTransaction],
+    settings: Settings,
+    files: Files,
+) -> tuple[Rewritten, int]:
+    file = files.open(path)
+    buffer = bytearray()
+    position = 0
+
+    def write(piece: Buffer) -> None:
+        nonlocal position
+        buffer.extend(piece)
+        if len(buffer) >= BUFFER_SIZE:
+            file.write_at(buffer, position)
+            position += len(buffer)
+            buffer.clear()
+
+    try:
+        done = rewrite(source, write, settings, aborted)
+        if buffer:
+            file.write_at(buffer, position)
+        file.sync()
+    finally:
+        file.close()
+    return done, position + len(buffer)
+
+
+def _index(records: FileRecords, work: Path, base_offset: int, files: Files) -> int:
+    """Writes the indexes of a log; how many batches it has."""
+    count = 0
+    with ExitStack() as opened:
+        size_max = CONFIG.segment_index_bytes
+        path = work / file_name(base_offset, Kind.OFFSET_INDEX)
+        offsets = OffsetIndex.open_writable(path, base_offset, files, size_max)
+        opened.callback(offsets.close)
+        path = work / file_name(base_offset, Kind.TIME_INDEX)
+        times = TimeIndex.open_writable(path, base_offset, files, size_max)
+        opened.callback(times.close)
+        builder = IndexBuilder(offsets, times, CONFIG.index_interval_bytes)
+        for header in records.batches():
+            if not 0 <= header.last_offset - base_offset <= RELATIVE_MAX:
+                raise OffsetOverflowError(header.last_offset, base_offset, records.name)
+            builder.add(header, header.position)
+            count += 1
+        builder.finish()
+        offsets.file.sync()
+        times.file.sync()
+    return count
+
+
+def _verified(
+    source: FileRecords,
+    target: FileRecords,
+    aborted: list[AbortedTransaction],
+    settings: Settings,
+    done: Rewritten,
+) -> tuple[Verified, int]:
+    if done.is_copy:
+        if not is_copy(source, target):
+            raise VerificationError(f"{target.name} is not the copy that it should be")
+        return "copy", -1
+    left_out = aborted if settings.isolation == "read_committed" else []
+    return compare(source, target, settings.to_magic, left_out, settings.record_size_max)
+
+
+def _kept(log: Log, segment: Segment, to_magic: int) -> Iterator[Path]:
+    """What else there is of a segment; with the first one, what is the partition's.
+
+    v0 and v1 have neither transactions nor producers nor leader epochs."""
+    directory = segment.path().parent
+    is_first, following = segment is log.segments[0], log.segments.after(segment)
+    if is_first:
+        yield from filter(Path.exists, [directory / PARTITION_METADATA])
+    if to_magic < V2:
+        return
+    if is_first:
+        yield from filter(Path.exists, [directory / LEADER_EPOCHS])
+    yield from filter(Path.exists, [segment.path(Kind.TRANSACTION_INDEX)])
+    for offset in read_layout(directory).snapshots:
+        begins = is_first or offset >= segment.base_offset
+        if begins and (following is None or offset < following.base_offset):
+            yield directory / file_name(offset, Kind.SNAPSHOT)
+
+
+# --- publishing
+
+
+def _publish(base_offset: int, work: Path, target: Path, files: Files) -> None:
+    """Gives everything its name, the log last."""
+    files.sync_directory(work)
+    log = file_name(base_offset, Kind.LOG)
+    names = sorted(path.name for path in work.iterdir())
+    names.sort(key=lambda name: name == log)
+    for name in names:
+        files.rename(work / name, target / name)
+    files.sync_directory(target)
+    files.sync_directory(target.parent)
+
+
+def _remove(work: Path, files: Files) -> None:
+    if not work.exists():
+        return
+    for path in work.iterdir():
+        files.remove(path)
+    work.rmdir()
+
+
+def _peak_memory() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * RUSAGE_UNIT

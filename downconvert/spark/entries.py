@@ -1,0 +1,147 @@
+"""Entry after entry of a split, and how reading goes on behind damage.
+
+Behind an entry that cannot be read its size leads to the next one, unless the index knows of one
+nearer by. So what is read is the same however a segment is split: splits begin where the index
+knows of a batch.
+
+Not here: what is read of an entry (rows.py, batches.py)."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+
+from downconvert.storage.segment import Segment
+from downconvert.storage.tail import NOT_WRITTEN
+from downconvert.storage.transactions import AbortedRanges
+from records import BatchHeader, CorruptRecordsError, FileRecords
+from records.checksum import verify_checksum
+from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE
+
+from .errors import CorruptSegmentError, SegmentChangedError
+from .options import Mode, Options
+from .splits import Boundaries, Split, aligned
+
+
+class Entries:
+    """The entries of a split; `position` is where reading has come to."""
+
+    def __init__(self, split: Split, options: Options) -> None:
+        """FileNotFoundError: the segment is gone. SegmentChangedError: it was cleaned or cut."""
+        self._segment: Segment = split.segment.open()
+        self.size = split.segment.size
+        if self._segment.size < self.size:
+            raise SegmentChangedError(str(self._segment.path()))
+        self.split = aligned(split)
+        self.options = options
+        self.aborted = AbortedRanges(split.aborted)
+        self.position = self.split.start
+        self.end = self.split.end  # a last entry may run past it
+        self.records: FileRecords = self._segment.slice(0, self.size)
+        self.path = self.records.name
+        self._boundaries: Boundaries | None = None
+
+    def close(self) -> None:
+        self._segment.release()
+        if self._boundaries is not None:
+            self._boundaries.close()
+
+    def header(self, position: int) -> BatchHeader | None:
+        """The header of the entry there; None: it is not whole, as at the end of a log."""
+        window = bytearray(min(BATCH_HEADER_SIZE, self.size - position))
+        read = self.records.read_into(memoryview(window), position)
+        if read < len(window) or read <= ENTRY_HEAD_SIZE:
+            return None
+        try:
+            header = BatchHeader.parse(window, 0, position)
+        except ValueError:
+            return None
+        return header if header.position + header.size <= self.size else None
+
+    def is_cut_short(self) -> bool:
+        """Whether there are entries behind the one at `position`, which runs past the end."""
+        return self.position < self.size and self._boundary(self.position + 1) is not None
+
+    def verify(self, header: BatchHeader) -> None:
+        """CorruptRecordsError where checksums are to be compared and one is not right."""
+        if self.options.verify_crc:
+            verify_checksum(self.records, header)
+
+    def recover(self, damage: CorruptRecordsError, entry: int, schema: Any) -> Iterator[Any]:
+        """What to do about damage in the entry that begins at `entry`: reading goes on at
+        `position`.
+
+        Gives a record batch of one row that tells of it, where that is wanted. CorruptSegmentError
+        where the first damage is to fail."""
+        self.end = self.split.end
+        if self._is_unwritten(entry):
+            self.position = self.end
+            return
+        if self.options.mode is Mode.FAILFAST:
+            raise CorruptSegmentError(self.path, damage)
+        following = self._following(entry)
+        self.position = self.size if following is None else following
+        if following is None:
+            left = "nothing behind it in this segment can be read"
+        else:
+            left = f"reading goes on at byte {following}"
+        column = self.options.corrupt_column
+        if self.options.mode is Mode.PERMISSIVE and column in schema.names:
+            told = {"segment": self.path, "position": entry, "reason": f"{damage}; {left}"}
+            yield self._row({column: told}, schema)
+
+    def entry_of(self, position: int, anchor: int) -> int:
+        """Where the entry begins that a position is in; `anchor` is where an earlier one does."""
+        entry, following = anchor, anchor
+        records = self.records.slice(anchor, self.size - anchor)
+        try:
+            for header in records.batches():
+                if following > position:
+                    break
+                entry = following
+                following += header.size
+        except CorruptRecordsError:
+            pass
+        return following if following <= position else entry
+
+    def _row(self, known: dict[str, Any], schema: Any) -> Any:
+        """A row of which only the partition and these columns are known."""
+        known |= {"topic": self.split.topic, "partition": self.split.partition}
+        arrays = [pa.array([known.get(field.name)], field.type) for field in schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _following(self, entry: int) -> int | None:
+        """Where the next entry begins; None: nobody knows."""
+        boundary = self._boundary(entry + 1)
+        try:
+            header = self.header(entry)
+        except CorruptRecordsError:
+            return boundary
+        if header is None:
+            return boundary
+        end = entry + header.size
+        if boundary is None or end == boundary or (end < boundary and self._is_entry(end)):
+            return end
+        return boundary
+
+    def _is_entry(self, position: int) -> bool:
+        batches = self.records.slice(position, self.size - position).batches()
+        try:
+            first, second = next(batches, None), next(batches, None)
+        except CorruptRecordsError:
+            return False
+        return first is not None and (second is None or first.last_offset < second.last_offset)
+
+    def _boundary(self, position: int) -> int | None:
+        if self._boundaries is None:
+            self._boundaries = Boundaries(self.split.segment)
+        return self._boundaries.from_position(position)
+
+    def _is_unwritten(self, position: int) -> bool:
+        """Whether only zeros follow, as in a file that was extended before it is written."""
+        head = bytearray(ENTRY_HEAD_SIZE)
+        read = self.records.read_into(memoryview(head), position)
+        return head[:read] == NOT_WRITTEN[:read] and self._boundary(position + 1) is None
+
+
+RUNS_PAST: Final = "entry runs past the end of its segment"

@@ -1,0 +1,141 @@
+"""From the kernel's rows to Arrow's columns, without an object for each record.
+
+A row says where key and value lie in a buffer (records/kernel.py). An array of Arrow's has its
+bytes one after the other, so they are gathered: the buffer is seen as an array of twice as many
+pieces, of which every second one is a key and the others are what lies between them, and Arrow
+takes every second one.
+
+Not here: filling the buffer (rows.py)."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from records.kernel import ROW_FIELDS, Buffer
+from records.varint import read_varint
+
+from .bounds import Bounds
+from .schemas import TIMESTAMP
+from .splits import Split
+
+FIELDS: Final = len(ROW_FIELDS)
+AT: Final = {name: index for index, name in enumerate(ROW_FIELDS)}
+MICROSECONDS: Final = 1000  # in a millisecond
+
+# Spark has timestamps in microseconds; further ones, which only damage has, are null.
+TIMESTAMP_MAX: Final = (2**63 - 1) // MICROSECONDS
+
+ROWS_MAX: Final = 8192  # of a record batch
+
+Columns = dict[str, Callable[[Any, Buffer], Any]]
+
+
+class Gatherer:
+    """Makes record batches of the rows of one partition."""
+
+    def __init__(self, schema: Any, split: Split, bounds: Bounds) -> None:
+        """`schema`: the columns wanted, of those that records have; others are null."""
+        self._schema = schema
+        self._first_offset = max(split.first_offset, bounds.offset_min)
+        self._last_offset = min(split.end_offset - 1, bounds.offset_max)
+        self._bounds = bounds
+        self._topic = pa.repeat(pa.scalar(split.topic, pa.string()), ROWS_MAX)
+        self._partition = pa.repeat(pa.scalar(split.partition, pa.int32()), ROWS_MAX)
+        self._columns: Columns = {
+            "key": lambda rows, source: gathered(rows, source, "key"),
+            "value": lambda rows, source: gathered(rows, source, "value"),
+            "topic": lambda rows, _: self._topic[: len(rows)],
+            "partition": lambda rows, _: self._partition[: len(rows)],
+            "offset": lambda rows, _: pa.array(rows[:, AT["offset"]].copy()),
+            "timestamp": lambda rows, _: timestamps(rows[:, AT["timestamp"]]),
+            "timestampType": lambda rows, _: pa.array(
+                rows[:, AT["timestamp_type"]].astype(np.int32)
+            ),
+            "headers": headers,
+        }
+
+    def batch(self, rows: Buffer, source: Buffer) -> Any | None:
+        """A record batch of at most `ROWS_MAX` rows. None: none of them is wanted."""
+        table = np.frombuffer(rows, np.int64).reshape(-1, FIELDS)
+        table = self._wanted(table)
+        if not len(table):
+            return None
+        arrays = [
+            self._columns[field.name](table, source)
+            if field.name in self._columns
+            else pa.nulls(len(table), field.type)
+            for field in self._schema
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _wanted(self, table: Any) -> Any:
+        offsets = table[:, AT["offset"]]
+        if offsets.min() < self._first_offset or offsets.max() > self._last_offset:
+            table = table[(offsets >= self._first_offset) & (offsets <= self._last_offset)]
+        if self._bounds.bound_times and len(table):
+            times = table[:, AT["timestamp"]]
+            low = -(-self._bounds.time_min // MICROSECONDS)
+            high = self._bounds.time_max // MICROSECONDS
+            table = table[(times >= low) & (times <= high)]
+        return table
+
+
+def gathered(rows: Any, source: Buffer, name: str) -> Any:
+    """The keys or values that rows point to in the source."""
+    count = len(rows)
+    at, sizes = rows[:, AT[f"{name}_at"]], rows[:, AT[f"{name}_size"]]
+    ends = np.empty(2 * count + 1, np.int32)
+    ends[0:-1:2] = at
+    np.add(at, np.maximum(sizes, 0), out=ends[1::2], casting="unsafe")
+    ends[-1] = ends[-2]
+    pieces = pa.Array.from_buffers(
+        pa.binary(), 2 * count, [None, pa.py_buffer(ends), pa.py_buffer(source)]
+    )
+    nulls = sizes < 0
+    wanted = pa.array(EVERY_SECOND[:count], mask=nulls if nulls.any() else None)
+    return pieces.take(wanted)
+
+
+EVERY_SECOND: Final = np.arange(0, 2 * ROWS_MAX, 2, dtype=np.int32)
+
+
+def timestamps(milliseconds: Any) -> Any:
+    """Timestamps as Spark has them. -1, which is none, is a millisecond before 1970, as in Spark's
+    Kafka source."""
+    beyond = (milliseconds > TIMESTAMP_MAX) | (milliseconds < -TIMESTAMP_MAX)
+    if not beyond.any():
+        return pa.array(milliseconds * MICROSECONDS).cast(TIMESTAMP)
+    known = np.where(beyond, 0, milliseconds) * MICROSECONDS
+    return pa.array(known, mask=beyond).cast(TIMESTAMP)
+
+
+def headers(rows: Any, source: Buffer) -> Any:
+    """The headers of records; null where there are none. Keys that are no UTF-8 have U+FFFD in
+    them, as from Kafka's consumer."""
+    keys: list[str] = []
+    values: list[bytes | None] = []
+    counts = rows[:, AT["headers_count"]]
+    ends = np.zeros(len(rows) + 1, np.int32)
+    np.cumsum(counts, out=ends[1:], dtype=np.int32)
+    present = rows[counts > 0]
+    for at, size, count in present[:, AT["headers_at"] : AT["headers_count"] + 1].tolist():
+        fields, position = bytes(memoryview(source)[at : at + size]), 0
+        for _ in range(count):
+            key_size, position = read_varint(fields, position, size)
+            keys.append(fields[position : position + key_size].decode("utf-8", "replace"))
+            value_size, position = read_varint(fields, position + key_size, size)
+            value = fields[position : position + value_size] if value_size >= 0 else None
+            values.append(value)
+            position += max(value_size, 0)
+    pairs = pa.StructArray.from_arrays(
+        [pa.array(keys, pa.string()), pa.array(values, pa.binary())],
+        fields=[pa.field("key", pa.string()), pa.field("value", pa.binary())],
+    )
+    return pa.Array.from_buffers(
+        pa.list_(pa.field("element", pairs.type)),
+        len(rows),
+        [pa.array(counts > 0).buffers()[1], pa.py_buffer(ends)],
+        children=[pairs],
+    )

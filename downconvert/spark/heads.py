@@ -1,0 +1,152 @@
+"""Headers of batches by the thousand: collected as bytes, and read as columns.
+
+A header as an object costs more than to read it from the disk. So going from one to the next looks
+at a few bytes only, and the fields of thousands are then picked out at once.
+
+Not here: what Spark gets of them (batches.py), where to go on behind damage (entries.py)."""
+
+from array import array
+from struct import Struct
+from typing import Any, Final
+
+import numpy as np
+
+from records import BatchHeader, CorruptRecordsError
+from records.formats import (
+    ATTRIBUTES_AT_BATCH,
+    ATTRIBUTES_AT_LEGACY,
+    BATCH_HEADER,
+    BATCH_HEADER_FIELDS,
+    BATCH_HEADER_SIZE,
+    CODEC_MASK,
+    ENTRY_HEAD_SIZE,
+    MAGIC_AT,
+    MESSAGE_HEAD,
+    MESSAGE_OVERHEAD,
+    PREFIX,
+    SIZE_FIELD,
+    V1,
+    V2,
+    Codec,
+)
+
+from .entries import RUNS_PAST, Entries
+
+SIZE: Final = Struct(">i").unpack_from
+SIZE_AT: Final = PREFIX.size - SIZE_FIELD.size
+CODEC_AT: Final = (ATTRIBUTES_AT_LEGACY, ATTRIBUTES_AT_LEGACY, ATTRIBUTES_AT_BATCH + 1)  # low byte
+SIZES_MIN: Final = (*MESSAGE_OVERHEAD.values(), BATCH_HEADER_SIZE)
+CODEC_MAX: Final = max(Codec)
+
+NUMPY: Final = {"q": ">i8", "i": ">i4", "I": ">u4", "h": ">i2", "b": "i1"}
+MESSAGE_FIELDS: Final = ("offset", "size", "crc", "magic", "attributes", "timestamp")
+BATCHES: Final = np.dtype(
+    [(n, NUMPY[c]) for n, c in zip(BATCH_HEADER_FIELDS, BATCH_HEADER.format[1:], strict=True)]
+)
+MESSAGES: Final = np.dtype(
+    {
+        "names": MESSAGE_FIELDS,
+        "formats": [NUMPY[character] for character in MESSAGE_HEAD[V1].format[1:]],
+        "offsets": [0, 8, 12, 16, 17, 18],
+        "itemsize": BATCH_HEADER_SIZE,
+    }
+)
+assert BATCHES.itemsize == BATCH_HEADER_SIZE
+
+
+class Heads:
+    """The headers of some batches that follow each other, and their positions."""
+
+    __slots__ = ("_bytes", "_max", "_view", "positions")
+
+    def __init__(self, count_max: int) -> None:
+        self._max = count_max
+        self._bytes = bytearray(count_max * BATCH_HEADER_SIZE)
+        self._view = memoryview(self._bytes)
+        self.positions = array("q")
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.positions) >= self._max
+
+    def clear(self) -> None:
+        del self.positions[:]
+
+    def collect(self, entries: Entries, window: memoryview) -> None:
+        """Adds headers until it is full or the entries end; `entries.position` goes along.
+
+        Left out are batches of aborted transactions. CorruptRecordsError is about the entry at
+        `entries.position`: its header, or its checksum where those are compared."""
+        position, base, filled = entries.position, 0, 0
+        end, size_all, read_into = entries.end, entries.size, entries.records.read_into
+        looks_closer = entries.options.verify_crc or bool(entries.split.aborted)
+        while position < end and not self.is_full:
+            at = position - base
+            if not 0 <= at <= filled - BATCH_HEADER_SIZE:
+                base, at = position, 0
+                filled = read_into(window[: size_all - position], position)
+                if filled <= ENTRY_HEAD_SIZE:
+                    break
+            magic = window[at + MAGIC_AT]
+            size = SIZE(window, at + SIZE_AT)[0] + PREFIX.size
+            if (
+                magic > V2
+                or size < SIZES_MIN[magic]
+                or window[at + CODEC_AT[magic]] & 7 > CODEC_MAX
+            ):
+                entries.position = position
+                BatchHeader.parse(window[:filled], at, position)  # says what is wrong
+            if position + size > size_all:
+                break
+            if not looks_closer or self._is_wanted(entries, window[:filled], at, position):
+                target = len(self.positions) * BATCH_HEADER_SIZE
+                head = window[at : at + BATCH_HEADER_SIZE]
+                self._view[target : target + BATCH_HEADER_SIZE] = head
+                self.positions.append(position)
+            position += size
+        entries.position = position
+        if position < end and not self.is_full:
+            if entries.is_cut_short():
+                raise CorruptRecordsError(RUNS_PAST, position)
+            entries.position = end
+
+    def table(self) -> "HeadTable":
+        """The fields of all of them."""
+        return HeadTable(self._view[: len(self) * BATCH_HEADER_SIZE], np.array(self.positions))
+
+    def _is_wanted(self, entries: Entries, window: memoryview, at: int, position: int) -> bool:
+        entries.position = position
+        header = BatchHeader.parse(window, at, position)
+        entries.verify(header)
+        return not entries.aborted.cover(header)
+
+
+class HeadTable:
+    """Fields as arrays, a name for each of `BatchHeader`'s."""
+
+    def __init__(self, heads: memoryview, positions: Any) -> None:
+        self._batches = np.frombuffer(heads, BATCHES)
+        self._messages = np.frombuffer(heads, MESSAGES)
+        self.position = positions
+        self.magic = self._batches["magic"]
+        self.is_batch = self.magic == V2
+        self.base_offset = self._batches["base_offset"].astype(np.int64)
+        self.last_offset = self.base_offset + self.of_batch("last_offset_delta", 0)
+        self.size = np.minimum(self._batches["size"].astype(np.int64) + PREFIX.size, 2**31 - 1)
+        self.attributes = self.of_either("attributes", "attributes")
+        self.codec = self.attributes & CODEC_MASK
+        self.crc = self.of_either("crc", "crc")
+        timestamps = np.where(self.magic == V1, self._messages["timestamp"], -1)
+        self.base_timestamp = np.where(self.is_batch, self._batches["base_timestamp"], timestamps)
+        self.max_timestamp = np.where(self.is_batch, self._batches["max_timestamp"], timestamps)
+
+    def of_batch(self, name: str, otherwise: int) -> Any:
+        """A field of v2 alone."""
+        return np.where(self.is_batch, self._batches[name].astype(np.int64), otherwise)
+
+    def of_either(self, in_batch: str, in_message: str) -> Any:
+        batch = self._batches[in_batch].astype(np.int64)
+        return np.where(self.is_batch, batch, self._messages[in_message].astype(np.int64))

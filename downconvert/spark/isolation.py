@@ -1,0 +1,65 @@
+"""What a consumer of committed records would be given: up to where, and without which transactions.
+
+The transaction indexes say which were aborted. Where they were not copied along, or the segments'
+other indexes show that nobody knows, the control batches say the same, at the price of reading all
+headers of the partition.
+
+Not here: leaving batches out (rows.py, batches.py)."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from downconvert.storage import Log
+from downconvert.storage.errors import CorruptIndexError
+from downconvert.storage.names import Kind
+from downconvert.storage.producers import Producers
+from downconvert.storage.transaction_index import AbortedTransaction
+from records import CorruptRecordsError
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """`end`: the last stable offset. `aborted`: by their beginnings."""
+
+    end: int
+    aborted: tuple[AbortedTransaction, ...] = ()
+
+    def between(self, start: int, end: int) -> tuple[AbortedTransaction, ...]:
+        """The aborted transactions with records from offset `start` up to `end`."""
+        return tuple(
+            entry
+            for entry in self.aborted
+            if entry.last_offset >= start and entry.first_offset < end
+        )
+
+
+def committed(directory: str) -> Committed:
+    """What is committed in the log in a partition's directory, as it is now."""
+    with Log.open(Path(directory)) as log:
+        end = log.end_offset
+        if _has_indexes(log):
+            try:
+                aborted = log.aborted(log.start_offset, end)
+                return Committed(log.last_stable_offset, tuple(aborted))
+            except (CorruptIndexError, CorruptRecordsError):
+                pass
+        return rebuilt(log, end)
+
+
+def rebuilt(log: Log, end: int) -> Committed:
+    """The same from the batches alone."""
+    producers = Producers(log.path)
+    producers.advance(end, log.segments, log.end_of, [])
+    first_open = producers.states.first_open_offset
+    stable = end if first_open is None else min(end, max(log.start_offset, first_open))
+    aborted = sorted(producers.aborted, key=lambda entry: (entry.first_offset, entry.last_offset))
+    return Committed(stable, tuple(aborted))
+
+
+def _has_indexes(log: Log) -> bool:
+    """Whether each segment has what a broker writes beside it: then one without a transaction index
+    is one without aborted transactions."""
+    return all(
+        segment.path(Kind.OFFSET_INDEX).exists() or segment.path(Kind.TRANSACTION_INDEX).exists()
+        for segment in log.segments
+    )

@@ -1,0 +1,88 @@
+"""Spark's reader of the data source: partitions in the driver, record batches in the workers.
+
+Not here: what is read (planner.py), and how (rows.py, batches.py)."""
+
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from .batches import read_batches
+from .bounds import Bounds
+from .errors import DataLossError, SegmentChangedError
+from .options import Options
+from .planner import plan
+from .rows import read_records
+from .schemas import arrow_schema, check_wanted
+from .splits import Split
+
+EVERYTHING: Final = Bounds()
+
+
+@dataclass
+class Task(InputPartition):
+    """What one task of Spark's reads."""
+
+    splits: tuple[Split, ...]
+
+
+class SegmentReader(DataSourceReader):
+    """Reads what there was when it was made: for what came later, load again."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        check_wanted(schema.fields, options)
+        self._options = options
+        self._schema = schema
+        self._bounds = EVERYTHING
+        # Where push-down is off, Spark does not call this, and refuses readers that override it.
+        self.pushFilters = PushFilters(self)  # type: ignore[method-assign]
+
+    def narrow(self, filters: Iterable[Any]) -> None:
+        """Reads only what these filters may keep."""
+        self._bounds = self._bounds.narrowed(filters)
+
+    def partitions(self) -> list[InputPartition]:
+        return [Task(splits) for splits in plan(self._options, self._bounds)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        if not isinstance(partition, Task):  # Spark asks once, also where there is nothing to read
+            return iter(())
+        return read_splits(partition.splits, self._options, self._bounds, self._schema)
+
+
+class PushFilters:
+    """`pushFilters` of a reader that can do without: it passes for one that was not overridden."""
+
+    def __init__(self, reader: SegmentReader) -> None:
+        self._reader = reader
+        self.__func__ = getattr(DataSourceReader, "pushFilters", None)
+
+    def __call__(self, filters: list[Any]) -> list[Any]:
+        """Takes filters in; all are given back, for Spark to filter once more."""
+        self._reader.narrow(filters)
+        return filters
+
+
+def read_splits(
+    splits: Iterable[Split], options: Options, bounds: Bounds, schema: StructType
+) -> Iterator[Any]:
+    """Record batches of splits, one after the other."""
+    wanted = arrow_schema(schema)
+    for split in splits:
+        try:
+            if options.level == "batch":
+                yield from read_batches(split, options, wanted)
+            else:
+                yield from read_records(split, options, bounds, wanted)
+        except FileNotFoundError as error:
+            lost = f"{error.filename} was deleted after the query was planned"
+        except SegmentChangedError as error:
+            lost = str(error)
+        else:
+            continue
+        if options.fail_on_data_loss:
+            raise DataLossError(lost)
+        warnings.warn(lost, RuntimeWarning, stacklevel=2)

@@ -1,0 +1,141 @@
+"""The batches of a segment in another format, written piece by piece; no piece is a whole segment.
+
+To v2: old batches become new ones (downconvert/storage/upgrade.py), those of v2 are copied as
+they are. To v0 and v1: what a consumer of that format would be sent (downconvert).
+
+Not here: files and their names (convert_segment.py)."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+from downconvert import AbortedTransaction as Aborted
+from downconvert import ConversionPolicy, convert
+from downconvert.storage import AbortedTransaction
+from downconvert.storage.transactions import AbortedRanges
+from downconvert.storage.upgrade import UpgradeCount, upgrade_batches
+from records import CorruptRecordsError, FileRecords
+from records.checksum import verify_checksum
+from records.formats import V2
+from records.source import TRUNCATED
+
+MiB: Final = 1024 * 1024
+COPY_SIZE: Final = MiB  # bytes at a time of what stays as it is
+
+# What a task holds of one record at most: read, built anew and compared, it takes some six times as
+# much. Larger ones are streamed where that can be done.
+RECORD_SIZE_MAX: Final = 16 * MiB
+
+POLICY: Final = ConversionPolicy(chunk_size=128 * 1024)  # larger chunks are a third faster
+
+Write: TypeAlias = Callable[[bytes | memoryview], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What segments are converted to.
+
+    isolation: "read_committed" leaves out what was aborted, which readers of v0 and v1 cannot tell
+        from what was not. v2 keeps all, and says which.
+    record_size_max: larger records of v0 and v1 are not upgraded."""
+
+    to_magic: int
+    policy: ConversionPolicy = POLICY
+    isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
+    record_size_max: int = RECORD_SIZE_MAX
+
+    def __post_init__(self) -> None:
+        if self.to_magic not in (0, 1, 2):
+            raise ValueError(f"to_magic is 0, 1 or 2, not {self.to_magic}")
+
+    def __str__(self) -> str:
+        """All that the bytes depend on."""
+        if self.to_magic == V2:
+            return "v2"
+        policy = self.policy
+        recode = ",".join(f"{codec}:{into}" for codec, into in sorted(policy.recode.items()))
+        return (
+            f"v{self.to_magic} {self.isolation} recode={recode} effort={policy.effort} "
+            f"wrapper_size_max={policy.wrapper_size_max} split_at_gaps={policy.split_at_gaps}"
+        )
+
+
+@dataclass(slots=True)
+class Rewritten:
+    """What went in, and what did not come out."""
+
+    batches: int = 0
+    records_converted: int = 0
+    control_batches: int = 0
+    aborted_batches: int = 0
+    is_copy: bool = False  # no batch had to be converted
+
+
+def rewrite(
+    source: FileRecords, write: Write, settings: Settings, aborted: list[AbortedTransaction]
+) -> Rewritten:
+    """Writes what is in `source` as `settings` say; `aborted` is what was aborted in it.
+
+    CorruptRecordsError: damage, or bytes behind the last whole batch. UnsupportedCodecError and
+    RecordTooLargeError: what the policy refuses, or what would not fit in memory."""
+    found = Rewritten()
+    runs = _runs(source, found, AbortedRanges(aborted))
+    if settings.to_magic == V2:
+        count = UpgradeCount()
+        for is_old, run in runs:
+            if is_old:
+                limit = settings.record_size_max
+                for data in upgrade_batches(run, count, record_size_max=limit):
+                    write(data)
+            else:
+                _copy(run, write)
+        found.records_converted = count.records_converted
+        found.is_copy = not count.batches_converted
+        return found
+    for _ in runs:  # all of it is sound
+        pass
+    pieces = convert(source, settings.to_magic, 0, _policy(settings, aborted))
+    for piece in pieces:
+        write(piece)
+    found.records_converted = pieces.stats.records_converted
+    return found
+
+
+def _runs(
+    source: FileRecords, found: Rewritten, aborted: AbortedRanges
+) -> Iterator[tuple[bool, FileRecords]]:
+    """Stretches of old batches (True) and of v2, whose checksums are right, counted."""
+    start = end = 0
+    was_old = False
+    for header in source.batches():
+        verify_checksum(source, header)
+        found.batches += 1
+        found.control_batches += header.is_control
+        found.aborted_batches += not header.is_control and aborted.cover(header)
+        is_old = header.magic < V2
+        if is_old != was_old and end > start:
+            yield was_old, source.slice(start, end - start)
+            start = end
+        was_old, end = is_old, header.position + header.size
+    if end > start:
+        yield was_old, source.slice(start, end - start)
+    if end < source.size:
+        raise CorruptRecordsError("what follows is no whole batch", source.origin + end)
+
+
+def _policy(settings: Settings, aborted: list[AbortedTransaction]) -> ConversionPolicy:
+    if settings.isolation == "read_uncommitted":
+        return settings.policy
+    transactions = [Aborted(a.producer_id, a.first_offset, a.last_offset) for a in aborted]
+    return replace(settings.policy, isolation="read_committed", aborted=transactions)
+
+
+def _copy(source: FileRecords, write: Write) -> None:
+    buffer = memoryview(bytearray(min(COPY_SIZE, source.size)))
+    position = 0
+    while position < source.size:
+        read = source.read_into(buffer[: source.size - position], position)
+        if not read:
+            raise CorruptRecordsError(TRUNCATED, source.origin + position)
+        write(buffer[:read])
+        position += read

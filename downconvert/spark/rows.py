@@ -1,0 +1,299 @@
+"""Reads the records of a split: bytes through the kernel, rows into record batches.
+
+Uncompressed batches and messages are read as they lie, as many in one call as there are in the
+buffer; nothing is done for each of them, unless their checksums are to be compared.
+
+Not here: compressed ones (inflate.py), where rows are kept (accumulator.py), columns (gather.py),
+where entries begin and what comes behind damage (entries.py)."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from crc32c import crc32c
+
+from records import BatchHeader, Codec, CorruptRecordsError
+from records.backend import Transcoder, crc32
+from records.checksum import MISMATCH
+from records.formats import (
+    ATTRIBUTES_AT_BATCH,
+    BATCH_HEADER_SIZE,
+    ENTRY_HEAD_SIZE,
+    MAGIC_AT,
+    V0,
+    V2,
+)
+from records.kernel import Outcome
+from records.source import TRUNCATED
+
+from .accumulator import Accumulator
+from .bounds import Bounds
+from .entries import RUNS_PAST, Entries
+from .gather import MICROSECONDS, Gatherer
+from .inflate import Inflation
+from .options import Options
+from .splits import Split
+
+# Compressed entries are walked through a window of their own; a larger one is streamed.
+ENTRIES_SIZE: Final = 256 * 1024  # bytes
+
+
+def read_records(split: Split, options: Options, bounds: Bounds, schema: Any) -> Iterator[Any]:
+    """Record batches of a split's records, with the columns of an Arrow schema.
+
+    FileNotFoundError: the segment is gone. CorruptSegmentError, where damage is to fail."""
+    entries = Entries(split, options)
+    try:
+        yield from _RowReader(entries, bounds, schema).read()
+    finally:
+        entries.close()
+
+
+class _RowReader:
+    """Reads one split. `entries.position` is the first byte that has not become rows."""
+
+    def __init__(self, entries: Entries, bounds: Bounds, schema: Any) -> None:
+        split, options = entries.split, entries.options
+        self._entries = entries
+        self._options = options
+        self._schema = schema
+        gatherer = Gatherer(schema, split, bounds)
+        self._accumulator = Accumulator(gatherer, options.max_record_bytes)
+        self._bounds = bounds
+        self._first_offset = max(split.first_offset, bounds.offset_min)
+        self._last_offset = min(split.end_offset - 1, bounds.offset_max)
+        self._transcoder = Transcoder(V0, self._first_offset, 0, bool(split.aborted))
+        self._inflation = Inflation(
+            entries.records, self._transcoder, self._accumulator, verify=options.verify_crc
+        )
+        self._window: _EntryWindow | None = None
+        self._anchor = self._entry = entries.position
+        self._verified = entries.position if options.verify_crc else entries.size
+
+    def read(self) -> Iterator[Any]:
+        entries = self._entries
+        while entries.position < entries.end:
+            try:
+                yield from self._read_on()
+            except CorruptRecordsError as damage:
+                yield from self._accumulator.flush()
+                yield from self._recover(damage)
+        yield from self._accumulator.flush()
+
+    def _recover(self, damage: CorruptRecordsError) -> Iterator[Any]:
+        entries = self._entries
+        entry = entries.entry_of(entries.position, self._anchor)
+        yield from entries.recover(damage, entry, self._schema)
+        self._transcoder.leave()
+        self._accumulator.clear()
+        self._anchor = self._entry = entries.position
+        if self._options.verify_crc:
+            self._verified = entries.position
+
+    # --- uncompressed
+
+    def _read_on(self) -> Iterator[Any]:
+        """Fills the buffer from the log, and makes rows of what is in it."""
+        entries, accumulator = self._entries, self._accumulator
+        room = len(accumulator.buffer) - accumulator.used
+        start = accumulator.used
+        end = start + min(room, entries.end - entries.position)
+        read = entries.records.read_into(accumulator.view[start:end], entries.position)
+        if start + read < end:
+            raise CorruptRecordsError(TRUNCATED, entries.position)
+        if self._verified <= entries.position and not self._verify(start, end):
+            yield from accumulator.flush()  # makes room for more of the entry
+            accumulator.clear()
+            return
+        limit = min(self._verified, entries.end)
+        while entries.position < limit:
+            remaining = limit - entries.position
+            consumed, _, outcome = accumulator.columns(
+                self._transcoder, accumulator.buffer, start, min(end, start + remaining), remaining
+            )
+            entries.position += consumed
+            start += consumed
+            accumulator.used = min(start, end)
+            if not self._transcoder.in_batch:
+                self._reached(entries.position)
+            if outcome == Outcome.SOURCE or start > end:
+                yield from self._make_room()
+                return
+            if outcome == Outcome.TARGET:
+                yield from accumulator.flush()
+            elif outcome == Outcome.DAMAGE:
+                reason, index = self._transcoder.damage or ("damaged", start)
+                raise CorruptRecordsError(reason, entries.position + index - start)
+            elif outcome == Outcome.END:
+                self._end(limit)
+                return
+            else:
+                header = self._header()
+                if self._is_left_out(header):
+                    start += header.size
+                    entries.position += header.size
+                    self._anchor = self._entry = entries.position
+                    if start > end:
+                        return
+                elif header.codec is Codec.NONE:
+                    self._transcoder.admit()
+                else:
+                    yield from self._read_compressed()
+                    return
+
+    def _reached(self, position: int) -> None:
+        """Notes that no record is left in front of `position`.
+
+        An entry begins there, unless its batch holds more bytes than records. But where reading has
+        gone on from, at `anchor`, one does."""
+        if position != self._entry:
+            self._anchor, self._entry = self._entry, position
+
+    def _make_room(self) -> Iterator[Any]:
+        """What is next is not whole in the buffer."""
+        accumulator = self._accumulator
+        if accumulator.used:
+            yield from accumulator.flush()
+            accumulator.clear()
+        elif self._entries.position < self._entries.end:
+            accumulator.grow(self._entries.position)
+
+    def _end(self, limit: int) -> None:
+        """No further whole entry up to `limit`."""
+        entries = self._entries
+        if entries.position >= limit:
+            return
+        header = entries.header(entries.position)
+        if header is not None:  # only what the split has of it is cut off
+            entries.end = entries.position + header.size
+        elif entries.is_cut_short():
+            raise CorruptRecordsError(RUNS_PAST, entries.position)
+        else:
+            entries.position = entries.end  # a torn tail
+
+    def _header(self) -> BatchHeader:
+        header = self._entries.header(self._entries.position)
+        if header is None:
+            raise CorruptRecordsError(TRUNCATED, self._entries.position)
+        return header
+
+    def _is_left_out(self, header: BatchHeader) -> bool:
+        return header.is_control or header.records_count == 0 or self._entries.aborted.cover(header)
+
+    # --- checksums
+
+    def _verify(self, start: int, end: int) -> bool:
+        """Compares the checksums of the entries that are whole in `buffer[start:end]`, and says up
+        to where they are right. False: there is none, and the buffer holds other bytes."""
+        entries, buffer = self._entries, self._accumulator.buffer
+        view = self._accumulator.view
+        at = start
+        while at < end:
+            position = entries.position + at - start
+            head = min(BATCH_HEADER_SIZE, entries.size - position)
+            if at + head > end or head <= ENTRY_HEAD_SIZE:
+                break
+            try:
+                header = BatchHeader.parse(view[at : at + head], 0, position)
+            except (CorruptRecordsError, ValueError):
+                break
+            if at + header.size > end:
+                break
+            covered = at + (ATTRIBUTES_AT_BATCH if header.magic == V2 else MAGIC_AT)
+            if header.magic == V2:
+                crc = crc32c(view[covered : at + header.size])
+            else:
+                crc = crc32(buffer, covered, at + header.size)
+            if crc != header.crc:
+                break
+            at += header.size
+        if at > start:
+            self._verified = entries.position + at - start
+            return True
+        header_ = entries.header(entries.position)  # damaged, larger than what is left, or torn
+        if header_ is None:
+            self._verified = entries.size
+            return True
+        if self._accumulator.used and header_.size <= len(buffer):
+            return False
+        entries.verify(header_)
+        self._verified = entries.position + header_.size
+        return True
+
+    # --- compressed
+
+    def _read_compressed(self) -> Iterator[Any]:
+        """Compressed entries from here on, up to one that is not."""
+        entries = self._entries
+        self._transcoder.leave()
+        if self._window is None:
+            self._window = _EntryWindow(entries)
+        window = self._window
+        window.forget()
+        while entries.position < entries.end:
+            header = window.header(entries.position)
+            if header is None or (header.codec is Codec.NONE and not header.is_control):
+                return
+            self._anchor = self._entry = entries.position
+            if not self._is_left_out(header):
+                entry = window.view(header.position, header.size)
+                if self._verified <= header.position:
+                    self._verify_entry(header, entry)
+                if not self._is_unwanted(header):
+                    yield from self._inflation.read(header, entry)
+            entries.position += header.size
+            self._anchor = self._entry = entries.position
+            if self._options.verify_crc:
+                self._verified = max(self._verified, entries.position)
+
+    def _is_unwanted(self, header: BatchHeader) -> bool:
+        """Whether none of its records is asked for, so that it need not be decompressed."""
+        if header.last_offset < self._first_offset:
+            return True
+        if header.magic == V2 and header.base_offset > self._last_offset:
+            return True
+        return header.magic != V0 and MICROSECONDS * header.max_timestamp < self._bounds.time_min
+
+    def _verify_entry(self, header: BatchHeader, entry: memoryview | None) -> None:
+        if entry is None:
+            self._entries.verify(header)
+            return
+        covered = ATTRIBUTES_AT_BATCH if header.magic == V2 else MAGIC_AT
+        crc = crc32c(entry[covered:]) if header.magic == V2 else crc32(entry, covered, len(entry))
+        if crc != header.crc:
+            raise CorruptRecordsError(MISMATCH, header.position)
+
+
+class _EntryWindow:
+    """A stretch of the log in memory, in which entry follows entry."""
+
+    def __init__(self, entries: Entries) -> None:
+        self._records = entries.records
+        self._size = entries.size
+        self._view = memoryview(bytearray(ENTRIES_SIZE))
+        self._start = self._end = 0  # positions in the log
+
+    def forget(self) -> None:
+        self._start = self._end = 0
+
+    def header(self, position: int) -> BatchHeader | None:
+        """The header of the entry there. None: it is not whole."""
+        head = self.view(position, min(BATCH_HEADER_SIZE, self._size - position))
+        if head is None or len(head) <= ENTRY_HEAD_SIZE:
+            return None
+        try:
+            header = BatchHeader.parse(head, 0, position)
+        except ValueError:
+            return None
+        return header if position + header.size <= self._size else None
+
+    def view(self, position: int, size: int) -> memoryview | None:
+        """The bytes there; None: they are too many, or not there."""
+        if position < self._start or position + size > self._end:
+            if size > len(self._view):
+                return None
+            self._start = position
+            self._end = position + self._records.read_into(self._view, position)
+            if position + size > self._end:
+                return None
+        at = position - self._start
+        return self._view[at : at + size]

@@ -1,0 +1,127 @@
+"""The columns of the data source, for Spark and for Arrow.
+
+Records have the columns and types of Spark's own Kafka source. Spark takes record batches only if
+their Arrow schema is exactly what it makes of its own; a test compares the two.
+
+Not here: what is in the columns (gather.py, batches.py)."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from .options import Mode, Options
+
+HEADERS: Final = ArrayType(
+    StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+)
+RECORD: Final = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+    ]
+)
+BATCH: Final = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("segment", StringType()),  # path of the log file
+        StructField("position", LongType()),  # of the batch's first byte in it
+        StructField("baseOffset", LongType()),  # v0, v1: the message's own, as lastOffset
+        StructField("lastOffset", LongType()),
+        StructField("sizeInBytes", IntegerType()),
+        StructField("magic", IntegerType()),
+        StructField("codec", StringType()),  # none, gzip, snappy, lz4, zstd
+        StructField("timestampType", IntegerType()),
+        StructField("baseTimestamp", TimestampType()),  # null: there is none
+        StructField("maxTimestamp", TimestampType()),
+        StructField("recordsCount", IntegerType()),  # null: compressed v0 or v1 does not say
+        StructField("leaderEpoch", IntegerType()),  # null: none, as all that follow
+        StructField("producerId", LongType()),
+        StructField("producerEpoch", IntegerType()),
+        StructField("baseSequence", IntegerType()),
+        StructField("isTransactional", BooleanType()),
+        StructField("isControl", BooleanType()),
+        StructField("crc", LongType()),
+    ]
+)
+CORRUPT: Final = StructType(
+    [
+        StructField("segment", StringType()),
+        StructField("position", LongType()),  # of the damaged batch
+        StructField("reason", StringType()),
+    ]
+)
+
+TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+ARROW: Final[dict[type[DataType], Any]] = {
+    BinaryType: pa.binary(),
+    BooleanType: pa.bool_(),
+    IntegerType: pa.int32(),
+    LongType: pa.int64(),
+    StringType: pa.string(),
+    TimestampType: TIMESTAMP,
+}
+
+
+def schema_of(options: Options) -> StructType:
+    """All columns that there are with these options."""
+    if options.level == "batch":
+        fields = list(BATCH.fields)
+    else:
+        fields = list(RECORD.fields)
+        if options.include_headers:
+            fields.append(StructField("headers", HEADERS))
+    if options.mode is Mode.PERMISSIVE:
+        if options.corrupt_column in {field.name for field in fields}:
+            raise ValueError(f"columnNameOfCorruptRecord: {options.corrupt_column} is taken")
+        fields.append(StructField(options.corrupt_column, CORRUPT))
+    return StructType(fields)
+
+
+def check_wanted(wanted: Sequence[StructField], options: Options) -> None:
+    """ValueError: a schema names a column that is not there, or of another type."""
+    there = {field.name: field.dataType for field in schema_of(options).fields}
+    for field in wanted:
+        if field.name not in there:
+            raise ValueError(f"no column {field.name!r}; there are {', '.join(there)}")
+        if field.dataType != there[field.name]:
+            raise ValueError(
+                f"column {field.name!r} is {there[field.name].simpleString()}, "
+                f"not {field.dataType.simpleString()}"
+            )
+
+
+def arrow_schema(schema: StructType) -> Any:
+    """What Spark makes of a schema in Arrow."""
+    return pa.schema([_arrow_field(field) for field in schema.fields])
+
+
+def _arrow_field(field: StructField) -> Any:
+    return pa.field(field.name, _arrow_type(field.dataType), nullable=field.nullable)
+
+
+def _arrow_type(kind: DataType) -> Any:
+    if isinstance(kind, StructType):
+        return pa.struct([_arrow_field(field) for field in kind.fields])
+    if isinstance(kind, ArrayType):
+        element = pa.field("element", _arrow_type(kind.elementType), nullable=kind.containsNull)
+        return pa.list_(element)
+    return ARROW[type(kind)]

@@ -1,0 +1,93 @@
+"""Spark's streaming reader: follows growing directories, a micro-batch at a time.
+
+Not here: how far there is something to read (follow.py), reading (rows.py, batches.py)."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from .follow import Following, Json, Offsets, from_json, to_json
+from .options import Options
+from .reader import EVERYTHING, Task, read_splits
+from .schemas import check_wanted
+from .splits import pack
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+else:
+    try:
+        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+    except ImportError:  # before 4.2, where a stream has no limits either
+
+        class SupportsTriggerAvailableNow:
+            """There is no such trigger for data sources in Python."""
+
+
+Limit: TypeAlias = "ReadLimit | None"
+
+
+class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """`spark.readStream.format("kafka-segments")`."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        check_wanted(schema.fields, options)
+        self._options = options
+        self._schema = schema
+        self._following: Following | None = None  # in the driver only: workers need no files
+        self._target: Offsets | None = None  # where a query ends that reads what there is now
+
+    def initialOffset(self) -> Json:  # noqa: N802 - Spark's names
+        return to_json(self._follow().initial())
+
+    def latestOffset(self, start: Json | None = None, limit: Limit = None) -> Json:  # noqa: N802
+        """Up to where the next micro-batch reads."""
+        following = self._follow()
+        ends = following.refresh()
+        if self._target is not None:
+            ends = {n: min(end, self._target[n]) for n, end in ends.items() if n in self._target}
+        if start is None:  # Spark before 4.2
+            return to_json(ends)
+        return to_json(
+            following.latest(
+                from_json(start),
+                ends,
+                offsets_max=getattr(limit, "max_rows", None),
+                bytes_max=getattr(limit, "max_bytes", None),
+            )
+        )
+
+    def getDefaultReadLimit(self) -> "ReadLimit":  # noqa: N802
+        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
+
+        if self._options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self._options.max_offsets_per_trigger)
+        if self._options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self._options.max_bytes_per_trigger)
+        return ReadAllAvailable()
+
+    def reportLatestOffset(self) -> Json:  # noqa: N802
+        return to_json(self._follow().refresh())
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = self._follow().refresh()
+
+    def partitions(self, start: Json, end: Json) -> list[InputPartition]:
+        splits = list(self._follow().splits(from_json(start), from_json(end)))
+        return [Task(group) for group in pack(splits, self._options.max_partition_bytes)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        if not isinstance(partition, Task):
+            return iter(())
+        return read_splits(partition.splits, self._options, EVERYTHING, self._schema)
+
+    def stop(self) -> None:
+        if self._following is not None:
+            self._following.close()
+            self._following = None
+
+    def _follow(self) -> Following:
+        if self._following is None:
+            self._following = Following(self._options)
+        return self._following

@@ -1,0 +1,40 @@
+"""Whether batches may be appended to a log, and at which offset a segment would begin with them.
+
+They come with their offsets. Checksums are compared and offsets must rise; what is inside of
+compressed data is not looked at, as by a follower in Kafka.
+
+Not here: appending them (log_writer.py)."""
+
+from collections.abc import Sequence
+
+from records import BatchHeader, CorruptRecordsError, MemoryRecords
+from records.checksum import verify_checksum
+from records.formats import V2, Codec
+
+from .offset_index import RELATIVE_MAX
+
+
+def check_appended(records: MemoryRecords, end_offset: int) -> list[BatchHeader]:
+    """The headers of batches that may follow at `end_offset`.
+
+    CorruptRecordsError: one is damaged, or not whole, or not above what is in front of it."""
+    headers = list(records.batches())
+    end, consumed = end_offset, 0
+    for header in headers:
+        verify_checksum(records, header)
+        if header.base_offset < end or header.last_offset < header.base_offset:
+            raise CorruptRecordsError("offset is below the end of the log", header.position)
+        end = header.last_offset + 1
+        consumed += header.size
+    if consumed != records.size:
+        raise CorruptRecordsError("bytes left after the last batch", consumed)
+    return headers
+
+
+def first_offset(headers: Sequence[BatchHeader], end_offset: int) -> int:
+    """The base offset of a segment that begins with these batches."""
+    first = headers[0]
+    if first.magic == V2 or first.codec is Codec.NONE:
+        return first.base_offset
+    # A compressed message does not say its first offset.
+    return max(end_offset, first.last_offset - RELATIVE_MAX)

@@ -1,0 +1,83 @@
+"""The checkpoints of a broker's directory, as far as logs need them when they are written to.
+
+Entries of partitions that are not ours are kept as they are. A file that cannot be read counts as
+empty, as it does for a broker: logs are then recovered from their beginning.
+
+Not here: the format of the files (checkpoint.py)."""
+
+from pathlib import Path
+
+from .checkpoint import read_offsets, write_offsets
+from .errors import CorruptFileError
+from .files import Files
+from .names import LOG_STARTS, RECOVERY_POINTS, TopicPartition
+
+
+class Checkpoints:
+    """Recovery points and start offsets of the logs in a directory."""
+
+    def __init__(self, directory: Path, files: Files) -> None:
+        self._directory = directory
+        self._files = files
+        self._behind: set[str] = set()  # files that say more than is true, for want of room
+        self._offsets = {name: _read(directory / name) for name in (RECOVERY_POINTS, LOG_STARTS)}
+
+    def of(self, partition: TopicPartition) -> "PartitionCheckpoints":
+        return PartitionCheckpoints(self, partition)
+
+    def get(self, name: str, partition: TopicPartition) -> int:
+        return max(0, self._offsets[name].get(partition, 0))
+
+    def set(self, name: str, partition: TopicPartition, offset: int) -> None:
+        """Returns when it is safe."""
+        offsets = self._offsets[name]
+        if offsets.get(partition, 0) != offset:
+            self._write(name, {**offsets, partition: offset})
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Returns when nothing is said of this partition any more.
+
+        DiskFullError: the files still do, until they are written again; nothing here does."""
+        for name, offsets in self._offsets.items():
+            if partition in offsets:
+                self._offsets[name] = {k: at for k, at in offsets.items() if k != partition}
+                self._behind.add(name)
+        for name in sorted(self._behind):
+            self._write(name, self._offsets[name])
+
+    def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
+        write_offsets(self._files, self._directory / name, offsets)
+        self._offsets[name] = offsets
+        self._behind.discard(name)
+
+
+class PartitionCheckpoints:
+    """Those of one partition."""
+
+    __slots__ = ("_all", "_partition")
+
+    def __init__(self, all_of_them: Checkpoints, partition: TopicPartition) -> None:
+        self._all = all_of_them
+        self._partition = partition
+
+    @property
+    def recovery_point(self) -> int:
+        """Below this offset, everything had been flushed."""
+        return self._all.get(RECOVERY_POINTS, self._partition)
+
+    @property
+    def start_offset(self) -> int:
+        return self._all.get(LOG_STARTS, self._partition)
+
+    def set_recovery_point(self, offset: int) -> None:
+        self._all.set(RECOVERY_POINTS, self._partition, offset)
+
+    def set_start_offset(self, offset: int) -> None:
+        self._all.set(LOG_STARTS, self._partition, offset)
+
+
+def _read(path: Path) -> dict[TopicPartition, int]:
+    try:
+        return read_offsets(path)
+    except CorruptFileError:
+        return {}

@@ -1,0 +1,78 @@
+"""What can be wrong with a log on disk, besides its records.
+
+A wrong argument is a ValueError, and a file that is not there an OSError, as everywhere in Python.
+
+Not here: damage in records, which is a CorruptRecordsError (records/errors.py)."""
+
+from typing import Final
+
+from records.errors import RecordsError
+
+OFFSET_OUT_OF_RANGE: Final = 1  # Kafka's error codes, for who answers a fetch
+KAFKA_STORAGE_ERROR: Final = 56
+
+
+class StorageError(RecordsError):
+    """What every error of the log on disk derives from."""
+
+
+class OffsetOutOfRangeError(StorageError):
+    """A read from an offset that the log no longer has, or does not have yet (Kafka's error 1)."""
+
+    def __init__(self, offset: int, start: int, end: int, name: str) -> None:
+        self.offset = offset
+        self.start = start
+        self.end = end
+        super().__init__(f"offset {offset} is not in {name}, which has {start} up to {end}")
+
+
+class CorruptIndexError(StorageError):
+    """An index that cannot be one. It holds nothing that the log does not: recovery rebuilds it."""
+
+    def __init__(self, reason: str, path: str) -> None:
+        self.reason = reason
+        self.path = path
+        super().__init__(f"{path}: {reason}; `downconvert recover` rebuilds it from the log")
+
+
+class CorruptFileError(StorageError):
+    """A checkpoint, snapshot or properties file that does not say what it should."""
+
+    def __init__(self, reason: str, path: str) -> None:
+        self.reason = reason
+        self.path = path
+        super().__init__(f"{path}: {reason}")
+
+
+class OffsetOverflowError(StorageError):
+    """A segment that holds offsets more than 2**31 - 1 above its own, as brokers before 2.1 could
+    write them (KAFKA-6264). It is read as it is; to be written to it must be split."""
+
+    def __init__(self, offset: int, base_offset: int, path: str) -> None:
+        self.offset = offset
+        super().__init__(f"{path}: offset {offset} is too far above the base offset {base_offset}")
+
+
+class DiskFullError(StorageError):
+    """No room for what was to be written. What was there before is as it was."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(f"no space left on the device for {path}; nothing was changed")
+
+
+class LogDirOfflineError(StorageError):
+    """A directory whose disk has failed, and which is written to no more (Kafka's error 56)."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path} is offline: {reason}")
+
+
+class LogInUseError(StorageError):
+    """A directory that another process (a broker, perhaps) has open for writing."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(f"{path} is open for writing elsewhere; stop that broker or process first")

@@ -1,0 +1,158 @@
+"""A directory whose disk has failed is written to no more.
+
+When a sync fails the system may have dropped the pages that it could not write, and says so once:
+the next sync of the same file succeeds, and what was lost counts as flushed. So the first failure
+is the last operation. Kafka takes the directory offline then (LogDirFailureChannel), and so is done
+here: every later change is refused, nothing more is noted as flushed, and no clean shutdown is. The
+next start reads again what was not certainly on the disk.
+
+A full disk is no such failure: what did not fit is taken back, and there may be room again.
+
+Not here: what becomes of the directory's partitions (log_dir.py, and the broker)."""
+
+import logging
+import os
+from pathlib import Path
+from typing import Final
+
+from records.kernel import Buffer
+
+from .errors import DiskFullError, LogDirOfflineError
+from .files import Files, WritableFile
+
+LOG: Final = logging.getLogger("storage")
+
+
+class FencedFiles:
+    """The `Files` of a directory, until one of its changes fails so that nobody can know what is
+    on the disk. `reason` says what has failed; None: nothing.
+
+    `full_count`: how many changes have found no room."""
+
+    def __init__(self, directory: Path, files: Files) -> None:
+        self._directory = directory
+        self._files = files
+        self.reason: str | None = None
+        self.full_count = 0
+        self._full: str | None = None  # the file for which there was no room
+
+    # --- Files
+
+    def open(self, path: Path) -> WritableFile:
+        self.check()
+        try:
+            return FencedFile(self, self._files.open(path))
+        except DiskFullError as error:
+            self.has_no_room(error)
+            raise
+
+    def rename(self, source: Path, target: Path) -> None:
+        self.check()
+        self._files.rename(source, target)
+
+    def remove(self, path: Path) -> None:
+        self.check()
+        self._files.remove(path)
+
+    def make_directory(self, path: Path) -> None:
+        self.check()
+        try:
+            self._files.make_directory(path)
+        except DiskFullError as error:
+            self.has_no_room(error)
+            raise
+
+    def remove_directory(self, path: Path) -> None:
+        self.check()
+        self._files.remove_directory(path)
+
+    def sync_directory(self, path: Path) -> None:
+        self.check()
+        try:
+            self._files.sync_directory(path)
+        except FileNotFoundError:  # there is no such directory: nothing was to be synced
+            raise
+        except (OSError, DiskFullError) as error:
+            raise self.fence(path, error) from error
+
+    # --- for its files
+
+    def check(self) -> None:
+        """LogDirOfflineError: the disk has failed."""
+        if self.reason is not None:
+            raise LogDirOfflineError(str(self._directory), self.reason)
+
+    def fence(self, path: Path, error: Exception) -> LogDirOfflineError:
+        """From now on nothing is changed."""
+        if self.reason is None:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            self.reason = f"{path}: {why}"
+            LOG.error(
+                "%s is offline, and nothing more is written to it: %s; check the disk, and start "
+                "again",
+                self._directory,
+                self.reason,
+            )
+        return LogDirOfflineError(str(self._directory), self.reason)
+
+    def has_no_room(self, error: DiskFullError) -> None:
+        """Said once, until there is room again."""
+        self.full_count += 1
+        if self._full is None:
+            LOG.error("%s; it is written to again when there is room", error)
+        self._full = error.path
+
+    def has_room(self, path: Path) -> None:
+        if self._full == str(path):
+            self._full = None
+            LOG.warning("%s is written to again: there is room", path)
+
+
+class FencedFile:
+    """A file of that directory."""
+
+    __slots__ = ("_fence", "_file")
+
+    def __init__(self, fence: FencedFiles, file: WritableFile) -> None:
+        self._fence = fence
+        self._file = file
+
+    @property
+    def path(self) -> Path:
+        return self._file.path
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def write_at(self, data: Buffer, position: int) -> None:
+        self._fence.check()
+        try:
+            self._file.write_at(data, position)
+        except DiskFullError as error:
+            self._fence.has_no_room(error)
+            raise
+        except OSError as error:
+            raise self._fence.fence(self.path, error) from error
+        self._fence.has_room(self.path)
+
+    def truncate(self, size: int) -> None:
+        self._fence.check()
+        try:
+            self._file.truncate(size)
+        except DiskFullError as error:
+            if size < os.fstat(self.fileno()).st_size:  # what was to be taken back is still there
+                raise self._fence.fence(self.path, error) from error
+            self._fence.has_no_room(error)
+            raise
+        except OSError as error:
+            raise self._fence.fence(self.path, error) from error
+
+    def sync(self) -> None:
+        self._fence.check()
+        try:
+            self._file.sync()
+        except (OSError, DiskFullError) as error:
+            raise self._fence.fence(self.path, error) from error
+
+    def close(self) -> None:
+        self._file.close()

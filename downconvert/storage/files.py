@@ -1,0 +1,173 @@
+"""The one place that changes a disk: writes, truncations, renames and their syncs.
+
+Everything in this floor that writes is handed a `Files`; tests hand in one that loses what was not
+synced, or has no room left.
+
+Not here: which bytes, and when they must be safe (segment_writer.py, log_writer.py)."""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Protocol
+
+from records.kernel import Buffer
+
+from .errors import CorruptFileError, DiskFullError
+
+# A file that replaces another is written under this name first. Kafka's are called the same, and a
+# broker removes what a crash leaves of them.
+TEMPORARY_SUFFIX: Final = ".tmp"
+
+NO_ROOM: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class WritableFile(Protocol):
+    """A file open for writing."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def fileno(self) -> int: ...
+
+    def write_at(self, data: Buffer, position: int) -> None:
+        """Writes all of `data`. DiskFullError: there may be a part of it behind the old end."""
+
+    def truncate(self, size: int) -> None:
+        """Cuts the file off, or extends it by zeros that take no room."""
+
+    def sync(self) -> None:
+        """Returns when what was written will survive the machine."""
+
+    def close(self) -> None: ...
+
+
+class Files(Protocol):
+    """What can be done to a directory."""
+
+    def open(self, path: Path) -> WritableFile:
+        """Opens a file for writing, and makes it where there is none."""
+
+    def rename(self, source: Path, target: Path) -> None: ...
+
+    def remove(self, path: Path) -> None:
+        """Removes a file; it need not be there."""
+
+    def make_directory(self, path: Path) -> None:
+        """Makes a directory; it may be there."""
+
+    def remove_directory(self, path: Path) -> None:
+        """Removes a directory that is empty."""
+
+    def sync_directory(self, path: Path) -> None:
+        """Returns when the names in a directory will survive the machine."""
+
+
+class DiskFile:
+    """A descriptor, written by position."""
+
+    __slots__ = ("_fd", "_path")
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with _room(path):
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def write_at(self, data: Buffer, position: int) -> None:
+        with memoryview(data) as view, _room(self._path):
+            written = 0
+            while written < len(view):
+                written += os.pwrite(self._fd, view[written:], position + written)
+
+    def truncate(self, size: int) -> None:
+        with _room(self._path):
+            os.ftruncate(self._fd, size)
+
+    def sync(self) -> None:
+        with _room(self._path):
+            os.fsync(self._fd)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class Disk:
+    """The files of the machine."""
+
+    def open(self, path: Path) -> WritableFile:
+        return DiskFile(path)
+
+    def rename(self, source: Path, target: Path) -> None:
+        with _room(target):
+            source.rename(target)
+
+    def remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+
+    def make_directory(self, path: Path) -> None:
+        with _room(path):
+            path.mkdir(exist_ok=True)
+
+    def remove_directory(self, path: Path) -> None:
+        path.rmdir()
+
+    def sync_directory(self, path: Path) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+DISK: Final = Disk()
+
+
+def read_file(path: Path) -> bytes:
+    """All of a small file. OSError where there is none; CorruptFileError: it is a pipe, a device or
+    a directory, of which some would never end."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise CorruptFileError("is no regular file", str(path))
+        with open(fd, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(fd)
+
+
+def replace_file(files: Files, path: Path, data: Buffer) -> None:
+    """Puts `data` in the place of a file, all of it or nothing, and returns when it is safe."""
+    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    files.remove(temporary)  # a longer one may be left of a crash
+    file = files.open(temporary)
+    try:
+        file.write_at(data, 0)
+        file.sync()
+    except DiskFullError:
+        files.remove(temporary)
+        raise
+    finally:
+        file.close()
+    files.rename(temporary, path)
+    files.sync_directory(path.parent)
+
+
+@contextmanager
+def _room(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise DiskFullError(str(path)) from error
+        raise

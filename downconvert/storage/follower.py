@@ -1,0 +1,184 @@
+"""A partition's directory for reading, and how it changes while it is read.
+
+The directory may be one that a broker is writing to. Nothing is changed in it, not even what a
+crash has left in disorder: it is seen as it will be after recovery.
+
+Not here: reading records (log.py), a directory that is ours to change (log_writer.py)."""
+
+from pathlib import Path
+from typing import Final, Protocol
+
+from records import CorruptRecordsError
+
+from .checkpoint import read_offsets
+from .errors import CorruptFileError
+from .files import read_file
+from .layout import Layout, read_layout, replaced
+from .names import LOG_STARTS, Kind, State, file_name, parse_partition
+from .open_files import OpenFiles
+from .producers import Producers
+from .segment import Segment
+from .segments import Segments
+from .tail import Tail, next_offset_of
+
+# How often a look starts over because files are gone. A broker deletes and cleans now and then.
+ATTEMPTS: Final = 8
+
+
+class Extent(Protocol):
+    """What there is of a log, as far as is known."""
+
+    @property
+    def segments(self) -> Segments: ...
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that is still part of the log. Files may begin in front of it."""
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next record will have."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is offline; None: it is not."""
+
+    @property
+    def snapshots(self) -> list[int]:
+        """The offsets at which there are snapshots of the producers' state, rising."""
+
+    @property
+    def damage(self) -> CorruptRecordsError | None:
+        """What is behind the last good batch, if it is more than a torn tail."""
+
+    def end_of(self, segment: Segment) -> int:
+        """The position behind a segment's last good batch. OSError: the segment is gone."""
+
+    def producers_at_end(self) -> Producers:
+        """The producers as of `end_offset`, as whoever opens the log now would find them."""
+
+    def refresh(self, *, relist: bool = False) -> None:
+        """Looks at what has changed on the disk; `relist`: something was not as expected."""
+
+    def close(self) -> None: ...
+
+
+class Follower:
+    """The extent of a log that somebody else may be changing."""
+
+    __slots__ = (
+        "_listed",
+        "_open_files",
+        "_path",
+        "_producers",
+        "_start",
+        "_starts",
+        "_tail",
+        "segments",
+        "snapshots",
+    )
+
+    def __init__(self, path: Path, open_files: OpenFiles) -> None:
+        self._path = path
+        self._open_files = open_files
+        self._listed = -1  # when the directory had been changed as we listed it
+        self._starts = b""  # what the checkpoint of start offsets said
+        self._start = 0
+        self._tail: Tail | None = None
+        self._producers = Producers(path)
+        self.segments = Segments()
+        self.snapshots: list[int] = []
+        self.refresh()
+
+    @property
+    def reason(self) -> None:
+        """Who only reads knows nothing of the disk."""
+
+    @property
+    def start_offset(self) -> int:
+        first = self.segments[0].base_offset if len(self.segments) else 0
+        return max(self._start, first)
+
+    @property
+    def end_offset(self) -> int:
+        return max(self.start_offset, 0 if self._tail is None else self._tail.next_offset)
+
+    @property
+    def damage(self) -> CorruptRecordsError | None:
+        return None if self._tail is None else self._tail.damage
+
+    def end_of(self, segment: Segment) -> int:
+        if self._tail is not None and segment is self._tail.segment:
+            return self._tail.position
+        return segment.size
+
+    def producers_at_end(self) -> Producers:
+        producers = self._producers
+        producers.advance(self.end_offset, self.segments, self.end_of, self.snapshots)
+        return producers
+
+    def refresh(self, *, relist: bool = False) -> None:
+        self._read_start()
+        for _ in range(ATTEMPTS):
+            try:
+                self._look(relist=relist)
+                return
+            except FileNotFoundError:
+                relist = True
+        self._look(relist=True)
+
+    def _look(self, *, relist: bool) -> None:
+        listed = self._path.stat().st_mtime_ns
+        if relist or listed != self._listed or self._has_other_ends():
+            self._load(read_layout(self._path))
+            self._listed = listed
+        if self._tail is not None and not self._tail.advance():
+            self._producers.forget()  # the log was truncated, and may be as long again by now
+
+    def close(self) -> None:
+        for segment in self.segments:
+            segment.release()
+
+    def _has_other_ends(self) -> bool:
+        """Whether segments have come or gone at the beginning or at the end.
+
+        A change within the clock's tick in which a directory was listed does not show in its time.
+        But the names of the files that would be gone, or there, are known."""
+        if self._tail is None:
+            return False
+        first, last, following = self.segments[0], self._tail.segment, self._tail.next_offset
+        if not (first.path().exists() and last.path().exists()):
+            return True
+        is_empty = following == last.base_offset
+        return not is_empty and (self._path / file_name(following, Kind.LOG)).exists()
+
+    def _read_start(self) -> None:
+        path = self._path.parent / LOG_STARTS
+        try:
+            starts = read_file(path)
+            if starts != self._starts:
+                name = parse_partition(self._path.name)
+                self._start = 0 if name is None else read_offsets(path).get(name, 0)
+                self._starts = starts
+        except (FileNotFoundError, CorruptFileError):  # as for a broker: no start but the files'
+            self._start, self._starts = 0, b""
+
+    def _load(self, layout: Layout) -> None:
+        # All files are opened anew: a cleaner may have put others in the place of some, or the log
+        # was truncated.
+        self.close()
+        segments = [
+            Segment(self._path, base_offset, self._open_files, state)
+            for base_offset, state in layout.logs.items()
+        ]
+        ends = [next_offset_of(segment) for segment in segments if segment.state is State.SWAP]
+        gone = replaced(layout, max(ends, default=0))
+        self.segments = Segments(
+            s for s in segments if s.state is State.SWAP or s.base_offset not in gone
+        )
+        self.snapshots = layout.snapshots
+        # For the same reasons producers are followed again, from the newest snapshot, which is not
+        # far. Brokers that know producers write one for each segment but the first.
+        if self.snapshots or len(self.segments) <= 1:
+            self._producers.forget()
+        self._tail = Tail(self.segments[-1]) if len(self.segments) else None

@@ -1,0 +1,98 @@
+"""Which files of a partition's directory make up its log, also after a crash amid a change.
+
+A cleaner writes `.cleaned` files, renames them to `.swap` when they are whole, takes away what they
+were made from (`.deleted`), and drops the suffix. What a crash leaves is settled by Kafka's rules:
+a `.swap` log counts, and replaces every segment that begins within its offsets; `.cleaned`,
+`.deleted` and `.tmp` count for nothing; so does every file of an offset that has no log. Splitting
+an overflown segment goes the other way round: then a `.swap` at or behind a `.cleaned` is of no use
+either.
+
+This is only said here, so that readers can look through it; recovery does it (recovery.py)."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .errors import CorruptFileError
+from .names import SEGMENT_KINDS, FileName, Kind, State, parse_file_name
+
+
+@dataclass(slots=True)
+class Layout:
+    """The files of a partition's directory, sorted by what they are for."""
+
+    logs: dict[int, State] = field(default_factory=dict)  # by base offset: live or swap
+    snapshots: list[int] = field(default_factory=list)  # offsets, rising
+    live: list[FileName] = field(default_factory=list)  # files of segments, in their final place
+    swaps: list[FileName] = field(default_factory=list)
+    leftovers: list[FileName] = field(default_factory=list)  # of no use any more
+
+
+def read_layout(directory: Path) -> Layout:
+    """Sorts the files of a directory by their names. OSError where there is no such directory;
+    CorruptFileError: something has the name of a file, and is none.
+
+    Segments that a swap replaces are still among `logs`: see `replaced`."""
+    layout = Layout()
+    cleaned_min: int | None = None
+    swaps: list[FileName] = []
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            name = parse_file_name(entry.name)
+            if name is None or entry.is_dir():
+                continue
+            if not entry.is_file():
+                _check_is_gone(entry)
+                continue
+            if name.state is State.SWAP:
+                swaps.append(name)
+            elif name.state is not State.LIVE:
+                layout.leftovers.append(name)
+                if name.state is State.CLEANED:
+                    cleaned_min = min(
+                        name.offset, name.offset if cleaned_min is None else cleaned_min
+                    )
+            elif name.kind is Kind.SNAPSHOT:
+                layout.snapshots.append(name.offset)
+            else:
+                layout.live.append(name)
+    for name in swaps:
+        unfinished = cleaned_min is not None and name.offset >= cleaned_min
+        (layout.leftovers if unfinished else layout.swaps).append(name)
+    layout.logs = {name.offset: State.LIVE for name in layout.live if name.kind is Kind.LOG}
+    layout.logs |= {name.offset: State.SWAP for name in layout.swaps if name.kind is Kind.LOG}
+    layout.logs = dict(sorted(layout.logs.items()))
+    layout.snapshots.sort()
+    return layout
+
+
+def _check_is_gone(entry: os.DirEntry[str]) -> None:
+    """A file may go while a directory is listed. One that is there, and none to read (a pipe, a
+    link to nothing), cannot be passed over: without it the log may have a hole."""
+    try:
+        entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    raise CorruptFileError("is no regular file, nor a link to one", entry.path)
+
+
+def replaced(layout: Layout, swap_end: int) -> list[int]:
+    """Base offsets of the logs whose place the swaps take, whose offsets end at `swap_end`."""
+    swapped = [name.offset for name in layout.swaps if name.kind is Kind.LOG]
+    if not swapped:
+        return []
+    start = min(swapped)
+    return [
+        name.offset
+        for name in layout.live
+        if name.kind is Kind.LOG and start <= name.offset < swap_end
+    ]
+
+
+def orphans(layout: Layout) -> list[FileName]:
+    """Indexes of offsets that have no log."""
+    return [
+        name
+        for name in layout.live
+        if name.kind in SEGMENT_KINDS and name.offset not in layout.logs
+    ]

@@ -1,0 +1,264 @@
+"""A broker's directory: the logs of many partitions, and what the broker notes about them.
+
+Directories of every arrangement are read: of brokers with and without `meta.properties`, of KRaft
+nodes (whose `__cluster_metadata-0` is a log like any other), copies of which parts are missing, and
+checkpoints that name partitions that are not there.
+
+Not here: one partition's log (log.py), who may write to the directory (session.py)."""
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Final
+from uuid import NAMESPACE_URL, uuid5
+
+from records import RecordsError
+
+from .checkpoint import read_offsets, write_offsets
+from .config import LogConfig
+from .errors import DiskFullError
+from .fence import FencedFiles
+from .files import DISK, Files
+from .log import Log
+from .metadata import MetaProperties, read_meta_properties, read_topic_id
+from .names import DELETED_PARTITION, HIGH_WATERMARKS, TopicPartition, parse_partition
+from .open_files import OpenFiles
+from .session import Session
+
+LOG: Final = logging.getLogger("storage")
+NAME_SIZE_MAX: Final = 255  # bytes of a name in a directory
+
+
+class Logs(Mapping[TopicPartition, Log]):
+    """The logs of a directory by topic and partition; each is opened when it is first asked for."""
+
+    def __init__(
+        self, path: Path, config: LogConfig, files: Files, session: Session | None
+    ) -> None:
+        self._path = path
+        self._config = config
+        self.files = files if session is None else session.files
+        self._session = session
+        self._said: dict[TopicPartition, str] = {}  # why partitions are offline
+        self._opened_before: set[TopicPartition] = set()  # in this session
+        self._open_files = OpenFiles()
+        self.opened: dict[TopicPartition, Log] = {}
+
+    def __getitem__(self, partition: TopicPartition) -> Log:
+        if partition not in self.opened:
+            partition = TopicPartition(*partition)
+            path = self._path / str(partition)
+            if parse_partition(path.name) != partition or not path.is_dir():
+                raise KeyError(partition)
+            self.opened[partition] = self._open(path)
+        return self.opened[partition]
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        with os.scandir(self._path) as entries:
+            names = [parse_partition(entry.name) for entry in entries if entry.is_dir()]
+        return iter(sorted(name for name in names if name is not None))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    @property
+    def unsure(self) -> list[TopicPartition]:
+        """Logs that were opened in this session, or tried to be, and are not open."""
+        there = set(self)
+        return sorted(self._opened_before & there - self.opened.keys())
+
+    def open_or_offline(self, partition: TopicPartition) -> Log:
+        """The log of a partition, or what stands in its place if it cannot be opened: for those to
+        whom one bad partition is no reason not to go on with the others. KeyError: there is none.
+        """
+        try:
+            log = self[partition]
+            read_topic_id(log.path)
+        except (OSError, RecordsError) as error:
+            reason = str(error)
+            if self._said.get(partition) != reason:  # once: who follows a directory looks often
+                LOG.error("%s is offline, for it cannot be opened: %s", partition, reason)
+            self._said[partition] = reason
+            return Log.offline(self._path / str(partition), reason)
+        self._said.pop(partition, None)
+        return log
+
+    def create(self, partition: TopicPartition) -> Log:
+        """The log of a partition, made if there is none. ValueError: opened for reading."""
+        if self._session is None:
+            raise ValueError(f"{self._path} is open for reading only")
+        path = self._path / str(partition)
+        if parse_partition(path.name) != partition:
+            raise ValueError(f"{partition} cannot be the name of a partition")
+        if not path.is_dir():
+            # Of one that is gone, and would begin there.
+            self._session.checkpoints.forget(partition)
+            self.files.make_directory(path)
+            self.files.sync_directory(self._path)
+        return self[partition]
+
+    def delete(self, partition: TopicPartition) -> None:
+        """Removes a log with everything in its directory; ranges that were handed out stay good.
+
+        KeyError: there is none. ValueError: opened for reading. The directory is renamed first, as
+        Kafka does it: what a crash leaves of it is no log any more. A full disk is no reason not
+        to; what cannot be removed then, or noted, is when the directory is opened again."""
+        if self._session is None:
+            raise ValueError(f"{self._path} is open for reading only")
+        if not (self._path / str(partition)).is_dir():
+            raise KeyError(partition)
+        log = self.opened.pop(partition, None)
+        if log is not None:
+            log.abandon()
+        suffix = f".{uuid5(NAMESPACE_URL, str(partition)).hex}-delete"
+        gone = self._path / (str(partition)[: NAME_SIZE_MAX - len(suffix)] + suffix)
+        if gone.is_dir():
+            self._remove(gone)
+        try:
+            self.files.rename(self._path / str(partition), gone)
+        except DiskFullError:  # some file systems need room for that
+            gone = self._path / str(partition)
+        self.files.sync_directory(self._path)
+        try:
+            self._remove(gone)
+        except OSError as error:
+            if gone.name == str(partition):
+                raise
+            LOG.warning("%s cannot be removed, but with the next start: %s", gone, error)
+        with suppress(DiskFullError):  # who makes a partition of that name has it noted first
+            self._session.checkpoints.forget(partition)
+
+    def remove_deleted(self) -> None:
+        """Removes what is left of partitions that were deleted. For a directory that is ours."""
+        with os.scandir(self._path) as entries:
+            found = [entry for entry in entries if DELETED_PARTITION.fullmatch(entry.name)]
+        for entry in found:
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    self._remove(Path(entry))
+            except OSError as error:
+                LOG.warning("%s cannot be removed: %s", entry.path, error)
+
+    def _remove(self, directory: Path) -> None:
+        with os.scandir(directory) as entries:
+            found = list(entries)
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                self._remove(Path(entry))
+            else:
+                self.files.remove(Path(entry))
+        self.files.remove_directory(directory)
+
+    def _open(self, path: Path) -> Log:
+        if self._session is None:
+            return Log.open(path, open_files=self._open_files)
+        name = parse_partition(path.name)
+        assert name is not None
+        again = name in self._opened_before
+        self._opened_before.add(name)
+        return Log.recover(path, self._session, self._config, self._open_files, again=again)
+
+
+class LogDir:
+    """The logs in a directory. For reading it may be one that a broker is writing to."""
+
+    def __init__(self, path: Path, logs: Logs, session: Session | None) -> None:
+        self.path = path
+        self.logs = logs
+        self._session = session
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        writable: bool = False,
+        config: LogConfig | None = None,
+        files: Files = DISK,
+        distrust: bool = False,
+    ) -> "LogDir":
+        """OSError where there is no such directory; LogInUseError: a broker is writing to it.
+
+        `writable`: every log is recovered when it is first asked for, and all are on closing;
+        `distrust`: all of it is read then, not only what had not been flushed."""
+        path = Path(path)
+        if not path.is_dir():
+            raise NotADirectoryError(f"{path} is not a directory")
+        session = Session(path, files, distrust=distrust) if writable else None
+        logs = Logs(path, config or LogConfig(), files, session)
+        if session is not None:
+            try:
+                logs.remove_deleted()
+            except BaseException:
+                session.end(clean=False)
+                raise
+        return cls(path, logs, session)
+
+    @property
+    def offline_reason(self) -> str | None:
+        """Why the directory is written to no more: its disk has failed. None: it has not."""
+        return self.logs.files.reason if isinstance(self.logs.files, FencedFiles) else None
+
+    @property
+    def full_count(self) -> int:
+        """How many changes found no room on the disk, since the directory was opened."""
+        return self.logs.files.full_count if isinstance(self.logs.files, FencedFiles) else 0
+
+    @property
+    def meta(self) -> MetaProperties | None:
+        """Which broker the directory belongs to; None: one before 0.9."""
+        return read_meta_properties(self.path)
+
+    @property
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        """Up to where the followers had everything, when the broker noted it last."""
+        return read_offsets(self.path / HIGH_WATERMARKS)
+
+    def note_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Replaces what is noted of them. ValueError: the directory is open for reading."""
+        if self._session is None:
+            raise ValueError(f"{self.path} is open for reading only")
+        write_offsets(self.logs.files, self.path / HIGH_WATERMARKS, offsets)
+
+    def __enter__(self) -> "LogDir":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close()
+
+    def abandon(self) -> None:
+        """Lets go of everything as if the process had died: nothing is flushed, nothing noted."""
+        session, self._session = self._session, None
+        for log in self.logs.opened.values():
+            log.abandon()
+        if session is not None:
+            session.end(clean=False)
+
+    def close(self) -> None:
+        """Closes all logs. What was opened for writing is then as after a clean shutdown, unless a
+        partition cannot be opened: then each is looked at again, from its recovery point on.
+
+        DiskFullError, or another OSError: all is let go of, and recovered later. Of a directory
+        that is offline that is no error any more."""
+        if self._session is not None and self._session.files.reason is not None:
+            self.abandon()
+            return
+        session, self._session = self._session, None
+        closed = False
+        try:
+            is_whole = session is None or self._is_whole(session)
+            with ExitStack() as stack:  # all are closed, even if one cannot be
+                for log in self.logs.opened.values():
+                    stack.callback(log.close)
+            closed = is_whole
+        finally:
+            if session is not None:
+                session.end(clean=closed)
+
+    def _is_whole(self, session: Session) -> bool:
+        """Whether a clean shutdown may vouch for every log in the directory: each is recovered, or
+        was closed by the one before."""
+        needed = self.logs.unsure if session.was_clean else list(self.logs)
+        return all(self.logs.open_or_offline(one).offline_reason is None for one in needed)

@@ -1,0 +1,390 @@
+"""Writes one partition's log: appends, rolls, flushes, truncates, and lets old records go.
+
+What is flushed survives any crash; what is not may be lost, from its end, batch by batch. Every
+change of more than one file is made in an order that leaves a log at each point: files are made
+before they are needed, and taken away from the end that nothing depends on.
+
+Not here: the active segment's files (segment_writer.py), which segments are old (retention.py)."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from records import BatchHeader, CorruptRecordsError, MemoryRecords
+from records.kernel import Buffer
+
+from .appended import check_appended, first_offset
+from .checkpoint import EpochEntry, write_epochs
+from .checkpoints import PartitionCheckpoints
+from .config import LogConfig
+from .errors import DiskFullError, StorageError
+from .fence import FencedFiles
+from .names import LEADER_EPOCHS, SEGMENT_KINDS, Kind, State, file_name
+from .open_files import OpenFiles
+from .producer_state import ProducerState, write_snapshot
+from .producers import Producers
+from .recovery import RecoveredLog, add_epoch
+from .segment import Segment
+from .segment_writer import SegmentWriter
+from .tail import Tail
+
+
+class LogWriter:
+    """The extent of a log that is ours to change."""
+
+    def __init__(
+        self,
+        log: RecoveredLog,
+        checkpoints: PartitionCheckpoints,
+        config: LogConfig,
+        files: FencedFiles,
+        open_files: OpenFiles,
+    ) -> None:
+        self.path = log.path
+        self.segments = log.segments
+        self.snapshots = log.snapshots
+        self.damage: CorruptRecordsError | None = None
+        self.recovery = log.report
+        self._epochs = log.epochs
+        self._producers = log.producers
+        self._checkpoints = checkpoints
+        self._config = config
+        self._files = files
+        self._open_files = open_files
+        self._active = self._open_segment(self.segments[-1], log.position, log.end_offset)
+        self._flushed = 0
+        self._start = max(checkpoints.start_offset, self.segments[0].base_offset)
+        self._is_start_noted = self._are_epochs_noted = True
+        if self._start > self.end_offset:
+            self.restart_at(self._start)
+        self.flush()
+        if len(log.report.checked) > 1:  # not again, if this process dies soon
+            self._note_recovery_point()
+
+    # --- the extent
+
+    @property
+    def start_offset(self) -> int:
+        return self._start
+
+    @property
+    def reason(self) -> str | None:
+        return self._files.reason
+
+    @property
+    def files(self) -> FencedFiles:
+        """Through which the directory is changed."""
+        return self._files
+
+    @property
+    def end_offset(self) -> int:
+        return self._active.next_offset
+
+    @property
+    def flushed_offset(self) -> int:
+        """What is below this offset survives everything."""
+        return self._flushed
+
+    @property
+    def producers(self) -> Mapping[int, ProducerState]:
+        """The producers of what was appended, by their ids."""
+        return self.producers_at_end().states.producers
+
+    @property
+    def epochs(self) -> tuple[EpochEntry, ...]:
+        """The leader epochs of what is there, and of what will be appended next if that began."""
+        return tuple(self._epochs)
+
+    def end_of(self, segment: Segment) -> int:
+        return self._active.position if segment is self._active.segment else segment.size
+
+    def producers_at_end(self) -> Producers:
+        # Mostly they are there. Of a log without snapshots they are read when they are asked for.
+        self._producers.advance(self.end_offset, self.segments, self.end_of, self.snapshots)
+        return self._producers
+
+    def refresh(self, *, relist: bool = False) -> None:
+        """Nobody else changes the directory."""
+
+    # --- appending
+
+    def append(self, data: Buffer, now: int | None = None) -> int:
+        """Appends batches that have their offsets; gives the offset behind them.
+
+        CorruptRecordsError: they are damaged, not whole, or not above what is there. `now` is for
+        records without timestamps, whose segments are rolled when they are old."""
+        records = MemoryRecords(data)
+        headers = check_appended(records, self.end_offset)
+        if not headers:
+            return self.end_offset
+        if records.size > self._config.segment_bytes:
+            raise ValueError(f"an append of {records.size} bytes is larger than a segment may be")
+        if self._active.is_due(headers, records.size, now):
+            self.roll(first_offset(headers, self.end_offset))
+        self._note_epochs(headers)
+        if any(header.producer_id >= 0 for header in headers):
+            self.producers_at_end()  # what is in front of them is known first
+        states, offset = self._producers.states, self._producers.offset
+        before = states.of(header.producer_id for header in headers)
+        try:
+            followed = [self._producers.follow(records, header) for header in headers]
+            aborted = [entry for entry in followed if entry is not None]
+            self._active.append(data, headers, aborted, now)
+        except (OSError, StorageError):
+            states.restore(before)
+            self._producers.offset = offset
+            raise
+        return self.end_offset
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Notes that what follows is of a new leader epoch: one that had no records is forgotten.
+
+        Nothing, for an epoch that is not above the last one."""
+        if self._epochs and self._epochs[-1].epoch >= epoch:
+            return
+        end = self.end_offset
+        kept = [entry for entry in self._epochs if entry.start_offset < end]
+        epochs = [*kept, EpochEntry(epoch, end)]
+        self._write_epochs(epochs)
+
+    def flush(self) -> None:
+        """Returns when everything appended will survive the machine."""
+        self._active.flush()
+        self._flushed = self.end_offset
+
+    def roll(self, base_offset: int = 0) -> None:
+        """Begins a new segment, unless the active one is empty and begins there already.
+
+        Everything appended is flushed before that, and noted to be: only what comes after it is
+        read again after a crash."""
+        base_offset = max(base_offset, self.end_offset)
+        if base_offset == self._active.segment.base_offset:
+            return
+        # The old segment is safe before there is a new one: else a crash may leave a hole between.
+        self.flush()
+        self._write_snapshot(base_offset)
+        segment = Segment(self.path, base_offset, self._open_files)
+        try:
+            following = self._open_segment(segment, 0, base_offset)
+            self._files.sync_directory(self.path)
+            try:
+                self._active.close()
+            except (OSError, StorageError):
+                following.abandon()
+                raise
+        except (OSError, StorageError):
+            self._remove_files(segment)
+            raise
+        self._active = following
+        self.segments.add(segment)
+        self._flushed = base_offset
+        self._note_recovery_point()
+        self._note_start()
+
+    def close(self) -> None:
+        """Flushes everything, and leaves the directory as a clean shutdown does.
+
+        DiskFullError, or another OSError: files are let go of all the same, and recovered later."""
+        try:
+            self.flush()  # first, for that needs no room
+            self._write_snapshot(self.end_offset)
+            self._active.close()
+            if not self._is_start_noted:
+                self._checkpoints.set_start_offset(self._start)
+            if not self._are_epochs_noted:
+                self._write_epochs(self._epochs)
+            self._checkpoints.set_recovery_point(self._flushed)
+        except BaseException:
+            self._active.abandon()
+            raise
+        finally:
+            for segment in self.segments:
+                segment.release()
+
+    def abandon(self) -> None:
+        """Lets go of all files, and leaves the directory as it is."""
+        self._active.abandon()
+        for segment in self.segments:
+            segment.release()
+
+    # --- taking away
+
+    def truncate_to(self, offset: int) -> None:
+        """Removes every batch with a record at or above `offset`, and every epoch from there on.
+
+        ValueError for an offset in front of the log. DiskFullError: some of it may be gone already,
+        from the end; the same may be asked for again."""
+        self._files.check()
+        if offset >= self.end_offset:
+            self._forget_epochs(offset)  # one that had no records yet may begin at the end
+            return
+        if offset < self._start:
+            raise ValueError(f"truncation to {offset}, in front of the start at {self._start}")
+        # First of all: what will be written from there on is not to be taken for what was flushed.
+        self._flushed = min(self._flushed, offset)
+        self._checkpoints.set_recovery_point(min(self._flushed, self._checkpoints.recovery_point))
+        try:
+            while self._active.segment.base_offset > offset and len(self.segments) > 1:
+                self._drop_active()
+            self._files.sync_directory(self.path)  # else they might come back, behind what is new
+            self._active.truncate_to(offset)
+            self._flushed = min(self._flushed, self.end_offset)  # a batch may have begun before
+            if self.end_offset < self._start:  # the log began inside of a batch, which is gone
+                self.restart_at(self._start)
+        finally:
+            self._forget_behind_end()
+
+    def restart_at(self, offset: int) -> None:
+        """Removes everything, and goes on at `offset`."""
+        self._files.check()
+        self._flushed = 0
+        self._checkpoints.set_recovery_point(0)
+        for snapshot in self.snapshots:  # what they know of is in front of what there will be
+            self._files.remove(self.path / file_name(snapshot, Kind.SNAPSHOT))
+        self.snapshots = []
+        while len(self.segments) > 1:
+            self._drop_active()
+        self._files.sync_directory(self.path)
+        old = self._active
+        old.truncate_to(old.segment.base_offset)
+        if old.segment.base_offset != offset:
+            segment = Segment(self.path, offset, self._open_files)
+            self._active = self._open_segment(segment, 0, offset)
+            old.abandon()
+            self._remove_segment(old.segment)
+            self.segments.add(segment)
+            self._files.sync_directory(self.path)
+        self._checkpoints.set_start_offset(offset)
+        self._start = self._flushed = offset
+        self._is_start_noted = True
+        self._producers.restart_at(offset)
+        self._forget_epochs(0)
+
+    def delete_records(self, before: int) -> int:
+        """Moves the start of the log up to `before`, or to the end if that comes first.
+
+        Segments that lie in front of it altogether are removed. Gives the new start.
+
+        A full disk is no reason not to: what needs room comes last. Where there still is none the
+        new start is noted later, and after a crash records may be back that were in the segment
+        where the log begins, as with Kafka, which notes it once a minute."""
+        self._files.check()
+        start = min(before, self.end_offset)
+        if start > self._start:
+            self._start = start
+            self._is_start_noted = False
+            for segment in list(self.segments):
+                following = self.segments.after(segment)
+                if following is None or following.base_offset > start:
+                    break
+                self._remove_segment(segment)
+            self._files.sync_directory(self.path)
+            self._note_start()
+        return self._start
+
+    def remove_oldest(self, segments_count: int) -> None:
+        """Removes segments from the beginning, and moves the start. The last is rolled first."""
+        self._files.check()
+        if segments_count >= len(self.segments):
+            self.roll()
+            segments_count = min(segments_count, len(self.segments) - 1)
+        for _ in range(segments_count):
+            oldest = self.segments[0]
+            self._start = max(self._start, self.segments[1].base_offset)
+            self._remove_segment(oldest)
+        self._files.sync_directory(self.path)
+
+    def replace_segments(self, group: Sequence[Segment], cleaned: Segment) -> None:
+        """Puts a segment in the place of some neighbours, none of them the active one.
+
+        Its files are `.cleaned` ones, and safe. They have its log last, whenever they change their
+        names: by the log it is known whether the segment counts, and then it is whole."""
+        base_offset = cleaned.base_offset
+        self._rename(base_offset, State.CLEANED, State.SWAP)
+        for segment in group:
+            # The snapshot in front of the first is as true as it was, and the nearest there is.
+            self._remove_segment(segment, keep_snapshot=segment.base_offset == base_offset)
+        self._rename(base_offset, State.SWAP, State.LIVE)
+        self.segments.add(Segment(self.path, base_offset, self._open_files))
+
+    # --- how
+
+    def _note_recovery_point(self) -> None:
+        # Without room it stays behind: more is read after a crash, and nothing is lost.
+        with suppress(DiskFullError):
+            self._checkpoints.set_recovery_point(self._flushed)
+
+    def _note_start(self) -> None:
+        if not self._is_start_noted:
+            with suppress(DiskFullError):
+                self._checkpoints.set_start_offset(self._start)
+                self._is_start_noted = True
+
+    def _rename(self, base_offset: int, before: State, after: State) -> None:
+        for kind in reversed(SEGMENT_KINDS):
+            source = self.path / file_name(base_offset, kind, before)
+            if source.exists():
+                self._files.rename(source, self.path / file_name(base_offset, kind, after))
+        self._files.sync_directory(self.path)
+
+    def _note_epochs(self, headers: Sequence[BatchHeader]) -> None:
+        epochs = list(self._epochs)
+        for header in headers:
+            add_epoch(epochs, header)
+        if epochs != self._epochs or not self._are_epochs_noted:
+            self._write_epochs(epochs)
+
+    def _write_epochs(self, epochs: list[EpochEntry]) -> None:
+        write_epochs(self._files, self.path / LEADER_EPOCHS, epochs)
+        self._epochs, self._are_epochs_noted = epochs, True
+
+    def _write_snapshot(self, offset: int) -> None:
+        if self._producers.offset is None:  # nobody has asked; and one of none would be believed
+            return
+        path = self.path / file_name(offset, Kind.SNAPSHOT)
+        write_snapshot(self._files, path, self._producers.states)
+        self.snapshots = sorted({*self.snapshots, offset})
+
+    def _open_segment(self, segment: Segment, position: int, next_offset: int) -> SegmentWriter:
+        return SegmentWriter(segment, position, next_offset, self._config, self._files)
+
+    def _drop_active(self) -> None:
+        """Makes the segment before the active one the active one."""
+        last = self._active
+        previous = self.segments[len(self.segments) - 2]
+        tail = Tail(previous)
+        tail.advance()
+        self._active = self._open_segment(previous, tail.position, tail.next_offset)
+        last.abandon()
+        self._remove_segment(last.segment)
+
+    def _remove_segment(self, segment: Segment, *, keep_snapshot: bool = False) -> None:
+        # By its log a segment counts. While that cannot be removed, it does; what may be left of
+        # its indexes does not.
+        segment.release()
+        self._files.remove(segment.path())
+        self.segments.remove(segment)
+        self._remove_files(segment)
+        if segment.base_offset in self.snapshots and not keep_snapshot:
+            self._files.remove(self.path / file_name(segment.base_offset, Kind.SNAPSHOT))
+            self.snapshots.remove(segment.base_offset)
+
+    def _remove_files(self, segment: Segment) -> None:
+        for kind in SEGMENT_KINDS:  # the log first: indexes without one are known to be leftovers
+            self._files.remove(segment.path(kind))
+
+    def _forget_behind_end(self) -> None:
+        end = self.end_offset
+        for offset in [offset for offset in self.snapshots if offset > end]:
+            self._files.remove(self.path / file_name(offset, Kind.SNAPSHOT))
+            self.snapshots.remove(offset)
+        self._producers.forget()
+        self.producers_at_end()
+        self._forget_epochs(end)
+
+    def _forget_epochs(self, start_offset: int) -> None:
+        """Those that begin there, or later."""
+        epochs = [entry for entry in self._epochs if entry.start_offset < start_offset]
+        if epochs != self._epochs:  # they count no more, whether or not there is room to say so
+            self._epochs, self._are_epochs_noted = epochs, False
+        if not self._are_epochs_noted:
+            self._write_epochs(self._epochs)

@@ -1,0 +1,109 @@
+"""The names in a log directory: which file is what, and of which offset.
+
+Names are what Kafka's LogFileUtils and UnifiedLog make them: twenty digits and a suffix.
+
+Not here: which of the files make up the log after a crash (layout.py)."""
+
+import re
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+OFFSET_MAX: Final = 2**63 - 1
+
+
+class Kind(StrEnum):
+    """The files that belong to an offset, by their suffix."""
+
+    LOG = ".log"
+    OFFSET_INDEX = ".index"
+    TIME_INDEX = ".timeindex"
+    TRANSACTION_INDEX = ".txnindex"
+    SNAPSHOT = ".snapshot"  # of the producers' state
+
+
+# The files of one segment. A snapshot may be there without a segment of its offset.
+SEGMENT_KINDS: Final = (
+    Kind.LOG,
+    Kind.OFFSET_INDEX,
+    Kind.TIME_INDEX,
+    Kind.TRANSACTION_INDEX,
+)
+
+
+class State(StrEnum):
+    """A further suffix: where in its life a file is."""
+
+    LIVE = ""
+    DELETED = ".deleted"  # out of the log, to be removed
+    CLEANED = ".cleaned"  # being written by a cleaner: not part of the log yet
+    SWAP = ".swap"  # whole, and about to take the place of what it was made from
+    TEMPORARY = ".tmp"
+
+
+KINDS: Final = {kind.value: kind for kind in Kind}
+STATES: Final = {state.value: state for state in State}
+
+# In a broker's directory.
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+LOG_STARTS: Final = "log-start-offset-checkpoint"
+CLEANER_POINTS: Final = "cleaner-offset-checkpoint"
+META_PROPERTIES: Final = "meta.properties"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+LOCK: Final = ".lock"
+
+# In a partition's.
+LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
+PARTITION_METADATA: Final = "partition.metadata"
+
+FILE: Final = re.compile(r"([0-9]{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.\w+)?")
+PARTITION: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})-([0-9]{1,10})")
+DELETED_PARTITION: Final = re.compile(r".*\.[0-9a-f]{32}-delete")
+NOT_A_PARTITION: Final = re.compile(r".*\.[0-9a-f]{32}-(delete|future|stray)")
+
+
+class FileName(NamedTuple):
+    """A file that belongs to an offset."""
+
+    offset: int
+    kind: Kind
+    state: State
+
+    def __str__(self) -> str:
+        return file_name(self.offset, self.kind, self.state)
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def file_name(offset: int, kind: Kind, state: State = State.LIVE) -> str:
+    """The name of the file of an offset: `00000000000000000042.log`."""
+    return f"{offset:020d}{kind.value}{state.value}"
+
+
+def parse_file_name(name: str) -> FileName | None:
+    """What a file is by its name; None where it belongs to no offset."""
+    found = FILE.fullmatch(name)
+    if found is None:
+        return None
+    digits, kind, state = found.groups("")
+    offset = int(digits)
+    if offset > OFFSET_MAX or state not in STATES:  # a suffix that no Kafka gives
+        return None
+    return FileName(offset, KINDS[kind], STATES[state])
+
+
+def parse_partition(name: str) -> TopicPartition | None:
+    """The partition whose directory is called so. None for every other directory, and for those
+    that are being deleted, moved between disks, or belong to nobody any more (`-stray`)."""
+    found = PARTITION.fullmatch(name)
+    if found is None or NOT_A_PARTITION.fullmatch(name):
+        return None
+    return TopicPartition(found[1], int(found[2]))

@@ -1,0 +1,176 @@
+"""What a log knows of its producers: their last batches, and which transactions are open.
+
+A log's state at some offset is written to `<offset>.snapshot` when a segment is rolled and when the
+log is closed; what came after it is found by following the headers of the batches from there. From
+it come the last stable offset and the entries of transaction indexes.
+
+Kafka's ProducerStateManager also refuses appends by it (sequence numbers out of order, old epochs)
+and forgets producers after a day: neither is done here.
+
+Not here: leaving aborted records out of a read (committed.py)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from struct import Struct
+from typing import Final
+
+from crc32c import crc32c
+
+from records import BatchHeader, Records
+from records.control import ControlRecordType, EndTransactionMarker
+from records.reader import read_batch
+
+from .errors import CorruptFileError
+from .files import Files, read_file, replace_file
+from .transaction_index import AbortedTransaction
+
+SNAPSHOT_HEAD: Final = Struct(">hIi")  # version, CRC-32C of what follows it, entries
+SNAPSHOT_ENTRY: Final = Struct(">qhiqiqiq")
+SNAPSHOT_VERSION: Final = 1
+COUNT: Final = Struct(">i")
+CRC_END: Final = SNAPSHOT_HEAD.size - COUNT.size
+assert SNAPSHOT_ENTRY.size == 46
+
+ENDS_TRANSACTION: Final = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
+NONE: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerState:
+    """One producer, as a snapshot has it. -1: none."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int = NONE
+    last_offset: int = NONE
+    offset_delta: int = 0  # from the first to the last offset of its last batch
+    timestamp: int = NONE
+    coordinator_epoch: int = NONE
+    transaction_start: int = NONE  # first offset of its open transaction
+
+
+class ProducerStates:
+    """The producers of a log as of some offset."""
+
+    __slots__ = ("producers",)
+
+    def __init__(self, producers: Iterable[ProducerState] = ()) -> None:
+        self.producers = {state.producer_id: state for state in producers}
+
+    @property
+    def first_open_offset(self) -> int | None:
+        """The first offset of the oldest open transaction: what follows is not decided yet."""
+        starts = [s.transaction_start for s in self.producers.values() if s.transaction_start >= 0]
+        return min(starts, default=None)
+
+    def update(
+        self, header: BatchHeader, marker: EndTransactionMarker | None
+    ) -> AbortedTransaction | None:
+        """Takes the next batch in; `marker` is what `read_marker` says of it.
+
+        Gives the transaction that it aborts, for the transaction index."""
+        if header.producer_id < 0:
+            return None
+        state = self.producers.get(header.producer_id)
+        if state is None or state.epoch != header.producer_epoch:
+            start = NONE if state is None else state.transaction_start
+            coordinator = NONE if state is None else state.coordinator_epoch
+            state = ProducerState(
+                header.producer_id,
+                header.producer_epoch,
+                coordinator_epoch=coordinator,
+                transaction_start=start,
+            )
+        if not header.is_control:
+            start = state.transaction_start
+            if header.is_transactional and start < 0:
+                start = header.base_offset
+            self.producers[header.producer_id] = replace(
+                state,
+                last_sequence=header.last_sequence,
+                last_offset=header.last_offset,
+                offset_delta=header.last_offset_delta,
+                timestamp=header.max_timestamp,
+                transaction_start=start,
+            )
+            return None
+        if marker is None:  # a control batch that ends no transaction, or an emptied one
+            return None
+        self.producers[header.producer_id] = replace(
+            state,
+            timestamp=header.max_timestamp,
+            coordinator_epoch=marker.coordinator_epoch,
+            transaction_start=NONE,
+        )
+        if marker.type is ControlRecordType.COMMIT or state.transaction_start < 0:
+            return None
+        stable = self.first_open_offset
+        return AbortedTransaction(
+            header.producer_id,
+            state.transaction_start,
+            header.last_offset,
+            header.last_offset + 1 if stable is None else stable,
+        )
+
+    def of(self, producer_ids: Iterable[int]) -> dict[int, ProducerState | None]:
+        """Some producers as they are, to `restore` them."""
+        return {producer_id: self.producers.get(producer_id) for producer_id in producer_ids}
+
+    def restore(self, states: dict[int, ProducerState | None]) -> None:
+        """Puts some producers back to what they were."""
+        for producer_id, state in states.items():
+            if state is None:
+                self.producers.pop(producer_id, None)
+            else:
+                self.producers[producer_id] = state
+
+
+def read_marker(records: Records, header: BatchHeader) -> EndTransactionMarker | None:
+    """The end of a transaction that a control batch is. None: it is no control batch, or another.
+
+    `header` is one of `records.batches()`."""
+    if not header.is_control:
+        return None
+    for record in read_batch(records, header):
+        at = records.origin + header.position
+        if ControlRecordType.parse(record.key, at) in ENDS_TRANSACTION:
+            return EndTransactionMarker.parse(record.key, record.value, at)
+        break
+    return None
+
+
+def read_snapshot(path: Path) -> ProducerStates:
+    """CorruptFileError: not what was written. OSError where there is no such file."""
+    data = read_file(path)
+    if len(data) < SNAPSHOT_HEAD.size:
+        raise CorruptFileError("is too short for a snapshot", str(path))
+    version, crc, count = SNAPSHOT_HEAD.unpack_from(data)
+    if version != SNAPSHOT_VERSION:
+        raise CorruptFileError(f"version {version} is not known", str(path))
+    if crc != crc32c(data[CRC_END:]):
+        raise CorruptFileError("its checksum does not match", str(path))
+    body = data[SNAPSHOT_HEAD.size :]
+    if len(body) != count * SNAPSHOT_ENTRY.size:
+        raise CorruptFileError(f"{count} producers do not fit its size", str(path))
+    return ProducerStates(ProducerState(*fields) for fields in SNAPSHOT_ENTRY.iter_unpack(body))
+
+
+def write_snapshot(files: Files, path: Path, states: ProducerStates) -> None:
+    """Writes a snapshot, and returns when it is safe."""
+    entries = [
+        SNAPSHOT_ENTRY.pack(
+            state.producer_id,
+            state.epoch,
+            state.last_sequence,
+            state.last_offset,
+            state.offset_delta,
+            state.timestamp,
+            state.coordinator_epoch,
+            state.transaction_start,
+        )
+        for state in states.producers.values()
+    ]
+    crc = crc32c(COUNT.pack(len(entries)) + b"".join(entries))
+    head = SNAPSHOT_HEAD.pack(SNAPSHOT_VERSION, crc, len(entries))
+    replace_file(files, path, head + b"".join(entries))

@@ -1,0 +1,94 @@
+"""Follows the producers of a log through its batches, from the nearest snapshot of their state.
+
+Not here: what a batch does to a producer's state (producer_state.py)."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from records import BatchHeader, CorruptRecordsError, Records
+
+from .errors import CorruptFileError
+from .names import Kind, file_name
+from .producer_state import ProducerStates, read_marker, read_snapshot
+from .segment import Segment
+from .segments import Segments
+from .transaction_index import AbortedTransaction
+
+
+class Producers:
+    """The producers' states as of `offset`; `aborted` are the transactions that were seen to be."""
+
+    __slots__ = ("_path", "aborted", "offset", "states")
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.offset: int | None = None
+        self.states = ProducerStates()
+        self.aborted: list[AbortedTransaction] = []
+
+    def follow(self, records: Records, header: BatchHeader) -> AbortedTransaction | None:
+        """Takes the next batch in; gives the transaction that it aborts."""
+        if header.producer_id < 0:
+            if self.offset is not None:  # else nobody has asked for what is in front of it yet
+                self.offset = header.last_offset + 1
+            return None
+        self.offset = header.last_offset + 1
+        try:
+            marker = read_marker(records, header)
+        except CorruptRecordsError:
+            # A marker that cannot be read ends nothing. Who reads the records will be told.
+            marker = None
+        return self.states.update(header, marker)
+
+    def forget(self) -> None:
+        """What was followed may not be what is there now: `advance` begins at a snapshot again."""
+        self.states, self.offset, self.aborted = ProducerStates(), None, []
+
+    def restart_at(self, offset: int) -> None:
+        """The log has nothing in front of `offset`: there are no producers."""
+        self.forget()
+        self.offset = offset
+
+    def advance(
+        self,
+        offset: int,
+        segments: Segments,
+        end_of: Callable[[Segment], int],
+        snapshots: list[int],
+    ) -> None:
+        """Goes to `offset`: on from where it is, or from a snapshot if it is behind that.
+
+        Offsets are all that is compared: who knows that the log was truncated, or that segments
+        were replaced, says so by `forget`."""
+        if self.offset is None or self.offset > offset:
+            self._start(offset, snapshots)
+        start = self.offset or 0
+        if start == offset:
+            return
+        for segment in segments.starting_at(start):
+            if segment.base_offset >= offset:
+                break
+            records = segment.slice_from(start, end_of(segment))
+            try:
+                for header in records.batches():
+                    if header.base_offset >= offset:
+                        break
+                    if header.last_offset >= start:
+                        entry = self.follow(records, header)
+                        if entry is not None:
+                            self.aborted.append(entry)
+            except CorruptRecordsError:  # as above; what is behind it in this segment is lost
+                continue
+        self.offset = offset
+
+    def _start(self, offset_max: int, snapshots: list[int]) -> None:
+        self.aborted = []
+        for offset in reversed(snapshots):
+            if offset <= offset_max:
+                try:
+                    self.states = read_snapshot(self._path / file_name(offset, Kind.SNAPSHOT))
+                except (CorruptFileError, FileNotFoundError):
+                    continue
+                self.offset = offset
+                return
+        self.states, self.offset = ProducerStates(), 0

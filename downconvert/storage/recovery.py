@@ -1,0 +1,182 @@
+"""Brings a partition's directory into order before it is written to.
+
+After a clean shutdown there is nothing to do but to look. Otherwise every batch behind the recovery
+point is read and its checksum compared; at the first that is damaged or not whole the log is cut,
+and what came after it goes too. Indexes and producers' states are made again from what is left. All
+of it may be interrupted at any time, and is done again then.
+
+Not here: one segment (segment_recovery.py), which files count (layout.py)."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from records import BatchHeader, CorruptRecordsError, FileRecords
+
+from .checkpoint import EpochEntry, read_epochs, write_epochs
+from .config import LogConfig
+from .errors import CorruptFileError
+from .files import Files
+from .layout import Layout, orphans, read_layout, replaced
+from .names import LEADER_EPOCHS, SEGMENT_KINDS, Kind, State, file_name
+from .open_files import OpenFiles
+from .producers import Producers
+from .segment import Segment
+from .segment_recovery import SegmentReport, check_segment, rebuild_segment
+from .segments import Segments
+from .tail import Tail, next_offset_of
+from .transaction_index import AbortedTransaction
+
+
+@dataclass(slots=True)
+class Recovery:
+    """What was found and done."""
+
+    checked: list[SegmentReport] = field(default_factory=list)  # the segments that were read
+    removed: list[str] = field(default_factory=list)  # names of files
+
+    @property
+    def bytes_cut(self) -> int:
+        return sum(report.bytes_cut for report in self.checked)
+
+    @property
+    def damage(self) -> CorruptRecordsError | None:
+        """Why the log was cut, if it was not for a torn tail."""
+        return next((report.damage for report in self.checked if report.damage), None)
+
+
+class RecoveredLog:
+    """A partition's directory in order: what a writer needs to know to go on."""
+
+    def __init__(self, path: Path, open_files: OpenFiles, config: LogConfig, files: Files) -> None:
+        self.path = path
+        self.report = Recovery()
+        self.segments = Segments()  # at least one, when recovered
+        self.snapshots: list[int] = []
+        self.producers = Producers(path)
+        self.epochs: list[EpochEntry] = []
+        self.position = 0  # where the last segment ends
+        self.end_offset = 0
+        self._epochs_before: list[EpochEntry] = []
+        self._open_files = open_files
+        self._config = config
+        self._files = files
+
+    def recover(self, *, clean: bool, recovery_point: int, start_offset: int) -> None:
+        """`clean`: the last writer closed the log. `start_offset`: for a directory without one."""
+        layout = self._tidy(read_layout(self.path))
+        self.snapshots = layout.snapshots
+        self.segments = Segments(Segment(self.path, base, self._open_files) for base in layout.logs)
+        if not len(self.segments):
+            self._make_segment(start_offset)
+        last = self.segments[-1]
+        tail = Tail(last)
+        tail.advance()
+        doubtful = [
+            segment
+            for segment in self.segments
+            if self._is_doubtful(segment, recovery_point, clean and tail.damage is None)
+        ]
+        self._read_epochs()
+        self._check(doubtful)
+        tail = Tail(self.segments[-1])
+        tail.advance()
+        self.position, self.end_offset = tail.position, tail.next_offset
+        self._forget_behind_end(clean)
+        # Brokers without producers' states never wrote one; after them there is nothing to replay.
+        if self.snapshots or not clean:
+            self._replay(self.end_offset)
+
+    # --- files
+
+    def _tidy(self, layout: Layout) -> Layout:
+        """Does what layout.py says of the files."""
+        for name in (*layout.leftovers, *orphans(layout)):
+            self._remove(str(name))
+        if not layout.swaps:
+            return layout
+        swapped = [name.offset for name in layout.swaps if name.kind is Kind.LOG]
+        ends = [
+            next_offset_of(Segment(self.path, base, self._open_files, State.SWAP))
+            for base in swapped
+        ]
+        for base in replaced(layout, max(ends, default=0)):
+            for kind in SEGMENT_KINDS:
+                self._remove(file_name(base, kind))
+        # The log takes its name last: until then it is found as a swap, and this is done again.
+        for name in sorted(layout.swaps, key=lambda name: name.kind is Kind.LOG):
+            live = self.path / file_name(name.offset, name.kind)
+            self._files.rename(self.path / str(name), live)
+        self._files.sync_directory(self.path)
+        return read_layout(self.path)
+
+    def _make_segment(self, base_offset: int) -> None:
+        segment = Segment(self.path, base_offset, self._open_files)
+        self._files.open(segment.path()).close()
+        self._files.sync_directory(self.path)
+        self.segments.add(segment)
+
+    def _remove(self, name: str) -> None:
+        if (self.path / name).exists():
+            self._files.remove(self.path / name)
+            self.report.removed.append(name)
+
+    # --- segments
+
+    def _is_doubtful(self, segment: Segment, recovery_point: int, clean: bool) -> bool:
+        if not segment.path(Kind.OFFSET_INDEX).exists():
+            return segment.size > 0
+        following = self.segments.after(segment)
+        return not clean and (following is None or following.base_offset > recovery_point)
+
+    def _check(self, doubtful: list[Segment]) -> None:
+        for segment in doubtful:
+            report = check_segment(segment)
+            self.report.checked.append(report)
+            if report.bytes_cut:
+                # What follows goes before the cut is made. The other way round, and interrupted,
+                # the next recovery would find nothing wrong but a hole.
+                behind = [s for s in self.segments if s.base_offset > segment.base_offset]
+                for following in reversed(behind):
+                    self._remove_segment(following)
+            self._replay(segment.base_offset)
+            rebuild_segment(segment, report, self._config, self._files, self._follow)
+            if report.bytes_cut:
+                return
+
+    def _remove_segment(self, segment: Segment) -> None:
+        segment.release()
+        for kind in SEGMENT_KINDS:
+            self._remove(segment.path(kind).name)
+        self.segments.remove(segment)
+
+    # --- what is known of the records
+
+    def _replay(self, offset: int) -> None:
+        self.producers.advance(offset, self.segments, lambda s: s.size, self.snapshots)
+
+    def _follow(self, records: FileRecords, header: BatchHeader) -> AbortedTransaction | None:
+        add_epoch(self.epochs, header)
+        return self.producers.follow(records, header)
+
+    def _read_epochs(self) -> None:
+        try:
+            self.epochs = read_epochs(self.path / LEADER_EPOCHS)
+        except CorruptFileError:
+            self.epochs = []
+        self._epochs_before = list(self.epochs)
+
+    def _forget_behind_end(self, clean: bool) -> None:
+        for offset in [offset for offset in self.snapshots if offset > self.end_offset]:
+            self._remove(file_name(offset, Kind.SNAPSHOT))
+            self.snapshots.remove(offset)
+        # An epoch that begins at the end may have been noted for batches that are lost.
+        end = self.end_offset + clean
+        self.epochs = [entry for entry in self.epochs if entry.start_offset < end]
+        if self.epochs != self._epochs_before:
+            write_epochs(self._files, self.path / LEADER_EPOCHS, self.epochs)
+
+
+def add_epoch(epochs: list[EpochEntry], header: BatchHeader) -> None:
+    """Notes the leader epoch of the next batch, if it is a new one."""
+    if header.leader_epoch >= 0 and (not epochs or header.leader_epoch > epochs[-1].epoch):
+        epochs.append(EpochEntry(header.leader_epoch, header.base_offset))

@@ -1,0 +1,217 @@
+"""A segment for reading: a log file, and the indexes that say where to look in it.
+
+A segment opens its files when it is read and may let go of them at any time, so that ten thousand
+of them cost little more than their names. An index entry is taken as a hint: brokers of different
+versions mean different things by it, a crash may leave anything in it, and a broker may change the
+files while they are read. A hint that does not lead to a batch that fits it is not followed.
+
+Not here: which segments make up a log (log.py), writing (segment_writer.py)."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from records import BatchHeader, CorruptRecordsError, FileRecords
+from records.formats import V2
+from records.reader import Record, read_batch
+
+from .names import Kind, State, file_name
+from .offset_index import OffsetIndex
+from .open_files import OpenFiles, SharedFile
+from .time_index import TimeIndex
+from .transaction_index import AbortedTransaction, read_transactions
+
+# How far a log may grow before its indexes are opened again, by who does not write them himself.
+INDEXES_AGE_MAX: Final = 1024 * 1024  # bytes
+
+# A reader that finds its log replaced opens the new one. Cleaners do that once in a long while.
+OPEN_ATTEMPTS: Final = 8
+
+# A log that was truncated may have entries behind its end. Not more than these are stepped over.
+STEPS_BACK: Final = 8
+
+
+@dataclass(slots=True)
+class Indexes:
+    """The indexes of a segment; None where it has no such file."""
+
+    offsets: OffsetIndex | None
+    times: TimeIndex | None
+    log_size: int  # when they were opened
+    are_ours: bool  # written by this process, so always whole and up to date
+
+    def are_good(self, log_size: int) -> bool:
+        if self.are_ours:
+            return True
+        files = [index.file for index in (self.offsets, self.times) if index is not None]
+        return log_size - self.log_size < INDEXES_AGE_MAX and all(f.is_whole() for f in files)
+
+    def close(self) -> None:
+        for index in (self.offsets, self.times):
+            if index is not None and not self.are_ours:
+                index.close()
+
+
+class Segment:
+    """The records from `base_offset` on, up to the next segment's.
+
+    Methods take `end`, the position behind the last batch that counts: the file may be longer."""
+
+    __slots__ = ("_directory", "_file", "_indexes", "_open_files", "base_offset", "state")
+
+    def __init__(
+        self, directory: Path, base_offset: int, open_files: OpenFiles, state: State = State.LIVE
+    ) -> None:
+        self.base_offset = base_offset
+        self.state = state
+        self._directory = directory
+        self._open_files = open_files
+        self._file: SharedFile | None = None
+        self._indexes: Indexes | None = None
+
+    def path(self, kind: Kind = Kind.LOG) -> Path:
+        return self._directory / file_name(self.base_offset, kind, self.state)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log file, as it is now."""
+        return os.fstat(self._log().fileno()).st_size
+
+    def slice(self, position: int, end: int) -> FileRecords:
+        """A range of the log file. It stays good when the segment is released, or deleted."""
+        return FileRecords(self._log(), position, max(0, end - position))
+
+    # --- finding
+
+    def find(self, offset: int, end: int) -> tuple[int, BatchHeader] | None:
+        """The first batch whose last offset is not below `offset`, and its position in the file."""
+        records = self.slice_from(offset, end)
+        for header in records.batches():
+            if header.last_offset >= offset:
+                return records.origin + header.position, header
+        return None
+
+    def read(self, offset: int, max_bytes: int, end: int) -> FileRecords | None:
+        """From the batch that holds `offset` on: at most `max_bytes`, but at least one batch.
+
+        None where there is no such batch."""
+        found = self.find(offset, end)
+        if found is None:
+            return None
+        position, first = found
+        return self.slice(position, min(end, position + max(max_bytes, first.size)))
+
+    def slice_from(self, offset: int, end: int) -> FileRecords:
+        """The range from a batch at or in front of the one that holds `offset`, near to it."""
+        index = self._index_files(end).offsets
+        for _ in range(STEPS_BACK if index is not None else 0):
+            assert index is not None
+            entry, position = index.lookup(offset)
+            if not position or entry > offset:  # none, or entries that are not sorted
+                break
+            if position > 0:
+                records = self.slice(position, end)
+                if self._fits(records, entry):
+                    return records
+            offset = entry - 1
+        return self.slice(0, end)
+
+    def upper_bound(self, position: int, end: int) -> int | None:
+        """An offset behind all records in front of `position`, by the index; None: it has none."""
+        index = self._index_files(end).offsets
+        return None if index is None else index.upper_bound(position, 0)
+
+    def find_timestamp(self, timestamp: int, start: int, end: int) -> Record | None:
+        """The first record at or above offset `start` whose timestamp is not below `timestamp`."""
+        index = self._index_files(end).times
+        # What is in front of this entry's batch is older than the entry, which is not too young.
+        hint = self.base_offset if index is None else index.lookup(timestamp)[1]
+        records = self.slice_from(max(hint, start), end)
+        for header in records.batches():
+            if header.max_timestamp < timestamp or header.last_offset < start or header.is_control:
+                continue
+            for record in read_batch(records, header):
+                if record.timestamp >= timestamp and record.offset >= start:
+                    return record
+        return None
+
+    def max_timestamp(self) -> int | None:
+        """The highest timestamp of a rolled segment, by its time index. None: it does not say."""
+        index = self._index_files(self.size).times
+        return index.last[0] if index is not None and len(index) else None
+
+    def aborted(self) -> list[AbortedTransaction]:
+        """The transactions that were aborted here, by the transaction index."""
+        return read_transactions(self.path(Kind.TRANSACTION_INDEX), self.base_offset)
+
+    # --- files
+
+    def attach(self, offsets: OffsetIndex, times: TimeIndex) -> None:
+        """Reads these from now on: indexes of one who writes the segment, and who closes them."""
+        self.release()
+        self._indexes = Indexes(offsets, times, 0, are_ours=True)
+
+    def detach(self) -> None:
+        """Opens the index files again when they are needed."""
+        self._indexes = None
+        self.release()
+
+    def release(self) -> None:
+        """Lets go of the files. Slices that were handed out keep theirs."""
+        self._file = None
+        if self._indexes is not None and not self._indexes.are_ours:
+            self._indexes.close()
+            self._indexes = None
+        self._open_files.released(self)
+
+    def _log(self) -> SharedFile:
+        if self._file is None:
+            self._file = SharedFile(str(self.path()))
+        self._open_files.used(self)
+        return self._file
+
+    def _index_files(self, log_size: int) -> Indexes:
+        if self._indexes is not None and not self._indexes.are_good(log_size):
+            self._indexes.close()
+            self._indexes = None
+        if self._indexes is None:
+            self._indexes = self._open_indexes(log_size)
+        return self._indexes
+
+    def _open_indexes(self, log_size: int) -> Indexes:
+        """Opens indexes that belong to the log file that is open.
+
+        A cleaner replaces the log first and its indexes after it. So if the log is still the one
+        by that name after its indexes were opened, they are its own."""
+        for _ in range(OPEN_ATTEMPTS):
+            log = os.fstat(self._log().fileno())
+            offsets = times = None
+            if self.path(Kind.OFFSET_INDEX).exists():
+                offsets = OffsetIndex.open(self.path(Kind.OFFSET_INDEX), self.base_offset)
+            if self.path(Kind.TIME_INDEX).exists():
+                times = TimeIndex.open(self.path(Kind.TIME_INDEX), self.base_offset)
+            indexes = Indexes(offsets, times, log_size, are_ours=False)
+            if os.path.samestat(log, self.path().stat()):
+                return indexes
+            indexes.close()
+            self._file = None
+        return Indexes(None, None, log_size, are_ours=False)
+
+    def _fits(self, records: FileRecords, entry: int) -> bool:
+        """Whether an index entry with offset `entry` may point to the beginning of `records`.
+
+        Bytes inside of a batch may look like the head of one, but not of two on end."""
+        batches = records.batches()
+        try:
+            first, second = next(batches, None), next(batches, None)
+        except CorruptRecordsError:
+            return False
+        if first is None or first.last_offset < self.base_offset:
+            return False
+        # A v0 or v1 message says only its last offset, which may be above that of its append.
+        if first.magic == V2 and first.base_offset > entry:
+            return False
+        if second is None:
+            return first.size == records.size
+        return first.last_offset < second.last_offset

@@ -1,0 +1,102 @@
+"""One segment after a crash: how much of its log is good, and its indexes made again.
+
+What is good is what Kafka takes for it: whole entries of a known format, one after the other, whose
+checksums match. Records inside are not looked at, and offsets not compared with one another.
+
+Not here: which segments, and what becomes of those behind a cut (recovery.py)."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from records import BatchHeader, CorruptRecordsError, FileRecords
+from records.checksum import verify_checksum
+
+from .config import LogConfig
+from .errors import OffsetOverflowError
+from .files import Files
+from .index_builder import IndexBuilder
+from .names import Kind
+from .offset_index import RELATIVE_MAX, OffsetIndex
+from .segment import Segment
+from .time_index import TimeIndex
+from .transaction_index import AbortedTransaction, TransactionIndex
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentReport:
+    """What is good of a segment."""
+
+    base_offset: int
+    size: int  # bytes of the log file
+    good_size: int
+    batches: int
+    next_offset: int
+    damage: CorruptRecordsError | None  # None: all is good, or a batch is not whole at the end
+
+    @property
+    def bytes_cut(self) -> int:
+        return self.size - self.good_size
+
+
+def check_segment(segment: Segment) -> SegmentReport:
+    """Reads all of a segment. Nothing is changed.
+
+    OffsetOverflowError: sound batches that do not belong here. To cut them off would lose them."""
+    records = segment.slice(0, segment.size)
+    good_size = batches = 0
+    next_offset = segment.base_offset
+    damage = None
+    try:
+        for header in records.batches():
+            verify_checksum(records, header)
+            if not 0 <= header.last_offset - segment.base_offset <= RELATIVE_MAX:
+                path = str(segment.path())
+                raise OffsetOverflowError(header.last_offset, segment.base_offset, path)
+            good_size = header.position + header.size
+            next_offset = header.last_offset + 1
+            batches += 1
+    except CorruptRecordsError as error:
+        damage = error
+    return SegmentReport(segment.base_offset, records.size, good_size, batches, next_offset, damage)
+
+
+def rebuild_segment(
+    segment: Segment,
+    report: SegmentReport,
+    config: LogConfig,
+    files: Files,
+    follow: Callable[[FileRecords, BatchHeader], AbortedTransaction | None],
+) -> None:
+    """Cuts the log to what is good, and writes its indexes anew; returns when all that is safe.
+
+    `follow` is called with each batch, and says which transaction it aborts."""
+    segment.release()
+    base_offset, size_max = segment.base_offset, config.segment_index_bytes
+    with ExitStack() as opened:
+        log = files.open(segment.path())
+        opened.callback(log.close)
+        if report.bytes_cut:
+            log.truncate(report.good_size)
+        log.sync()  # what was read may be in memory only
+        for kind in (Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX):
+            files.remove(segment.path(kind))
+        offsets = OffsetIndex.open_writable(
+            segment.path(Kind.OFFSET_INDEX), base_offset, files, size_max
+        )
+        opened.callback(offsets.close)
+        times = TimeIndex.open_writable(segment.path(Kind.TIME_INDEX), base_offset, files, size_max)
+        opened.callback(times.close)
+        transactions = TransactionIndex(segment.path(Kind.TRANSACTION_INDEX), base_offset, files)
+        opened.callback(transactions.close)
+        builder = IndexBuilder(offsets, times, config.index_interval_bytes)
+        records = segment.slice(0, report.good_size)
+        for header in records.batches():
+            builder.add(header, header.position)
+            aborted = follow(records, header)
+            if aborted is not None and aborted.last_offset > transactions.end:
+                transactions.append(aborted)
+        builder.finish()
+        for index in (offsets.file, times.file, transactions):
+            index.sync()
+    segment.release()

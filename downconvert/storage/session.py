@@ -1,0 +1,79 @@
+"""Who may write to a broker's directory, and whether the last one to do so took leave properly.
+
+A broker holds a lock on `.lock` as long as it runs, and when it has closed its logs leaves a file
+that says so. Whoever finds that file need not read the logs again; it is gone before the first
+change.
+
+Not here: the logs themselves (log_dir.py)."""
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Final
+
+from .checkpoints import Checkpoints
+from .errors import LogInUseError
+from .fence import FencedFiles
+from .files import Files, replace_file
+from .names import CLEAN_SHUTDOWN, LOCK
+
+# What brokers write since 3.9; before, the file was empty. Its being there is what counts.
+CLEAN: Final = b'{"version":0,"brokerEpoch":-1}'
+
+# Locks of this kind belong to the process: asking for one twice gives it twice.
+_held: Final[set[str]] = set()
+
+
+class DirectoryLock:
+    """The lock that a broker holds on a directory. LogInUseError: someone else holds it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._name = os.path.realpath(directory)
+        if self._name in _held:
+            raise LogInUseError(str(directory))
+        # Not through `Files`: nothing is ever written, and a lock goes with its descriptor.
+        self._file = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._file)
+            raise LogInUseError(str(directory)) from error
+        _held.add(self._name)
+
+    def release(self) -> None:
+        if self._file >= 0:
+            _held.discard(self._name)
+            os.close(self._file)
+            self._file = -1
+
+
+class Session:
+    """The right to write to a directory, until `end`: through `files`, as long as its disk does not
+    fail."""
+
+    def __init__(self, directory: Path, files: Files, *, distrust: bool = False) -> None:
+        """LogInUseError: another process has it, or another part of this one.
+
+        `distrust`: nothing counts as flushed, whatever the last one has left word of."""
+        self._directory = directory
+        self.files = FencedFiles(directory, files)
+        self._lock = DirectoryLock(directory)
+        try:
+            found = (directory / CLEAN_SHUTDOWN).exists()
+            self.was_clean = found and not distrust
+            self.distrusts = distrust
+            self.checkpoints = Checkpoints(directory, self.files)
+            if found:
+                self.files.remove(directory / CLEAN_SHUTDOWN)
+                self.files.sync_directory(directory)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def end(self, *, clean: bool) -> None:
+        """`clean`: every log in the directory is closed as it should be."""
+        try:
+            if clean:
+                replace_file(self.files, self._directory / CLEAN_SHUTDOWN, CLEAN)
+        finally:
+            self._lock.release()

@@ -1,0 +1,82 @@
+"""The end of a log that is being written: how far it goes, and which offset is next.
+
+Only headers are read, and only those behind what an index or an earlier look has told. A batch that
+is not whole yet does not count; neither does anything behind damage.
+
+Not here: cutting a torn tail off (recovery.py)."""
+
+from typing import Final
+
+from records import BatchHeader, CorruptRecordsError
+from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE
+
+from .names import OFFSET_MAX
+from .segment import Segment
+
+# The beginning of an entry, as a file has it that was extended beforehand (`preallocate=true`).
+NOT_WRITTEN: Final = bytes(ENTRY_HEAD_SIZE)
+
+
+class Tail:
+    """Where the last segment ends. `damage`: what is there instead of an end, if something is."""
+
+    __slots__ = ("_last", "damage", "next_offset", "position", "segment")
+
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        self.position = 0  # behind the last whole batch
+        self.next_offset = segment.base_offset
+        self.damage: CorruptRecordsError | None = None
+        self._last = (0, b"")  # position and head of the last whole batch
+
+    def advance(self) -> bool:
+        """Looks at what has been appended since the last time. False: the log was truncated since,
+        or it may have been."""
+        size = self.segment.size
+        goes_on = 0 < self.position <= size and self._is_there(size)
+        if goes_on:
+            self._scan(self.position, size)
+            if self.damage is None:
+                return True
+        # The first look; or the end is not where it was.
+        was_empty = not self.position
+        self.next_offset = self.segment.base_offset
+        self._last = (0, b"")
+        self._scan(self.segment.slice_from(OFFSET_MAX, size).origin, size)
+        return goes_on or was_empty
+
+    def _is_there(self, size: int) -> bool:
+        """Whether the last batch is still what it was. A log that was truncated may be as long
+        again: then it has a batch of another checksum there, or leader epoch."""
+        position, head = self._last
+        return self._bytes(position, min(size, position + len(head))) == head
+
+    def _bytes(self, position: int, end: int) -> bytes:
+        data = bytearray(max(0, end - position))
+        read = self.segment.slice(position, end).read_into(memoryview(data), 0)
+        return bytes(data[:read])
+
+    def _scan(self, position: int, size: int) -> None:
+        records = self.segment.slice(position, size)
+        self.position = position
+        self.damage = None
+        last: BatchHeader | None = None
+        try:
+            for last in records.batches():
+                self.position = records.origin + last.position + last.size
+                self.next_offset = max(self.next_offset, last.last_offset + 1)
+        except CorruptRecordsError as error:
+            head = bytearray(ENTRY_HEAD_SIZE)
+            read = self.segment.slice(self.position, size).read_into(memoryview(head), 0)
+            if read == len(head) and head != NOT_WRITTEN:
+                self.damage = error
+        if last is not None:
+            at = records.origin + last.position
+            self._last = (at, self._bytes(at, min(self.position, at + BATCH_HEADER_SIZE)))
+
+
+def next_offset_of(segment: Segment) -> int:
+    """The offset behind a segment's last batch."""
+    tail = Tail(segment)
+    tail.advance()
+    return tail.next_offset

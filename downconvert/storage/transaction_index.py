@@ -1,0 +1,94 @@
+"""The transaction index of a segment: which transactions were aborted in it.
+
+An entry is written when a transaction's abort marker is. There is no such file where there was
+none. Reads of committed records leave out what these say; the markers themselves say the same, but
+would have to be scanned for beyond the end of a read.
+
+Not here: following transactions (producer_state.py), leaving records out (committed.py)."""
+
+from pathlib import Path
+from struct import Struct
+from typing import Final, NamedTuple
+
+from .errors import CorruptIndexError
+from .files import Files, WritableFile, read_file
+
+ENTRY: Final = Struct(">hqqqq")
+VERSION: Final = 0
+assert ENTRY.size == 34
+
+
+class AbortedTransaction(NamedTuple):
+    """What a producer wrote from the first to the last offset counts for nothing."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int  # of the abort marker
+    last_stable_offset: int  # when it was aborted: where the next transaction still open began
+
+
+def read_transactions(path: Path, base_offset: int) -> list[AbortedTransaction]:
+    """The entries of a file; none where there is no file. A torn last entry is not one.
+
+    CorruptIndexError: an unknown version, or offsets that do not rise."""
+    try:
+        data = read_file(path)
+    except FileNotFoundError:
+        return []
+    entries: list[AbortedTransaction] = []
+    end = base_offset - 1
+    for version, *fields in ENTRY.iter_unpack(data[: len(data) // ENTRY.size * ENTRY.size]):
+        if version != VERSION:
+            raise CorruptIndexError(f"version {version} is not known", str(path))
+        entry = AbortedTransaction(*fields)
+        if entry.last_offset <= end:
+            raise CorruptIndexError("its last offsets do not rise from the segment's", str(path))
+        end = entry.last_offset
+        entries.append(entry)
+    return entries
+
+
+class TransactionIndex:
+    """The transaction index of a segment that is written. The first entry makes the file."""
+
+    __slots__ = ("_base_offset", "_file", "_files", "_path", "entries")
+
+    def __init__(self, path: Path, base_offset: int, files: Files) -> None:
+        self.entries = read_transactions(path, base_offset)
+        self._path = path
+        self._base_offset = base_offset
+        self._files = files
+        self._file: WritableFile | None = None
+
+    @property
+    def end(self) -> int:
+        """The last offset of the last entry; the offset in front of the segment's if none is."""
+        return self.entries[-1].last_offset if self.entries else self._base_offset - 1
+
+    def append(self, entry: AbortedTransaction) -> None:
+        """ValueError: it does not end above `end`."""
+        if entry.last_offset <= self.end:
+            raise ValueError(f"a transaction ends at {entry.last_offset}, after one at {self.end}")
+        if self._file is None:
+            self._file = self._files.open(self._path)
+        self._file.write_at(ENTRY.pack(VERSION, *entry), len(self.entries) * ENTRY.size)
+        self.entries.append(entry)
+
+    def truncate_to(self, offset: int) -> None:
+        """Removes every transaction that ended at or above `offset`."""
+        kept = [entry for entry in self.entries if entry.last_offset < offset]
+        if len(kept) == len(self.entries):
+            return
+        if self._file is None:
+            self._file = self._files.open(self._path)
+        self._file.truncate(len(kept) * ENTRY.size)
+        self.entries = kept
+
+    def sync(self) -> None:
+        if self._file is not None:
+            self._file.sync()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None

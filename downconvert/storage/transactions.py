@@ -1,0 +1,57 @@
+"""Which batches of a log are of aborted transactions.
+
+The transaction indexes say what was aborted. What they may not say after a crash, because it came
+after the last snapshot of the producers' states, is found by following the batches (producers.py).
+
+Not here: leaving the records out (log.py)."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from records import BatchHeader
+
+from .segments import Segments
+from .transaction_index import AbortedTransaction
+
+
+def aborted_between(
+    start: int, end: int, segments: Segments, others: Iterable[AbortedTransaction]
+) -> list[AbortedTransaction]:
+    """The aborted transactions with records from offset `start` up to `end`, by their beginnings.
+
+    `others` are some that the indexes may not have."""
+    found = {
+        entry
+        for entry in (*_indexed(start, end, segments), *others)
+        if entry.last_offset >= start and entry.first_offset < end
+    }
+    return sorted(found, key=lambda entry: (entry.first_offset, entry.last_offset))
+
+
+def _indexed(start: int, end: int, segments: Segments) -> Iterator[AbortedTransaction]:
+    for segment in segments.starting_at(start):
+        for entry in segment.aborted():
+            yield entry
+            if entry.last_stable_offset >= end:  # whatever was aborted later also began later
+                return
+
+
+class AbortedRanges:
+    """Tells which batches are of aborted transactions, to who goes through them in their order."""
+
+    __slots__ = ("_ranges",)
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        # By producer, and not by its epoch: since 4.0 a marker carries the one after the data's.
+        self._ranges: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        for entry in aborted:
+            self._ranges[entry.producer_id].append((entry.first_offset, entry.last_offset))
+
+    def cover(self, header: BatchHeader) -> bool:
+        """Whether this batch counts for nothing."""
+        if not header.is_transactional or header.producer_id not in self._ranges:
+            return False
+        ranges = self._ranges[header.producer_id]
+        while ranges and ranges[0][1] < header.base_offset:
+            ranges.pop(0)
+        return bool(ranges) and ranges[0][0] <= header.base_offset

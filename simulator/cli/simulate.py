@@ -1,0 +1,284 @@
+"""`downconvert simulate`: what conversion costs, lazily, eagerly, and not at all.
+
+Not here: running and measuring (simulator), how results look (simulator.table,
+simulator.report)."""
+
+import json
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import asdict, fields
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import click
+from rich.console import Console
+
+from downconvert.cli.failure import CommandError, in_words, shortened
+from downconvert.cli.terminal import Step, name_the_backend, progress
+from downconvert.cli.values import POLICY, POLICY_HELP, SIZE
+from downconvert.storage.segment_files import segment_files
+from records.backend import NAME
+from records.units import plain_size
+from simulator import (
+    MODES,
+    Mode,
+    Options,
+    Result,
+    SimulationError,
+    Workload,
+    environment,
+    generate,
+)
+from simulator import simulate as run_simulation
+from simulator.fetch.options import CONSUMERS_MAX
+from simulator.fetch.table import headline, table, verdict
+from simulator.load.options import Slow, format_clients
+
+from .simulate_cluster import (
+    cluster_options,
+    cluster_settings,
+    is_cluster_asked_for,
+    simulate_cluster,
+)
+from .simulate_path import is_asked_for, load_options, path_options, simulate_path
+from .values import WORKLOAD
+
+Segments = Callable[[Step], AbstractContextManager[list[Path]]]
+
+CHECK_FAILED = 1
+DEFAULT = Options()
+
+
+def _modes(_context: click.Context, _option: click.Parameter, text: str) -> tuple[Mode, ...]:
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in MODES:
+            raise click.BadParameter(f"{name!r} is not one of {', '.join(MODES)}")
+    return tuple(mode for mode in MODES if mode in names)
+
+
+@click.command(short_help="Measure lazy against eager and no conversion.")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--generate",
+    "workloads",
+    metavar="SPEC",
+    multiple=True,
+    callback=WORKLOAD,
+    help="Make up segments (SPEC: see downconvert generate --help); several times if you like.",
+)
+@click.option(
+    "--keep", metavar="DIR", type=click.Path(path_type=Path), help="Keep them in this directory."
+)
+@click.option(
+    "--to-magic",
+    metavar="0|1",
+    type=click.IntRange(0, 1),
+    default=1,
+    help="Message format that the consumers read.",
+)
+@click.option(
+    "--max-bytes",
+    metavar="SIZE",
+    default=plain_size(DEFAULT.max_bytes),
+    callback=SIZE,
+    help="How much of the log one fetch is, as max.partition.fetch.bytes.",
+)
+@click.option(
+    "--consumers",
+    metavar="N",
+    type=click.IntRange(1, CONSUMERS_MAX),
+    default=DEFAULT.consumers,
+    help="How many read at once, as fast as they can.",
+)
+@click.option(
+    "--slow",
+    metavar="N|SHARE",
+    help=f"How many more read slowly.  [default: {DEFAULT.slow}] Over TCP: how many, or 10%.",
+)
+@click.option(
+    "--rate",
+    metavar="SIZE",
+    default=plain_size(DEFAULT.rate),
+    callback=SIZE,
+    help="What a slow one reads in a second.",
+)
+@click.option(
+    "--policy", metavar="POLICY", default=DEFAULT.policy, callback=POLICY, help=POLICY_HELP
+)
+@click.option("--modes", metavar="MODES", default=",".join(MODES), callback=_modes)
+@path_options
+@cluster_options
+@click.option("--json", "as_json", is_flag=True, help="Results as JSON, and nothing else.")
+@click.option(
+    "--report",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Results as one HTML file that opens offline, with plots.",
+)
+@click.pass_context
+def simulate(
+    context: click.Context,
+    /,
+    paths: tuple[Path, ...],
+    workloads: tuple[Workload, ...],
+    keep: Path | None,
+    as_json: bool,
+    report: Path | None,
+    slow: str | None,
+    prometheus: Path | None,
+    **settings: Any,
+) -> None:
+    """Fetch segments the way old consumers do, and measure what conversion costs.
+
+    PATHS are segment files or log directories. Every fetch is converted lazily (while it is
+    sent), then eagerly (before it is sent, as Kafka did before 2.0), then not at all (sendfile,
+    as for today's consumers), over real socket pairs. Each way has a process of its own; the
+    consumers have another, and compare every byte with what it should be.
+
+    \b
+    downconvert simulate
+    downconvert simulate /var/kafka/topic-0 --report report.html
+    downconvert simulate --generate codec=lz4,size=64MiB --generate record=100
+    downconvert simulate IN.log --consumers 20 --slow 5 --rate 1MiB --policy kafka
+
+    With --clients or --preset it is the whole path: a broker with a topic, and clients over TCP.
+
+    \b
+    downconvert simulate --preset kip-283 --report report.html
+    downconvert simulate --clients 0.8:200,0.10:200,3.x:50 --slow 10%
+
+    With --brokers, --faults or --seed it is simulate-cluster: replicas, in simulated time.
+
+    \b
+    downconvert simulate --brokers 3 --faults all --seed 1 --seeds 100
+    """
+    if is_cluster_asked_for(context):
+        context.invoke(simulate_cluster, **cluster_settings(context))
+        return
+    asked = {**settings, "slow": slow, "prometheus": prometheus}
+    if is_asked_for(asked):
+        if paths or keep is not None:
+            raise click.UsageError("the topic of --clients and --preset is made up: no PATHS")
+        path = load_options(context, asked, workloads)
+        name = settings["preset"] or format_clients(path.clients)
+        simulate_path(path, name, as_json=as_json, report=report, prometheus=prometheus)
+        return
+    try:
+        options = Options(slow=_slow(slow), **_only(Options, settings))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if keep is not None and not workloads:
+        raise click.UsageError("--keep is for the segments of --generate")
+    if report is not None and not report.absolute().parent.is_dir():
+        raise CommandError(f"{report}: there is no directory {report.parent} to write it to")
+    write_report = _report_writer() if report is not None else None
+    if not paths and not workloads:
+        workloads = (Workload.parse("size=32MiB"),)
+    jobs = _jobs(paths, workloads, keep)
+    console = Console(highlight=False, quiet=as_json, soft_wrap=True)
+    name_the_backend()
+    console.print(f"{NAME} kernel, {options.describe()}", style="dim")
+    for workload in workloads:
+        console.print(f"workload {workload}", style="dim")
+    results: list[Result] = []
+    problems: list[str] = []
+    for name, segments in jobs:
+        try:
+            with progress() as step, segments(step) as files:
+                result = run_simulation(name, files, options, step)
+        except (SimulationError, OSError) as error:
+            problems.append(in_words(error) or "")
+            continue
+        results.append(result)
+        console.print()
+        console.print(headline(result), table(result), "", verdict(result), sep="\n")
+        problems += shortened([f"{line}; measured up to there" for line in result.damage])
+    command = _command(paths, workloads, options)
+    failures = [failure for result in results for failure in result.failures()]
+    if as_json:
+        click.echo(json.dumps(_document(results, options, command), indent=1))
+    if report is not None and write_report is not None and results:
+        write_report(report, results, options, command)
+        console.print(f"\nreport: {report}")
+    if problems:
+        raise CommandError("\ndownconvert: ".join(problems))
+    if failures:
+        raise CommandError(f"a check failed; reproduce: {command}", CHECK_FAILED)
+
+
+def _slow(text: str | None) -> int:
+    """ValueError: it is no number of consumers."""
+    if text is None:
+        return DEFAULT.slow
+    slow = Slow.parse(text)
+    if slow.share:
+        raise ValueError("a share of slow consumers is for --clients or --preset")
+    return slow.count
+
+
+def _only(of: type[Options], settings: dict[str, Any]) -> dict[str, Any]:
+    names = {field.name for field in fields(of)}
+    return {name: value for name, value in settings.items() if name in names}
+
+
+def _report_writer() -> Callable[[Path, Sequence[Result], Options, str], None]:
+    """Loaded only where a report is wanted: plotting takes half a second to load. And loaded first,
+    since a plotting library that is missing is better missed before everything is measured."""
+    from simulator.fetch.report import write_report
+
+    return write_report
+
+
+def _jobs(
+    paths: Sequence[Path], workloads: Sequence[Workload], keep: Path | None
+) -> list[tuple[str, Segments]]:
+    """What is simulated, one after the other: its name, and how to have its segments for a
+    while."""
+    jobs: list[tuple[str, Segments]] = []
+    if paths:
+        files = segment_files(paths)
+        for file in files:
+            file.open("rb").close()  # what cannot be read is said at once
+        jobs.append((" ".join(map(str, paths)), lambda _step: nullcontext(files)))
+    for number, workload in enumerate(workloads, 1):
+        directory = keep / f"{number}-{workload.codec}" if keep else None
+        jobs.append((str(workload), partial(_generated, workload, directory)))
+    return jobs
+
+
+@contextmanager
+def _generated(workload: Workload, keep: Path | None, step: Step) -> Iterator[list[Path]]:
+    """A workload's segments, in a directory that is kept, or one that is gone afterwards."""
+    with ExitStack() as stack:
+        directory = keep or Path(stack.enter_context(TemporaryDirectory(prefix="downconvert-")))
+        yield generate(workload, directory, lambda done: step("generate", done, workload.size))
+
+
+def _command(paths: Sequence[Path], workloads: Sequence[Workload], options: Options) -> str:
+    """The line that runs the same again."""
+    arguments = ["downconvert", "simulate", *map(str, paths)]
+    for workload in workloads:
+        arguments += ["--generate", str(workload)]
+    for field in fields(Options):
+        value = getattr(options, field.name)
+        if value == field.default:
+            continue
+        if field.name in ("max_bytes", "rate"):
+            value = plain_size(value)
+        text = ",".join(value) if isinstance(value, tuple) else str(value)
+        arguments += [f"--{field.name.replace('_', '-')}", text]
+    return shlex.join(arguments)
+
+
+def _document(results: Sequence[Result], options: Options, command: str) -> dict[str, object]:
+    return {
+        "command": command,
+        "backend": NAME,
+        "environment": environment(),
+        "options": asdict(options),
+        "results": [result.to_json() for result in results],
+    }

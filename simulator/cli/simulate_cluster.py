@@ -1,0 +1,146 @@
+"""`downconvert simulate-cluster`, and `downconvert simulate --brokers …`: replicated brokers under
+faults, in simulated time.
+
+Not here: the simulation (simulator.cluster), what a seed stands for (simulator.cluster_options)."""
+
+import shlex
+from collections.abc import Callable
+from math import inf
+from typing import Any, Final
+
+import click
+from click.core import ParameterSource
+
+from downconvert.cli.failure import CommandError
+from simulator.cluster.options import BROKERS_MAX, FAULTS, options_for
+from simulator.cluster.truth import InvariantError
+
+BROKERS: Final = 3
+ALL: Final = "all"
+NONE: Final = "none"
+SECONDS_MIN: Final = 0.5
+CHECK_FAILED: Final = 1
+
+
+def _faults(_context: click.Context, _option: click.Parameter, text: str) -> tuple[str, ...]:
+    if text in (ALL, NONE):
+        return FAULTS if text == ALL else ()
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in FAULTS:
+            raise click.BadParameter(f"{name!r} is not one of {', '.join((*FAULTS, ALL, NONE))}")
+    return tuple(fault for fault in FAULTS if fault in names)
+
+
+CLUSTER_OPTIONS: Final = (
+    click.option(
+        "--brokers",
+        metavar="N",
+        type=click.IntRange(1, BROKERS_MAX),
+        default=BROKERS,
+        help="In simulated time: replicated brokers.",
+    ),
+    click.option(
+        "--faults",
+        default=ALL,
+        callback=_faults,
+        metavar="NAMES",
+        help="In simulated time: all, none, or some of " + ", ".join(FAULTS) + ".",
+    ),
+    click.option(
+        "--seed",
+        metavar="N",
+        type=click.IntRange(min=0),
+        default=0,
+        help="In simulated time: the first seed.",
+    ),
+    click.option(
+        "--seeds",
+        metavar="N",
+        type=click.IntRange(min=1),
+        default=1,
+        help="In simulated time: how many, one after the other.",
+    ),
+)
+ONLY_HERE: Final = ("brokers", "faults", "seed", "seeds")
+SETTINGS: Final = (*ONLY_HERE, "seconds")
+
+
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options of a simulated cluster to a command."""
+    for option in reversed(CLUSTER_OPTIONS):
+        command = option(command)
+    return command
+
+
+def is_cluster_asked_for(context: click.Context) -> bool:
+    """Whether a command that has other options too is given some of these. UsageError: both."""
+    given = {
+        name: parameter
+        for parameter in context.command.params
+        if (name := parameter.name)
+        and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+    cluster = [name for name in ONLY_HERE if name in given]
+    others = [one for name, one in given.items() if name not in SETTINGS]
+    if cluster and others:
+        raise click.UsageError(
+            f"--{cluster[0]} is for brokers in simulated time, which have no {_shown(others[0])}"
+        )
+    return bool(cluster)
+
+
+def _shown(parameter: click.Parameter) -> str:
+    return parameter.opts[-1] if isinstance(parameter, click.Option) else "PATHS"
+
+
+def cluster_settings(context: click.Context) -> dict[str, Any]:
+    """What `simulate_cluster` is called with, of a command that has all its options."""
+    return {name: context.params[name] for name in SETTINGS}
+
+
+@click.command("simulate-cluster", short_help="Replicas under faults, in simulated time.")
+@cluster_options
+@click.option(
+    "--seconds",
+    metavar="S",
+    type=float,
+    help="Simulated seconds with faults.  [default: by the seed]",
+)
+def simulate_cluster(
+    brokers: int, faults: tuple[str, ...], seed: int, seeds: int, seconds: float | None
+) -> None:
+    """Run brokers, producers and consumers in simulated time, and let things go wrong.
+
+    A seed makes everything: options, load, faults and their times; the same seed is the same run.
+    All along it is checked that nothing that was acknowledged is lost, that nobody is given what
+    is not committed, or anything twice, that high watermarks do not go back, and in the end that
+    all replicas are the same, byte for byte.
+
+    \b
+    downconvert simulate-cluster --faults all --seed 1 --seeds 100
+    downconvert simulate-cluster --brokers 5 --faults kills,drops --seed 7
+    """
+    if seconds is not None and not SECONDS_MIN <= seconds < inf:
+        raise click.UsageError(f"--seconds is at least {SECONDS_MIN:g} and finite, not {seconds:g}")
+    # Brokers take a while to load: only where they run.
+    from simulator.cluster.cluster import simulate_cluster as run_cluster
+
+    for one in range(seed, seed + seeds):
+        options = options_for(one, brokers=brokers, faults=faults, seconds=seconds)
+        for line in options.describe():
+            click.echo(line)
+        try:
+            click.echo(run_cluster(options).describe())
+        except InvariantError as error:
+            command = _command(one, brokers, faults, seconds)
+            raise CommandError(f"{error}\nreproduce: {command}", CHECK_FAILED) from None
+
+
+def _command(seed: int, brokers: int, faults: tuple[str, ...], seconds: float | None) -> str:
+    names = ALL if faults == FAULTS else ",".join(faults) or NONE
+    words = ["downconvert", "simulate-cluster", "--brokers", str(brokers), "--faults", names]
+    words += ["--seed", str(seed)]
+    if seconds is not None:
+        words += ["--seconds", f"{seconds:g}"]
+    return shlex.join(words)

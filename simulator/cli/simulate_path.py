@@ -1,0 +1,188 @@
+"""`downconvert simulate --clients …`: the whole path, from a broker's directory to clients over
+TCP.
+
+Not here: running and measuring (simulator.load), the path without a broker (simulate.py)."""
+
+import json
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from rich.console import Console
+
+from downconvert.cli.failure import CommandError
+from downconvert.cli.terminal import name_the_backend, progress
+from downconvert.cli.values import parsed
+from records.backend import NAME
+from records.units import parse_size, plain_size
+from simulator import Workload, environment
+from simulator.load.options import PRESETS, Group, LoadOptions, Slow, parse_clients, preset
+
+if TYPE_CHECKING:
+    from simulator.load.results import LoadResult
+
+CHECK_FAILED: Final = 1
+OPTIONAL_SIZE: Final = parsed(lambda text: parse_size(text) if text is not None else None)
+CLIENTS: Final = parsed(lambda text: parse_clients(text) if text else None)
+ONLY_HERE: Final = ("clients", "preset", "size", "partitions", "per_fetch", "seconds", "pause")
+SHARED: Final = ("max_bytes", "rate", "policy", "modes")
+
+PATH_OPTIONS: Final = (
+    click.option(
+        "--clients",
+        metavar="KIND:N,...",
+        default="",
+        show_default=False,
+        callback=CLIENTS,
+        help="Over TCP: so many clients of each age, such as 0.8:200,0.10:200,3.x:50.",
+    ),
+    click.option(
+        "--preset",
+        type=click.Choice(list(PRESETS)),
+        help="Over TCP: an experiment by its name; other options change it.",
+    ),
+    click.option(
+        "--size", metavar="SIZE", callback=OPTIONAL_SIZE, help="Over TCP: of the whole topic."
+    ),
+    click.option(
+        "--partitions", metavar="N", type=int, help="Over TCP: of the topic.  [default: 200]"
+    ),
+    click.option(
+        "--partitions-per-fetch",
+        "per_fetch",
+        metavar="N",
+        type=int,
+        help="Over TCP: how many each client reads.  [default: 1]",
+    ),
+    click.option(
+        "--seconds", metavar="S", type=float, help="Over TCP: for how long.  [default: 5]"
+    ),
+    click.option(
+        "--pause",
+        metavar="S",
+        type=float,
+        help="Over TCP: of today's clients between two fetches.  [default: 0.05]",
+    ),
+    click.option(
+        "--prometheus",
+        metavar="FILE",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Over TCP: results as Prometheus reads them.",
+    ),
+)
+
+
+def path_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options of a simulation over TCP to a command."""
+    for option in reversed(PATH_OPTIONS):
+        command = option(command)
+    return command
+
+
+def is_asked_for(settings: dict[str, Any]) -> bool:
+    """Whether the options are those of a simulation over TCP. UsageError: they make no sense."""
+    if settings["clients"] or settings["preset"]:
+        return True
+    for name in (*ONLY_HERE, "prometheus"):
+        if settings[name] is not None:
+            option = "partitions-per-fetch" if name == "per_fetch" else name
+            raise click.UsageError(f"--{option} is for --clients or --preset")
+    return False
+
+
+def load_options(
+    context: click.Context, settings: dict[str, Any], workloads: Sequence[Workload]
+) -> LoadOptions:
+    """The preset, or the defaults, and what the command line says otherwise. UsageError."""
+    given = {
+        name: settings[name]
+        for name in SHARED
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    }
+    given |= {
+        name: settings[name]
+        for name in ("partitions", "per_fetch", "seconds", "pause")
+        if settings[name] is not None
+    }
+    if len(workloads) > 1:
+        raise click.UsageError("there is one topic, so that --generate is given once")
+    try:
+        if settings["slow"] is not None:
+            given["slow"] = Slow.parse(settings["slow"])
+        clients: tuple[Group, ...] | None = settings["clients"]
+        if clients:
+            given["clients"] = clients
+        if settings["preset"]:
+            base = preset(settings["preset"], settings["size"])
+        else:
+            base = LoadOptions(clients=clients or ())
+        workload = workloads[0] if workloads else base.workload
+        if settings["size"]:
+            workload = replace(workload, size=settings["size"])
+        return replace(base, workload=workload, **given)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def simulate_path(
+    options: LoadOptions,
+    name: str,
+    *,
+    as_json: bool,
+    report: Path | None,
+    prometheus: Path | None,
+) -> None:
+    """Runs it, and shows what came out. CommandError: it could not be run, or a check failed."""
+    for path in (report, prometheus):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise CommandError(f"{path}: there is no directory {path.parent} to write it to")
+    # A broker takes a while to load, and so do plots: only where they are asked for, but before
+    # everything is measured.
+    from simulator.load.metrics import write_prometheus
+    from simulator.load.simulation import simulate_load
+    from simulator.load.table import table, verdict
+
+    if report is not None:
+        from simulator.load.report import write_report
+    command = shlex.join(["downconvert", "simulate", *options.arguments()])
+    console = Console(highlight=False, quiet=as_json, soft_wrap=True)
+    name_the_backend()
+    console.print(f"{NAME} kernel, {options.describe()}", style="dim")
+    console.print(command, style="dim")
+    with progress() as step:
+        result = simulate_load(name, options, step)
+    console.print()
+    console.print(table(result), "", verdict(result), sep="\n")
+    if as_json:
+        click.echo(json.dumps(_document(result, command), indent=1))
+    if report is not None:
+        write_report(report, [result], command)
+        console.print(f"\nreport: {report}")
+    if prometheus is not None:
+        write_prometheus(prometheus, [result])
+        console.print(f"for Prometheus: {prometheus}")
+    if result.failures():
+        raise CommandError(f"a check failed; reproduce: {command}", CHECK_FAILED)
+
+
+def _document(result: "LoadResult", command: str) -> dict[str, object]:
+    options = result.options
+    return {
+        "command": command,
+        "backend": NAME,
+        "environment": environment(),
+        "options": {
+            "clients": {group.kind: group.count for group in options.clients},
+            "slow": str(options.slow),
+            "rate": plain_size(options.rate),
+            "partitions_per_fetch": options.per_fetch,
+            "max_bytes": plain_size(options.max_bytes),
+            "pause": options.pause,
+            "seconds": options.seconds,
+            "policy": options.policy,
+        },
+        "results": [result.to_json()],
+    }

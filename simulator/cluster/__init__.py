@@ -1,0 +1,1 @@
+"""Brokers, replicas and faults in simulated time."""

@@ -1,0 +1,183 @@
+"""Simulated clients, as far as all are alike: connections, requests, and who leads what.
+
+Not here: what a producer does (cluster_producer.py), what a consumer does (cluster_consumer.py)."""
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from downconvert.broker.wire.decoder import Cursor, decode, reader
+from downconvert.broker.wire.encoder import encode
+from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
+
+from .network import Connection
+from .node import Tag
+from .truth import InvariantError
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+
+TOPIC: Final = "t"
+METADATA_VERSION: Final = 7  # the first with leader epochs
+TIMEOUT: Final = 2.0  # seconds
+BACKOFF: Final = 0.1  # seconds
+CORRELATION_ID: Final = 1
+
+# What a client gets over by asking again, perhaps somebody else.
+RETRIABLE: Final = {
+    3,  # UNKNOWN_TOPIC_OR_PARTITION
+    5,  # LEADER_NOT_AVAILABLE
+    6,  # NOT_LEADER_OR_FOLLOWER
+    7,  # REQUEST_TIMED_OUT
+    19,  # NOT_ENOUGH_REPLICAS
+    20,  # NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    56,  # KAFKA_STORAGE_ERROR
+    74,  # FENCED_LEADER_EPOCH
+    75,  # UNKNOWN_LEADER_EPOCH
+    78,  # OFFSET_NOT_AVAILABLE
+    100,  # UNKNOWN_TOPIC_ID
+}
+
+# The answer and what the broker was like; None: there was none.
+OnAnswer = Callable[[Message | None, Tag], None]
+
+
+class Leader(NamedTuple):
+    """Of a partition, as a broker said."""
+
+    node: int
+    epoch: int
+
+
+class _Line:
+    """A client's way to one broker: one request at a time."""
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self.number = 0  # of the request that is under way
+        self.is_busy = False
+
+
+class SimulatedClient:
+    """A host that asks brokers."""
+
+    def __init__(self, cluster: "Cluster", host: str, client_id: str) -> None:
+        self.cluster = cluster
+        self.host = host
+        self.random = Random(f"{cluster.options.seed}/{host}")
+        self.leaders: dict[int, Leader] = {}  # by partition
+        self.topic_id = bytes(16)
+        self._client_id = client_id
+        self._lines = {node.id: _Line() for node in cluster.nodes}
+        self._is_refreshing = False
+
+    @property
+    def now(self) -> float:
+        return self.cluster.timeline.now
+
+    def later(self, seconds: float, action: Callable[[], None]) -> None:
+        self.cluster.timeline.after(seconds, action)
+
+    def is_busy(self, node: int) -> bool:
+        """Whether a request to that broker is under way."""
+        return self._lines[node].is_busy
+
+    def ask(
+        self,
+        node: int,
+        api: ApiKey,
+        version: int,
+        body: Message,
+        on_answer: OnAnswer,
+        *,
+        is_answered: bool = True,
+    ) -> None:
+        """Sends a request to a broker that is not busy with another of ours. `is_answered`: not for
+        one that gets no response."""
+        line = self._lines[node]
+        assert not line.is_busy
+        flexible = is_flexible(api, version)
+        header = Message(
+            request_api_key=api,
+            request_api_version=version,
+            correlation_id=CORRELATION_ID,
+            client_id=self._client_id,
+        )
+        data = encode("RequestHeader", 2 if flexible else 1, header)
+        data += encode(f"{api.name}Request", version, body)
+        line.number += 1
+        line.is_busy = is_answered
+        number = line.number
+
+        def answered(response: bytes, tag: Tag) -> None:
+            if line.number == number and line.is_busy:
+                line.is_busy = False
+                on_answer(self._parsed(api, version, response), tag)
+
+        def failed() -> None:
+            if line.number == number and not line.is_busy:  # there was to be no answer, but an end
+                self._forget_all_of(node)
+            elif line.number == number:
+                line.is_busy = False
+                if line.connection is not None:
+                    line.connection.close()
+                    line.connection = None
+                on_answer(None, {})
+
+        if line.connection is None or line.connection.is_closed:
+            line.connection = self.cluster.network.connect(
+                self.host, self.cluster.nodes[node], lambda *_: None, lambda: None
+            )
+        line.connection.listen(answered, failed)
+        line.connection.send(data)
+        if is_answered:
+            self.later(TIMEOUT, lambda: failed() if line.is_busy else None)
+
+    def refresh(self, then: Callable[[], None]) -> None:
+        """Asks some broker who leads what."""
+        if self._is_refreshing:
+            return
+        idle = [node for node, line in sorted(self._lines.items()) if not line.is_busy]
+        if not idle:
+            return
+        self._is_refreshing = True
+
+        def answered(body: Message | None, _tag: Tag) -> None:
+            self._is_refreshing = False
+            for topic in [] if body is None else body.topics:
+                for partition in topic.partitions:
+                    said = Leader(partition.leader_id, partition.leader_epoch)
+                    known = self.leaders.get(partition.partition_index, Leader(-1, -1))
+                    if said.epoch >= known.epoch:
+                        self.leaders[partition.partition_index] = said
+            then()
+
+        body = Message(topics=[Message(name=TOPIC)], allow_auto_topic_creation=False)
+        self.ask(self.random.choice(idle), ApiKey.Metadata, METADATA_VERSION, body, answered)
+
+    def by_leader(self, partitions: list[int]) -> dict[int, list[int]]:
+        """The partitions by who is known to lead them; those without a leader are left out."""
+        found: dict[int, list[int]] = {}
+        for index in partitions:
+            leader = self.leaders.get(index)
+            if leader is not None and leader.node >= 0:
+                found.setdefault(leader.node, []).append(index)
+        return found
+
+    def forget(self, index: int, known: Leader) -> None:
+        """That leader was none."""
+        if self.leaders.get(index) == known:
+            self.leaders[index] = Leader(-1, known.epoch)
+
+    def _forget_all_of(self, node: int) -> None:
+        for index, leader in self.leaders.items():
+            if leader.node == node:
+                self.leaders[index] = Leader(-1, leader.epoch)
+
+    def _parsed(self, api: ApiKey, version: int, data: bytes) -> Message:
+        view = memoryview(data)
+        cursor = Cursor(view)
+        header: Any = reader("ResponseHeader", int(is_flexible(api, version)))(cursor)
+        if header.correlation_id != CORRELATION_ID:
+            raise InvariantError(f"{self.host} gets an answer to another request")
+        return decode(f"{api.name}Response", version, view[cursor.position :])

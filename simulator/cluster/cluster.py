@@ -1,0 +1,234 @@
+"""A cluster of real brokers in simulated time: one seed, one course of events.
+
+Requests are bytes that are handed to brokers, responses bytes that a simulated network carries. No
+thread, no socket, no clock: whatever happens happens again with the same seed. What must be so is
+looked at all along; `run` ends when everything was well again for a while, and everybody had
+everything.
+
+Not here: what goes wrong (faults.py), what is drawn from the seed (cluster_options.py)."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from downconvert.broker.partition import Partition
+from downconvert.storage import TopicPartition
+
+from .clients import TOPIC, SimulatedClient
+from .consumer import Consumer
+from .controller import Controller
+from .faults import Faults
+from .network import Network
+from .node import Node
+from .options import ClusterOptions
+from .producer import ALL, Producer
+from .timeline import Timeline
+from .truth import InvariantError, Truth, Written
+
+MEMORY: Final = Path("/dev/shm")  # where it is there: nothing has to survive this machine
+START: Final = 1_700_000_000.0  # seconds since the epoch
+CHECKS: Final = 0.5  # seconds between looks at the cluster
+SETTLES: Final = 60.0  # seconds within which everybody has everything, when all is well
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run did, when nothing was wrong."""
+
+    seconds: float  # simulated
+    written: int  # records, by producers
+    committed: int
+    faults: dict[str, int]
+    epochs: int  # the highest of all partitions
+
+    def describe(self) -> str:
+        faults = ", ".join(f"{name} {n}" for name, n in sorted(self.faults.items())) or "no faults"
+        return (
+            f"{self.written} records written, {self.committed} in the logs, {self.epochs} leader "
+            f"epochs, {self.seconds:.1f} s: {faults}"
+        )
+
+
+def simulate_cluster(options: ClusterOptions) -> Outcome:
+    """One run, in a directory that is gone afterwards. InvariantError: what went wrong."""
+    with TemporaryDirectory(
+        prefix="cluster-", dir=MEMORY if MEMORY.is_dir() else None
+    ) as directory:
+        cluster = Cluster(options, Path(directory))
+        try:
+            return cluster.run()
+        finally:
+            cluster.close()
+
+
+class Cluster:
+    """The parts of a run. `directory` is empty, and has the brokers' directories afterwards."""
+
+    def __init__(self, options: ClusterOptions, directory: Path) -> None:
+        self.options = options
+        self.timeline = Timeline(START)
+        self.network = Network(self.timeline, Random(f"{options.seed}/network"))
+        brokers = range(options.brokers)
+        self.assignment = {
+            TopicPartition(TOPIC, index): tuple(
+                (index + at) % len(brokers) for at in range(options.replicas)
+            )
+            for index in range(options.partitions)
+        }
+        self.controller = Controller(self.assignment, options.min_insync)
+        self.truth = Truth(list(self.assignment))
+        self.nodes = [Node(self, id_, directory / f"broker-{id_}") for id_ in brokers]
+        for node in self.nodes:
+            node.start()
+        topic = next(n.broker.topics[TOPIC] for n in self.nodes if n.broker and n.broker.topics)
+        self.topic_id = topic.id
+        self.producers = [Producer(self, *one) for one in enumerate(options.producers)]
+        self.consumers = [Consumer(self, *one) for one in enumerate(options.consumers)]
+        self.clients: list[SimulatedClient] = [*self.producers, *self.consumers]
+        self.faults = Faults(self)
+
+    def run(self) -> Outcome:
+        """InvariantError: something that must never be so was so."""
+        timeline = self.timeline
+        end = timeline.now + self.options.seconds
+        while timeline.now < end:
+            self._step()
+        self.faults.stop()
+        for producer in self.producers:
+            producer.stop()
+        deadline = timeline.now + SETTLES
+        while not self._is_settled():
+            if timeline.now > deadline:
+                raise InvariantError(f"not settled after {SETTLES:g} s: {self._unsettled()}")
+            self._step()
+        return self._check_all()
+
+    def close(self) -> None:
+        """Lets go of all files; nobody needs them any more."""
+        for node in self.nodes:
+            node.die()
+
+    def has_died(self, node: Node) -> None:
+        """It is started again, after a while."""
+
+        def start() -> None:
+            if not node.is_up:
+                node.start()
+
+        self.timeline.after(self.faults.down_time(), start)
+
+    def check_held(self, name: TopicPartition, offset: int, why: str) -> None:
+        """Whether a record is on as many brokers as it must be. Who is down, or has lost what it
+        had, may have had it."""
+        held = maybe = 0
+        for node in self.nodes:
+            partition = self._partition(node, name)
+            if partition is None or node.has_lost:
+                maybe += node.id in self.assignment[name]
+            else:
+                held += partition.end_offset > offset
+        if held + maybe < min(self.options.min_insync, self.options.replicas):
+            raise InvariantError(
+                f"{why}: offset {offset} of {name}, which {held} brokers hold, and at most {maybe} "
+                f"that are down; min.insync.replicas is {self.options.min_insync}"
+            )
+
+    # --- how
+
+    def _step(self) -> None:
+        self.timeline.run_until(self.timeline.now + CHECKS)
+        self.controller.check(self.timeline.now)
+        for node in self.nodes:
+            if node.has_lost and self._is_in_sync(node):
+                node.has_lost = False
+
+    def _is_in_sync(self, node: Node) -> bool:
+        """Whether it has everything again that was committed."""
+        return node.is_registered and all(
+            node.id in self.controller.partitions[name].isr
+            for name, replicas in self.assignment.items()
+            if node.id in replicas
+        )
+
+    def _partition(self, node: Node, name: TopicPartition) -> Partition | None:
+        return None if node.broker is None else node.broker.topics.partition(*name)
+
+    def _replicas(self, name: TopicPartition) -> list[Partition | None]:
+        return [self._partition(self.nodes[node], name) for node in self.assignment[name]]
+
+    def _is_settled(self) -> bool:
+        return not self._unsettled()
+
+    def _unsettled(self) -> str:
+        """Who does not have what yet; empty: everybody has everything."""
+        for producer in self.producers:
+            if not producer.is_done:
+                return f"{producer.host} has records that nobody takes"
+        for name in self.assignment:
+            found = self._replicas(name)
+            ends = {(p.end_offset, p.high_watermark) for p in found if p is not None}
+            if None in found or len(ends) != 1 or any(end != high for end, high in ends):
+                return f"{name} has ends and high watermarks {sorted(ends)}"
+            ((end, _),) = ends
+            for consumer in self.consumers:
+                if consumer.positions[name.partition] != end:
+                    position = consumer.positions[name.partition]
+                    return f"{consumer.host} is at {position} of {name}, which ends at {end}"
+        return ""
+
+    # --- in the end
+
+    def _check_all(self) -> Outcome:
+        committed = 0
+        for name in self.assignment:
+            replicas = [p for p in self._replicas(name) if p is not None]
+            logs = {_bytes_of(partition) for partition in replicas}
+            if len(logs) != 1:
+                sizes = sorted(map(len, logs))
+                raise InvariantError(f"the replicas of {name} differ, in {sizes} bytes")
+            values = [record.value or b"" for record in replicas[0].log.records()]
+            committed += len(values)
+            self.truth.check_log(name, values)
+            for producer in self.producers:
+                self._check_producer(producer, name, values)
+        return Outcome(
+            seconds=self.timeline.now - START,
+            written=sum(producer.written for producer in self.producers),
+            committed=committed,
+            faults=self.faults.happened,
+            epochs=max(one.leader_epoch for one in self.controller.partitions.values()),
+        )
+
+    def _check_producer(
+        self, producer: Producer, name: TopicPartition, values: list[bytes]
+    ) -> None:
+        """Its records are there in its order: all with acks all, once if it is idempotent.
+
+        Who waits for no answer may overtake itself, on its way to another leader."""
+        written = (Written.of(value) for value in values)
+        numbers = [one.number for one in written if one.producer == producer.number]
+        if producer.options.acks == 0:
+            numbers.sort()
+        elif not producer.options.is_idempotent:
+            numbers = list(dict.fromkeys(numbers))  # the first of those that were sent again
+        is_all = producer.options.acks == ALL
+        expected = (
+            list(range(producer.expected(name.partition))) if is_all else sorted(set(numbers))
+        )
+        if numbers != expected:
+            pairs = enumerate(zip(numbers, expected, strict=False))
+            at = next((i for i, (a, b) in pairs if a != b), "the end")
+            raise InvariantError(
+                f"{name} has {len(numbers)} records of {producer.host}, and {len(expected)} were "
+                f"to be there, in this order; they differ at {at}"
+            )
+
+
+def _bytes_of(partition: Partition) -> bytes:
+    """A whole log: where replicas divide it into segments is theirs."""
+    log, data = partition.log, bytearray()
+    for segment in log.segments:
+        data += segment.path().read_bytes()[: log.end_of(segment)]
+    return bytes(data)

@@ -1,0 +1,175 @@
+"""A simulated consumer, old or new, that looks at every byte that it is given.
+
+Each record has the offset after the one before it: no gaps, nothing twice, and nothing that anybody
+was told otherwise. Nothing is given before it is committed, and high watermarks do not go back."""
+
+from typing import TYPE_CHECKING, Final
+
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.storage import TopicPartition
+from records import MemoryRecords, RecordsError, read
+from records.formats import V0, V1, V2
+
+from .clients import BACKOFF, RETRIABLE, TOPIC, Leader, SimulatedClient
+from .node import Tag
+from .options import ConsumerOptions
+from .truth import InvariantError
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+
+OFFSET_OUT_OF_RANGE: Final = 1
+TOPIC_IDS_SINCE: Final = 13
+WITHOUT_SESSION: Final = -1
+MAX_WAIT_MS: Final = 500
+MAX_BYTES: Final = 50 * 1024 * 1024
+
+
+class Consumer(SimulatedClient):
+    """One consumer, which reads all partitions from offset 0 on."""
+
+    def __init__(self, cluster: "Cluster", number: int, options: ConsumerOptions) -> None:
+        super().__init__(cluster, f"consumer-{number}", f"consumer-{number}")
+        self.options = options
+        count = cluster.options.partitions
+        self.positions = [0] * count
+        self._max_bytes = [options.max_bytes] * count
+        self._under_way: set[int] = set()
+        self._at_leader = [False] * count  # the last replica that was asked did not have it yet
+        self.later(self.random.uniform(0, 0.5), self._fetch)
+
+    def _fetch(self) -> None:
+        """Asks whoever is idle for the partitions that he has."""
+        found: dict[int, list[int]] = {}
+        idle = [index for index in range(len(self.positions)) if index not in self._under_way]
+        for index in idle:
+            node = self._replica(index)
+            if node is not None:
+                found.setdefault(node, []).append(index)
+        for node, partitions in found.items():
+            if not self.is_busy(node):
+                self._ask(node, partitions)
+        if sum(map(len, found.values())) < len(idle):
+            self.refresh(lambda: self.later(BACKOFF, self._fetch))
+
+    def _replica(self, index: int) -> int | None:
+        leader = self.leaders.get(index)
+        if leader is None or leader.node < 0:
+            return None
+        if self.options.reads_nearby and not self._at_leader[index]:
+            replicas = self.cluster.assignment[TopicPartition(TOPIC, index)]
+            return self.random.choice(replicas)
+        return leader.node
+
+    def _ask(self, node: int, partitions: list[int]) -> None:
+        asked = {index: (self.positions[index], self.leaders[index]) for index in partitions}
+        by_id = self.options.version >= TOPIC_IDS_SINCE
+        topic = {"topic_id": self.cluster.topic_id} if by_id else {"topic": TOPIC}
+        body = Message(
+            replica_id=-1,
+            max_wait_ms=MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=MAX_BYTES,
+            isolation_level=int(self.options.is_committed),
+            session_epoch=WITHOUT_SESSION,
+            topics=[
+                Message(
+                    **topic,
+                    partitions=[
+                        Message(
+                            partition=index,
+                            current_leader_epoch=leader.epoch,
+                            fetch_offset=position,
+                            last_fetched_epoch=-1,
+                            partition_max_bytes=self._max_bytes[index],
+                        )
+                        for index, (position, leader) in asked.items()
+                    ],
+                )
+            ],
+        )
+
+        def answered(body: Message | None, tag: Tag) -> None:
+            self._under_way -= asked.keys()
+            if body is None or body.error_code:
+                for index, (_, leader) in asked.items():
+                    self._give_up(index, leader)
+                self.later(BACKOFF, self._fetch)
+                return
+            is_well = True
+            for topic in body.responses:
+                for result in topic.partitions:
+                    index = result.partition_index
+                    is_well &= self._take(node, result, *asked[index], tag)
+            if is_well:
+                self._fetch()
+            else:
+                self.later(BACKOFF, self._fetch)
+
+        self._under_way |= asked.keys()
+        self.ask(node, ApiKey.Fetch, self.options.version, body, answered)
+
+    def _give_up(self, index: int, leader: Leader) -> None:
+        self.forget(index, leader)
+        self._at_leader[index] = True
+
+    def _take(self, node: int, result: Message, position: int, leader: Leader, tag: Tag) -> bool:
+        index, name = result.partition_index, TopicPartition(TOPIC, result.partition_index)
+        epoch, is_leader, is_certain = tag.get(name, (-1, False, False))
+        if result.error_code in RETRIABLE:
+            self._give_up(index, leader)
+            return False
+        if result.error_code == OFFSET_OUT_OF_RANGE and not is_leader:
+            self._give_up(index, leader)  # it has not come here yet
+            return False
+        if result.error_code:
+            raise InvariantError(
+                f"{self.host} is told error {result.error_code} for offset {position} of {name} by "
+                f"broker {node}, which {'leads' if is_leader else 'follows'}"
+            )
+        self._at_leader[index] = False
+        if is_leader:
+            self.cluster.truth.told_high_watermark(
+                name, result.high_watermark, node, epoch, self.host, certain=is_certain
+            )
+        self._read(index, b"" if result.records is None else result.records, result.high_watermark)
+        return True
+
+    def _read(self, index: int, data: bytes | memoryview, high_watermark: int) -> None:
+        name = TopicPartition(TOPIC, index)
+        records = MemoryRecords(data)
+        before = self.positions[index]
+        try:
+            self._check_format(records)
+            for record in read(records):
+                if record.offset < self.positions[index] and self.options.version >= 4:
+                    continue  # of a batch that begins in front
+                self._take_record(name, record.offset, record.value or b"")
+        except RecordsError as error:
+            raise InvariantError(f"{self.host} cannot read what it is given: {error}") from error
+        position = self.positions[index]
+        if position > max(before, high_watermark):
+            raise InvariantError(
+                f"{self.host} is given offset {position - 1} of {name}, and is told that the high "
+                f"watermark is {high_watermark}"
+            )
+        if position > before:
+            self.cluster.check_held(name, position - 1, f"{self.host} is given it")
+        elif len(data):
+            if self.options.version >= 3:
+                raise InvariantError(f"{self.host} gets {len(data)} bytes, and no record of {name}")
+            self._max_bytes[index] *= 2  # a part of a record that is larger than that
+
+    def _check_format(self, records: MemoryRecords) -> None:
+        version = self.options.version
+        newest = V0 if version < 2 else V1 if version < 4 else V2
+        if any(header.magic > newest for header in records.batches()):
+            raise InvariantError(f"{self.host} is given a format that Fetch v{version} has not")
+
+    def _take_record(self, name: TopicPartition, offset: int, value: bytes) -> None:
+        expected = self.positions[name.partition]
+        if offset != expected:
+            what = "again" if offset < expected else "too early"
+            raise InvariantError(f"{self.host} is given offset {offset} of {name} {what}")
+        self.cluster.truth.seen(name, offset, value, self.host)
+        self.positions[name.partition] = offset + 1

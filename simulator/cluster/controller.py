@@ -1,0 +1,159 @@
+"""A tiny deterministic controller: which brokers are alive, who leads, who is in sync.
+
+A broker that is not heard of for a while is fenced: it leads no more, and is not in sync. A leader
+is elected from the replicas in sync, with a new epoch. Where these would be fewer than
+min.insync.replicas, those that are put out stay eligible, as they have everything that was
+committed, and nothing more is [KIP-966]. A broker whose machine lost what was not flushed is
+neither, until it has caught up.
+
+Not here: how brokers talk to it (membership.py)."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from downconvert.broker.replication.replica import IsrChange, Leadership
+from downconvert.storage import TopicPartition
+
+SESSION_TIMEOUT: Final = 2.0  # seconds
+UNKNOWN: Final = -1
+
+
+@dataclass(slots=True)
+class Assigned:
+    """A partition as the controller knows it."""
+
+    replicas: tuple[int, ...]
+    isr_min: int
+    isr: set[int]
+    eligible: set[int] = field(default_factory=set)  # beside those in sync
+    leader: int | None = None
+    leader_epoch: int = 0
+    version: int = 0
+
+
+class Controller:
+    """Of one cluster. `now` in seconds."""
+
+    def __init__(self, partitions: dict[TopicPartition, tuple[int, ...]], isr_min: int) -> None:
+        self.partitions = {
+            name: Assigned(replicas, min(isr_min, len(replicas)), set(replicas))
+            for name, replicas in partitions.items()
+        }
+        self._epochs: dict[int, int] = {}  # of the brokers' lives
+        self._heard: dict[int, float] = {}  # of those alive
+        self._lives = 0
+
+    @property
+    def alive(self) -> set[int]:
+        return set(self._heard)
+
+    def register(self, node: int, now: float, *, lost: bool) -> int:
+        """A broker has started; its epoch. `lost`: its machine has, and forgot what was not
+        flushed."""
+        self._fence(node, lost=lost)
+        self._lives += 1
+        self._epochs[node], self._heard[node] = self._lives, now
+        self._elect()
+        return self._lives
+
+    def heartbeat(
+        self, node: int, epoch: int, versions: dict[TopicPartition, int], now: float
+    ) -> dict[TopicPartition, Leadership] | None:
+        """What the broker has not heard; None: it must register again."""
+        if self._epochs.get(node) != epoch:
+            return None
+        is_back = node not in self._heard
+        self._heard[node] = now
+        if is_back:
+            self._elect()
+        return {
+            name: self.leadership(name)
+            for name, known in versions.items()
+            if name in self.partitions and self.partitions[name].version > known
+        }
+
+    def check(self, now: float) -> None:
+        """Fences who has not been heard of for too long."""
+        for node in [n for n, heard in self._heard.items() if now - heard > SESSION_TIMEOUT]:
+            self._fence(node, lost=False)
+            self._elect()
+
+    def change_isr(self, node: int, epoch: int, name: TopicPartition, change: IsrChange) -> bool:
+        """What a leader asks for; False: it knows all that there is to know, and may not."""
+        assigned = self.partitions[name]
+        if (
+            self._epochs.get(node) != epoch
+            or assigned.leader != node
+            or (assigned.leader_epoch, assigned.version) != (change.leader_epoch, change.version)
+        ):
+            return True  # there is news for it
+        lives = dict(change.broker_epochs)
+        for added in sorted(change.isr - assigned.isr):
+            if added not in self._heard or lives.get(added) != self._epochs[added]:
+                return False
+        removed = assigned.isr - change.isr
+        assigned.isr = set(change.isr)
+        self._keep_eligible(assigned, removed)
+        assigned.version += 1
+        return True
+
+    def move_leader(self, name: TopicPartition, choice: int) -> None:
+        """Another replica in sync leads, if there is one."""
+        assigned = self.partitions[name]
+        could = assigned.isr & self.alive - {assigned.leader}
+        others = [node for node in assigned.replicas if node in could]
+        if others:
+            self._lead(assigned, others[choice % len(others)])
+
+    def leadership(self, name: TopicPartition) -> Leadership:
+        assigned = self.partitions[name]
+        return Leadership(
+            leader=assigned.leader,
+            leader_epoch=assigned.leader_epoch,
+            replicas=assigned.replicas,
+            isr=frozenset(assigned.isr),
+            alive=frozenset(self._heard),
+            version=assigned.version,
+        )
+
+    # --- how
+
+    def _fence(self, node: int, *, lost: bool) -> None:
+        self._heard.pop(node, None)
+        for assigned in self.partitions.values():
+            if node not in assigned.replicas:
+                continue
+            if node in assigned.isr:
+                assigned.isr.discard(node)
+                self._keep_eligible(assigned, {node})
+            if lost:
+                assigned.eligible.discard(node)
+            if assigned.leader == node:
+                assigned.leader = None
+            assigned.version += 1
+
+    def _keep_eligible(self, assigned: Assigned, removed: set[int]) -> None:
+        if len(assigned.isr) < assigned.isr_min:
+            assigned.eligible |= removed
+        else:
+            assigned.eligible.clear()
+
+    def _elect(self) -> None:
+        """Whoever can leads the partitions that have no leader; all hear who is alive."""
+        for assigned in self.partitions.values():
+            assigned.version += 1
+            if assigned.leader is not None:
+                continue
+            in_sync = [n for n in assigned.replicas if n in assigned.isr & self.alive]
+            eligible = [n for n in assigned.replicas if n in assigned.eligible & self.alive]
+            if in_sync or eligible:
+                self._lead(assigned, (in_sync or eligible)[0])
+
+    def _lead(self, assigned: Assigned, node: int) -> None:
+        if node not in assigned.isr:
+            assigned.isr.add(node)
+            assigned.eligible.discard(node)
+            self._keep_eligible(assigned, set())
+        assigned.leader = node
+        assigned.leader_epoch += 1
+        assigned.version += 1

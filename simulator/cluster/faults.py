@@ -1,0 +1,161 @@
+"""What goes wrong in a simulated cluster, and when: drawn from the seed.
+
+What is promised limits what may happen. A record that was acknowledged is on as many machines as
+min.insync.replicas says, and is lost if all of these lose it: so never have as many machines lost
+what was not flushed without having caught up since.
+
+Not here: what the parts do when it happens (network.py, node.py)."""
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from .membership import CONTROLLER
+from .node import Node
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+
+DOWN: Final = 0.3, 4.0  # seconds, from and to
+FLUSH_EVERY: Final = 2.0  # seconds
+
+
+class Faults:
+    """Of one run, until `stop`."""
+
+    def __init__(self, cluster: "Cluster") -> None:
+        self.happened: dict[str, int] = {}
+        self._cluster = cluster
+        self._random = Random(f"{cluster.options.seed}/faults")
+        self._is_stopped = False
+        kinds: dict[str, Callable[[], bool]] = {
+            "delays": self._delay,
+            "drops": self._drop,
+            "stalls": self._stall,
+            "resets": self._reset,
+            "kills": self._kill,
+            "torn-disks": self._tear,
+            "full-disks": self._fill,
+            "elections": self._elect,
+        }
+        chosen = cluster.options.faults
+        self._kinds = [(name, kinds[name]) for name in chosen if name in kinds]
+        cluster.network.is_uneven = "reorders" in chosen
+        cluster.network.stalls = 0.05 if "stalls" in chosen else 0.0
+        self._next()
+        self._flush()
+
+    def stop(self) -> None:
+        """Everything is well again; who is down comes back."""
+        self._is_stopped = True
+        self._cluster.network.heal()
+        for node in self._cluster.nodes:
+            if node.disk is not None:
+                node.disk.fill(is_full=False)
+                node.disk.dies_never()
+            node.pause(0)
+
+    def _next(self) -> None:
+        cluster = self._cluster
+        if self._is_stopped:
+            return
+        cluster.timeline.after(self._random.expovariate(1 / cluster.options.fault_every), self._do)
+
+    def _do(self) -> None:
+        if self._is_stopped:
+            return
+        if self._kinds:
+            name, act = self._random.choice(self._kinds)
+            if act():
+                self.happened[name] = self.happened.get(name, 0) + 1
+        self._next()
+
+    # --- kinds; each says whether it happened
+
+    def _node(self) -> Node:
+        return self._random.choice(self._cluster.nodes)
+
+    def _ends(self) -> tuple[str, str]:
+        """The two ends of some way: between brokers, or from one to its clients or controller."""
+        nodes, random = self._cluster.nodes, self._random
+        others = [CONTROLLER, *(n.host for n in nodes), *(c.host for c in self._cluster.clients)]
+        node = random.choice(nodes).host
+        return node, random.choice([host for host in others if host != node])
+
+    def _delay(self) -> bool:
+        seconds, by = self._random.uniform(0.5, 3), self._random.choice((0.05, 0.5, 3))
+        self._cluster.network.slow_down(*self._ends(), seconds, by)
+        return True
+
+    def _drop(self) -> bool:
+        network, seconds = self._cluster.network, self._random.uniform(0.3, 5)
+        if self._random.random() < 0.5:
+            network.cut(*self._ends(), seconds)
+            return True
+        cut_off = self._node()  # from all other brokers, and maybe from the controller
+        for node in self._cluster.nodes:
+            if node is not cut_off:
+                network.cut(cut_off.host, node.host, seconds)
+        if self._random.random() < 0.7:
+            network.cut(cut_off.host, CONTROLLER, seconds)
+        return True
+
+    def _stall(self) -> bool:
+        self._node().pause(self._random.choice((0.1, 1.0, 4.0)) * self._random.random())
+        return True
+
+    def _reset(self) -> bool:
+        connections = sorted(self._node().connections, key=lambda c: c.host)
+        for connection in connections:
+            if self._random.random() < 0.5:
+                connection.reset()
+        return bool(connections)
+
+    def _kill(self) -> bool:
+        node = self._node()
+        if not node.is_up:
+            return False
+        self._end(node, power=False)
+        return True
+
+    def _tear(self) -> bool:
+        cluster, node = self._cluster, self._node()
+        lost = {n.id for n in cluster.nodes if n.has_lost or n.may_lose}
+        if not node.is_up or len(lost | {node.id}) >= cluster.options.min_insync:
+            return False
+        self._end(node, power=True)
+        return True
+
+    def _end(self, node: Node, *, power: bool) -> None:
+        if self._random.random() < 0.6:
+            node.die_in(self._random.randint(1, 12), power=power)
+        else:
+            node.die(power=power)
+            self._cluster.has_died(node)
+
+    def _fill(self) -> bool:
+        node = self._node()
+        if node.disk is None:
+            return False
+        disk = node.disk
+        disk.fill(is_full=True)
+        self._cluster.timeline.after(self._random.uniform(0.2, 2), lambda: disk.fill(is_full=False))
+        return True
+
+    def _elect(self) -> bool:
+        name = self._random.choice(sorted(self._cluster.assignment))
+        self._cluster.controller.move_leader(name, self._random.randrange(9))
+        return True
+
+    # --- what is no fault
+
+    def down_time(self) -> float:
+        """How long a broker is away that has died."""
+        return 0.1 if self._is_stopped else self._random.uniform(*DOWN)
+
+    def _flush(self) -> None:
+        """A machine writes back what was written to it a while ago."""
+        if self._is_stopped:
+            return
+        self._node().flush()
+        self._cluster.timeline.after(self._random.expovariate(1 / FLUSH_EVERY), self._flush)

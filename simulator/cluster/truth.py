@@ -1,0 +1,107 @@
+"""What is true of a simulated cluster, whatever its brokers say: records, and promises made.
+
+An offset that anybody was given once has that record for ever. What was acknowledged to a producer
+with acks all is there at the end; and at the moment when that was said, and whenever a consumer
+is given a record, as many brokers as min.insync.replicas hold it.
+
+Not here: who looks (producers.py, consumers of clients.py), which logs there are (cluster.py)."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from downconvert.storage import TopicPartition
+
+
+class InvariantError(Exception):
+    """Something that must never be so, is."""
+
+
+class Written(NamedTuple):
+    """What a record says: who wrote it, and as which of its records for that partition."""
+
+    producer: int
+    number: int
+
+    @classmethod
+    def of(cls, value: bytes) -> "Written":
+        producer, number, _ = value.split(b" ", 2)
+        return cls(int(producer), int(number))
+
+    def value(self, size: int) -> bytes:
+        return (b"%d %d " % self).ljust(size, b".")
+
+
+@dataclass(slots=True)
+class Promised:
+    """What has been said of one partition."""
+
+    records: dict[int, bytes] = field(default_factory=dict)  # by offset; the value
+    acknowledged: dict[int, bytes] = field(default_factory=dict)
+    # High watermarks: by epoch, to anybody; and by epoch, broker, and who was told.
+    by_epoch: dict[int, int] = field(default_factory=dict)
+    told: dict[tuple[int, int, str], int] = field(default_factory=dict)
+
+
+class Truth:
+    """Of all partitions of a cluster."""
+
+    def __init__(self, partitions: list[TopicPartition]) -> None:
+        self.partitions = {name: Promised() for name in partitions}
+
+    def seen(self, name: TopicPartition, offset: int, value: bytes, who: str) -> None:
+        """Somebody was given a record."""
+        known = self.partitions[name].records.setdefault(offset, value)
+        if known != value:
+            raise InvariantError(
+                f"{who} is given {_short(value)} at offset {offset} of {name}, where before there "
+                f"was {_short(known)}"
+            )
+
+    def acknowledged(self, name: TopicPartition, offset: int, value: bytes, who: str) -> None:
+        """A producer was told that a record is safe."""
+        self.seen(name, offset, value, who)
+        self.partitions[name].acknowledged[offset] = value
+
+    def told_high_watermark(
+        self,
+        name: TopicPartition,
+        offset: int,
+        broker: int,
+        epoch: int,
+        who: str,
+        *,
+        certain: bool,
+    ) -> None:
+        """A consumer was told a high watermark by the leader of an epoch, who was `certain` of what
+        earlier leaders had committed, or was not yet."""
+        promised = self.partitions[name]
+        known = promised.told.get((epoch, broker, who), 0)
+        if certain:
+            earlier = (told for then, told in promised.by_epoch.items() if then < epoch)
+            known = max(known, *earlier, 0)
+        if offset < known:
+            raise InvariantError(
+                f"the high watermark of {name} goes back from {known} to {offset}, as {who} is "
+                f"told by broker {broker} in epoch {epoch}"
+            )
+        promised.told[epoch, broker, who] = offset
+        promised.by_epoch[epoch] = max(promised.by_epoch.get(epoch, 0), offset)
+
+    def check_log(self, name: TopicPartition, values: list[bytes]) -> None:
+        """What is in the log at the end, from offset 0 on."""
+        promised = self.partitions[name]
+        for offset, value in sorted(promised.records.items()):
+            if offset >= len(values):
+                what = "acknowledged" if offset in promised.acknowledged else "given to a consumer"
+                raise InvariantError(
+                    f"offset {offset} of {name}, which was {what}, is lost: the log ends at "
+                    f"{len(values)}"
+                )
+            if values[offset] != value:
+                raise InvariantError(
+                    f"offset {offset} of {name} was {_short(value)} and is {_short(values[offset])}"
+                )
+
+
+def _short(value: bytes) -> str:
+    return value[:24].decode(errors="replace").strip()

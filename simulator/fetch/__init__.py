@@ -1,0 +1,1 @@
+"""Lazy against eager: fetches of given segments over real sockets, measured."""

@@ -1,0 +1,185 @@
+"""The reading side: consumers that ask, read as fast as they may, and look at every byte.
+
+They live in a process of their own, so that what they cost is not measured with the sender. Each
+reads the whole log once, from its own place on. Slow ones read at a fixed rate for as long as the
+others are at work; they are what makes a sender hold on to memory.
+
+Not here: the answers that they expect (plan.py), the other end of the sockets (driver.py)."""
+
+import heapq
+import selectors
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import xxhash
+
+from records.units import KiB
+from simulator.children import SimulationError
+from simulator.measure import now
+
+from .driver import ANSWER_HEAD, REQUEST
+
+_BUFFER_SIZE: Final = 256 * KiB
+_SLOW_READ: Final = 16 * KiB  # bytes at a time
+
+
+@dataclass(slots=True)
+class Reading:
+    """What the consumers saw. Times are seconds; those of fetches are of the fast consumers
+    alone."""
+
+    seconds: float = 0.0  # until the last fast consumer was done
+    size: int = 0  # bytes of records in the answers read until then, by all of them
+    records: int = 0
+    answers: int = 0
+    wrong: int = 0  # answers that were not the planned ones
+    first_bytes: list[float] = field(default_factory=list)
+    latencies: list[float] = field(default_factory=list)
+
+
+class Expected(NamedTuple):
+    """What is known of an answer before it comes."""
+
+    size: int  # bytes
+    digest: bytes
+    records: int
+
+
+class _Consumer:
+    """One connection, and the answer that is coming over it."""
+
+    __slots__ = (
+        "asked_at",
+        "digest",
+        "fetch",
+        "first_byte_at",
+        "head",
+        "rate",
+        "read",
+        "size",
+        "socket",
+        "to_read",
+    )
+
+    def __init__(self, connected: socket.socket, fetch: int, to_read: int, rate: int) -> None:
+        self.socket = connected
+        self.fetch = fetch  # the number of the one that is under way
+        self.to_read = to_read  # answers; a slow one does not count
+        self.rate = rate  # bytes a second; 0: as they come
+        self.head = bytearray()
+        self.size = self.read = 0  # bytes of the answer, promised and read
+        self.digest = xxhash.xxh3_128()
+        self.asked_at = self.first_byte_at = 0.0
+
+
+class Consumers:
+    """Asks for the fetches behind `expected`, whose places are their numbers."""
+
+    def __init__(
+        self,
+        sockets: Sequence[socket.socket],
+        expected: Sequence[Expected],
+        slow: int,
+        rate: int,
+        progress: Callable[[int], None],
+    ) -> None:
+        """The last `slow` of the sockets are those of slow consumers. `progress` is told the
+        answers so far."""
+        self._reading = Reading()
+        self._expected = expected
+        self._progress = progress
+        self._buffer = memoryview(bytearray(_BUFFER_SIZE))
+        self._selector = selectors.DefaultSelector()
+        self._resting: list[tuple[float, int, _Consumer]] = []  # slow ones, until they may read on
+        self._fast = len(sockets) - slow
+        self._consumers = [
+            _Consumer(
+                connected,
+                number * len(expected) // len(sockets),
+                len(expected) if number < self._fast else 0,
+                0 if number < self._fast else rate,
+            )
+            for number, connected in enumerate(sockets)
+        ]
+
+    def run(self) -> Reading:
+        started = now()
+        with self._selector:
+            for consumer in self._consumers:
+                self._selector.register(consumer.socket, selectors.EVENT_READ, consumer)
+                self._ask(consumer)
+            while self._fast:
+                for key, _ in self._selector.select(self._rest()):
+                    self._read(key.data)
+        self._reading.seconds = now() - started
+        for consumer in self._consumers:
+            consumer.socket.close()  # slow ones in the middle of an answer, as consumers do
+        return self._reading
+
+    def _ask(self, consumer: _Consumer) -> None:
+        consumer.head.clear()
+        consumer.digest.reset()
+        consumer.read = 0
+        consumer.asked_at = now()
+        consumer.socket.sendall(REQUEST.pack(consumer.fetch))
+
+    def _rest(self) -> float | None:
+        """Lets slow consumers read again whose time has come; the seconds until the next one's."""
+        while self._resting:
+            wait = self._resting[0][0] - now()
+            if wait > 0:
+                return wait
+            consumer = heapq.heappop(self._resting)[2]
+            self._selector.register(consumer.socket, selectors.EVENT_READ, consumer)
+        return None
+
+    def _read(self, consumer: _Consumer) -> None:
+        room = _SLOW_READ if consumer.rate else _BUFFER_SIZE
+        count = consumer.socket.recv_into(self._buffer[:room])
+        if not count:
+            raise SimulationError("the sender closed a connection in the middle of an answer")
+        data = self._buffer[:count]
+        missing = ANSWER_HEAD.size - len(consumer.head)
+        if missing:
+            consumer.head += data[:missing]
+            data = data[missing:]
+            if len(consumer.head) < ANSWER_HEAD.size:
+                return
+            consumer.size = ANSWER_HEAD.unpack(consumer.head)[0]
+        if data and not consumer.read:
+            consumer.first_byte_at = now()
+        consumer.digest.update(data)
+        consumer.read += len(data)
+        if consumer.read >= consumer.size:
+            self._finish(consumer)
+        if consumer.rate:
+            self._selector.unregister(consumer.socket)
+            # The number of the socket decides between two that wake at the same time.
+            wake = (now() + count / consumer.rate, consumer.socket.fileno(), consumer)
+            heapq.heappush(self._resting, wake)
+
+    def _finish(self, consumer: _Consumer) -> None:
+        reading, expected = self._reading, self._expected[consumer.fetch]
+        reading.answers += 1
+        reading.size += consumer.read
+        reading.records += expected.records
+        reading.wrong += (consumer.read, consumer.digest.digest()) != (
+            expected.size,
+            expected.digest,
+        )
+        self._progress(reading.answers)
+        consumer.fetch = (consumer.fetch + 1) % len(self._expected)
+        if not consumer.rate:
+            finished = now()
+            reading.latencies.append(finished - consumer.asked_at)
+            first = consumer.first_byte_at if consumer.read else finished
+            reading.first_bytes.append(first - consumer.asked_at)
+            consumer.to_read -= 1
+            if not consumer.to_read:
+                self._fast -= 1
+                self._selector.unregister(consumer.socket)
+                consumer.socket.close()
+                return
+        self._ask(consumer)

@@ -1,0 +1,67 @@
+"""What a simulation is told: how fetches are made, who reads them, and under which policy.
+
+Options travel to child processes and into reports; a policy is kept as the line of text that
+names it, so that what is printed is what was run.
+
+Not here: where the records come from (workload.py), reading a command line (cli)."""
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from downconvert.conversion.policies import parse_policy
+from records.units import KiB, MiB, format_count, format_size
+
+Mode: TypeAlias = Literal["lazy", "eager", "zero-copy"]
+MODES: Final[tuple[Mode, ...]] = ("lazy", "eager", "zero-copy")
+CONSUMERS_MAX: Final = 1000
+
+# Both as in Kafka's own defaults: a consumer asks a partition for 1 MiB
+# (max.partition.fetch.bytes), a broker's socket takes 100 KiB before it says "not now"
+# (socket.send.buffer.bytes).
+FETCH_SIZE: Final = MiB
+SEND_BUFFER_SIZE: Final = 100 * KiB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Sizes are bytes.
+
+    to_magic: the format that the consumers read, 0 or 1.
+    max_bytes: of the log, for one fetch; whole batches, at least one.
+    consumers: how many read at once, each all of the log, from different places on.
+    slow: how many more read at `rate` bytes a second, as long as the others are at work.
+    policy: as `parse_policy` reads it.
+    modes: which of lazy, eager and zero-copy are run."""
+
+    to_magic: int = 1
+    max_bytes: int = FETCH_SIZE
+    consumers: int = 6
+    slow: int = 2
+    rate: int = 4 * MiB
+    policy: str = "default"
+    modes: tuple[Mode, ...] = MODES
+
+    def __post_init__(self) -> None:
+        check(self.to_magic in (0, 1), "to_magic is 0 or 1: everything newer needs no conversion")
+        check(self.max_bytes >= 1, "max_bytes is at least 1")
+        check(1 <= self.consumers <= CONSUMERS_MAX, f"consumers are 1 to {CONSUMERS_MAX}")
+        check(0 <= self.slow <= CONSUMERS_MAX, f"slow consumers are 0 to {CONSUMERS_MAX}")
+        check(self.rate >= KiB, "rate is at least 1KiB a second")
+        check(bool(self.modes), "there is no mode to run")
+        for mode in self.modes:
+            check(mode in MODES, f"a mode is one of {', '.join(MODES)}")
+        parse_policy(self.policy)
+
+    def describe(self) -> str:
+        """In words, for the first lines of a run."""
+        consumers = format_count(self.consumers, "consumer")
+        if self.slow:
+            consumers += f" and {self.slow} slow ones at {format_size(self.rate)}/s"
+        size = format_size(self.max_bytes)
+        return f"to v{self.to_magic} by policy {self.policy}, fetches of {size}, {consumers}"
+
+
+def check(holds: bool, rule: str) -> None:
+    """ValueError, with the rule, where it does not hold."""
+    if not holds:
+        raise ValueError(rule)

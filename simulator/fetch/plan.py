@@ -1,0 +1,166 @@
+"""The plan of a simulation: every fetch of a consumer's way through the log, and the bytes that
+answer it.
+
+A consumer goes on behind the last record that it read. Where an answer carries all that was asked
+for, that is the next batch; where it was cut short to keep Kafka's promise, it is somewhere in
+the middle. So the way through the log depends on the answers, and is found by giving them once,
+outside of what is measured. On the way every lazy answer is compared with the eager one, and read
+as an old client would.
+
+Not here: the measured runs, which must give the same bytes again (driver.py, consumers.py)."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import xxhash
+
+from downconvert.cli.advice import advice
+from records import CorruptRecordsError, RecordTooLargeError, UnsupportedCodecError
+from simulator.delivered import delivered
+
+from .fetches import BatchIndex, Fetch
+from .options import Mode, Options
+from .responses import Responses
+
+Progress = Callable[[int], None]
+
+_STUCK: Final = "no record fits in what is promised, and a consumer never gets past that"
+
+
+class Answer(NamedTuple):
+    """What a fetch must give."""
+
+    size: int  # bytes, as promised
+    digest: bytes
+    records: int  # that a client reads, from the offset asked for on
+    converted: int  # records
+    filler: int  # bytes
+
+
+class Ending(NamedTuple):
+    """Where a file ends for a consumer, although it has more bytes: damage, or what is refused."""
+
+    position: int
+    why: str
+
+
+@dataclass(slots=True)
+class Plan:
+    """The fetches of one mode, their answers, and what was found wrong on the way."""
+
+    fetches: list[Fetch] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    different: int = 0  # answers whose lazy bytes are not those of the eager conversion
+    broken: int = 0  # promises
+    cut: int = 0  # answers that do not carry all that was asked for, and nothing else
+    endings: dict[int, Ending] = field(default_factory=dict)  # of files that end early
+
+    @property
+    def records(self) -> int:
+        return sum(answer.records for answer in self.answers)
+
+
+def make_plan(
+    mode: Mode,
+    paths: Sequence[Path],
+    options: Options,
+    endings: Mapping[int, Ending] = MappingProxyType({}),
+    progress: Progress = lambda _: None,
+) -> Plan:
+    """Walks a consumer through all of the files. `progress` is told the bytes of the log so far.
+
+    A file ends where nothing more of it can be sent, or where it ended for another mode."""
+    plan = Plan(endings=dict(endings))
+    done = 0
+    with Responses(mode, paths, options) as responses:
+        for file, records in enumerate(responses.files):
+            index = BatchIndex(records)
+            if index.damage is not None:
+                plan.endings.setdefault(file, _ending(index.damage))
+            if file in plan.endings:
+                index.end_before(plan.endings[file].position)
+            for position in _walk(plan, responses, file, index, options.max_bytes):
+                progress(done + position)
+            done += index.size
+    return plan
+
+
+def _walk(
+    plan: Plan, responses: Responses, file: int, index: BatchIndex, max_bytes: int
+) -> Iterator[int]:
+    """Adds the fetches of one file and their answers; gives how far each comes."""
+    answer = _raw if responses.mode == "zero-copy" else _converted
+    batch, first_offset = 0, 0
+    while batch < len(index):
+        end = index.cut(batch, max_bytes)
+        fetch = index.fetch(file, batch, end, first_offset)
+        try:
+            read_on = answer(plan, responses, fetch)
+        except (CorruptRecordsError, UnsupportedCodecError, RecordTooLargeError) as error:
+            plan.endings[file] = _ending(error)
+            index.end_before(min(error.position, fetch.position + fetch.size - 1))
+            continue  # with what is left of it
+        plan.fetches.append(fetch)
+        if read_on is None:
+            batch, first_offset = end, index.last_offset(end - 1) + 1
+        elif read_on > first_offset:
+            batch, first_offset = index.at_offset(read_on, batch), read_on
+        else:
+            plan.endings[file] = Ending(fetch.position, f"{_STUCK}, at byte {fetch.position}")
+            return
+        yield fetch.position + fetch.size
+
+
+def _ending(error: CorruptRecordsError | UnsupportedCodecError | RecordTooLargeError) -> Ending:
+    return Ending(error.position, f"{error}{advice(error)}")
+
+
+def digest(data: bytes | bytearray | memoryview) -> bytes:
+    """Tells answers apart. Consumers build up the same while they read."""
+    return xxhash.xxh3_128_digest(data)
+
+
+def _converted(plan: Plan, responses: Responses, fetch: Fetch) -> int | None:
+    """Adds the answer to a fetch that is converted. The offset to read on from; None: all was
+    sent."""
+    whole = responses.eager(fetch)
+    lazy = responses.lazy(fetch)
+    send, sent = lazy.to_send(), Collector()
+    while not send.completed:
+        send.write_to(sent)
+    if lazy.damage is not None:
+        raise lazy.damage
+    stats = send.stats
+    content = memoryview(sent.data)[: len(sent.data) - stats.filler_bytes]
+    plan.different += content != memoryview(whole)[: len(content)]
+    plan.broken += len(sent.data) != lazy.size
+    plan.cut += sent.data != whole
+    records, last_offset = delivered(content, fetch.first_offset)
+    plan.answers.append(
+        Answer(lazy.size, digest(sent.data), records, stats.records_converted, stats.filler_bytes)
+    )
+    if len(content) == len(whole):
+        return None
+    return last_offset + 1 if delivered(whole, last_offset + 1)[0] else None
+
+
+def _raw(plan: Plan, responses: Responses, fetch: Fetch) -> None:
+    """Adds the answer to a fetch that is sent as it is."""
+    data = bytearray(fetch.size)
+    responses.records(fetch).read_into(memoryview(data), 0)
+    records, _ = delivered(data, fetch.first_offset)
+    plan.answers.append(Answer(fetch.size, digest(data), records, 0, 0))
+
+
+class Collector:
+    """A channel that takes everything and keeps it."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def write(self, data: memoryview) -> int:
+        self.data += data
+        return len(data)

@@ -1,0 +1,105 @@
+"""A fetch response of each kind: a send of what an old consumer, or a new one, asked for.
+
+*lazy* converts while it is sent, *eager* before anything is sent, as Kafka did before 2.0, and
+*zero-copy* does not convert at all: it is what a consumer of today gets, and the floor for both.
+
+Not here: who sends them and when (driver.py), which fetches there are (fetches.py)."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from downconvert import LazyDownConvertRecords, LazyDownConvertSend, eager
+from downconvert.conversion.policies import parse_policy
+from records import FileRecords
+from records.channel import Write, writer
+
+from .fetches import Fetch
+from .options import Mode, Options
+
+
+class Send(Protocol):
+    """What the driver writes; `size` is promised before the first byte."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def completed(self) -> bool: ...
+
+    def write_to(self, channel: Any) -> int: ...
+
+
+class BytesSend:
+    """Bytes that lie ready."""
+
+    def __init__(self, data: bytes) -> None:
+        self.size = len(data)
+        self._left = memoryview(data)
+        self._channel: object = None
+        self._write: Write | None = None
+
+    @property
+    def completed(self) -> bool:
+        return not self._left
+
+    def write_to(self, channel: object) -> int:
+        if self._write is None or channel is not self._channel:
+            self._write, self._channel = writer(channel), channel
+        written = self._write(self._left)
+        self._left = self._left[written:]
+        return written
+
+
+class Responses:
+    """Makes the sends of one mode. Holds the files open, and nothing else."""
+
+    def __init__(self, mode: Mode, paths: Sequence[Path], options: Options) -> None:
+        self.mode: Mode = mode
+        self._to_magic = options.to_magic
+        policy = parse_policy(options.policy)
+        # An estimate may cut what does not fit. What is converted before it is sent has its true
+        # size at hand.
+        self._exact = replace(policy, size="exact")
+        self._policy = policy if mode == "lazy" else self._exact
+        self._stack = ExitStack()
+        self.files = [self._stack.enter_context(FileRecords.open(path)) for path in paths]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def records(self, fetch: Fetch) -> FileRecords:
+        """The range of a file that a fetch asks for."""
+        return self.files[fetch.file].slice(fetch.position, fetch.size)
+
+    def lazy(self, fetch: Fetch) -> LazyDownConvertRecords:
+        return LazyDownConvertRecords(
+            self.records(fetch), self._to_magic, fetch.first_offset, self._policy
+        )
+
+    def eager(self, fetch: Fetch) -> bytes:
+        return eager(self.records(fetch), self._to_magic, fetch.first_offset, self._exact)
+
+    def __call__(self, fetch: Fetch) -> Send:
+        makers: dict[Mode, Callable[[], Send]] = {
+            "lazy": lambda: self.lazy(fetch).to_send(),
+            "eager": lambda: BytesSend(self.eager(fetch)),
+            "zero-copy": lambda: self.records(fetch).to_send(),
+        }
+        return makers[self.mode]()
+
+
+def buffer_bytes(send: Send) -> int:
+    """The most bytes that a send has held in buffers of its own so far."""
+    match send:
+        case LazyDownConvertSend():
+            return send.stats.peak_buffer_bytes
+        case BytesSend():
+            return send.size
+        case _:
+            return 0

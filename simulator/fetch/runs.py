@@ -1,0 +1,176 @@
+"""One mode, run and measured: a sender in one child process, its consumers in another.
+
+The parent samples the sender's memory from outside, so that it is seen also in the middle of a
+conversion.
+
+Not here: the plan that says what is asked and answered (plan.py), what the numbers mean
+(results.py)."""
+
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from records.backend import NAME
+from simulator.children import Child, Line, SimulationError, listen
+from simulator.measure import Cpu, Memory, Resident, now
+
+from .consumers import Consumers, Expected, Reading
+from .driver import Driver, Tally
+from .fetches import Fetch
+from .options import SEND_BUFFER_SIZE, Mode, Options
+from .plan import Ending, Plan, make_plan
+from .responses import Responses
+
+_SAMPLE_EVERY: Final = 0.005  # seconds
+_TELL_EVERY: Final = 0.1  # seconds
+_STALLED_AFTER: Final = 600.0  # seconds without an answer: a defect, not a slow machine
+
+Progress = Callable[[int], None]
+
+
+@dataclass(slots=True)
+class Sent:
+    """What the sender's process measured of itself. Sizes are bytes."""
+
+    backend: str
+    tally: Tally
+    idle: int
+    peak: int  # above idle
+    cpu_seconds: float
+
+
+@dataclass(slots=True)
+class Run:
+    """One mode's measurements."""
+
+    mode: Mode
+    sent: Sent
+    reading: Reading
+    timeline: list[tuple[float, int]]  # seconds from the beginning, bytes above idle
+
+
+def plan_in_child(
+    mode: Mode,
+    paths: Sequence[Path],
+    options: Options,
+    endings: Mapping[int, Ending],
+    progress: Progress,
+) -> Plan:
+    """`make_plan` where an eager conversion that needs all memory takes only a child with it."""
+    with Child("planning", _plan, mode, list(paths), options, dict(endings)) as child:
+        while not child.done:
+            for done in listen([child]):
+                progress(done)
+        plan: Plan = child.result
+        return plan
+
+
+def run(mode: Mode, paths: Sequence[Path], options: Options, plan: Plan, progress: Progress) -> Run:
+    """Sends the plan's fetches to all consumers and measures. `progress` is told the answers read
+    so far."""
+    fetches = list(plan.fetches)
+    expected = [Expected(answer.size, answer.digest, answer.records) for answer in plan.answers]
+    with ExitStack() as stack:
+        ours, theirs = _connected(options.consumers + options.slow, stack)
+        sender = stack.enter_context(
+            Child(f"{mode} sender", _send, ours, mode, list(paths), fetches, options)
+        )
+        readers = stack.enter_context(Child("consumers", _consume, theirs, expected, options))
+        _await(sender, readers)
+        for connected in (*ours, *theirs):
+            connected.close()  # the children have their own
+        resident = Resident(sender.process_id)
+        stack.callback(resident.close)
+        return _measured(mode, sender, readers, resident, progress)
+
+
+def _connected(
+    count: int, stack: ExitStack
+) -> tuple[tuple[socket.socket, ...], tuple[socket.socket, ...]]:
+    """Both ends of so many connections, closed with the stack at the latest."""
+    pairs = []
+    for _ in range(count):
+        ours, theirs = socket.socketpair()
+        stack.callback(ours.close)
+        stack.callback(theirs.close)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_SIZE)
+        pairs.append((ours, theirs))
+    return tuple(ours for ours, _ in pairs), tuple(theirs for _, theirs in pairs)
+
+
+def _await(sender: Child, readers: Child) -> None:
+    """Until both have told that they are ready: one message each."""
+    for child in (sender, readers):
+        while not listen([child]):
+            pass
+
+
+def _measured(
+    mode: Mode, sender: Child, readers: Child, resident: Resident, progress: Progress
+) -> Run:
+    timeline: list[tuple[float, int]] = []
+    readers.say("begin")
+    started = last_heard = now()
+    while not (sender.done and readers.done):
+        told = listen([sender, readers], _SAMPLE_EVERY)
+        moment = now()
+        if not readers.done:
+            timeline.append((moment - started, resident()))
+        if told:
+            progress(told[-1])
+            last_heard = moment
+        if moment - last_heard > _STALLED_AFTER:
+            raise SimulationError(f"nothing has come from the {mode} sender for ten minutes")
+    sent: Sent = sender.result
+    line = [(seconds, max(size - sent.idle, 0)) for seconds, size in timeline if size]
+    return Run(mode, sent, readers.result, line)
+
+
+# --- in the children
+
+
+def _plan(
+    line: Line, mode: Mode, paths: list[Path], options: Options, endings: dict[int, Ending]
+) -> Plan:
+    return make_plan(mode, paths, options, endings, _now_and_then(line))
+
+
+def _send(
+    line: Line,
+    sockets: Sequence[socket.socket],
+    mode: Mode,
+    paths: list[Path],
+    fetches: list[Fetch],
+    options: Options,
+) -> Sent:
+    with Responses(mode, paths, options) as responses:
+        driver = Driver(sockets, fetches, responses)
+        memory, cpu = Memory(), Cpu()
+        line.tell("ready")
+        tally = driver.run()
+        return Sent(NAME, tally, memory.idle, memory.peak(), cpu.seconds())
+
+
+def _consume(
+    line: Line, sockets: Sequence[socket.socket], expected: list[Expected], options: Options
+) -> Reading:
+    consumers = Consumers(sockets, expected, options.slow, options.rate, _now_and_then(line))
+    line.tell("ready")
+    line.hear()
+    return consumers.run()
+
+
+def _now_and_then(line: Line) -> Progress:
+    """Tells the parent, but not at every step."""
+    told_at = now()
+
+    def tell(done: int) -> None:
+        nonlocal told_at
+        if now() - told_at > _TELL_EVERY:
+            told_at = now()
+            line.tell(done)
+
+    return tell

@@ -1,0 +1,1 @@
+"""A whole broker and its clients over TCP, measured."""

@@ -1,0 +1,243 @@
+"""What a simulation of the whole path is told: which clients, how many of them slow, and what they
+ask for.
+
+Options travel to child processes and into reports, so everything here is plain values.
+
+Not here: where the records come from (workload.py), reading a command line (cli)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Final, Self
+
+from downconvert.conversion.policies import parse_policy
+from records.units import KiB, MiB, format_count, format_size, parse_size, plain_size
+from simulator.fetch.options import MODES, Mode, check
+from simulator.workload import Workload
+
+CLIENTS_MAX: Final = 10_000
+PARTITIONS_MAX: Final = 10_000
+
+# What clients of an age ask with: the newest version of Fetch that they and their brokers had.
+FETCH_VERSIONS: Final[Mapping[str, int]] = {
+    "0.8": 0,
+    "0.9": 1,
+    "0.10.0": 2,
+    "0.10": 3,
+    "0.11": 4,
+    "1.x": 6,
+    "2.x": 11,
+    "3.x": 12,
+}
+AS_ON_DISK_SINCE: Final = 4  # the version of Fetch that came with format v2 (KIP-98)
+TODAYS: Final = "3.x"
+DEFAULT_WORKLOAD: Final = Workload()
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """So many clients of an age."""
+
+    kind: str
+    count: int
+
+    @property
+    def version(self) -> int:
+        """Of Fetch."""
+        return FETCH_VERSIONS[self.kind]
+
+    @property
+    def is_old(self) -> bool:
+        """Whether records are converted for them."""
+        return self.version < AS_ON_DISK_SINCE
+
+    def version_in(self, mode: Mode) -> int:
+        """Of Fetch. Without conversion they ask as today's clients do."""
+        if mode == "zero-copy" and self.is_old:
+            return FETCH_VERSIONS[TODAYS]
+        return self.version
+
+
+def parse_clients(text: str) -> tuple[Group, ...]:
+    """Reads `0.8:200,3.x:50`. ValueError: one line that says what is wrong."""
+    groups: dict[str, Group] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        kind, _, count = part.rpartition(":")
+        if kind not in FETCH_VERSIONS:
+            known = ", ".join(FETCH_VERSIONS)
+            raise ValueError(f"{part!r} is not KIND:COUNT with a kind of {known}")
+        if not count.isdecimal() or not int(count):
+            raise ValueError(f"{part!r}: {count!r} is no number of clients")
+        if kind in groups:
+            raise ValueError(f"{kind} is given twice")
+        groups[kind] = Group(kind, int(count))
+    return tuple(groups[kind] for kind in FETCH_VERSIONS if kind in groups)
+
+
+def format_clients(groups: tuple[Group, ...]) -> str:
+    return ",".join(f"{group.kind}:{group.count}" for group in groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """How many clients read slowly: a share of each group, or so many of all, the oldest first."""
+
+    share: float = 0.0
+    count: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads `10%` or `5`. ValueError: one line that says what is wrong."""
+        number = text.strip().removesuffix("%")
+        try:
+            value = float(number)
+        except ValueError:
+            value = -1.0
+        if text.strip().endswith("%") and 0 <= value <= 100:
+            return cls(share=value / 100)
+        if number.isdecimal() and not text.strip().endswith("%"):
+            return cls(count=int(number))
+        raise ValueError(f"{text!r} is neither a number of clients nor a share such as 10%")
+
+    def __str__(self) -> str:
+        return f"{self.share * 100:g}%" if self.share else str(self.count)
+
+    def of(self, groups: tuple[Group, ...]) -> list[int]:
+        """How many of each group."""
+        if self.share:
+            return [ceil(group.count * self.share) for group in groups]
+        left, slow = self.count, []
+        for group in groups:
+            slow.append(min(left, group.count))
+            left -= slow[-1]
+        return slow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadOptions:
+    """Sizes are bytes, times seconds.
+
+    clients: the kinds, and how many of each.
+    slow: those of them that read `rate` bytes a second.
+    workload: what is in the topic, all partitions together.
+    per_fetch: partitions that one request asks for; each client has so many.
+    max_bytes: of a partition, for one fetch.
+    pause: of today's clients between an answer and their next request: they follow the log, where
+        the old ones catch up with it.
+    seconds: how long it is measured at least; and until every client that is not slow has been
+        through its partitions once.
+    policy: as `parse_policy` reads it."""
+
+    clients: tuple[Group, ...]
+    slow: Slow = Slow()
+    rate: int = 256 * KiB
+    workload: Workload = DEFAULT_WORKLOAD
+    partitions: int = 200
+    per_fetch: int = 1
+    max_bytes: int = MiB
+    pause: float = 0.05
+    seconds: float = 5.0
+    policy: str = "default"
+    modes: tuple[Mode, ...] = MODES
+
+    def __post_init__(self) -> None:
+        check(bool(self.clients), "there are no clients")
+        check(self.count <= CLIENTS_MAX, f"clients are at most {CLIENTS_MAX:,}")
+        check(1 <= self.partitions <= PARTITIONS_MAX, f"partitions are 1 to {PARTITIONS_MAX:,}")
+        check(1 <= self.per_fetch <= self.partitions, "a fetch asks for 1 to all partitions")
+        check(self.max_bytes >= 1, "max_bytes is at least 1")
+        check(self.rate >= KiB, "rate is at least 1KiB a second")
+        check(self.slow.count <= self.count, "there are more slow clients than clients")
+        check(bool(self.modes), "there is no mode to run")
+        check(
+            all(fast for fast in self.fast),
+            "some clients of each kind have to be fast: the others are not timed",
+        )
+        parse_policy(self.policy)
+
+    @property
+    def count(self) -> int:
+        """Of all clients."""
+        return sum(group.count for group in self.clients)
+
+    @property
+    def fast(self) -> list[int]:
+        """How many of each group are not slow."""
+        slow = self.slow.of(self.clients)
+        return [group.count - few for group, few in zip(self.clients, slow, strict=True)]
+
+    @property
+    def compares_ages(self) -> bool:
+        """Whether there are clients of today beside old ones, who could suffer."""
+        return {group.is_old for group in self.clients} == {True, False}
+
+    def describe(self) -> str:
+        """In words, for the first lines of a run."""
+        clients = ", ".join(f"{group.count:,} of {group.kind}" for group in self.clients)
+        slow = sum(self.slow.of(self.clients))
+        words = f"clients: {clients}"
+        if slow:
+            words += f", of which {slow:,} read {format_size(self.rate)}/s"
+        partitions = format_count(self.partitions, "partition")
+        words += f"; {format_size(self.workload.size)} in {partitions}"
+        return f"{words}; {self.per_fetch} a fetch, {format_size(self.max_bytes)} of each"
+
+    def arguments(self) -> list[str]:
+        """The options of a command that runs the same again."""
+        return [
+            *("--clients", format_clients(self.clients)),
+            *("--slow", str(self.slow)),
+            *("--rate", plain_size(self.rate)),
+            *("--generate", str(self.workload)),
+            *("--partitions", str(self.partitions)),
+            *("--partitions-per-fetch", str(self.per_fetch)),
+            *("--max-bytes", plain_size(self.max_bytes)),
+            *("--pause", f"{self.pause:g}"),
+            *("--seconds", f"{self.seconds:g}"),
+            *("--policy", self.policy),
+            *("--modes", ",".join(self.modes)),
+        ]
+
+
+# --- presets: an experiment by its name
+
+
+def _kip_283(size: int) -> LoadOptions:
+    """The experiment of KIP-283: one old consumer asks for 1 MiB of each of 200 partitions."""
+    return LoadOptions(
+        clients=(Group("0.10.0", 1),),
+        workload=Workload(size=size, segment=2**31 - 1),
+        per_fetch=200,
+        seconds=0.0,
+    )
+
+
+def _herd(size: int) -> LoadOptions:
+    """Everybody comes back at once: a thousand old consumers, a tenth of them slow."""
+    return LoadOptions(
+        clients=(Group("0.8", 500), Group("0.10", 500)),
+        slow=Slow(share=0.1),
+        workload=Workload(size=size, segment=2**31 - 1),
+        seconds=10.0,
+        modes=("lazy", "eager"),
+    )
+
+
+def _fairness(size: int) -> LoadOptions:
+    """A hundred old consumers catch up beside some of today's."""
+    return LoadOptions(
+        clients=(Group("0.10", 100), Group(TODAYS, 20)),
+        workload=Workload(size=size, segment=2**31 - 1),
+        max_bytes=256 * KiB,
+        seconds=10.0,
+        modes=("lazy", "eager"),
+    )
+
+
+PRESETS: Final = {"kip-283": _kip_283, "herd": _herd, "fairness": _fairness}
+SIZES: Final = {"kip-283": parse_size("1GiB"), "herd": 256 * MiB, "fairness": 128 * MiB}
+
+
+def preset(name: str, size: int | None = None) -> LoadOptions:
+    """The options of that name; `size`: of all partitions, where it is not the preset's own."""
+    return PRESETS[name](SIZES[name] if size is None else size)

@@ -1,0 +1,167 @@
+"""What the clients of a simulation ask, and what they must be answered.
+
+A client goes on behind the last record that it read, so its way through the log depends on the
+answers: each is given once, by a broker without sockets, outside of what is measured. On the way
+the answer is read as a client of that age would, and its records are compared with what an eager
+conversion makes of the same log.
+
+Not here: asking over sockets (load_clients.py)."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from downconvert.broker import Broker, BrokerConfig, Client
+from downconvert.broker.conversions import magic_of
+from downconvert.broker.wire.decoder import Cursor, decode, reader
+from downconvert.broker.wire.encoder import encode
+from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
+from downconvert.conversion.eager import eager
+from downconvert.conversion.policies import parse_policy
+from downconvert.storage import LogDir
+from simulator.children import SimulationError
+from simulator.delivered import delivered
+from simulator.fetch.plan import Collector
+
+from .options import LoadOptions
+from .steps import LENGTH_SIZE, Step, new_digest
+from .topic import TOPIC
+
+CLIENT_ID: Final = "simulated"
+CORRELATION_ID: Final = 1
+NO_LIMIT: Final = 2**31 - 1
+MAX_WAIT_MS: Final = 500  # a consumer's default; every answer here has records at once
+
+Progress = Callable[[int], None]
+
+
+def config_of(options: LoadOptions) -> BrokerConfig:
+    """That of the brokers in a simulation: an answer is as large as its request allows."""
+    return BrokerConfig(policy=parse_policy(options.policy), fetch_max_bytes=NO_LIMIT)
+
+
+def shares(options: LoadOptions) -> list[tuple[int, ...]]:
+    """The partitions that are asked for together."""
+    starts = range(0, options.partitions, options.per_fetch)
+    return [
+        tuple(range(start, min(start + options.per_fetch, options.partitions))) for start in starts
+    ]
+
+
+def used_shares(options: LoadOptions) -> dict[int, int]:
+    """For each version of Fetch how many shares are read: a kind's client n reads share n, modulo
+    their number."""
+    used: dict[int, int] = {}
+    count = len(shares(options))
+    for group in options.clients:
+        for mode in options.modes:
+            version = group.version_in(mode)
+            used[version] = max(used.get(version, 0), min(group.count, count))
+    return used
+
+
+def make_walks(
+    directory: Path, options: LoadOptions, progress: Progress = lambda _: None
+) -> dict[tuple[int, int], list[Step]]:
+    """Every client's way. `progress` is told how many ways there are so far.
+
+    SimulationError: an answer is not what it must be."""
+    used = used_shares(options)
+    walks: dict[tuple[int, int], list[Step]] = {}
+    with LogDir.open(directory) as log_dir:
+        broker = Broker(log_dir, config_of(options))
+        of_shares = shares(options)
+        for version, count in used.items():
+            for share in range(count):
+                walk = _walk(broker, version, of_shares[share], options.max_bytes)
+                walks[version, share] = list(walk)
+                progress(len(walks))
+    return walks
+
+
+def _walk(broker: Broker, version: int, share: Sequence[int], max_bytes: int) -> Iterator[Step]:
+    offsets = dict.fromkeys(share, 0)
+    while offsets:
+        request = _request(version, offsets, max_bytes)
+        answer = _ask(broker, request)
+        read = 0
+        for partition in _partitions(version, answer):
+            index, asked = partition.partition_index, offsets[partition.partition_index]
+            if partition.error_code:
+                raise SimulationError(f"Fetch v{version} got error {partition.error_code}")
+            _compare(broker, version, index, asked, max_bytes, partition.records)
+            count, last_offset = delivered(partition.records, asked)
+            if not count:
+                continue  # others have filled the answer
+            read += count
+            offsets[index] = last_offset + 1
+            if last_offset + 1 >= partition.high_watermark:
+                del offsets[index]
+        if not read:
+            raise SimulationError(f"Fetch v{version} got no record at offsets {offsets}")
+        digest = new_digest()
+        digest.update(memoryview(answer)[LENGTH_SIZE:])
+        yield Step(request, len(answer), digest.digest(), read)
+
+
+def _request(version: int, offsets: Mapping[int, int], max_bytes: int) -> bytes:
+    """A frame."""
+    header = Message(
+        request_api_key=ApiKey.Fetch,
+        request_api_version=version,
+        correlation_id=CORRELATION_ID,
+        client_id=CLIENT_ID,
+    )
+    partitions = [
+        Message(partition=index, fetch_offset=offset, partition_max_bytes=max_bytes)
+        for index, offset in offsets.items()
+    ]
+    topics = [Message(topic=TOPIC, partitions=partitions)]
+    body = Message(max_wait_ms=MAX_WAIT_MS, min_bytes=1, topics=topics)
+    frame = encode("RequestHeader", 2 if is_flexible(ApiKey.Fetch, version) else 1, header)
+    frame += encode("FetchRequest", version, body)
+    return len(frame).to_bytes(LENGTH_SIZE) + frame
+
+
+def _ask(broker: Broker, request: bytes) -> bytearray:
+    """The answer's frame. The broker's clock goes from turn to turn."""
+    frame = memoryview(request)[LENGTH_SIZE:]
+    now = 0.0
+    exchange = broker.handle(Client(1, "127.0.0.1"), frame, now)
+    while not exchange.is_done and (turn := broker.tick(now)) is not None:
+        now = turn
+    assert exchange.send is not None, "a fetch is always answered"
+    channel = Collector()
+    while not exchange.send.completed:
+        exchange.send.write_to(channel)
+    return channel.data
+
+
+def _partitions(version: int, answer: bytearray) -> Iterator[Message]:
+    data = memoryview(answer)[LENGTH_SIZE:]
+    cursor = Cursor(data)
+    reader("ResponseHeader", int(is_flexible(ApiKey.Fetch, version)))(cursor)
+    response = decode("FetchResponse", version, data[cursor.position :])
+    for topic in response.responses:
+        yield from topic.partitions
+
+
+def _compare(
+    broker: Broker, version: int, index: int, offset: int, max_bytes: int, got: memoryview
+) -> None:
+    """SimulationError: it is not what the log has from there on, converted by the one function
+    that knows nothing of fetches."""
+    partition = broker.topics.partition(TOPIC, index)
+    assert partition is not None
+    records = partition.read(offset, max_bytes, partition.high_watermark)
+    magic = magic_of(version)
+    if magic is None:
+        whole: bytes | bytearray = bytearray(records.size)
+        records.read_into(memoryview(whole), 0)
+    else:
+        whole = eager(records, magic, offset, broker.config.policy)
+    if got != memoryview(whole)[: len(got)]:
+        raise SimulationError(
+            f"Fetch v{version} of partition {index} at offset {offset} got other bytes than "
+            "an eager conversion makes"
+        )

@@ -1,0 +1,242 @@
+"""The broker of a simulation, behind sockets, in a process of its own that measures itself.
+
+Lazily it is the server as everybody runs it. Eagerly it is the same server, which however makes
+all of an answer before it sends any of it, as Kafka did before 2.0.
+
+Not here: who asks (load_clients.py)."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import thread_time
+from typing import Any
+
+from downconvert.broker import Broker, BrokerConfig, Client, Exchange
+from downconvert.broker.conversions import magic_of
+from downconvert.broker.owner import Owner
+from downconvert.broker.server import Server
+from downconvert.broker.wire.responses import ResponseSend
+from downconvert.broker.wire.schemas import ApiKey
+from downconvert.storage import LogDir
+from records.backend import NAME
+from records.channel import Write, is_plain_socket, writer
+from simulator.children import Line
+from simulator.fetch.options import Mode
+from simulator.fetch.plan import Collector
+from simulator.measure import Cpu, Memory
+
+from .options import LoadOptions
+from .plan import config_of
+
+
+@dataclass(slots=True)
+class Served:
+    """What the server's process measured of itself. Sizes are bytes, times CPU seconds.
+
+    finding: requests taken and looked up, and answers measured, which may be most of the work:
+        what is compressed to be measured is kept where there is room.
+    converting: records read, converted, and compressed, while answers are sent.
+    sending: the socket's own part. What is left of `cpu` is the server's loop, and Python's."""
+
+    backend: str
+    idle: int
+    peak: int  # above idle
+    cpu: float
+    finding: float
+    converting: float
+    sending: float
+
+
+class _Phases:
+    """CPU seconds of all threads, by what they were for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.finding = self.converting = self.sending = 0.0
+
+    def found(self, seconds: float) -> None:
+        with self._lock:
+            self.finding += seconds
+
+    def sent(self, converting: float, sending: float) -> None:
+        with self._lock:
+            self.converting += converting
+            self.sending += sending
+
+
+class _Channel:
+    """A socket that notes what its writes cost."""
+
+    def __init__(self, channel: Any) -> None:
+        self._write: Write = writer(channel)
+        self.seconds = 0.0
+
+    def send(self, data: memoryview) -> int:
+        started = thread_time()
+        try:
+            return self._write(data)
+        finally:
+            self.seconds += thread_time() - started
+
+
+class _MeasuredSend:
+    """An answer under way, with a watch on it."""
+
+    def __init__(self, send: ResponseSend, phases: _Phases, *, is_converted: bool) -> None:
+        self._send = send
+        self._phases = phases
+        self._is_converted = is_converted
+        self._channel: _Channel | None = None
+        self.records = send.records
+        self.size = send.size
+
+    @property
+    def remaining(self) -> int:
+        return self._send.remaining
+
+    @property
+    def completed(self) -> bool:
+        return self._send.completed
+
+    def close(self) -> None:
+        self._send.close()
+
+    def write_to(self, channel: Any) -> int:
+        started = thread_time()
+        if not self._is_converted and is_plain_socket(channel):
+            written = self._send.write_to(channel)  # as it is: the system sends from its own pages
+            self._phases.sent(0.0, thread_time() - started)
+            return written
+        if self._channel is None:
+            self._channel = _Channel(channel)
+        before = self._channel.seconds
+        written = self._send.write_to(self._channel)
+        sending = self._channel.seconds - before
+        self._phases.sent(thread_time() - started - sending, sending)
+        return written
+
+
+class _EagerSend(_MeasuredSend):
+    """An answer all of which is made before any of it is sent."""
+
+    def __init__(self, send: ResponseSend, phases: _Phases) -> None:
+        super().__init__(send, phases, is_converted=True)
+        self._whole: memoryview | None = None
+        self._sent = 0
+
+    @property
+    def remaining(self) -> int:
+        return self.size - self._sent
+
+    @property
+    def completed(self) -> bool:
+        return self._sent == self.size
+
+    def write_to(self, channel: Any) -> int:
+        if self._whole is None:
+            self._whole = memoryview(self._made())
+            self._channel = _Channel(channel)
+        assert self._channel is not None
+        before = self._channel.seconds
+        written = self._channel.send(self._whole[self._sent :])
+        self._phases.sent(0.0, self._channel.seconds - before)
+        self._sent += written
+        if self._sent == self.size:
+            self._whole = None
+        return written
+
+    def _made(self) -> bytearray:
+        started = thread_time()
+        collector = Collector()
+        while not self._send.completed:
+            self._send.write_to(collector)
+        self._phases.sent(thread_time() - started, 0.0)
+        return collector.data
+
+
+class _MeasuredBroker(Broker):
+    """A broker whose answers are watched; `is_eager`: made as a whole first."""
+
+    def __init__(
+        self, log_dir: LogDir, config: BrokerConfig, phases: _Phases, *, is_eager: bool
+    ) -> None:
+        super().__init__(log_dir, config)
+        self._phases = phases
+        self._is_eager = is_eager
+
+    def handle(
+        self,
+        client: Client,
+        frame: memoryview,
+        now: float,
+        on_done: Callable[[Exchange], None] | None = None,
+        owner: Owner | None = None,
+    ) -> Exchange:
+        def done(exchange: Exchange) -> None:
+            self._watch(exchange)
+            if on_done is not None:
+                on_done(exchange)
+
+        started = thread_time()
+        try:
+            return super().handle(client, frame, now, done, owner)
+        finally:
+            self._phases.found(thread_time() - started)
+
+    def run_due(self, owner: Owner, now: float) -> bool:
+        started = thread_time()
+        try:
+            return super().run_due(owner, now)
+        finally:
+            self._phases.found(thread_time() - started)
+
+    def run_turn(self, owner: Owner, now: float) -> bool:
+        started = thread_time()
+        try:
+            return super().run_turn(owner, now)
+        finally:
+            self._phases.found(thread_time() - started)
+
+    def keep_time(self, now: float) -> float | None:
+        started = thread_time()
+        try:
+            return super().keep_time(now)
+        finally:
+            self._phases.found(thread_time() - started)
+
+    def _watch(self, exchange: Exchange) -> None:
+        request, send = exchange.request, exchange.send
+        if send is None:
+            return
+        is_converted = request.api is ApiKey.Fetch and magic_of(request.version) is not None
+        watched: Any
+        if is_converted and self._is_eager:
+            watched = _EagerSend(send, self._phases)
+        else:
+            watched = _MeasuredSend(send, self._phases, is_converted=is_converted)
+        exchange.send = watched
+
+
+def serve(line: Line, directory: Path, mode: Mode, options: LoadOptions) -> Served:
+    """Tells its address, and serves until it hears something: what it measured since then."""
+    phases = _Phases()
+    with LogDir.open(directory, writable=True) as log_dir:  # as whoever owns it
+        is_eager = mode == "eager"
+        broker = _MeasuredBroker(log_dir, config_of(options), phases, is_eager=is_eager)
+        for partition in broker.topics.partitions():
+            _ = partition.high_watermark  # opens it: a broker at work has long done so
+        with Server(broker) as server:
+            memory, cpu = Memory(), Cpu()
+            line.tell((server.address, memory.idle))
+            line.hear()
+            used = cpu.seconds()
+            return Served(
+                NAME,
+                memory.idle,
+                memory.peak(),
+                used,
+                phases.finding,
+                phases.converting,
+                phases.sending,
+            )

@@ -1,0 +1,58 @@
+"""A broker's directory for a simulation: one topic, as producers and a broker would have left it.
+
+Some partitions are made up; the others are copies of these, files of their own. That is for time:
+a broker reads each from its own pages, and gives no record to anybody twice.
+
+Not here: the records (generate.py), who reads them (load_clients.py)."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from downconvert.storage import LogDir, TopicPartition
+from downconvert.storage.checkpoint import read_offsets, write_offsets
+from downconvert.storage.files import DISK
+from downconvert.storage.names import RECOVERY_POINTS
+from simulator.generate import generate
+from simulator.workload import Workload
+
+TOPIC: Final = "load"
+ORIGINALS: Final = 4  # partitions that are made up
+
+Progress = Callable[[int], None]
+
+
+def make_topic(
+    directory: Path, workload: Workload, partitions: int, progress: Progress = lambda _: None
+) -> None:
+    """Writes the workload, divided among so many partitions, with indexes.
+
+    `progress` is told the bytes of keys and values that have been made up so far."""
+    originals = min(ORIGINALS, partitions)
+    each = replace(workload, size=max(1, workload.size // partitions))
+    for index in range(originals):
+        generate(
+            replace(each, seed=workload.seed + index),
+            directory / f"{TOPIC}-{index}",
+            lambda done, before=index * each.size: progress(before + done),  # type: ignore[misc]
+        )
+    with LogDir.open(directory, writable=True) as log_dir:  # which makes indexes
+        for index in range(originals):
+            _ = log_dir.logs[TopicPartition(TOPIC, index)]
+    for index in range(originals, partitions):
+        source = directory / f"{TOPIC}-{index % originals}"
+        shutil.copytree(source, directory / f"{TOPIC}-{index}")
+    # Whoever opens it for writing, as a broker does, need not read the copies to trust them.
+    points = read_offsets(directory / RECOVERY_POINTS)
+    everywhere = {
+        TopicPartition(TOPIC, index): points[TopicPartition(TOPIC, index % originals)]
+        for index in range(partitions)
+    }
+    write_offsets(DISK, directory / RECOVERY_POINTS, everywhere)
+
+
+def made_size(workload: Workload, partitions: int) -> int:
+    """Bytes that `make_topic` makes up: what its progress goes to."""
+    return min(ORIGINALS, partitions) * max(1, workload.size // partitions)

@@ -1,0 +1,126 @@
+"""A sweep as one HTML file: its plots are pictures inside of it, and it opens offline.
+
+Not here: measuring (sweep.py)."""
+
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from html import escape
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from downconvert.report.page import write_page
+from downconvert.report.style import CSS
+from records.units import MiB, format_rate, format_size
+
+Row: TypeAlias = Mapping[str, Any]
+
+INK: Final = "#2b2d42"
+PALETTE: Final = ("#0b7a75", "#edae49", "#d1495b", "#30638e", "#8d99ae", "#6a4c93")
+STYLE: Final[dict[Any, Any]] = {
+    "font.size": 9,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": "#e3e7ee",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e3e7ee",
+    "legend.frameon": False,
+}
+OWN_CSS: Final = "img { display: block; width: 100%; height: auto; margin-top: 8px; }"
+DASHES: Final = {"lazy": "-", "eager": "--", "zero-copy": ":"}
+
+
+def write_report(path: Path, rows: Sequence[Row], command: str) -> None:
+    """Writes the file, all of it or nothing."""
+    write_page(path, _page(rows, command))
+
+
+def _page(rows: Sequence[Row], command: str) -> Iterator[str]:
+    yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    yield f"<title>Down-conversion over a grid</title><style>{CSS}{OWN_CSS}</style></head>"
+    yield "<body><main><h1>Down-conversion over a grid</h1>"
+    points = len(
+        {tuple(row[key] for key in ("workload", "chunk_size", "consumers")) for row in rows}
+    )
+    yield f'<p class="lead">{points:,} points, {len(rows):,} measurements.</p>'
+    yield f"<pre>{escape(command)}</pre>"
+    for codec in sorted({row["codec"] for row in rows}):
+        of_codec = [row for row in rows if row["codec"] == codec]
+        yield f"<section><h2>{escape(codec)}</h2>"
+        yield "<h3>Memory of the sender, above idle</h3>"
+        yield _picture(of_codec, lambda row: row["peak_bytes"] / MiB, "MiB")
+        yield "<h3>Throughput of one sender</h3>"
+        yield _picture(of_codec, lambda row: row["bytes_per_second"] / 1e6, "MB/s")
+        yield from _table(of_codec)
+        yield "</section>"
+    failures = sorted({failure for row in rows for failure in row["failures"]})
+    if failures:
+        yield from (f'<p class="failed">failed: {escape(failure)}</p>' for failure in failures)
+    else:
+        yield '<p class="held">Every answer was compared, byte by byte.</p>'
+    yield "</main></body></html>\n"
+
+
+def _picture(rows: Sequence[Row], value: Callable[[Row], float], unit: str) -> str:
+    """A plot for each record size: chunk sizes along, a line for each number of consumers."""
+    sizes = sorted({row["record_size"] for row in rows})
+    with mpl.rc_context(STYLE):
+        figure = Figure((10.4, 2.9), dpi=144, layout="constrained")
+        all_axes = figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0]
+        for axes, size in zip(all_axes, sizes, strict=True):
+            _draw(axes, [row for row in rows if row["record_size"] == size], value)
+            axes.set_title(f"records of {format_size(size)}", loc="left", fontsize=9)
+            axes.set_xlabel("chunk size")
+        all_axes[0].set_ylabel(unit)
+        all_axes[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        data = BytesIO()
+        figure.savefig(data, format="png", metadata={"Software": None})
+    return f'<img alt="{unit}" src="data:image/png;base64,{b64encode(data.getvalue()).decode()}">'
+
+
+def _draw(axes: Axes, rows: Sequence[Row], value: Callable[[Row], float]) -> None:
+    chunks = sorted({row["chunk_size"] for row in rows})
+    consumers = sorted({row["consumers"] for row in rows})
+    for mode in sorted({row["mode"] for row in rows}, key=list(DASHES).index):
+        for number, colour in zip(consumers, PALETTE * len(consumers), strict=False):
+            found = {
+                row["chunk_size"]: value(row)
+                for row in rows
+                if row["mode"] == mode and row["consumers"] == number
+            }
+            heights = [found.get(chunk) for chunk in chunks]
+            axes.plot(
+                range(len(chunks)),
+                [float("nan") if height is None else height for height in heights],
+                DASHES[mode],
+                color=colour,
+                marker="o",
+                markersize=3,
+                label=f"{mode}, {number} consumer{'s' * (number != 1)}",
+            )
+    axes.set_xticks(range(len(chunks)), [format_size(chunk) for chunk in chunks])
+    axes.set_ylim(bottom=0)
+
+
+def _table(rows: Sequence[Row]) -> Iterator[str]:
+    yield "<table><thead><tr><th>records</th><th>chunks</th><th>consumers</th><th>mode</th>"
+    yield "<th>peak</th><th>records/s</th><th>CPU</th><th>last byte, p99</th></tr></thead><tbody>"
+    order = ("record_size", "chunk_size", "consumers", "mode")
+    for row in sorted(rows, key=lambda row: tuple(row[key] for key in order)):
+        yield (
+            f"<tr><td>{format_size(row['record_size'])}</td><td>{format_size(row['chunk_size'])}</td>"
+            f"<td>{row['consumers']}</td><td>{row['mode']}</td>"
+            f"<td>{format_size(row['peak_bytes'])}</td>"
+            f"<td>{format_rate(row['records_per_second'])}</td>"
+            f"<td>{row['cpu_seconds']:.2f} s</td>"
+            f"<td>{1e3 * row['fetch_p99_seconds']:.1f} ms</td></tr>"
+        )
+    yield "</tbody></table>"

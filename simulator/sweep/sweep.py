@@ -1,0 +1,130 @@
+"""The simulator over a grid: what chunk size, codec, record size and consumers do to a fetch.
+
+Each task makes up one workload and serves it in every way that the grid asks for. Tasks that run
+side by side on one machine distort each other: give each a machine, or run one at a time.
+
+Not here: the simulation (simulator), what it looks like (sweep_report.py)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from downconvert.spark.jobs import Json, Step, no_step, run_tasks, watched
+from records.units import KiB, MiB, plain_size
+from simulator import Mode, Options, Workload, generate, simulate
+
+RESULT: Final = pa.schema(
+    [
+        ("workload", pa.string()),
+        ("codec", pa.string()),
+        ("record_size", pa.int64()),
+        ("chunk_size", pa.int64()),
+        ("consumers", pa.int32()),
+        ("mode", pa.string()),
+        ("log_bytes", pa.int64()),
+        ("peak_bytes", pa.int64()),  # of the sender above idle
+        ("buffers_of_one_send_bytes", pa.int64()),
+        ("buffers_of_all_sends_bytes", pa.int64()),
+        ("records_per_second", pa.float64()),
+        ("bytes_per_second", pa.float64()),
+        ("cpu_seconds", pa.float64()),
+        ("first_byte_p99_seconds", pa.float64()),
+        ("fetch_p99_seconds", pa.float64()),
+        ("failures", pa.list_(pa.string())),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """What is varied; everything with everything. Sizes are bytes.
+
+    size: of each workload's keys and values. modes: lazy, eager, zero-copy."""
+
+    codecs: Sequence[str] = ("none", "gzip")
+    record_sizes: Sequence[int] = (100, 1000)
+    chunk_sizes: Sequence[int] = (4 * KiB, 16 * KiB, 128 * KiB)
+    consumers: Sequence[int] = (1, 10)
+    modes: Sequence[Mode] = ("lazy", "eager")
+    size: int = 8 * MiB
+    to_magic: int = 1
+
+    def __post_init__(self) -> None:
+        for options in self.options():  # wrong ones are said before anything is measured
+            assert options
+        for workload in self.workloads():
+            assert workload
+
+    def workloads(self) -> list[Workload]:
+        return [
+            Workload(codec=codec, record=(record, record), size=self.size)
+            for codec, record in product(self.codecs, self.record_sizes)
+        ]
+
+    def options(self) -> list[tuple[int, Options]]:
+        """With each its chunk size."""
+        return [
+            (
+                chunk,
+                Options(
+                    to_magic=self.to_magic,
+                    consumers=consumers,
+                    slow=0,
+                    policy=f"default,chunk_size={plain_size(chunk)}",
+                    modes=tuple(self.modes),
+                ),
+            )
+            for chunk, consumers in product(self.chunk_sizes, self.consumers)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One workload, and how it is served."""
+
+    workload: Workload
+    options: tuple[tuple[int, Options], ...]
+
+
+def sweep(session: SparkSession, grid: Grid, target: str, *, step: Step = no_step) -> DataFrame:
+    """Measures the grid, writes a Parquet directory (its predecessor's place), and reads it again:
+    a row for each point and mode, the columns of RESULT."""
+    tasks = [Task(workload, tuple(grid.options())) for workload in grid.workloads()]
+    frame = run_tasks(session, tasks, measure, RESULT)
+    with watched(session, "sweep", len(tasks), step):
+        frame.write.mode("overwrite").parquet(target)
+    return session.read.parquet(target)
+
+
+def measure(task: Task) -> Iterator[Json]:
+    """The rows of one workload. SimulationError: it cannot be served."""
+    with TemporaryDirectory(prefix="sweep-") as directory:
+        files = generate(task.workload, Path(directory))
+        for chunk_size, options in task.options:
+            result = simulate(str(task.workload), files, options)
+            for mode, measured in result.modes.items():
+                sent = measured.run.sent
+                yield {
+                    "workload": str(task.workload),
+                    "codec": task.workload.codec,
+                    "record_size": task.workload.record[0],
+                    "chunk_size": chunk_size,
+                    "consumers": options.consumers,
+                    "mode": mode,
+                    "log_bytes": result.size,
+                    "peak_bytes": measured.peak,
+                    "buffers_of_one_send_bytes": sent.tally.buffers_of_one,
+                    "buffers_of_all_sends_bytes": sent.tally.buffers_of_all,
+                    "records_per_second": measured.records_per_second,
+                    "bytes_per_second": measured.bytes_per_second,
+                    "cpu_seconds": sent.cpu_seconds,
+                    "first_byte_p99_seconds": measured.first_byte(99),
+                    "fetch_p99_seconds": measured.latency(99),
+                    "failures": result.failures(),
+                }

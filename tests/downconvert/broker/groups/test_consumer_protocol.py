@@ -1,0 +1,45 @@
+"""Subscriptions, against kafka-python's and as bytes of anybody."""
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription as Theirs
+
+from downconvert.broker import BadRequestError
+from downconvert.broker.groups.consumer_protocol import (
+    Subscription,
+    read_subscription,
+    write_subscription,
+)
+
+FULL = Subscription(("a", "b"), b"mine", frozenset({("a", 0), ("a", 2), ("b", 1)}), 7, "rack")
+VERSIONS = range(4)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_subscriptions_keep_what_their_version_has(version: int) -> None:
+    found = read_subscription(write_subscription(FULL, version))
+    assert (found.topics, found.user_data) == (FULL.topics, FULL.user_data)
+    assert found.owned == (FULL.owned if version >= 1 else frozenset())
+    assert found.generation == (FULL.generation if version >= 2 else -1)
+    assert found.rack == (FULL.rack if version >= 3 else None)
+
+
+def test_bytes_are_those_of_the_protocol() -> None:
+    theirs = Theirs(version=1, topics=["t"], user_data=b"x", owned_partitions=[])
+    encoded = theirs.encode(version=1)
+    data = encoded if encoded[:2] == b"\0\1" else b"\0\1" + encoded
+    assert read_subscription(data) == Subscription(("t",), b"x")
+
+
+def test_a_version_of_the_future_is_read_as_the_newest() -> None:
+    data = write_subscription(FULL)
+    assert read_subscription(b"\0\x63" + data[2:] + b"more") == FULL
+
+
+@given(st.binary(max_size=60) | st.binary(max_size=60).map(lambda data: b"\0\1" + data))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    with contextlib.suppress(BadRequestError):
+        read_subscription(data)

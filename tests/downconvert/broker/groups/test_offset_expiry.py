@@ -1,0 +1,135 @@
+"""Offsets go when they have been kept for long enough, and groups with the last of them."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.groups.consumer_protocol import Subscription, write_subscription
+from downconvert.broker.groups.group import Group, Limits, State
+from downconvert.broker.groups.member import Member
+from downconvert.broker.groups.offset_expiry import expired
+from downconvert.broker.groups.offset_records import NO_TIME, Committed, StoredGroup
+from downconvert.broker.topics import OFFSETS_TOPIC
+from downconvert.broker.wire.schemas import ApiKey, Message
+from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.offset_logs import (
+    COMMIT,
+    commit,
+    commit_to,
+    end,
+    fetch,
+    make_offsets,
+    offsets_log,
+)
+from tests.downconvert.broker.writable import writable_broker
+
+AT, OTHER = ("t", 0), ("u", 0)
+RETENTION = 100.0  # seconds
+MINUTE, DAY = 60.0, 86_400.0
+COMMITTED_AT = 1000.0  # seconds, where nothing else is said
+
+
+def group(*topics: str, kind: str = "consumer", empty_since: float | None = None) -> Group:
+    """A stable group whose members read these; without members where it reads nothing."""
+    made = Group("g", Limits(), lambda *_: ErrorCode.NONE)
+    data = write_subscription(Subscription(topics))
+    member = Member("m", None, "", "", 10.0, 10.0, (("range", data),))
+    time = NO_TIME if empty_since is None else int(empty_since * 1000)
+    members = (member,) if topics else ()
+    made.restore(StoredGroup(kind, 1, "range" if topics else None, "m", time, members), 0.0)
+    return made
+
+
+def committed(at: float = COMMITTED_AT, *, until: int = NO_TIME) -> Committed:
+    return Committed(7, commit_time=int(at * 1000), expire_time=until)
+
+
+@pytest.mark.parametrize(
+    ("of", "old", "when"),
+    [
+        (group(kind=""), [AT, OTHER], COMMITTED_AT + RETENTION),  # no group is kept with them
+        (group(empty_since=1500.0), [AT, OTHER], 1500.0 + RETENTION),
+        (group(), [AT, OTHER], COMMITTED_AT + RETENTION),  # it is not known since when
+        (group("t"), [OTHER], COMMITTED_AT + RETENTION),
+        (group("t", "u"), [], 1e9),
+        (group("x"), [AT, OTHER], COMMITTED_AT + RETENTION),
+        (group("x", kind="connect"), [], 1e9),
+    ],
+)
+def test_when_offsets_are_old(of: Group, old: list[tuple[str, int]], when: float) -> None:
+    offsets = {AT: committed(), OTHER: committed()}
+    assert expired(of, offsets, when - 1, RETENTION) == []
+    assert expired(of, offsets, when, RETENTION) == old
+
+
+def test_who_said_until_when_is_taken_at_his_word() -> None:
+    offsets = {AT: committed(until=5_000_000), OTHER: committed()}
+    assert expired(group(kind=""), offsets, 4_000.0, RETENTION) == [OTHER]
+    assert expired(group(kind=""), offsets, 5_000.0, RETENTION) == [AT, OTHER]
+
+
+def test_nothing_is_old_while_members_join_or_say_what_nobody_reads() -> None:
+    joining = group("x")
+    joining.state = State.PREPARING
+    assert expired(joining, {AT: committed()}, 1e9, RETENTION) == []
+    strange = group("x")
+    member = strange.members["m"]
+    member.protocols = (("range", b"?"),)
+    assert expired(strange, {AT: committed()}, 1e9, RETENTION) == []
+
+
+def test_old_offsets_go_by_themselves_and_for_good(tmp_path: Path) -> None:
+    make_offsets(tmp_path, 0)
+    with writable_broker(tmp_path, offsets_retention_minutes=60) as broker:
+        commit(broker, 7)  # at 1000 seconds
+        commit(broker, 7, "h")
+        due = broker.tick(1000.0)
+        assert due == 1000.0 + 10 * MINUTE
+        while due is not None and due < 1000.0 + 60 * MINUTE:
+            due = broker.tick(due)
+        assert fetch(broker) == (7, 0)
+        while due is not None:
+            due = broker.tick(due)  # until there is nothing left to be looked at
+        assert broker.groups.ids() == []
+    with writable_broker(tmp_path) as broker:
+        assert broker.groups.ids() == []
+
+
+def test_a_group_without_members_and_offsets_is_forgotten(tmp_path: Path) -> None:
+    with writable_broker(
+        tmp_path, "t", group_initial_rebalance_delay_ms=0, offsets_retention_minutes=60
+    ) as broker:
+        joining = Message(
+            group_id="g",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=[Message(name="range", metadata=b"")],
+        )
+        joined = ask(broker, ApiKey.JoinGroup, 3, joining)
+        leaving = Message(group_id="g", member_id=joined.member_id)
+        assert ask(broker, ApiKey.LeaveGroup, 1, leaving).error_code == 0
+        assert commit(broker, 7) == 0  # at 1000 seconds, but the group is empty since 0
+        broker.groups.expire(59 * MINUTE)
+        assert broker.groups.ids() == ["g"]
+        broker.groups.expire(60 * MINUTE)
+        assert broker.groups.ids() == []
+        log = broker.topics[OFFSETS_TOPIC].partitions[0].log
+        assert [record.value for record in log.records()][-2:] == [None, None]
+
+
+def test_what_is_open_in_a_transaction_is_not_old_yet(tmp_path: Path) -> None:
+    make_offsets(tmp_path, 0)
+    with writable_broker(tmp_path) as broker:
+        log = offsets_log(broker)
+        commit_to(log, 5)
+        commit_to(log, 6, producer=1)
+    with writable_broker(tmp_path) as broker:
+        broker.groups.expire(10 * DAY)
+        assert fetch(broker) == (5, 0)
+        end(offsets_log(broker), COMMIT, producer=1)
+    with writable_broker(tmp_path) as broker:
+        assert fetch(broker) == (6, 0)
+        broker.groups.expire(10 * DAY)
+        assert fetch(broker) == (-1, 0)

@@ -1,0 +1,143 @@
+"""Which partitions `__consumer_offsets` has, here and elsewhere."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.broker import Broker, BrokerConfig, ErrorCode
+from downconvert.broker.groups.offsets_topic import OffsetsTopic, partition_of
+from downconvert.broker.topics import OFFSETS_TOPIC
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.storage import LogDir
+from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.offset_logs import commit, commit_to, fetch, make_offsets, offsets_log
+from tests.downconvert.broker.writable import writable_broker
+
+GROUPS = [f"group-{number}" for number in range(60)]
+ONE_OF_THREE = range(0, 49, 3)  # the disk of one of three brokers
+
+
+def here(broker: Broker) -> list[int]:
+    return sorted(broker.topics[OFFSETS_TOPIC].partitions)
+
+
+@pytest.mark.parametrize(
+    ("found", "told", "count"),
+    [
+        ((0,), None, 1),
+        ((0, 1, 2), None, 3),
+        (range(50), None, 50),
+        ((1, 2), None, 50),
+        (ONE_OF_THREE, None, 50),
+        ((0, 99), None, 100),
+        ((0, 2), 7, 7),
+        ((0, 1), 7, 7),
+        ((0, 5), 3, 6),
+    ],
+)
+def test_how_many_there_are(
+    tmp_path: Path, found: tuple[int, ...], told: int | None, count: int
+) -> None:
+    for index in found:
+        (tmp_path / f"{OFFSETS_TOPIC}-{index}").mkdir()
+    broker = Broker(LogDir.open(tmp_path), BrokerConfig(offsets_topic_num_partitions=told))
+    topic = OffsetsTopic(broker)
+    assert topic.count == count
+    assert topic.missing == [index for index in range(count) if index not in found]
+    asked = Message(resources=[Message(resource_type=4, resource_name="0")])
+    (found_configs,) = ask(broker, ApiKey.DescribeConfigs, 4, asked).results
+    values = {one.name: one.value for one in found_configs.configs}
+    assert values["offsets.topic.num.partitions"] == str(count)
+
+
+@pytest.mark.parametrize("is_writable", [True, False])
+def test_groups_whose_partition_is_on_another_disk_are_served(
+    tmp_path: Path, is_writable: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_offsets(tmp_path, *ONE_OF_THREE)
+    kept = [group for group in GROUPS if partition_of(group, 50) in ONE_OF_THREE]
+    with writable_broker(tmp_path) as broker:
+        for group in kept:
+            commit_to(offsets_log(broker, partition_of(group, 50)), 5, group=group)
+    caplog.clear()
+    log_dir = LogDir.open(tmp_path, writable=is_writable)
+    with log_dir:
+        broker = Broker(log_dir, BrokerConfig(is_writable=is_writable))
+        assert "of 50 partitions these are not here: 1, 2, 4," in caplog.text
+        assert {group: fetch(broker, group)[0] for group in GROUPS} == {
+            group: 5 if group in kept else -1 for group in GROUPS
+        }
+        assert here(broker) == list(ONE_OF_THREE)
+        for group in GROUPS:
+            found = ask(broker, ApiKey.FindCoordinator, 2, Message(key=group))
+            assert (found.error_code, found.node_id) == (0, 0)
+            assert commit(broker, 7, group) == 0
+            assert fetch(broker, group) == (7, 0)
+        assert here(broker) == list(range(50) if is_writable else ONE_OF_THREE)
+    caplog.clear()
+    with LogDir.open(tmp_path) as log_dir:
+        broker = Broker(log_dir, BrokerConfig())
+        assert fetch(broker, GROUPS[0])[0] == (7 if is_writable else 5)
+        assert ("not here" in caplog.text) is not is_writable
+
+
+def test_what_is_made_of_missing_partitions_before_a_crash_shows_that_some_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_offsets(tmp_path, 0, 3)
+    group = next(group for group in GROUPS if partition_of(group, 50) == 1)
+    with writable_broker(tmp_path) as broker:
+        logs, made = broker.topics.log_dir.logs, []
+        create = logs.create
+
+        class Died(BaseException):
+            """The process."""
+
+        def create_some(partition):  # type: ignore[no-untyped-def]
+            made.append(partition.partition)
+            if len(made) == 20:
+                raise Died
+            return create(partition)
+
+        monkeypatch.setattr(logs, "create", create_some)
+        with pytest.raises(Died):
+            commit(broker, 7, group)
+        monkeypatch.undo()
+    with writable_broker(tmp_path) as broker:
+        assert len(here(broker)) == 2 + 19
+        assert OffsetsTopic(broker).count == 50
+        assert commit(broker, 7, group) == 0
+        assert here(broker) == list(range(50))
+
+
+def test_groups_that_are_in_other_partitions_are_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_offsets(tmp_path, 0, 1)
+    with writable_broker(tmp_path) as broker:
+        for group in GROUPS:
+            commit_to(offsets_log(broker, partition_of(group, 2)), 5, group=group)
+    caplog.clear()
+    Broker(LogDir.open(tmp_path), BrokerConfig())
+    assert caplog.text == ""
+    Broker(LogDir.open(tmp_path), BrokerConfig(offsets_topic_num_partitions=50))
+    assert f"of {len(GROUPS)} groups are in other partitions" in caplog.text
+
+
+@pytest.mark.parametrize("api", [ApiKey.Heartbeat, ApiKey.LeaveGroup, ApiKey.SyncGroup])
+def test_who_finds_no_coordinator_here_is_not_served_here_either(
+    tmp_path: Path, api: ApiKey
+) -> None:
+    make_offsets(tmp_path, 0)
+    with writable_broker(tmp_path) as broker:
+        broker.topics[OFFSETS_TOPIC].partitions[0].leader = 7
+        found = ask(broker, ApiKey.FindCoordinator, 2, Message(key="g"))
+        assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+        assert ask(broker, api, 1, Message(group_id="g")).error_code == ErrorCode.NOT_COORDINATOR
+        assert commit(broker, 7) == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_new_topic_has_as_many_as_the_operator_says(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t", offsets_topic_num_partitions=3) as broker:
+        assert commit(broker, 7) == 0
+        assert here(broker) == [0, 1, 2]

@@ -1,0 +1,79 @@
+"""AlterConfigs says everything anew, IncrementalAlterConfigs says what changes."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.broker import Broker
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.wire.schemas import ApiKey, Message
+from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.writable import writable_broker
+
+TOPIC, BROKER = 2, 4
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+def alter(
+    broker: Broker,
+    version: int,
+    *configs: tuple[str, str | None],
+    topic: str = "t",
+    kind: int = TOPIC,
+    validate_only: bool = False,
+) -> ErrorCode:
+    asked = [Message(name=name, value=value) for name, value in configs]
+    resource = Message(resource_type=kind, resource_name=topic, configs=asked)
+    body = Message(resources=[resource], validate_only=validate_only)
+    (answer,) = ask(broker, ApiKey.AlterConfigs, version, body).responses
+    return ErrorCode(answer.error_code)
+
+
+def change(
+    broker: Broker, version: int, *configs: tuple[str, int, str | None], topic: str = "t"
+) -> ErrorCode:
+    asked = [Message(name=name, config_operation=op, value=value) for name, op, value in configs]
+    resource = Message(resource_type=TOPIC, resource_name=topic, configs=asked)
+    body = Message(resources=[resource], validate_only=False)
+    (answer,) = ask(broker, ApiKey.IncrementalAlterConfigs, version, body).responses
+    return ErrorCode(answer.error_code)
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_everything_anew(tmp_path: Path, version: int) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        assert alter(broker, version, ("retention.ms", "5"), ("segment.ms", "6")) is ErrorCode.NONE
+        assert alter(broker, version, ("segment.ms", "7")) is ErrorCode.NONE
+        assert broker.topics["t"].config == {"segment.ms": "7"}
+    with writable_broker(tmp_path) as broker:
+        assert broker.topics["t"].config == {"segment.ms": "7"}
+
+
+@pytest.mark.parametrize("version", range(2))
+def test_what_changes(tmp_path: Path, version: int) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        retention = ("retention.ms", SET, "5")
+        assert change(broker, version, retention, ("segment.ms", SET, "6")) is ErrorCode.NONE
+        assert change(broker, version, ("segment.ms", DELETE, None)) is ErrorCode.NONE
+        policy = "cleanup.policy"
+        assert change(broker, version, (policy, APPEND, "compact")) is ErrorCode.NONE
+        assert broker.topics["t"].config == {"retention.ms": "5", policy: "delete,compact"}
+        assert change(broker, version, (policy, SUBTRACT, "delete")) is ErrorCode.NONE
+        assert broker.topics["t"].config[policy] == "compact"
+
+
+def test_what_is_wrong_changes_nothing(tmp_path: Path) -> None:
+    invalid = ErrorCode.INVALID_CONFIG
+    with writable_broker(tmp_path, "t") as broker:
+        good = ("retention.ms", "5")
+        assert alter(broker, 2, good, ("no.such", "1")) is invalid
+        assert alter(broker, 2, good, ("segment.ms", None)) is invalid
+        assert alter(broker, 2, good, validate_only=True) is ErrorCode.NONE
+        assert alter(broker, 2, good, topic="none") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert alter(broker, 2, good, kind=BROKER, topic="0") is ErrorCode.INVALID_REQUEST
+        assert change(broker, 1, ("retention.ms", APPEND, "5")) is invalid
+        assert change(broker, 1, ("cleanup.policy", APPEND, "burn")) is invalid
+        assert change(broker, 1, ("cleanup.policy", SUBTRACT, "delete")) is invalid
+        assert change(broker, 1, ("no.such", DELETE, None)) is invalid
+        assert change(broker, 1, ("retention.ms", 9, "5")) is ErrorCode.INVALID_REQUEST
+        assert broker.topics["t"].config == {}

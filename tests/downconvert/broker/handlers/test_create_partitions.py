@@ -1,0 +1,64 @@
+"""CreatePartitions: more, never fewer."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert.broker import Broker, BrokerConfig
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.handlers.admin import PARTITIONS_MAX
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.storage import LogDir
+from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.writable import writable_broker
+
+
+def enlarge(
+    broker: Broker, version: int, *topics: tuple[str, int], **fields: Any
+) -> list[ErrorCode]:
+    assignments = fields.pop("assignments", None)
+    asked = [Message(name=name, count=count, assignments=assignments) for name, count in topics]
+    body = Message(topics=asked, timeout_ms=1000, **{"validate_only": False, **fields})
+    results = ask(broker, ApiKey.CreatePartitions, version, body).results
+    return [ErrorCode(one.error_code) for one in results]
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_partitions_are_added_to_the_same_topic(tmp_path: Path, version: int) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        topic_id, first = broker.topics["t"].id, broker.topics["t"].partitions[0]
+        assert enlarge(broker, version, ("t", 3)) == [ErrorCode.NONE]
+        assert sorted(broker.topics["t"].partitions) == [0, 1, 2]
+        assert broker.topics["t"].partitions[0] is first
+    with LogDir.open(tmp_path) as log_dir:
+        found = Broker(log_dir, BrokerConfig()).topics["t"]
+        assert (found.id, len(found.partitions)) == (topic_id, 3)
+
+
+def test_what_cannot_be(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t", partitions=2) as broker:
+        for count in (2, 1, 0, -1, PARTITIONS_MAX + 1, 2**31 - 1):
+            assert enlarge(broker, 3, ("t", count)) == [ErrorCode.INVALID_PARTITIONS]
+        unknown, twice = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_REQUEST
+        assert enlarge(broker, 3, ("none", 3)) == [unknown]
+        assert enlarge(broker, 3, ("t", 3), ("t", 4)) == [twice]
+        elsewhere = [Message(broker_ids=[4])]
+        invalid = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        assert enlarge(broker, 3, ("t", 3), assignments=elsewhere) == [invalid]
+        assert enlarge(broker, 3, ("t", 4), assignments=[Message(broker_ids=[0])]) == [invalid]
+        assert enlarge(broker, 3, ("t", 3), validate_only=True) == [ErrorCode.NONE]
+        assert len(broker.topics["t"].partitions) == 2
+        assert enlarge(broker, 3, ("t", 3), assignments=[Message(broker_ids=[0])]) == [
+            ErrorCode.NONE
+        ]
+        assert len(broker.topics["t"].partitions) == 3
+
+
+def test_of_a_topic_that_is_here_in_part_only_what_follows_is_made(tmp_path: Path) -> None:
+    for index in (0, 3):
+        (tmp_path / f"t-{index}").mkdir()
+    with writable_broker(tmp_path) as broker:
+        assert enlarge(broker, 3, ("t", 4)) == [ErrorCode.INVALID_PARTITIONS]
+        assert enlarge(broker, 3, ("t", 5)) == [ErrorCode.NONE]
+        assert sorted(broker.topics["t"].partitions) == [0, 3, 4]

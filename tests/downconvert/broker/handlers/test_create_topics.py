@@ -1,0 +1,136 @@
+"""CreateTopics: what is made, what is refused, and what is left after a restart."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert.broker import Broker, BrokerConfig
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.handlers.admin import PARTITIONS_MAX
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.storage import LogDir
+from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.writable import writable_broker
+
+VERSIONS = range(8)
+
+
+def create(broker: Broker, version: int, *topics: Message, validate_only: bool = False) -> Any:
+    body = Message(topics=list(topics), timeout_ms=1000, validate_only=validate_only)
+    return ask(broker, ApiKey.CreateTopics, version, body, now=1000.0).topics
+
+
+def topic(name: str, partitions: int = 2, replicas: int = 1, **fields: Any) -> Message:
+    config = fields.pop("config", {})
+    configs = [Message(name=key, value=value) for key, value in config.items()]
+    body = {"assignments": [], "configs": configs, **fields}
+    return Message(name=name, num_partitions=partitions, replication_factor=replicas, **body)
+
+
+def code(broker: Broker, asked: Message, version: int = 7, *, validate_only: bool = False) -> int:
+    (answer,) = create(broker, version, asked, validate_only=validate_only)
+    found: int = answer.error_code
+    return found
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_topic_is_there_at_once_and_after_a_restart(tmp_path: Path, version: int) -> None:
+    with writable_broker(tmp_path) as broker:
+        asked = topic("made.here", 3, config={"max.message.bytes": "2000"})
+        (answer,) = create(broker, version, asked)
+        assert (answer.name, answer.error_code) == ("made.here", 0)
+        made = broker.topics["made.here"]
+        assert sorted(made.partitions) == [0, 1, 2]
+        assert made.config == {"max.message.bytes": "2000"}
+        if version >= 5:
+            assert (answer.num_partitions, answer.replication_factor) == (3, 1)
+            values = {config.name: config.value for config in answer.configs}
+            assert values["max.message.bytes"] == "2000"
+            assert values["cleanup.policy"] == "delete"
+        if version >= 7:
+            assert bytes(answer.topic_id) == made.id
+    with LogDir.open(tmp_path) as log_dir:
+        found = Broker(log_dir).topics["made.here"]
+        assert found.id == made.id
+        assert found.config == made.config
+
+
+def test_validation_alone_makes_nothing(tmp_path: Path) -> None:
+    with writable_broker(tmp_path) as broker:
+        assert code(broker, topic("t"), validate_only=True) == 0
+        assert code(broker, topic("t", 0), validate_only=True) == ErrorCode.INVALID_PARTITIONS
+        assert list(broker.topics) == []
+        assert not (tmp_path / "t-0").exists()
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (topic("there"), ErrorCode.TOPIC_ALREADY_EXISTS),
+        (topic("a_b"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (topic(""), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (topic(".."), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (topic("a/b"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (topic("x" * 250), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (topic("t", 0), ErrorCode.INVALID_PARTITIONS),
+        (topic("t", -2), ErrorCode.INVALID_PARTITIONS),
+        (topic("t", PARTITIONS_MAX + 1), ErrorCode.INVALID_PARTITIONS),
+        (topic("t", 2**31 - 1), ErrorCode.INVALID_PARTITIONS),
+        (topic("t", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (topic("t", 1, 2), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (topic("t", config={"no.such": "1"}), ErrorCode.INVALID_CONFIG),
+        (topic("t", config={"retention.ms": "soon"}), ErrorCode.INVALID_CONFIG),
+        (topic("t", config={"retention.ms": None}), ErrorCode.INVALID_CONFIG),
+        (
+            topic("t", assignments=[Message(partition_index=0, broker_ids=[0])]),
+            ErrorCode.INVALID_REQUEST,
+        ),
+        (
+            topic("t", -1, -1, assignments=[Message(partition_index=1, broker_ids=[0])]),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        ),
+        (
+            topic("t", -1, -1, assignments=[Message(partition_index=0, broker_ids=[5])]),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        ),
+    ],
+    ids=lambda one: one.name[:10] if isinstance(one, ErrorCode) else "",
+)
+def test_what_no_topic_can_be_is_refused(
+    tmp_path: Path, asked: Message, expected: ErrorCode
+) -> None:
+    with writable_broker(tmp_path, "there", "a.b") as broker:
+        assert code(broker, asked) == expected
+        assert list(broker.topics) == ["a.b", "there"]
+
+
+def test_the_broker_says_how_many_partitions_where_nobody_else_does(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, num_partitions=4) as broker:
+        assert code(broker, topic("t", -1, -1)) == 0
+        assert len(broker.topics["t"].partitions) == 4
+        assigned = [Message(partition_index=i, broker_ids=[0]) for i in (1, 0)]
+        assert code(broker, topic("u", -1, -1, assignments=assigned)) == 0
+        assert len(broker.topics["u"].partitions) == 2
+
+
+def test_a_name_that_comes_twice_is_refused_and_others_are_made(tmp_path: Path) -> None:
+    with writable_broker(tmp_path) as broker:
+        answers = create(broker, 7, topic("a"), topic("b"), topic("a"))
+        codes = {answer.name: answer.error_code for answer in answers}
+        assert codes == {"a": ErrorCode.INVALID_REQUEST, "b": 0}
+        assert list(broker.topics) == ["b"]
+
+
+def test_a_broker_that_only_reads_makes_nothing(tmp_path: Path) -> None:
+    with LogDir.open(tmp_path) as log_dir:
+        broker = Broker(log_dir, BrokerConfig())
+        assert code(broker, topic("t"), 0) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_a_directory_that_cannot_be_made_leaves_no_topic(tmp_path: Path) -> None:
+    with writable_broker(tmp_path) as broker:
+        (tmp_path / "t-1").touch()  # in the way of the second partition
+        assert code(broker, topic("t", 3)) == ErrorCode.KAFKA_STORAGE_ERROR
+        assert list(broker.topics) == []
+        assert not (tmp_path / "t-0").exists()

@@ -1,0 +1,48 @@
+"""DeleteRecords: the start of the log moves, and says where it is."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.broker import Broker
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.wire.schemas import ApiKey, Message
+from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.writable import writable_broker
+from tests.downconvert.storage.logs import batch
+
+
+def delete(broker: Broker, version: int, offset: int, index: int = 0) -> tuple[ErrorCode, int]:
+    """Error code and low watermark."""
+    partition = Message(partition_index=index, offset=offset)
+    body = Message(topics=[Message(name="t", partitions=[partition])], timeout_ms=1000)
+    (topic,) = ask(broker, ApiKey.DeleteRecords, version, body).topics
+    (one,) = topic.partitions
+    return ErrorCode(one.error_code), one.low_watermark
+
+
+def fill(broker: Broker) -> None:
+    partition = broker.topics.partition("t", 0)
+    assert partition is not None
+    partition.log.writer.append(batch(0, 1, 2, 3, 4))
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_the_start_moves_forward_only(tmp_path: Path, version: int) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        fill(broker)
+        assert delete(broker, version, 2) == (ErrorCode.NONE, 2)
+        assert delete(broker, version, 1) == (ErrorCode.NONE, 2)
+        assert delete(broker, version, 6) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+        assert delete(broker, version, -2) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+    with writable_broker(tmp_path) as broker:
+        assert delete(broker, version, 0) == (ErrorCode.NONE, 2)
+        assert delete(broker, version, -1) == (ErrorCode.NONE, 5)
+
+
+def test_what_is_not_there_and_what_is_only_compacted(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        fill(broker)
+        assert delete(broker, 2, 1, index=1) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+        broker.topics.configure("t", {"cleanup.policy": "compact"})
+        assert delete(broker, 2, 1) == (ErrorCode.POLICY_VIOLATION, -1)

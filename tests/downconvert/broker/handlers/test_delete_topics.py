@@ -1,0 +1,62 @@
+"""DeleteTopics: by name and by id, and nothing is left."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert.broker import Broker, BrokerConfig
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.storage import LogDir
+from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.writable import writable_broker
+
+
+def delete(broker: Broker, version: int, *names: str, ids: tuple[bytes, ...] = ()) -> list[Any]:
+    topics = [Message(name=name, topic_id=bytes(16)) for name in names]
+    topics += [Message(name=None, topic_id=topic_id) for topic_id in ids]
+    body = Message(topics=topics, topic_names=list(names), timeout_ms=1000)
+    answers: list[Any] = ask(broker, ApiKey.DeleteTopics, version, body).responses
+    return answers
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_a_topic_goes_with_everything_of_it(tmp_path: Path, version: int) -> None:
+    with writable_broker(tmp_path, "a", "b", partitions=2) as broker:
+        broker.topics.configure("a", {"retention.ms": "5"})
+        answers = delete(broker, version, "a", "none")
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert [one.error_code for one in answers] == [0, unknown]
+        assert list(broker.topics) == ["b"]
+        assert sorted(path.name for path in tmp_path.glob("*-[0-9]")) == ["b-0", "b-1"]
+        before = broker.topics["b"].id
+        again = broker.topics.create("a", 1, {}, 1)
+        assert again.config == {}
+        assert again.partitions[0].end_offset == 0
+        assert broker.topics["b"].id == before
+
+
+def test_by_id(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "a", "b") as broker:
+        (answer,) = delete(broker, 6, ids=(broker.topics["a"].id,))
+        assert (answer.error_code, answer.name) == (0, "a")
+        (answer,) = delete(broker, 6, ids=(b"?" * 16,))
+        assert (answer.error_code, answer.name) == (ErrorCode.UNKNOWN_TOPIC_ID, None)
+        assert list(broker.topics) == ["b"]
+
+
+def test_the_brokers_own_topics_stay(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "__consumer_offsets") as broker:
+        (answer,) = delete(broker, 1, "__consumer_offsets")
+        assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert "__consumer_offsets" in broker.topics
+
+
+def test_a_broker_that_only_reads_deletes_nothing(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "a"):
+        pass
+    with LogDir.open(tmp_path) as log_dir:
+        (answer,) = delete(Broker(log_dir, BrokerConfig()), 4, "a")
+        assert answer.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert (tmp_path / "a-0").is_dir()

@@ -1,0 +1,27 @@
+"""DescribeCluster: this broker, where the client found it."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.wire.schemas import ApiKey, Message
+from tests.downconvert.broker.asking import ask, someone
+from tests.downconvert.broker.writable import writable_broker
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_the_brokers_there_are(tmp_path: Path, version: int) -> None:
+    with writable_broker(tmp_path, node_id=3) as broker:
+        body, client = Message(endpoint_type=1), someone(host="here", port=1234)
+        answer = ask(broker, ApiKey.DescribeCluster, version, body, client=client)
+        (node,) = answer.brokers
+        assert (node.broker_id, node.host, node.port) == (3, "here", 1234)
+        assert (answer.error_code, answer.controller_id) == (0, 3)
+        assert answer.cluster_id == broker.config.cluster_id
+
+
+def test_controllers_are_not_here(tmp_path: Path) -> None:
+    with writable_broker(tmp_path) as broker:
+        answer = ask(broker, ApiKey.DescribeCluster, 1, Message(endpoint_type=2))
+        assert answer.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE

@@ -1,0 +1,80 @@
+"""DescribeConfigs: of topics and of the broker, in every version."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert.broker import Broker
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.topic_configs import SETTINGS, ConfigType
+from downconvert.broker.wire.schemas import ApiKey, Message
+from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.writable import writable_broker
+
+TOPIC, BROKER = 2, 4
+
+
+def describe(
+    broker: Broker, version: int, kind: int, name: str, keys: list[str] | None = None, **fields: Any
+) -> Message:
+    resource = Message(resource_type=kind, resource_name=name, configuration_keys=keys)
+    body = Message(resources=[resource], **fields)
+    (result,) = ask(broker, ApiKey.DescribeConfigs, version, body).results
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    found: Message = result
+    return found
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_a_topic_s_settings_and_where_they_come_from(tmp_path: Path, version: int) -> None:
+    with writable_broker(tmp_path, "t", message_max_bytes=5000) as broker:
+        broker.topics.configure("t", {"retention.ms": "5"})
+        result = describe(broker, version, TOPIC, "t")
+        found = {config.name: config for config in result.configs}
+        assert found.keys() == SETTINGS.keys()
+        values = {name: found[name].value for name in ("retention.ms", "max.message.bytes")}
+        assert values == {"retention.ms": "5", "max.message.bytes": "5000"}
+        if version == 0:
+            assert not found["retention.ms"].is_default
+            assert found["cleanup.policy"].is_default
+        else:
+            sources = (found[name].config_source for name in (*values, "cleanup.policy"))
+            assert list(sources) == [1, 4, 5]
+        if version >= 3:
+            assert found["retention.ms"].config_type == ConfigType.LONG
+        assert all(not list(config.synonyms) for config in result.configs)
+
+
+def test_some_of_them_with_their_synonyms(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        broker.topics.configure("t", {"retention.ms": "5"})
+        result = describe(broker, 4, TOPIC, "t", ["retention.ms", "no.such"], include_synonyms=True)
+        (config,) = result.configs
+        assert [(one.value, one.source) for one in config.synonyms] == [("5", 1), ("604800000", 5)]
+
+
+def test_the_broker_s_own(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, message_max_bytes=5000) as broker:
+        result = describe(broker, 4, BROKER, "0")
+        found = {config.name: config.value for config in result.configs}
+        assert found["message.max.bytes"] == "5000"
+        assert found["broker.id"] == "0"
+        assert all(config.read_only for config in result.configs)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "expected"),
+    [
+        (TOPIC, "none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "a/b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (BROKER, "7", ErrorCode.INVALID_REQUEST),
+        (8, "0", ErrorCode.INVALID_REQUEST),
+        (-1, "", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_there_is_not(tmp_path: Path, kind: int, name: str, expected: ErrorCode) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        result = describe(broker, 4, kind, name)
+        assert result.error_code == expected
+        assert list(result.configs) == []

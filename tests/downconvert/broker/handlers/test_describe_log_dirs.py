@@ -1,0 +1,34 @@
+"""DescribeLogDirs: bytes on the disk."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.broker.wire.schemas import ApiKey, Message
+from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.writable import writable_broker
+from tests.downconvert.storage.logs import batch
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_partitions_and_their_sizes(tmp_path: Path, version: int) -> None:
+    with writable_broker(tmp_path, "t", "u", partitions=2) as broker:
+        partition = broker.topics.partition("t", 1)
+        assert partition is not None
+        data = batch(0, 1)
+        partition.log.writer.append(data)
+        (found,) = ask(broker, ApiKey.DescribeLogDirs, version, Message(topics=None)).results
+        assert (found.error_code, found.log_dir) == (0, str(tmp_path))
+        sizes = {
+            (topic.name, one.partition_index): one.partition_size
+            for topic in found.topics
+            for one in topic.partitions
+        }
+        assert sizes == {("t", 0): 0, ("t", 1): len(data), ("u", 0): 0, ("u", 1): 0}
+        if version >= 4:
+            assert found.total_bytes >= found.usable_bytes > 0
+        some = Message(topics=[Message(topic="t", partitions=[1, 5]), Message(topic="none")])
+        some.topics[1].partitions = [0]
+        (found,) = ask(broker, ApiKey.DescribeLogDirs, version, some).results
+        assert [topic.name for topic in found.topics] == ["t"]
+        assert [one.partition_index for one in found.topics[0].partitions] == [1]

@@ -1,0 +1,606 @@
+"""Fetch, version by version: whole logs of real brokers, errors, limits, waiting.
+
+What Kafka's brokers get wrong with old clients is here, by name, as what must be right.
+
+Not here: the same against Kafka itself (test_differential.py), sessions (test_fetch_session.py)."""
+
+from collections import Counter
+from pathlib import Path
+from threading import Thread, get_ident
+from typing import Any
+
+import pytest
+
+from downconvert import ConversionPolicy
+from downconvert.broker import Broker, Client, Owner
+from downconvert.broker.chunks import LARGE, LARGE_MAX
+from downconvert.broker.conversions import AS_ON_DISK_SINCE, ZSTD_SINCE
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.reading import Contribution, Limits, read_as_is, read_converted
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.storage import LogDir
+from records import Codec, MemoryRecords, Record, build, build_empty, build_marker
+from records.control import ControlRecordType
+from records.formats import BATCH_HEADER_SIZE, V0, V1, V2
+from tests.damage import spliced
+from tests.downconvert.broker.asking import ask, begin
+from tests.downconvert.broker.fetching import (
+    OLD_VERSIONS,
+    TOPIC_IDS_SINCE,
+    VERSIONS,
+    broker_of,
+    consume,
+    fetch,
+    fetched,
+    fetching,
+    records_of,
+    request,
+)
+from tests.downconvert.broker.writable import writable_broker
+from tests.downconvert.storage import brokers
+from tests.downconvert.storage.logs import batch
+
+Told = tuple[int, bytes | None, bytes | None]
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("real")
+    brokers.unpack(path)
+    return path
+
+
+def told(records: list[Record]) -> list[Told]:
+    return [(one.offset, one.key, one.value) for one in records]
+
+
+def marker(offset: int) -> bytes:
+    return build_marker(ControlRecordType.COMMIT, offset=offset, timestamp=offset, producer_id=1)
+
+
+@pytest.mark.parametrize(("version", "max_bytes"), [(0, 10**6), (1, 2000), (3, 10**6)])
+@pytest.mark.parametrize("kafka", ["0.8.2.2", "3.9.1", "3.9.1-zk-ibp2.8"])
+def test_old_clients_read_all_that_a_real_consumer_read_once_and_in_order(
+    kafka: str, version: int, max_bytes: int, real: Path
+) -> None:
+    """Never stuck, never twice: transactions, compacted logs, trimmed ones, every codec."""
+    with LogDir.open(real / kafka / "log") as log_dir:
+        broker = Broker(log_dir)
+        for dump in brokers.dumps():
+            if (dump.version, dump.directory, dump.committed) != (kafka, "log", False):
+                continue
+            for name, lines in dump.expected().items():
+                if name.partition:
+                    continue
+                partition = broker.topics[name.topic].partitions[0]
+                found = consume(broker, version, name.topic, partition.start_offset, max_bytes)
+                assert [one.offset for one in found] == [line["o"] for line in lines], str(dump)
+                got = [brokers.line(one) for one in found]
+                for field in "kv":
+                    assert [one[field] for one in got] == [line[field] for line in lines]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_reads_what_was_written(version: int, tmp_path: Path) -> None:
+    segments = {0: [batch(0, 1, 2), batch(3, codec=Codec.LZ4)], 4: [batch(4, 5)]}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        found = [one.offset for one in consume(broker, version, "events", 0)]
+    assert found == [0, 1, 2, 3, 4, 5]
+
+
+# --- what Kafka 3.9 gets wrong with old clients
+
+
+@pytest.mark.parametrize("version", OLD_VERSIONS)
+def test_a_batch_behind_a_marker_comes_once(version: int, tmp_path: Path) -> None:
+    segments = {0: [marker(0), batch(1, 2), batch(3)]}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        found = records_of(fetch(broker, version, "events", 0))
+    assert [one.offset for one in found] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("version", OLD_VERSIONS)
+def test_where_only_a_marker_is_left_the_answer_is_empty(version: int, tmp_path: Path) -> None:
+    with broker_of(tmp_path, {"events": {0: [batch(0), marker(1)]}}) as broker:
+        answer = fetch(broker, version, "events", 1)
+    assert (answer.error_code, answer.high_watermark, answer.records) == (0, 2, b"")
+
+
+@pytest.mark.parametrize("version", VERSIONS[AS_ON_DISK_SINCE:])
+def test_new_clients_are_not_sent_for_ever_what_has_no_record_for_them(
+    version: int, tmp_path: Path
+) -> None:
+    """Sarama before 1.39 and kafkajs go on from the last record that they saw."""
+    cleaned = batch(0, 1, 2, last_offset=9)
+    emptied = build_empty(base_offset=10, last_offset=19)
+    segments = {0: [cleaned, emptied], 20: [batch(20)]}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        assert offsets_at(broker, version, 3) == [20]
+        assert offsets_at(broker, version, 2) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("version", VERSIONS[AS_ON_DISK_SINCE:])
+def test_new_clients_get_markers_only_where_they_need_them(version: int, tmp_path: Path) -> None:
+    """kafkajs 1.8 stays where an answer holds nothing but a marker."""
+    segments = {0: [marker(0)], 1: [batch(1)]}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        partition, limits = broker.topics["events"].partitions[0], Limits(max_bytes=99, first=True)
+        for committed, first in ((False, 1), (True, 0)):
+            found = read_as_is(partition, 0, 2, limits, is_committed=committed)
+            assert found.source is not None
+            assert next(found.source.batches()).base_offset == first
+        assert offsets_at(broker, version, 0) == [1]
+
+
+def offsets_at(broker: Broker, version: int, offset: int) -> list[int]:
+    return [one.offset for one in records_of(fetch(broker, version, "events", offset))]
+
+
+def test_a_follower_is_sent_every_batch(tmp_path: Path) -> None:
+    segments = {0: [batch(0, last_offset=9), batch(10)]}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        answer = read_as_is(
+            broker.topics["events"].partitions[0],
+            5,
+            11,
+            Limits(max_bytes=1000, first=True),
+            is_follower=True,
+        )
+    assert answer.source is not None
+    assert next(answer.source.batches()).base_offset == 0
+
+
+@pytest.mark.parametrize("version", OLD_VERSIONS)
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_a_compacted_batch_whose_records_are_all_read_is_gone_over(
+    version: int, codec: Codec, tmp_path: Path
+) -> None:
+    """Its last offset is not below the one asked for, and its records are."""
+    stale = [batch(0, last_offset=9, codec=codec), build_empty(base_offset=10, last_offset=19)]
+    segments = {0: stale, 20: [marker(20)], 21: [batch(21, last_offset=25), batch(26)]}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        found = records_of(fetch(broker, version, "events", 1, max_bytes=30))
+        assert [one.offset for one in found][:1] == [21]
+        assert [one.offset for one in consume(broker, version, "events", 0, 30)] == [0, 21, 26]
+
+
+@pytest.mark.parametrize("version", OLD_VERSIONS)
+@pytest.mark.parametrize("codec", list(Codec))
+def test_no_record_below_the_one_asked_for_is_sent(
+    version: int, codec: Codec, tmp_path: Path
+) -> None:
+    with broker_of(tmp_path, {"events": {0: [batch(*range(20), codec=codec)]}}) as broker:
+        found = records_of(fetch(broker, version, "events", 13))
+    assert [one.offset for one in found] == list(range(13, 20))
+
+
+@pytest.mark.parametrize("version", OLD_VERSIONS)
+def test_zstd_comes_as_something_that_every_client_reads(version: int, tmp_path: Path) -> None:
+    with broker_of(tmp_path, {"events": {0: [batch(*range(50), codec=Codec.ZSTD)]}}) as broker:
+        answer = fetch(broker, version, "events", 0)
+    assert [one.offset for one in records_of(answer)] == list(range(50))
+    (header,) = MemoryRecords(bytes(answer.records)).batches()
+    assert (header.magic, header.codec) == (V0 if version < 2 else V1, Codec.GZIP)
+
+
+@pytest.mark.parametrize("version", [v for v in VERSIONS if v not in OLD_VERSIONS])
+def test_zstd_comes_only_to_who_knows_it(version: int, tmp_path: Path) -> None:
+    segments = {0: [batch(0), batch(1, codec=Codec.ZSTD)]}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        answer = fetch(broker, version, "events", 0)
+    assert [one.offset for one in records_of(answer)] == [0, 1]
+    last = list(MemoryRecords(bytes(answer.records)).batches())[-1]
+    assert last.codec is (Codec.GZIP if version < ZSTD_SINCE else Codec.ZSTD)
+
+
+@pytest.mark.parametrize("version", range(ZSTD_SINCE))
+def test_zstd_is_refused_where_nothing_may_take_its_place(version: int, tmp_path: Path) -> None:
+    segments = {0: [batch(0), batch(1, codec=Codec.ZSTD)]}
+    policy = ConversionPolicy(recode={"zstd": "refuse"})
+    with broker_of(tmp_path, {"events": segments}, policy=policy) as broker:
+        good, refused = (fetch(broker, version, "events", offset) for offset in (0, 1))
+    assert [one.offset for one in records_of(good)] == [0]
+    assert refused.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_records_are_never_null(version: int, tmp_path: Path) -> None:
+    """Clients of 0.9 cannot parse that, and one such partition costs them the whole answer."""
+    with broker_of(tmp_path, {"events": {0: [batch(0)]}}) as broker:
+        answers = [fetch(broker, version, "events", offset) for offset in (1, 99)]
+        answers.append(fetch(broker, version, "nowhere", 0))
+    assert [one.records for one in answers] == [b"", b"", b""]
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [one.error_code for one in answers] == [0, ErrorCode.OFFSET_OUT_OF_RANGE, unknown]
+
+
+@pytest.mark.parametrize("version", OLD_VERSIONS)
+def test_headers_do_not_keep_old_clients_from_reading(version: int, tmp_path: Path) -> None:
+    record = Record(0, 5, key=b"k", value=b"v", headers=(("h", b"x"), ("h", None)))
+    with broker_of(tmp_path, {"events": {0: [build([record], magic=V2)]}}) as broker:
+        assert told(records_of(fetch(broker, version, "events", 0))) == [(0, b"k", b"v")]
+
+
+@pytest.mark.parametrize("version", OLD_VERSIONS)
+def test_nothing_newer_than_a_client_reads_is_sent(version: int, tmp_path: Path) -> None:
+    batches = [batch(0, magic=V0), batch(1, magic=V1), batch(2), batch(3, codec=Codec.SNAPPY)]
+    with broker_of(tmp_path, {"events": {0: [*batches, marker(4)]}}) as broker:
+        answer = fetch(broker, version, "events", 0)
+    magics = {header.magic for header in MemoryRecords(bytes(answer.records)).batches()}
+    assert magics == ({V0} if version < 2 else {V0, V1})
+
+
+# --- limits
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_hard_limit_is_kept_but_for_a_first_message_that_is_larger(
+    version: int, tmp_path: Path
+) -> None:
+    small, large = batch(*range(100), size=50), batch(100, size=5_000)
+    with broker_of(tmp_path, {"events": {0: [small, large]}}) as broker:
+        assert len(fetch(broker, version, "events", 0, max_bytes=1_000).records) == 1_000
+        alone = fetch(broker, version, "events", 100, max_bytes=1_000)
+    assert [len(one.value or b"") for one in records_of(alone)] == [5_000]
+
+
+@pytest.mark.parametrize("version", [3, 4, 17])
+def test_a_first_batch_comes_whole_and_others_only_where_they_fit(
+    version: int, tmp_path: Path
+) -> None:
+    topics = {name: {0: [batch(0, size=2_000)]} for name in ("a", "b", "c")}
+    with broker_of(tmp_path, topics) as broker:
+        body = request(broker, dict.fromkeys(topics, 0), max_bytes=1)
+        body.max_bytes = 10
+        answer = ask(broker, ApiKey.Fetch, version, body)
+    sizes = [len(topic.partitions[0].records) for topic in answer.responses]
+    assert sizes[0] > 2_000
+    assert sizes[1:] == [0, 0]
+
+
+def test_many_small_segments_make_one_answer_for_an_old_client(tmp_path: Path) -> None:
+    segments = {offset: [batch(offset)] for offset in range(20)}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        found = records_of(fetch(broker, 3, "events", 0))
+    assert [one.offset for one in found] == list(range(20))
+
+
+# --- errors
+
+
+@pytest.mark.parametrize("version", OLD_VERSIONS)
+def test_what_is_good_in_front_of_damage_is_sent_and_the_damage_said(
+    version: int, tmp_path: Path
+) -> None:
+    bad = spliced(batch(2, 3, codec=Codec.GZIP), BATCH_HEADER_SIZE, b"no gzip", drop=7)
+    segments = {0: [batch(0, 1), bad], 4: [batch(4)]}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        good, error = (fetch(broker, version, "events", offset) for offset in (0, 2))
+        behind = fetch(broker, version, "events", 4)
+    assert [one.offset for one in records_of(good)] == [0, 1]
+    assert (error.error_code, error.records) == (ErrorCode.CORRUPT_MESSAGE, b"")
+    assert [one.offset for one in records_of(behind)] == [4]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_topic_may_forbid_conversion(version: int, tmp_path: Path) -> None:
+    config = {"events": {"message.downconversion.enable": "false"}}
+    topics = {"events": {0: [batch(0)]}, "others": {0: [batch(0)]}}
+    with broker_of(tmp_path, topics, topics=config) as broker:
+        body = request(broker, {"events": 0, "others": 0})
+        answers = [
+            topic.partitions[0] for topic in ask(broker, ApiKey.Fetch, version, body).responses
+        ]
+    refused = ErrorCode.UNSUPPORTED_VERSION if version in OLD_VERSIONS else ErrorCode.NONE
+    assert [one.error_code for one in answers] == [refused, ErrorCode.NONE]
+    assert len(answers[1].records)
+
+
+@pytest.mark.parametrize(("epoch", "code"), [(4, 74), (5, 0), (6, 75), (-1, 0)])
+def test_a_client_that_knows_another_leader_is_told(epoch: int, code: int, tmp_path: Path) -> None:
+    with broker_of(tmp_path, {"events": {0: [batch(0)]}}) as broker:
+        broker.topics["events"].partitions[0].leader_epoch = 5
+        answer = fetch(broker, 16, "events", 0, current_leader_epoch=epoch)
+    assert answer.error_code == code
+    assert (answer.current_leader.leader_epoch == 5) == (code == 74)
+
+
+def test_a_log_that_went_another_way_is_told_where_it_did(tmp_path: Path) -> None:
+    epochs = tmp_path / "events-0" / "leader-epoch-checkpoint"
+    epochs.parent.mkdir()
+    epochs.write_text("0\n2\n0 0\n4 2\n")
+    with broker_of(tmp_path, {"events": {0: [batch(0, 1), batch(2, 3)]}}) as broker:
+        apart, same = (fetch(broker, 12, "events", 3, last_fetched_epoch=epoch) for epoch in (3, 4))
+        unknown = fetch(broker, 12, "events", 3, last_fetched_epoch=9)
+    assert (apart.diverging_epoch.epoch, apart.diverging_epoch.end_offset) == (0, 2)
+    assert (apart.records, len(same.records)) == (b"", len(batch(2, 3)))
+    assert unknown.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@pytest.mark.parametrize(("version", "code"), [(5, 6), (6, 56)])
+def test_a_log_that_is_gone_is_an_error_of_the_storage(
+    version: int, code: int, tmp_path: Path
+) -> None:
+    with broker_of(tmp_path, {"events": {0: [batch(0)]}}) as broker:
+        (tmp_path / "events-0" / f"{0:020d}.log").unlink()
+        (tmp_path / "events-0").rmdir()
+        assert fetch(broker, version, "events", 0).error_code == code
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_who_does_not_lead_serves_no_clients_that_ask_the_leader(
+    version: int, tmp_path: Path
+) -> None:
+    with broker_of(tmp_path, {"events": {0: [batch(0)]}}) as broker:
+        broker.topics["events"].partitions[0].leader = 7
+        code = fetch(broker, version, "events", 0).error_code
+    assert code == (ErrorCode.NOT_LEADER_OR_FOLLOWER if version < 11 else ErrorCode.NONE)
+
+
+# --- transactions
+
+
+@pytest.mark.parametrize("version", [4, 11, 17])
+def test_committed_records_come_with_what_was_aborted_among_them(version: int, real: Path) -> None:
+    with LogDir.open(real / "3.9.1" / "log") as log_dir:
+        broker = Broker(log_dir)
+        open_ = fetch(broker, version, "txn-open", 0, isolation_level=1)
+        ended = fetch(broker, version, "txn-none", 10, isolation_level=1)
+        all_of_it = fetch(broker, version, "txn-none", 10)
+    headers = list(MemoryRecords(bytes(open_.records)).batches())
+    assert headers[-1].last_offset < open_.last_stable_offset < open_.high_watermark
+    aborted = [(one.producer_id, one.first_offset) for one in ended.aborted_transactions]
+    assert (0, 11) in aborted
+    assert all_of_it.aborted_transactions is None
+
+
+# --- waiting
+
+
+def append(broker: Broker, *batches: bytes, now: float = 0.0) -> None:
+    """As a leader does it."""
+    partition = broker.topics["events"].partitions[0]
+    for one in batches:
+        with partition.lock:
+            partition.log.writer.append(one)
+    broker.purgatory.touch(("partition", "events", 0))
+    broker.tick(now)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_fetch_at_the_end_waits_for_records(version: int, tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "events") as broker:
+        exchange = fetching(broker, version, "events", 0, now=0, max_wait_ms=500, min_bytes=1)
+        assert not exchange.is_done
+        append(broker, batch(0, 1), now=0.2)
+        assert [one.offset for one in records_of(fetched(exchange))] == [0, 1]
+        assert not len(broker.purgatory)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_fetch_that_has_waited_long_enough_is_answered(version: int, tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "events") as broker:
+        exchange = fetching(broker, version, "events", 0, now=7, max_wait_ms=500, min_bytes=1)
+        assert broker.tick(7.4) == pytest.approx(7.5)
+        assert not exchange.is_done
+        broker.tick(7.5)
+        assert fetched(exchange).records == b""
+
+
+def test_nobody_waits_for_weeks(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "events") as broker:
+        fetching(broker, 11, "events", 0, now=7, max_wait_ms=2**31 - 1, min_bytes=1)
+        assert broker.tick(7) == pytest.approx(67)
+        broker.tick(67)
+        assert not len(broker.purgatory)
+
+
+def test_a_fetch_waits_for_as_many_bytes_as_it_asks_for(tmp_path: Path) -> None:
+    one = batch(0, size=100)
+    with writable_broker(tmp_path, "events") as broker:
+        size = 2 * len(one)
+        exchange = fetching(broker, 11, "events", 0, now=0, max_wait_ms=500, min_bytes=size)
+        append(broker, one)
+        assert not exchange.is_done
+        append(broker, batch(1, size=100))
+        assert len(fetched(exchange).records) == size
+
+
+def test_a_marker_does_not_wake_an_old_client(tmp_path: Path) -> None:
+    """It would be answered with nothing, and ask again at once."""
+    with writable_broker(tmp_path, "events") as broker:
+        append(broker, batch(0))
+        exchange = fetching(broker, 3, "events", 1, now=0, max_wait_ms=500, min_bytes=1)
+        append(broker, marker(1), now=0.1)
+        assert not exchange.is_done
+        append(broker, batch(2), now=0.2)
+        assert [one.offset for one in records_of(fetched(exchange))] == [2]
+
+
+class Work:
+    """Counts conversions, by the threads in which they are made."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.by_thread = Counter[int]()
+        monkeypatch.setattr(
+            "downconvert.broker.handlers.fetch.read_converted", self._read_converted
+        )
+
+    def _read_converted(self, *args: Any, **fields: Any) -> Contribution:
+        self.by_thread[get_ident()] += 1
+        return read_converted(*args, **fields)
+
+
+def produce(broker: Broker, *batches: bytes, acks: int = 1) -> None:
+    """As a client of its own does it; AssertionError: it is not appended."""
+    for one in batches:
+        data = [Message(index=0, records=one)]
+        topics = [Message(name="events", partition_data=data)]
+        body = Message(acks=acks, timeout_ms=1000, topic_data=topics)
+        (topic,) = ask(broker, ApiKey.Produce, 9, body).responses
+        assert topic.partition_responses[0].error_code == 0
+
+
+def test_a_producer_converts_nothing_for_those_who_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with writable_broker(tmp_path, "events") as broker:
+        owner = Owner()
+        waiting = [
+            fetching(
+                broker,
+                version,
+                "events",
+                0,
+                now=0,
+                client=Client(number, "127.0.0.1"),
+                owner=owner,
+                max_wait_ms=500,
+                min_bytes=1,
+            )
+            for number, version in enumerate([*OLD_VERSIONS] * 25)
+        ]
+        work = Work(monkeypatch)
+        looks = Counter[int]()
+        monkeypatch.setattr(
+            "downconvert.broker.handlers.fetch.Fetch.is_due",
+            lambda _: looks.update([get_ident()]) or 1,
+        )
+        producer = Thread(target=produce, args=(broker, batch(0, 1, codec=Codec.GZIP)))
+        producer.start()
+        producer.join()
+        assert not work.by_thread
+        assert not looks
+        assert not any(one.is_done for one in waiting)
+        while broker.run_due(owner, 0.1):
+            pass
+        assert work.by_thread == looks == {get_ident(): len(waiting)}
+        for exchange in waiting:
+            assert [one.offset for one in records_of(fetched(exchange))] == [0, 1]
+            broker.finished(exchange)
+
+
+@pytest.mark.parametrize("version", OLD_VERSIONS)
+def test_what_is_too_little_is_not_converted_before_its_time(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = batch(0, size=500, codec=Codec.GZIP)
+    work = Work(monkeypatch)
+    with writable_broker(tmp_path, "events") as broker:
+        append(broker, one)
+        enough, never = (
+            fetching(
+                broker, version, "events", 0, now=0, max_wait_ms=500, min_bytes=size * len(one)
+            )
+            for size in (2, 1000)
+        )
+        append(broker, marker(1), now=0.1)
+        assert not enough.is_done
+        assert not work.by_thread
+        append(broker, batch(2, size=500, codec=Codec.GZIP), now=0.2)
+        assert [one.offset for one in records_of(fetched(enough))] == [0, 2]
+        assert work.by_thread.total() == 1
+        assert not never.is_done
+        broker.tick(0.5)
+        assert [one.offset for one in records_of(fetched(never))] == [0, 2]
+        assert work.by_thread.total() == 2
+
+
+@pytest.mark.parametrize("version", OLD_VERSIONS)
+def test_what_lies_in_several_segments_counts_as_a_whole(version: int, tmp_path: Path) -> None:
+    one = batch(0, size=100)
+    with broker_of(tmp_path, {"events": {0: [one], 1: [batch(1, size=100)]}}) as broker:
+        size = 2 * len(one)
+        exchange = fetching(broker, version, "events", 0, now=0, max_wait_ms=500, min_bytes=size)
+        assert [one.offset for one in records_of(fetched(exchange))] == [0, 1]
+
+
+def test_who_waits_holds_no_large_chunks_and_who_reads_as_it_is_takes_none(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "events") as broker:
+        append(broker, batch(0), marker(1))
+        for version, offset in ((2, 2), (3, 1), (4, 0)):  # at the end, before a marker, new
+            for number in range(LARGE_MAX):
+                client = Client(100 * version + number, "127.0.0.1")
+                fetching(
+                    broker,
+                    version,
+                    "events",
+                    offset,
+                    now=0,
+                    client=client,
+                    max_wait_ms=500,
+                    min_bytes=1,
+                )
+            assert broker.chunks.policy_for(1).chunk_size == LARGE
+            broker.chunks.give_back(1)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_defect_is_told_to_who_asked_and_to_nobody_else(
+    version: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(*_args: object, **_fields: object) -> None:
+        raise ValueError("a defect")
+
+    with writable_broker(tmp_path, "events") as broker:
+        exchange = fetching(broker, version, "events", 0, now=0, max_wait_ms=500, min_bytes=1)
+        monkeypatch.setattr("downconvert.broker.handlers.fetch.read_converted", fail)
+        monkeypatch.setattr("downconvert.broker.handlers.fetch.read_as_is", fail)
+        produce(broker, batch(0))
+        assert fetched(exchange).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert [r.getMessage() for r in caplog.records] == ["a defect: partition 0 of events"] or (
+        version >= TOPIC_IDS_SINCE
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_who_asks_for_less_than_nothing_waits_and_harms_nobody(
+    version: int, tmp_path: Path
+) -> None:
+    with writable_broker(tmp_path, "events") as broker:
+        exchange = fetching(
+            broker, version, "events", 0, now=0, max_bytes=-5, max_wait_ms=500, min_bytes=1
+        )
+        produce(broker, batch(0))
+        broker.tick(0.5)
+        assert fetched(exchange).error_code == ErrorCode.NONE
+
+
+def test_errors_are_told_at_once(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "events") as broker:
+        exchange = fetching(broker, 11, "events", 9, now=0, max_wait_ms=500, min_bytes=1)
+        assert fetched(exchange).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_much_to_convert_is_measured_in_turns(tmp_path: Path) -> None:
+    """So that others are served in between."""
+    topics = {f"t{i}": {0: [batch(*range(500), size=1_000)]} for i in range(12)}
+    with broker_of(tmp_path, topics) as broker:
+        body = request(broker, dict.fromkeys(topics, 0))
+        exchange = begin(broker, ApiKey.Fetch, 3, body, now=1.0)
+        turns, now = 1, 1.0
+        while not exchange.is_done:
+            deadline = broker.tick(now)
+            assert deadline is not None or exchange.is_done
+            now = deadline or now
+            turns += 1
+    assert turns > 3
+    assert now < 1.01
+
+
+def test_a_partition_named_twice_is_read_once(tmp_path: Path) -> None:
+    with broker_of(tmp_path, {"events": {0: [batch(0, 1)]}}) as broker:
+        body: Any = request(broker, {"events": 0})
+        body.topics += request(broker, {"events": 1}).topics
+        answer = ask(broker, ApiKey.Fetch, 11, body)
+    assert len([one for topic in answer.responses for one in topic.partitions]) == 1
+
+
+def test_a_request_for_nothing_is_answered(tmp_path: Path) -> None:
+    with broker_of(tmp_path, {"events": {0: [batch(0)]}}) as broker:
+        for version in VERSIONS:
+            body = Message(replica_id=-1, max_bytes=10, max_wait_ms=1000, min_bytes=1)
+            assert ask(broker, ApiKey.Fetch, version, body).responses == []

@@ -1,0 +1,46 @@
+from pathlib import Path
+
+import pytest
+
+from downconvert.broker import Broker, BrokerConfig, ErrorCode
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.storage import LogDir
+from tests.downconvert.broker.asking import ask, someone
+
+VERSIONS = range(7)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Broker:
+    return Broker(LogDir.open(tmp_path), BrokerConfig(node_id=3))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_this_broker_coordinates_every_group(broker: Broker, version: int) -> None:
+    client = someone(host="here", port=1234)
+    body = Message(key="g", coordinator_keys=["g"])
+    said = ask(broker, ApiKey.FindCoordinator, version, body, client=client)
+    found = said if version < 4 else said.coordinators[0]
+    assert (found.error_code, found.node_id, found.host, found.port) == (0, 3, "here", 1234)
+
+
+@pytest.mark.parametrize("version", range(4, 7))
+def test_several_groups_are_asked_for_at_a_time(broker: Broker, version: int) -> None:
+    body = Message(coordinator_keys=["a", "b"])
+    said = ask(broker, ApiKey.FindCoordinator, version, body)
+    assert [one.key for one in said.coordinators] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [(1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), (2, ErrorCode.INVALID_REQUEST)],
+)
+@pytest.mark.parametrize("version", range(1, 7))
+def test_nobody_coordinates_anything_else(
+    broker: Broker, version: int, kind: int, code: ErrorCode
+) -> None:
+    body = Message(key="t", coordinator_keys=["t"], key_type=kind)
+    said = ask(broker, ApiKey.FindCoordinator, version, body)
+    found = said if version < 4 else said.coordinators[0]
+    assert (found.error_code, found.node_id) == (code, -1)
+    assert found.error_message

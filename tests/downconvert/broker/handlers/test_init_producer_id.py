@@ -1,0 +1,38 @@
+"""InitProducerId: an id for whoever asks, and for nobody else."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.broker import Broker, BrokerConfig
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.storage import LogDir
+from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.writable import writable_broker
+
+
+def init(broker: Broker, version: int, transactional_id: str | None = None) -> Message:
+    body = Message(transactional_id=transactional_id, transaction_timeout_ms=1000)
+    return ask(broker, ApiKey.InitProducerId, version, body)
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_each_gets_another(tmp_path: Path, version: int) -> None:
+    with writable_broker(tmp_path) as broker:
+        answers = [init(broker, version) for _ in range(3)]
+        assert [(one.error_code, one.producer_epoch) for one in answers] == [(0, 0)] * 3
+        assert len({one.producer_id for one in answers}) == 3
+
+
+def test_transactions_are_refused(tmp_path: Path) -> None:
+    with writable_broker(tmp_path) as broker:
+        answer = init(broker, 4, "tx")
+        assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        assert answer.producer_id == -1
+
+
+def test_a_broker_that_only_reads_gives_none(tmp_path: Path) -> None:
+    with LogDir.open(tmp_path) as log_dir:
+        answer = init(Broker(log_dir, BrokerConfig()), 1)
+        assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

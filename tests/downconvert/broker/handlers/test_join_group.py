@@ -1,0 +1,106 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert.broker import Broker, BrokerConfig, ErrorCode, Exchange, Owner
+from downconvert.broker.groups.member import Joined
+from downconvert.broker.handlers import join_group
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.storage import LogDir
+from tests.downconvert.broker.asking import answer, ask, begin
+
+JOIN, SYNC = range(10), range(6)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Broker:
+    return Broker(LogDir.open(tmp_path), BrokerConfig(group_initial_rebalance_delay_ms=0))
+
+
+def join(broker: Broker, version: int = 3, now: float = 0.0, **fields: Any) -> Exchange:
+    body = Message(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=30_000,
+        protocol_type="consumer",
+        protocols=[Message(name="range", metadata=b"meta")],
+    )
+    body.__dict__.update(fields)
+    return begin(broker, ApiKey.JoinGroup, version, body, now=now)
+
+
+@pytest.mark.parametrize("version", JOIN)
+def test_whoever_joins_alone_leads(broker: Broker, version: int) -> None:
+    said = answer(join(broker, version))
+    if version >= 4:
+        assert (said.error_code, said.member_id[:5]) == (ErrorCode.MEMBER_ID_REQUIRED, "test-")
+        said = answer(join(broker, version, member_id=said.member_id))
+    assert (said.error_code, said.generation_id, said.leader) == (0, 1, said.member_id)
+    assert [(one.member_id, one.metadata) for one in said.members] == [(said.member_id, b"meta")]
+    assert said.protocol_name == "range"
+
+
+@pytest.mark.parametrize("version", SYNC)
+def test_the_leader_assigns(broker: Broker, version: int) -> None:
+    first = answer(join(broker))
+    waiting = join(broker)
+    first = answer(join(broker, member_id=first.member_id))
+    second = answer(waiting)
+    assert {first.generation_id, second.generation_id} == {2}
+    follower = begin(broker, ApiKey.SyncGroup, version, sync_of(second))
+    assert not follower.is_done
+    assigned = [
+        Message(member_id=first.member_id, assignment=b"1"),
+        Message(member_id=second.member_id, assignment=b"2"),
+    ]
+    led = ask(broker, ApiKey.SyncGroup, version, sync_of(first, assignments=assigned))
+    assert (led.error_code, led.assignment) == (0, b"1")
+    assert answer(follower).assignment == b"2"
+
+
+def sync_of(joined: Message, **fields: Any) -> Message:
+    return Message(
+        group_id="g",
+        generation_id=joined.generation_id,
+        member_id=joined.member_id,
+        protocol_type="consumer",
+        protocol_name="range",
+        **fields,
+    )
+
+
+def test_a_defect_in_one_member_s_answer_is_not_another_s(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = answer(join(broker))
+    waiting = join(broker)
+    compose = join_group._response
+
+    def composed(joined: Joined, version: int) -> Message:
+        if joined.member_id != first.member_id:
+            raise ValueError("a defect")
+        return compose(joined, version)
+
+    monkeypatch.setattr(join_group, "_response", composed)
+    again = answer(join(broker, member_id=first.member_id))
+    assert (again.error_code, again.generation_id) == (0, 2)
+    assert (waiting.hangs_up, type(waiting.defect)) == (True, ValueError)
+    assert len(caplog.records) == 1
+
+
+def test_a_member_is_answered_by_its_own_thread(broker: Broker) -> None:
+    owner = Owner()
+    first = answer(join(broker))
+    body = Message(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=30_000,
+        protocol_type="consumer",
+        protocols=[Message(name="range", metadata=b"meta")],
+    )
+    waiting = begin(broker, ApiKey.JoinGroup, 3, body, owner=owner)
+    assert answer(join(broker, member_id=first.member_id)).generation_id == 2
+    assert not waiting.is_done
+    assert broker.run_due(owner, 0.0)
+    assert answer(waiting).generation_id == 2

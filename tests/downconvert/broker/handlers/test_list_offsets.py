@@ -1,0 +1,124 @@
+"""ListOffsets: ends, times, and what version 0 makes of files.
+
+Not here: the same requests to Kafka (test_differential.py)."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from downconvert.broker import Broker
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.wire.schemas import ApiKey, Message
+from records import build_marker
+from records.control import ControlRecordType
+from records.formats import V0
+from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.fetching import broker_of
+from tests.downconvert.storage.logs import batch
+
+VERSIONS = range(12)
+SEGMENTS = {0: [batch(0, 1), batch(2)], 3: [batch(3), batch(4, 5)]}
+
+
+def listed(broker: Broker, version: int, timestamp: int, **fields: object) -> Message:
+    asked = Message(partition_index=0, timestamp=timestamp, max_num_offsets=9)
+    body = Message(**{"replica_id": -1} | fields, topics=[Message(name="t", partitions=[asked])])
+    response = ask(broker, ApiKey.ListOffsets, version, body, now=2e9)
+    partition = response.topics[0].partitions[0]
+    assert isinstance(partition, Message)
+    return partition
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_ends_are_known_in_every_version(version: int, tmp_path: Path) -> None:
+    with broker_of(tmp_path, {"t": SEGMENTS}) as broker:
+        latest, earliest = (listed(broker, version, timestamp) for timestamp in (-1, -2))
+    if version == 0:
+        assert latest.old_style_offsets == [6, 3, 0]
+        assert earliest.old_style_offsets == [0]
+    else:
+        assert (latest.offset, latest.timestamp) == (6, -1)
+        assert (earliest.offset, earliest.timestamp) == (0, -1)
+
+
+@pytest.mark.parametrize("version", VERSIONS[1:])
+@pytest.mark.parametrize(
+    ("timestamp", "found"),
+    [(0, (0, 0)), (15, (2, 20)), (20, (2, 20)), (50, (5, 50)), (51, (-1, -1))],
+)
+def test_a_time_leads_to_the_first_record_that_is_not_older(
+    version: int, timestamp: int, found: tuple[int, int], tmp_path: Path
+) -> None:
+    with broker_of(tmp_path, {"t": SEGMENTS}) as broker:
+        answer = listed(broker, version, timestamp)
+    assert (answer.error_code, answer.offset, answer.timestamp) == (0, *found)
+
+
+def test_the_youngest_record_is_found_wherever_it_is(tmp_path: Path) -> None:
+    marker = build_marker(ControlRecordType.ABORT, offset=5, timestamp=10**9, producer_id=1)
+    segments = {0: [batch(0), batch(1, timestamp=777), batch(2)], 3: [batch(3), batch(4), marker]}
+    with broker_of(tmp_path, {"t": segments}) as broker:
+        answer = listed(broker, 7, -3)
+    assert (answer.offset, answer.timestamp) == (1, 777)
+
+
+def test_records_without_times_are_not_found_by_time(tmp_path: Path) -> None:
+    with broker_of(tmp_path, {"t": {0: [batch(0, magic=V0)]}}) as broker:
+        assert [listed(broker, 7, timestamp).offset for timestamp in (0, -3)] == [-1, -1]
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "since"), [(-1, 0), (-2, 0), (-3, 7), (-4, 8), (-5, 9), (-6, 11), (-7, 99)]
+)
+def test_a_meaning_that_a_version_does_not_have_is_refused(
+    timestamp: int, since: int, tmp_path: Path
+) -> None:
+    with broker_of(tmp_path, {"t": SEGMENTS}) as broker:
+        codes = [listed(broker, version, timestamp).error_code for version in VERSIONS]
+    refused = ErrorCode.UNSUPPORTED_VERSION
+    assert codes == [refused if version < since else 0 for version in VERSIONS]
+
+
+def test_version_0_goes_by_when_files_were_changed(tmp_path: Path) -> None:
+    with broker_of(tmp_path, {"t": SEGMENTS}) as broker:
+        for base, seconds in ((0, 100), (3, 200)):
+            os.utime(tmp_path / "t-0" / f"{base:020d}.log", (seconds, seconds))
+        found = [listed(broker, 0, ms).old_style_offsets for ms in (99_999, 100_000, 200_000)]
+        assert found == [[], [0], [3, 0]]
+        assert listed(broker, 0, 3 * 10**12).old_style_offsets == [6, 3, 0]
+
+
+@pytest.mark.parametrize(("count", "offsets"), [(-1, []), (0, []), (1, [6]), (2, [6, 3])])
+def test_no_more_offsets_are_listed_than_asked_for(
+    count: int, offsets: list[int], tmp_path: Path
+) -> None:
+    with broker_of(tmp_path, {"t": SEGMENTS}) as broker:
+        asked = Message(partition_index=0, timestamp=-1, max_num_offsets=count)
+        body = Message(replica_id=-1, topics=[Message(name="t", partitions=[asked])])
+        answer = ask(broker, ApiKey.ListOffsets, 0, body).topics[0].partitions[0]
+    assert answer.old_style_offsets == offsets
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_errors_are_told_for_each_partition(version: int, tmp_path: Path) -> None:
+    with broker_of(tmp_path, {"t": SEGMENTS}) as broker:
+        asked = [Message(partition_index=index, timestamp=-1) for index in (0, 7)]
+        body = Message(
+            replica_id=-1,
+            topics=[Message(name="t", partitions=asked), Message(name="x", partitions=asked[:1])],
+        )
+        answer = ask(broker, ApiKey.ListOffsets, version, body)
+        broker.topics["t"].partitions[0].leader = 9
+        elsewhere = listed(broker, version, -1).error_code
+    codes = [one.error_code for topic in answer.topics for one in topic.partitions]
+    assert codes == [0, 3, 3]
+    assert elsewhere == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_partition_named_twice_is_refused_as_by_kafka(tmp_path: Path) -> None:
+    with broker_of(tmp_path, {"t": SEGMENTS}) as broker:
+        asked = [Message(partition_index=0, timestamp=timestamp) for timestamp in (-1, -2)]
+        body = Message(replica_id=-1, topics=[Message(name="t", partitions=asked)])
+        answer = ask(broker, ApiKey.ListOffsets, 5, body)
+    assert [one.error_code for one in answer.topics[0].partitions] == [42, 42]

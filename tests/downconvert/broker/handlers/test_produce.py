@@ -1,0 +1,387 @@
+"""Produce: what is answered, at every version, and what is in the log afterwards."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from downconvert.broker import Broker, BrokerConfig
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.storage import LogDir
+from downconvert.storage.config import LogConfig
+from records import Codec, Record, TimestampType, build
+from records.formats import V0, V1, V2
+from tests.damage import mutated
+from tests.downconvert.broker.asking import answer, ask, begin
+from tests.downconvert.broker.writable import writable_broker
+from tests.strategies import record_lists
+
+NOW = 1_700_000_000.5
+NOW_MS = int(NOW * 1000)
+VERSIONS = range(14)
+CREATE, LOG_APPEND = TimestampType.CREATE, TimestampType.LOG_APPEND
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with writable_broker(tmp_path, "t", partitions=2) as broker:
+        yield broker
+
+
+def records(count: int = 3) -> list[Record]:
+    return [Record(i, NOW_MS + i, CREATE, b"k%d" % i, b"v%d" % i) for i in range(count)]
+
+
+def batch(count: int = 3, **fields: Any) -> bytes:
+    return build(records(count), **{"magic": V2, **fields})
+
+
+def request(
+    broker: Broker, *data: bytes | None, acks: int = 1, timeout_ms: int = 1000, topic: str = "t"
+) -> Message:
+    """For partitions 0, 1, ..."""
+    found = broker.topics.get(topic)
+    partitions = [Message(index=index, records=one) for index, one in enumerate(data)]
+    topic_id = bytes(15) + b"?" if found is None else found.id
+    topics = [Message(name=topic, topic_id=topic_id, partition_data=partitions)]
+    return Message(acks=acks, timeout_ms=timeout_ms, topic_data=topics)
+
+
+def produce(broker: Broker, version: int, *data: bytes | None, **fields: Any) -> list[Message]:
+    """The answers for partitions 0, 1, ..."""
+    response = ask(broker, ApiKey.Produce, version, request(broker, *data, **fields), now=NOW)
+    (topic,) = response.responses
+    found: list[Message] = topic.partition_responses
+    assert [one.index for one in found] == list(range(len(data)))
+    return found
+
+
+def code(broker: Broker, version: int, data: bytes | None, **fields: Any) -> ErrorCode:
+    return ErrorCode(produce(broker, version, data, **fields)[0].error_code)
+
+
+def stored(broker: Broker, index: int = 0) -> list[Record]:
+    partition = broker.topics.partition("t", index)
+    assert partition is not None
+    return list(partition.log.records())
+
+
+def magic_of(version: int) -> int:
+    """What producers of this version send."""
+    return V0 if version < 2 else V1 if version < 3 else V2
+
+
+# --- what is appended
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_appends_and_says_where(broker: Broker, version: int) -> None:
+    for turn in range(2):
+        data = batch(magic=magic_of(version))
+        first, second = produce(broker, version, data, data)
+        assert (first.error_code, second.error_code) == (0, 0)
+        assert (first.base_offset, second.base_offset) == (3 * turn, 3 * turn)
+        assert first.log_append_time_ms == -1
+        assert first.log_start_offset == (0 if version >= 5 else -1)
+    found = stored(broker)
+    assert [record.offset for record in found] == list(range(6))
+    assert [(r.key, r.value) for r in found] == [(r.key, r.value) for r in records()] * 2
+    times = [-1] * 3 if magic_of(version) == V0 else [r.timestamp for r in records()]
+    assert [record.timestamp for record in found] == times * 2
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    lists=st.lists(record_lists(), min_size=1, max_size=3),
+    magic=st.sampled_from([V2, V1, V0]),
+    codec=st.sampled_from([*Codec]),
+    data=st.data(),
+)
+def test_whatever_is_produced_is_read_back_as_kafka_keeps_it(
+    lists: list[list[Record]], magic: int, codec: Codec, data: st.DataObject
+) -> None:
+    if codec is Codec.ZSTD and magic < V2:
+        codec = Codec.LZ4
+    versions = {V0: range(2), V1: range(2, 3), V2: range(7, 14)}[magic]
+    expected: list[tuple[Any, ...]] = []
+    with TemporaryDirectory() as path, writable_broker(Path(path), "t") as broker:
+        for found in lists:
+            numbered = [
+                Record(i, one.timestamp, CREATE, one.key, one.value, one.headers)
+                for i, one in enumerate(found)
+            ]
+            sent = build(numbered, magic=magic, codec=codec)
+            version = data.draw(st.sampled_from(versions))
+            (said,) = produce(broker, version, sent)
+            assert (said.error_code, said.base_offset) == (0, len(expected))
+            for one in numbered:
+                timestamp = -1 if magic == V0 else one.timestamp
+                headers = one.headers if magic == V2 else ()
+                expected.append((len(expected), timestamp, CREATE, one.key, one.value, headers))
+        assert [
+            (r.offset, r.timestamp, r.timestamp_type, r.key, r.value, r.headers)
+            for r in stored(broker)
+        ] == expected
+        partition = broker.topics.partition("t", 0)
+        assert partition is not None
+        codecs = {(header.magic, header.codec) for _, header in partition.log.batches()}
+        assert codecs == {(V2, codec)}
+
+
+def test_a_trailing_part_of_a_batch_is_left_out(broker: Broker) -> None:
+    assert code(broker, 2, batch(magic=V1) + batch(magic=V1)[:20]) is ErrorCode.NONE
+    assert code(broker, 3, batch() + batch()[:20]) is ErrorCode.NONE
+    assert len(stored(broker)) == 6
+
+
+def test_old_requests_may_bring_nothing(broker: Broker) -> None:
+    (said,) = produce(broker, 2, b"")
+    assert (said.error_code, said.base_offset) == (0, -1)
+    assert code(broker, 3, b"") is ErrorCode.INVALID_RECORD
+    assert code(broker, 9, None) is ErrorCode.INVALID_RECORD
+
+
+def test_the_leader_epoch_is_written_into_batches(broker: Broker) -> None:
+    partition = broker.topics.partition("t", 0)
+    assert partition is not None
+    partition.leader_epoch = 5
+    produce(broker, 9, batch())
+    ((_, header),) = partition.log.batches()
+    assert header.leader_epoch == 5
+
+
+def test_records_that_are_converted_are_counted(broker: Broker) -> None:
+    for version, data in ((2, batch(magic=V1)), (1, batch(5, magic=V0)), (9, batch())):
+        produce(broker, version, data)
+    counted = broker.metrics.registry.get_sample_value(
+        "produce_message_conversions_total", {"topic": "t"}
+    )
+    assert counted == 8
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_topics_and_partitions_that_are_not_there(broker: Broker, version: int) -> None:
+    data = batch(magic=magic_of(version))
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert code(broker, version, data, topic="none") is unknown
+    answers = produce(broker, version, data, data, data)
+    assert [one.error_code for one in answers] == [0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert answers[2].base_offset == -1
+
+
+@pytest.mark.parametrize("version", [0, 2, 3, 9, 13])
+def test_a_broker_that_only_reads_says_so(tmp_path: Path, version: int) -> None:
+    with writable_broker(tmp_path, "t"):
+        pass
+    with LogDir.open(tmp_path) as log_dir:
+        broker = Broker(log_dir, BrokerConfig())
+        data = batch(magic=magic_of(version))
+        assert code(broker, version, data) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_other_leaders_and_internal_topics_take_nothing(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t", "__consumer_offsets") as broker:
+        partition = broker.topics.partition("t", 0)
+        assert partition is not None
+        partition.leader = 7
+        assert code(broker, 9, batch()) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        internal = code(broker, 9, batch(), topic="__consumer_offsets")
+        assert internal is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+@pytest.mark.parametrize("version", [3, 9, 13])
+def test_newer_requests_bring_one_batch_of_v2(broker: Broker, version: int) -> None:
+    assert code(broker, version, batch(magic=V1)) is ErrorCode.INVALID_RECORD
+    assert code(broker, version, batch() + batch()) is ErrorCode.INVALID_RECORD
+    assert stored(broker) == []
+
+
+def test_zstd_needs_version_7(broker: Broker) -> None:
+    data = batch(codec=Codec.ZSTD)
+    assert code(broker, 6, data) is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert code(broker, 7, data) is ErrorCode.NONE
+
+
+def test_single_records_that_are_refused_are_named(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        broker.topics.configure("t", {"cleanup.policy": "compact"})
+        data = build([Record(0, 1, CREATE, b"k"), Record(1, 1, CREATE, None)], magic=V2)
+        for version in (7, 8, 13):
+            (said,) = produce(broker, version, data)
+            assert said.error_code == ErrorCode.INVALID_RECORD
+            named = [one.batch_index for one in said.record_errors]
+            assert named == ([1] if version >= 8 else [])
+        assert stored(broker) == []
+
+
+def test_more_than_a_segment_holds_is_refused(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t", log_config=LogConfig(segment_bytes=200)) as broker:
+        assert code(broker, 9, batch(1)) is ErrorCode.NONE
+        assert code(broker, 9, batch(30)) is ErrorCode.RECORD_LIST_TOO_LARGE
+        assert len(stored(broker)) == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mutated_batches_never_leave_a_damaged_log(broker: Broker, seed: int) -> None:
+    random = Random(seed)
+    codes = set()
+    partition = broker.topics.partition("t", 0)
+    assert partition is not None
+    for turn in range(150):
+        magic = random.choice((V0, V1, V2, V2))
+        codec = random.choice([c for c in Codec if magic == V2 or c is not Codec.ZSTD])
+        data = mutated(batch(random.randrange(1, 6), magic=magic, codec=codec), random)
+        version = random.choice((0, 1, 2, 2)) if turn % 2 or magic < V2 else 9
+        before = partition.end_offset
+        refused = code(broker, version, data)
+        codes.add(refused)
+        assert refused is ErrorCode.NONE or partition.end_offset == before
+    assert [record.offset for record in stored(broker)] == list(range(partition.end_offset))
+    assert codes <= {
+        ErrorCode.NONE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+
+
+# --- acks
+
+
+@pytest.mark.parametrize("version", [0, 3, 9])
+def test_acks_0_is_answered_with_nothing_and_an_error_with_the_end(
+    broker: Broker, version: int
+) -> None:
+    good = batch(magic=magic_of(version))
+    exchange = begin(broker, ApiKey.Produce, version, request(broker, good, acks=0), now=NOW)
+    assert exchange.is_done
+    assert exchange.send is None
+    assert not exchange.hangs_up
+    bad = begin(broker, ApiKey.Produce, version, request(broker, good[:-1] + b"?", acks=0), now=NOW)
+    assert bad.is_done
+    assert bad.hangs_up
+    assert len(stored(broker)) == 3
+
+
+@pytest.mark.parametrize("acks", [2, -2, 32767])
+def test_other_acks_do_not_exist(broker: Broker, acks: int) -> None:
+    assert code(broker, 9, batch(), acks=acks) is ErrorCode.INVALID_REQUIRED_ACKS
+    assert stored(broker) == []
+
+
+def test_acks_all_is_answered_at_once_where_there_is_nobody_to_wait_for(broker: Broker) -> None:
+    (said,) = produce(broker, 9, batch(), acks=-1)
+    assert (said.error_code, said.base_offset) == (0, 0)
+
+
+def test_a_topic_that_is_deleted_meanwhile_answers_who_waits(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = broker.topics.partition("t", 0)
+    monkeypatch.setattr(type(partition), "high_watermark", property(lambda _: 0))
+    body = request(broker, batch(), acks=-1, timeout_ms=5000)
+    exchange = begin(broker, ApiKey.Produce, 9, body, now=NOW)
+    assert not exchange.is_done
+    asked = Message(topic_names=["t"], timeout_ms=1, topics=[])
+    ask(broker, ApiKey.DeleteTopics, 1, asked, now=NOW)
+    (topic,) = answer(exchange).responses
+    assert topic.partition_responses[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+class Followers:
+    """A high watermark that is moved by hand."""
+
+    def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.at = 0
+        partition = broker.topics.partition("t", 0)
+        monkeypatch.setattr(type(partition), "high_watermark", property(lambda _: self.at))
+
+
+def test_acks_all_waits_for_the_high_watermark(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followers = Followers(broker, monkeypatch)
+    exchange = begin(broker, ApiKey.Produce, 9, request(broker, batch(), acks=-1), now=NOW)
+    for at in (0, 2):
+        followers.at = at
+        broker.purgatory.touch(("partition", "t", 0))
+        broker.tick(NOW + 0.1)
+        assert not exchange.is_done
+    followers.at = 3
+    broker.purgatory.touch(("partition", "t", 0))
+    broker.tick(NOW + 0.2)
+    (topic,) = answer(exchange).responses
+    assert (topic.partition_responses[0].error_code, topic.partition_responses[0].base_offset) == (
+        0,
+        0,
+    )
+
+
+def test_acks_all_gives_up_after_the_request_s_time(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Followers(broker, monkeypatch)
+    exchange = begin(
+        broker, ApiKey.Produce, 9, request(broker, batch(), acks=-1, timeout_ms=500), now=NOW
+    )
+    assert broker.tick(NOW + 0.4) == pytest.approx(NOW + 0.5)
+    assert not exchange.is_done
+    broker.tick(NOW + 0.5)
+    (topic,) = answer(exchange).responses
+    assert topic.partition_responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_nobody_waits_for_replicas_for_weeks(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Followers(broker, monkeypatch)
+    body = request(broker, batch(), acks=-1, timeout_ms=2**31 - 1)
+    begin(broker, ApiKey.Produce, 9, body, now=NOW)
+    assert broker.tick(NOW) == pytest.approx(NOW + 900)
+    broker.tick(NOW + 900)
+    assert not len(broker.purgatory)
+
+
+def test_a_producer_that_has_gone_is_waited_for_no_longer(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Followers(broker, monkeypatch)
+    exchange = begin(broker, ApiKey.Produce, 9, request(broker, batch(), acks=-1), now=NOW)
+    assert len(broker.purgatory) == 1
+    broker.finished(exchange)
+    assert not len(broker.purgatory)
+    broker.tick(NOW + 100)
+    assert not exchange.is_done
+
+
+def test_acks_all_needs_the_replicas_that_the_topic_asks_for(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.topics.configure("t", {"min.insync.replicas": "2"})
+    assert code(broker, 9, batch(), acks=-1) is ErrorCode.NONE  # there is only one
+    partition = broker.topics.partition("t", 0)
+    assert partition is not None
+    monkeypatch.setattr(partition, "replicas", (0, 1))
+    assert code(broker, 9, batch(), acks=-1) is ErrorCode.NOT_ENOUGH_REPLICAS
+    followers = Followers(broker, monkeypatch)
+    monkeypatch.setattr(partition, "isr", frozenset({0, 1}))
+    exchange = begin(broker, ApiKey.Produce, 9, request(broker, batch(), acks=-1), now=NOW)
+    monkeypatch.setattr(partition, "isr", frozenset({0}))
+    followers.at = 6
+    broker.purgatory.touch(("partition", "t", 0))
+    broker.tick(NOW)
+    (topic,) = answer(exchange).responses
+    said = topic.partition_responses[0].error_code
+    assert said == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND

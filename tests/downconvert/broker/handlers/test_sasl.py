@@ -1,0 +1,164 @@
+from pathlib import Path
+
+import pytest
+from scramp import ScramClient
+
+from downconvert.broker import BadRequestError, Broker, Client, ErrorCode
+from downconvert.broker.handlers.sasl import MECHANISMS, SCRAM, Credentials
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.storage import LogDir
+from tests.downconvert.broker.asking import answer, ask, begin, frame, sent, someone
+
+PASSWORDS = {"alice": "wonderland", "bob": "pa:ss wörd"}
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Broker:
+    made = Broker(LogDir.open(tmp_path))
+    made.credentials = Credentials(PASSWORDS)
+    return made
+
+
+def choose(broker: Broker, client: Client, mechanism: str, version: int = 1) -> Message:
+    body = Message(mechanism=mechanism)
+    return ask(broker, ApiKey.SaslHandshake, version, body, client=client)
+
+
+def token(broker: Broker, client: Client, data: bytes, version: int = 1) -> Message:
+    body = Message(auth_bytes=data)
+    return ask(broker, ApiKey.SaslAuthenticate, version, body, client=client)
+
+
+def plain(name: str, password: str, acts_as: str = "") -> bytes:
+    return f"{acts_as}\0{name}\0{password}".encode()
+
+
+@pytest.mark.parametrize("name", PASSWORDS)
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_right_password_is_let_in(broker: Broker, name: str, version: int) -> None:
+    client = someone()
+    assert choose(broker, client, "PLAIN").error_code == 0
+    assert token(broker, client, plain(name, PASSWORDS[name]), version).error_code == 0
+    assert client.principal == f"User:{name}"
+    assert ask(broker, ApiKey.Metadata, 1, Message(topics=None), client=client).topics == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        plain("alice", "wrong"),
+        plain("alice", ""),
+        plain("nobody", ""),
+        plain("nobody", "wonderland"),
+        plain("alice", "wonderland", acts_as="bob"),
+        b"",
+        b"\0\0",
+        b"\0\0\0\0",
+        b"\xff\0alice\0wonderland",
+    ],
+)
+def test_a_wrong_password_is_told_and_the_connection_ends(broker: Broker, data: bytes) -> None:
+    client = someone()
+    choose(broker, client, "PLAIN")
+    body = Message(auth_bytes=data)
+    exchange = begin(broker, ApiKey.SaslAuthenticate, 1, body, client=client)
+    assert answer(exchange).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert exchange.hangs_up
+    assert client.principal is None
+
+
+@pytest.mark.parametrize("mechanism", SCRAM)
+@pytest.mark.parametrize("name", PASSWORDS)
+def test_scram_is_spoken_to_the_end(broker: Broker, mechanism: str, name: str) -> None:
+    client, theirs = someone(), ScramClient([mechanism], name, PASSWORDS[name])
+    assert choose(broker, client, mechanism).error_code == 0
+    first = token(broker, client, theirs.get_client_first().encode())
+    assert client.principal is None
+    theirs.set_server_first(bytes(first.auth_bytes).decode())
+    final = token(broker, client, theirs.get_client_final().encode())
+    theirs.set_server_final(bytes(final.auth_bytes).decode())
+    assert client.principal == f"User:{name}"
+
+
+@pytest.mark.parametrize("mechanism", SCRAM)
+def test_scram_with_a_wrong_password_is_refused(broker: Broker, mechanism: str) -> None:
+    client, theirs = someone(), ScramClient([mechanism], "alice", "wrong")
+    choose(broker, client, mechanism)
+    first = token(broker, client, theirs.get_client_first().encode())
+    theirs.set_server_first(bytes(first.auth_bytes).decode())
+    final = token(broker, client, theirs.get_client_final().encode())
+    assert final.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert client.principal is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"n,,", b"n,,n=alice", b"n,,n=nobody,r=x", b"\xff", b"n,,n=,r=", b"y", b"n,,r=x,n=alice",
+     b",,,,,,", b"p=tls-unique,,n=alice,r=x", b"n,,n=alice,r=x,m=1", b"=" * 1000],
+)  # fmt: skip
+@pytest.mark.parametrize("mechanism", SCRAM)
+def test_what_is_no_scram_is_refused(broker: Broker, mechanism: str, data: bytes) -> None:
+    client = someone()
+    choose(broker, client, mechanism)
+    assert token(broker, client, data).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def test_a_mechanism_that_is_not_there_is_refused_with_those_that_are(broker: Broker) -> None:
+    refused = choose(broker, someone(), "GSSAPI")
+    assert refused.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert tuple(refused.mechanisms) == MECHANISMS
+
+
+def test_tokens_go_without_headers_after_a_handshake_of_version_0(broker: Broker) -> None:
+    client = someone()
+    choose(broker, client, "PLAIN", version=0)
+    exchange = broker.handle(client, memoryview(plain("alice", "wonderland")), 0.0)
+    assert sent(exchange) == bytes(4)
+    assert client.principal == "User:alice"
+
+
+def test_a_wrong_token_without_a_header_ends_the_connection(broker: Broker) -> None:
+    client = someone()
+    choose(broker, client, "PLAIN", version=0)
+    with pytest.raises(BadRequestError, match="Invalid username or password"):
+        broker.handle(client, memoryview(plain("alice", "wrong")), 0.0)
+
+
+@pytest.mark.parametrize(
+    "api", [ApiKey.Metadata, ApiKey.Produce, ApiKey.Fetch, ApiKey.FindCoordinator]
+)
+def test_nothing_else_is_answered_before(broker: Broker, api: ApiKey) -> None:
+    with pytest.raises(BadRequestError, match="before authentication"):
+        broker.handle(
+            someone(), memoryview(frame(api, 0, Message(topics=None, key="", acks=1))), 0.0
+        )
+
+
+def test_versions_may_be_asked_before(broker: Broker) -> None:
+    assert ask(broker, ApiKey.ApiVersions, 0, Message()).error_code == 0
+
+
+def test_a_token_without_a_handshake_is_refused(broker: Broker) -> None:
+    refused = token(broker, someone(), plain("alice", "wonderland"))
+    assert refused.error_code == ErrorCode.ILLEGAL_SASL_STATE
+
+
+def test_a_handshake_where_nobody_has_to_authenticate_is_refused(tmp_path: Path) -> None:
+    refused = choose(Broker(LogDir.open(tmp_path)), someone(), "PLAIN")
+    assert refused.error_code == ErrorCode.ILLEGAL_SASL_STATE
+
+
+def test_users_are_read_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "users"
+    path.write_text("# who may read\n\nalice:wonderland\nbob:pa:ss wörd\n", encoding="utf-8")
+    users = Credentials.load(path)
+    assert all(users.is_right(name, password) for name, password in PASSWORDS.items())
+    assert not users.is_right("bob", "pa")
+
+
+@pytest.mark.parametrize("text", ["alice\n", ":secret\n", "alice:\n", "", "# nobody\n"])
+def test_a_file_without_users_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "users"
+    path.write_text(text)
+    with pytest.raises(ValueError, match="NAME:PASSWORD"):
+        Credentials.load(path)

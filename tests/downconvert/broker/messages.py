@@ -1,0 +1,85 @@
+"""Messages with anything in them, by their definitions; and the same messages in another's hands.
+
+Not here: what is done with them."""
+
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pkgutil import walk_packages
+from random import Random
+from typing import Any
+
+from kafka import protocol
+from kafka.protocol.api_message import ApiMessage
+
+from downconvert.broker.wire.schemas import ApiKey, Field, Message, schema
+
+INTEGERS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+
+
+def names() -> list[tuple[str, int]]:
+    """Every request and response, in every version."""
+    return [
+        (name, version)
+        for api in ApiKey
+        for name in (f"{api.name}Request", f"{api.name}Response")
+        for version in range(schema(name).newest + 1)
+    ]
+
+
+def random_message(random: Random, name: str, version: int) -> Message:
+    return _structure(random, schema(name).fields, version)
+
+
+def _structure(random: Random, fields: tuple[Field, ...], version: int) -> Message:
+    return Message(
+        **{
+            field.name: _value(random, field, version)
+            for field in fields
+            if version in field.versions and (version not in field.tagged or random.random() < 0.5)
+        }
+    )
+
+
+def _value(random: Random, field: Field, version: int) -> Any:
+    if version in field.nullable and random.random() < 0.2:
+        return None
+    if field.is_array:
+        return [_element(random, field, version) for _ in range(random.choice((0, 1, 3)))]
+    return _element(random, field, version)
+
+
+def _element(random: Random, field: Field, version: int) -> Any:
+    match field.type:
+        case "struct":
+            return _structure(random, field.fields, version)
+        case "string":
+            return "".join(random.choices("aä€𝄞 ", k=random.choice((0, 1, 200))))
+        case "bytes" | "records":
+            return random.randbytes(random.choice((0, 1, 300)))
+        case "bool":
+            return random.random() < 0.5
+        case "uuid":
+            return random.randbytes(16)
+        case "float64":
+            return random.random()
+        case "uint16" | "uint32" as kind:
+            return random.getrandbits(int(kind[4:]))
+        case kind:
+            bits = INTEGERS[kind]
+            return random.choice((0, -1, 1, random.getrandbits(bits) - (1 << (bits - 1))))
+
+
+@cache
+def other(name: str) -> Any:
+    """kafka-python's class for a message."""
+    for module in walk_packages(protocol.__path__, f"{protocol.__name__}."):
+        if ".old" not in module.name:
+            import_module(module.name)
+    return next(one for one in _subclasses(ApiMessage) if one.__name__ == name)
+
+
+def _subclasses(of: type[Any]) -> Iterator[type[Any]]:
+    for one in of.__subclasses__():
+        yield one
+        yield from _subclasses(one)

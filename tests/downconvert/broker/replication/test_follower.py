@@ -1,0 +1,277 @@
+"""A follower and its leader, by bytes: what it gets, what it cuts off, what it does not believe."""
+
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from downconvert.broker import BadRequestError, Broker, BrokerConfig
+from downconvert.broker.partition import Partition
+from downconvert.broker.replication.follower import Follower
+from downconvert.broker.replication.replica import Leadership
+from downconvert.broker.replication.replica_manager import Replication
+from downconvert.storage import LogDir, TopicPartition
+from tests.downconvert.broker.asking import someone
+from tests.downconvert.broker.test_partition import produce
+
+NAMES = [TopicPartition("t", 0), TopicPartition("t", 1)]
+NOW = 1000.0
+
+
+def says(leader: int, epoch: int, version: int) -> dict[TopicPartition, Leadership]:
+    both = frozenset({0, 1})
+    said = Leadership(
+        leader=leader, leader_epoch=epoch, replicas=(0, 1), isr=both, alive=both, version=version
+    )
+    return dict.fromkeys(NAMES, said)
+
+
+class Pair:
+    """Two brokers with two partitions, led by the first."""
+
+    def __init__(self, paths: list[Path]) -> None:
+        self.log_dirs = [LogDir.open(path, writable=True) for path in paths]
+        for log_dir in self.log_dirs:
+            for name in NAMES:
+                log_dir.logs.create(name)
+        self.brokers = [
+            Broker(log_dir, BrokerConfig(node_id=node))
+            for node, log_dir in enumerate(self.log_dirs)
+        ]
+        self.sides = [Replication(broker) for broker in self.brokers]
+        self.lead(0, 1, 1)
+
+    def lead(self, leader: int, epoch: int, version: int) -> None:
+        for side in self.sides:
+            side.assign(says(leader, epoch, version), NOW)
+
+    def partition(self, node: int, index: int = 0) -> Partition:
+        found = self.brokers[node].topics.partition("t", index)
+        assert found is not None
+        return found
+
+    def answer(self, follower: Follower, now: float = NOW) -> bytes:
+        """The leader's answer to the next request; without its length."""
+        request = follower.request(now)
+        assert request is not None
+        leader = self.brokers[follower.leader]
+        exchange = leader.handle(someone(), memoryview(request), now)
+        leader.tick(now + 1)  # it does not wait for more
+        assert exchange.send is not None
+        channel = BytesIO()
+        while not exchange.send.completed:
+            exchange.send.write_to(channel)
+        return channel.getvalue()[4:]
+
+    def step(self, node: int = 1, now: float = NOW) -> None:
+        (follower,) = self.sides[node].followers.values()
+        follower.response(memoryview(self.answer(follower, now)), now)
+
+    def ends(self, index: int = 0) -> tuple[int, int]:
+        return self.partition(0, index).end_offset, self.partition(1, index).end_offset
+
+    def high_watermarks(self, index: int = 0) -> tuple[int, int]:
+        return self.partition(0, index).high_watermark, self.partition(1, index).high_watermark
+
+    def close(self) -> None:
+        for log_dir in self.log_dirs:
+            log_dir.close()
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    paths = [tmp_path / "0", tmp_path / "1"]
+    for path in paths:
+        path.mkdir()
+    made = Pair(paths)
+    yield made
+    made.close()
+
+
+def stored(partition: Partition) -> bytes:
+    return (partition.log.path / "00000000000000000000.log").read_bytes()
+
+
+def test_one_record_is_committed_in_four_steps_by_bytes(pair: Pair) -> None:
+    produce(pair.partition(0))
+    assert (pair.ends(), pair.high_watermarks()) == ((1, 0), (0, 0))
+    pair.step()
+    assert (pair.ends(), pair.high_watermarks()) == ((1, 1), (0, 0))
+    pair.step()  # it waited, and was read again when its time was up: it has the new one
+    assert (pair.ends(), pair.high_watermarks()) == ((1, 1), (1, 1))
+    assert stored(pair.partition(0)) == stored(pair.partition(1))
+
+
+def test_an_answer_at_once_has_the_high_watermark_of_before_the_fetch(pair: Pair) -> None:
+    produce(pair.partition(0))
+    pair.step()
+    produce(pair.partition(0))
+    pair.step()
+    assert (pair.ends(), pair.high_watermarks()) == ((2, 2), (1, 0))
+
+
+def test_all_partitions_of_a_leader_are_fetched_at_once(pair: Pair) -> None:
+    for index in (0, 1):
+        produce(pair.partition(0, index), 2 + index)
+    pair.step()
+    assert (pair.ends(0), pair.ends(1)) == ((2, 2), (3, 3))
+
+
+def test_a_follower_that_leads_by_now_asks_nobody(pair: Pair) -> None:
+    pair.lead(1, 2, 2)
+    assert pair.sides[1].followers == {}
+    assert list(pair.sides[0].followers) == [1]
+
+
+def test_an_old_leader_cuts_off_what_was_never_committed(pair: Pair) -> None:
+    produce(pair.partition(0), 3)
+    pair.step()
+    produce(pair.partition(0), 4)
+    pair.lead(1, 2, 2)
+    produce(pair.partition(1), 2)
+    assert pair.ends() == (7, 5)
+    pair.step(0)
+    assert pair.ends() == (3, 5)
+    pair.step(0)
+    assert pair.ends() == (5, 5)
+    assert stored(pair.partition(0)) == stored(pair.partition(1))
+
+
+def test_an_old_leader_without_a_record_in_its_epoch_follows_the_next(pair: Pair) -> None:
+    produce(pair.partition(0), 3)
+    pair.step()
+    pair.lead(0, 2, 2)  # nothing is written in epoch 2, and nobody else has it
+    pair.lead(1, 3, 3)
+    produce(pair.partition(1), 2)
+    for _ in range(2):
+        pair.step(0)
+    assert pair.ends() == (5, 5)
+
+
+def test_logs_that_parted_more_than_once_come_together_again(pair: Pair) -> None:
+    produce(pair.partition(0), 2)
+    pair.step()
+    produce(pair.partition(0))
+    pair.lead(1, 2, 2)
+    produce(pair.partition(1), 3)  # without the other
+    pair.lead(0, 3, 3)
+    produce(pair.partition(0))
+    produce(pair.partition(0))
+    pair.lead(1, 4, 4)
+    produce(pair.partition(1))
+    for _ in range(6):
+        pair.step(0)
+    assert pair.ends() == (6, 6)
+    assert stored(pair.partition(0)) == stored(pair.partition(1))
+
+
+def test_an_answer_that_comes_when_the_leader_has_changed_is_left_aside(pair: Pair) -> None:
+    produce(pair.partition(0), 3)
+    (follower,) = pair.sides[1].followers.values()
+    late = pair.answer(follower)
+    pair.lead(1, 2, 2)
+    follower.response(memoryview(late), NOW)
+    assert pair.ends() == (3, 0)
+
+
+def test_a_leader_that_does_not_know_the_epoch_yet_is_asked_again_in_a_while(pair: Pair) -> None:
+    produce(pair.partition(0), 3)
+    pair.sides[1].assign(says(0, 2, 2), NOW)
+    pair.step()
+    (follower,) = pair.sides[1].followers.values()
+    assert follower.request(NOW) is None
+    assert follower.next_retry() == NOW + 1
+    pair.sides[0].assign(says(0, 2, 2), NOW)
+    pair.step(now=NOW + 1)
+    assert pair.ends() == (3, 3)
+
+
+def test_a_follower_that_the_leader_s_log_does_not_reach_begins_again_where_that_does(
+    pair: Pair,
+) -> None:
+    produce(pair.partition(0), 3)
+    writer = pair.partition(0).log.writer
+    writer.roll()
+    produce(pair.partition(0), 2)
+    writer.delete_records(3)
+    for second in range(3):
+        pair.step(now=NOW + 2 * second)
+    follower = pair.partition(1)
+    assert (follower.start_offset, follower.end_offset) == (3, 5)
+
+
+def test_a_follower_lets_go_of_what_its_leader_has_let_go_of(pair: Pair) -> None:
+    produce(pair.partition(0), 3)
+    produce(pair.partition(0), 3)
+    pair.step()
+    pair.step()
+    pair.partition(0).log.writer.delete_records(3)
+    pair.step()
+    assert pair.partition(1).start_offset == 3
+
+
+def test_the_leader_knows_by_fetches_who_is_in_sync(pair: Pair) -> None:
+    pair.step()
+    produce(pair.partition(0), 3)
+    assert pair.sides[0].isr_changes(NOW + 29) == {}
+    changes = pair.sides[0].isr_changes(NOW + 31)
+    assert changes[NAMES[0]].isr == {0}
+    assert NAMES[1] not in changes  # there is nothing that it has not got
+
+
+def test_a_follower_that_was_registered_again_is_taken_in_as_what_it_is_now(pair: Pair) -> None:
+    alone = Leadership(
+        leader=0,
+        leader_epoch=2,
+        replicas=(0, 1),
+        isr=frozenset({0}),
+        alive=frozenset({0, 1}),
+        version=2,
+    )
+    for side, epoch in zip(pair.sides, (70, 71), strict=True):
+        side.register(epoch)
+        side.assign(dict.fromkeys(NAMES, alone), NOW)
+    pair.sides[1].register(75)
+    pair.step()
+    assert pair.sides[0].isr_changes(NOW)[NAMES[0]].broker_epochs == ((1, 75),)
+
+
+def test_high_watermarks_are_known_after_a_restart(pair: Pair, tmp_path: Path) -> None:
+    produce(pair.partition(0), 3)
+    pair.step()
+    pair.step()
+    pair.sides[1].note_high_watermarks()
+    log_dir = pair.log_dirs[1]
+    log_dir.close()
+    pair.log_dirs[1] = LogDir.open(tmp_path / "1", writable=True)
+    pair.brokers[1] = Broker(pair.log_dirs[1], BrokerConfig(node_id=1))
+    pair.sides[1] = Replication(pair.brokers[1])
+    pair.sides[1].assign(says(0, 1, 1), NOW)
+    assert pair.partition(1).high_watermark == 3
+
+
+def test_mutated_answers_leave_a_log_that_can_be_read(pair: Pair) -> None:
+    random = Random(8)
+    produce(pair.partition(0), 5)
+    (follower,) = pair.sides[1].followers.values()
+    for round_ in range(400):
+        answer = bytearray(pair.answer(follower, NOW + 2 * round_))
+        for _ in range(random.randint(1, 4)):
+            answer[random.randrange(4, len(answer))] = random.randrange(256)
+        try:
+            follower.response(memoryview(answer), NOW + 2 * round_)
+        except BadRequestError:
+            continue
+        partition = pair.partition(1)
+        assert len(list(partition.log.records())) <= 5
+        if partition.end_offset:
+            partition.log.writer.restart_at(0)
+
+
+@pytest.mark.parametrize("cut", [0, 3, 4, 5, 20])
+def test_half_an_answer_ends_the_connection(pair: Pair, cut: int) -> None:
+    (follower,) = pair.sides[1].followers.values()
+    with pytest.raises(BadRequestError):
+        follower.response(memoryview(pair.answer(follower)[:cut]), NOW)

@@ -1,0 +1,157 @@
+"""What a producer may send, looked at without a broker around it."""
+
+import resource
+from dataclasses import replace
+from struct import Struct
+
+import pytest
+
+from downconvert.broker.appending import RefusedRecordsError, prepare
+from downconvert.broker.config import BrokerConfig
+from downconvert.broker.errors import ApiError, ErrorCode
+from downconvert.broker.topic_configs import AppendConfig
+from records import Codec, MemoryRecords, Record, TimestampType, build, read
+from records.checksum import verify_checksum
+from records.codecs import open_encoder
+from records.formats import BATCH_HEADER_SIZE, V0, V1, V2
+from records.varint import varint
+from tests.damage import damaged, repaired, spliced
+
+NOW = 1_700_000_000_000
+HOUR = 3_600_000
+CREATE, LOG_APPEND = TimestampType.CREATE, TimestampType.LOG_APPEND
+CONFIG = AppendConfig.of({}, BrokerConfig())
+RECORDS = [Record(i, NOW + i, CREATE, b"k%d" % i, b"v") for i in range(4)]
+MEGABYTE = 1024 * 1024
+
+
+def refusal(data: bytes, config: AppendConfig = CONFIG) -> ErrorCode:
+    with pytest.raises(ApiError) as caught:
+        prepare(memoryview(data), config, NOW)
+    return caught.value.code
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_batch_of_the_topic_s_format_stays_as_it_is(codec: Codec) -> None:
+    data = build(RECORDS, magic=V2, codec=codec)
+    prepared = prepare(memoryview(data), CONFIG, NOW)
+    assert prepared is not None
+    assert not prepared.is_converted
+    placed = bytes(prepared.place(2**40, 7))
+    assert placed == (2**40).to_bytes(8) + data[8:12] + (7).to_bytes(4) + data[16:]
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_append_time_is_all_that_changes(codec: Codec) -> None:
+    config = replace(CONFIG, is_append_time=True)
+    data = build(RECORDS, magic=V2, codec=codec)
+    prepared = prepare(memoryview(data), config, NOW + 50)
+    assert prepared is not None
+    records = MemoryRecords(prepared.place(5, 0))
+    (header,) = records.batches()
+    verify_checksum(records, header)
+    assert header.size == len(data)
+    assert prepared.log_append_time == NOW + 50
+    assert {(r.timestamp, r.timestamp_type) for r in read(records)} == {(NOW + 50, LOG_APPEND)}
+
+
+def test_a_header_that_lies_about_its_latest_timestamp_is_put_right() -> None:
+    data = damaged(build(RECORDS, magic=V2), field="max_timestamp", to=5)
+    prepared = prepare(memoryview(data), CONFIG, NOW)
+    assert prepared is not None
+    records = MemoryRecords(prepared.place(0, 0))
+    (header,) = records.batches()
+    verify_checksum(records, header)
+    assert header.max_timestamp == NOW + 3
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_offsets_with_gaps_are_closed(codec: Codec) -> None:
+    gaps = [RECORDS[0], replace(RECORDS[1], offset=3), replace(RECORDS[2], offset=9)]
+    data = damaged(build(gaps, magic=V2, codec=codec), field="last_offset_delta", to=2)
+    prepared = prepare(memoryview(data), CONFIG, NOW)
+    assert prepared is not None
+    found = list(read(MemoryRecords(prepared.place(10, 0))))
+    assert [record.offset for record in found] == [10, 11, 12]
+    assert [record.key for record in found] == [b"k0", b"k1", b"k2"]
+
+
+@pytest.mark.parametrize(
+    ("field", "to", "expected"),
+    [
+        ("crc", 1, ErrorCode.CORRUPT_MESSAGE),
+        ("magic", 3, ErrorCode.CORRUPT_MESSAGE),
+        ("size", 13, ErrorCode.CORRUPT_MESSAGE),
+        ("base_offset", 1, ErrorCode.INVALID_RECORD),
+        ("last_offset_delta", 4, ErrorCode.INVALID_RECORD),
+        ("last_offset_delta", 2**31 - 1, ErrorCode.INVALID_RECORD),
+        ("records_count", 5, ErrorCode.INVALID_RECORD),
+        ("records_count", 0, ErrorCode.INVALID_RECORD),
+        ("records_count", -1, ErrorCode.INVALID_RECORD),
+        ("attributes", 0x20, ErrorCode.INVALID_RECORD),
+        ("attributes", 0x10, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ("producer_id", 5, ErrorCode.INVALID_RECORD),  # which has no sequence number
+    ],
+)
+def test_a_header_that_cannot_be(field: str, to: int, expected: ErrorCode) -> None:
+    assert refusal(damaged(build(RECORDS, magic=V2), field=field, to=to)) is expected
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_records_that_are_none_are_refused(codec: Codec) -> None:
+    data = build(RECORDS, magic=V2, codec=codec)
+    body = slice(BATCH_HEADER_SIZE, len(data))
+    garbage = repaired(spliced(data, body.start, b"\xff" * 8, drop=8))
+    assert refusal(garbage) is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("magic", [V0, V1, V2])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_keys_and_times_as_the_topic_wants_them(magic: int, codec: Codec) -> None:
+    compacted = replace(CONFIG, is_compacted=True)
+    missing = [RECORDS[0], replace(RECORDS[1], key=None), replace(RECORDS[2], key=b"")]
+    with pytest.raises(RefusedRecordsError) as caught:
+        prepare(memoryview(build(missing, magic=magic, codec=codec)), compacted, NOW)
+    assert caught.value.code is ErrorCode.INVALID_RECORD
+    assert [index for index, _ in caught.value.records] == [1]
+    narrow = replace(CONFIG, before_max=HOUR, after_max=HOUR)
+    for timestamp in (NOW - HOUR - 1, NOW + HOUR + 1):
+        late = [RECORDS[0], replace(RECORDS[1], timestamp=timestamp)]
+        data = memoryview(build(late, magic=magic, codec=codec))
+        if magic == V0:
+            assert prepare(data, narrow, NOW) is not None
+            continue
+        with pytest.raises(RefusedRecordsError) as caught:
+            prepare(data, narrow, NOW)
+        assert caught.value.code is ErrorCode.INVALID_TIMESTAMP
+        assert [index for index, _ in caught.value.records] == [1]
+        assert prepare(data, replace(narrow, is_append_time=True), NOW) is not None
+
+
+def test_what_is_larger_than_the_topic_takes_before_or_after() -> None:
+    config = replace(CONFIG, message_size_max=300)
+    large = [replace(record, value=b"x" * 100) for record in RECORDS]
+    too_large = ErrorCode.MESSAGE_TOO_LARGE
+    assert refusal(build(large, magic=V2), config) is too_large
+    assert refusal(build(large, magic=V1), config) is too_large
+    small = memoryview(build(large, magic=V2, codec=Codec.GZIP))
+    assert prepare(small, config, NOW) is not None
+    assert refusal(bytes(small), replace(config, codec=Codec.NONE)) is too_large
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize("target", [None, Codec.NONE])
+def test_a_bomb_is_looked_at_without_its_memory(codec: Codec, target: Codec | None) -> None:
+    """150 MB of one record, in a batch that is small enough."""
+    encoder = open_encoder(codec, magic=V2, effort="fast")
+    body = encoder.write(varint(150 * MEGABYTE) + b"\0\0\0\x01" + varint(150 * MEGABYTE - 20))
+    zeros = bytes(MEGABYTE)
+    body += b"".join(encoder.write(zeros) for _ in range(150)) + encoder.finish()
+    whole = build(RECORDS[:1], magic=V2, codec=codec)
+    size = Struct(">i").pack(BATCH_HEADER_SIZE - 12 + len(body))
+    data = repaired(whole[:8] + size + whole[12:BATCH_HEADER_SIZE] + body)
+    assert len(data) < CONFIG.message_size_max
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert refusal(data, replace(CONFIG, codec=target)) is ErrorCode.MESSAGE_TOO_LARGE
+    kibibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert kibibytes < 80 * 1024

@@ -1,0 +1,106 @@
+import pytest
+
+from downconvert.broker.connection import Connection, ConnectionEndedError, Incoming
+from downconvert.broker.errors import BadRequestError
+from downconvert.broker.exchange import Client
+from downconvert.broker.limits import FREE_SIZE, RequestMemory
+
+MiB = 1024 * 1024
+
+
+class Bytes:
+    """A channel that has some bytes, and gives so many at a time."""
+
+    def __init__(self, data: bytes, at_a_time: int = 1 << 30, *, ends: bool = False) -> None:
+        self.data = data
+        self._at_a_time = at_a_time
+        self._ends = ends
+
+    def recv_into(self, buffer: memoryview) -> int:
+        taken, self.data = self._split(min(len(buffer), self._at_a_time))
+        if not taken and not self._ends:
+            raise BlockingIOError
+        buffer[: len(taken)] = taken
+        return len(taken)
+
+    def _split(self, at: int) -> tuple[bytes, bytes]:
+        return self.data[:at], self.data[at:]
+
+
+def connection(channel: Bytes, memory: int = 64 * MiB, size_max: int = 100 * MiB) -> Connection:
+    return Connection(Client(1, "a"), channel, Incoming(size_max, RequestMemory(memory)), 0.0)
+
+
+def read(client: Connection) -> bytes | None:
+    frame = client.read()
+    return None if frame is None else bytes(frame)
+
+
+def framed(frame: bytes) -> bytes:
+    return len(frame).to_bytes(4) + frame
+
+
+@pytest.mark.parametrize("at_a_time", [1, 3, 5000, 1 << 30])
+@pytest.mark.parametrize("size", [1, 100, FREE_SIZE, FREE_SIZE + 1, 100_000])
+def test_a_frame_is_the_same_however_its_bytes_arrive(size: int, at_a_time: int) -> None:
+    frame = bytes(n % 251 for n in range(size))
+    assert read(connection(Bytes(framed(frame), at_a_time))) == frame
+
+
+def test_the_next_request_stays_in_the_channel() -> None:
+    channel = Bytes(framed(b"first") + framed(b"second"))
+    client = connection(channel)
+    assert read(client) == b"first"
+    assert channel.data == framed(b"second")
+    client.incoming.release()
+    assert read(client) == b"second"
+
+
+@pytest.mark.parametrize("length", [0, -1, -(2**31), 1001, 2**31 - 1])
+def test_a_length_that_no_request_has_is_refused(length: int) -> None:
+    client = connection(Bytes(length.to_bytes(4, signed=True) + b"more"), size_max=1000)
+    with pytest.raises(BadRequestError, match="a request of"):
+        client.read()
+
+
+def test_a_claimed_length_takes_no_memory() -> None:
+    memory = RequestMemory(0)
+    client = Connection(
+        Client(1, "a"),
+        Bytes((2**31 - 1).to_bytes(4) + b"x" * 100),
+        Incoming(2**31 - 1, memory),
+        0.0,
+    )
+    with pytest.raises(BlockingIOError):
+        client.read()
+    space = client.incoming.space()
+    assert space is not None
+    assert len(space) == FREE_SIZE - 100
+
+
+def test_a_buffer_is_at_most_twice_what_has_arrived() -> None:
+    client = connection(Bytes((64 * MiB).to_bytes(4) + bytes(MiB + 1)))
+    with pytest.raises(BlockingIOError):
+        client.read()
+    space = client.incoming.space()
+    assert space is not None
+    assert len(space) <= MiB + 1
+
+
+def test_a_request_waits_for_memory_and_gives_it_back() -> None:
+    memory = RequestMemory(FREE_SIZE)
+    assert memory.take("another", 1)  # favoured from now on: it has what is left, and more
+    assert memory.take("another", 2 * FREE_SIZE)
+    frame = b"x" * 3 * FREE_SIZE
+    client = Connection(Client(1, "a"), Bytes(framed(frame)), Incoming(MiB, memory), 0.0)
+    assert client.read() is None
+    assert client.incoming.space() is None
+    memory.give_back("another", 2 * FREE_SIZE + 1)
+    assert read(client) == frame
+    client.incoming.release()
+    assert memory.take("another", FREE_SIZE)
+
+
+def test_the_end_of_a_connection_is_said() -> None:
+    with pytest.raises(ConnectionEndedError):
+        connection(Bytes(b"\0\0", ends=True)).read()

@@ -1,0 +1,48 @@
+import pytest
+
+from downconvert import ConversionPolicy
+from downconvert.broker.config import BrokerConfig
+from downconvert.broker.conversions import DEFAULT_RULES, RecodeRule, policy_for, zstd_recode
+
+POLICY = ConversionPolicy()
+
+
+def test_the_first_rule_that_fits_decides() -> None:
+    rules = (
+        RecodeRule({"gzip": "none"}, topic="a*"),
+        RecodeRule({"gzip": "lz4"}, client="old*"),
+        RecodeRule({"gzip": "snappy"}),
+    )
+    assert policy_for(POLICY, rules, "abc", ("old",)).recode["gzip"] == "none"
+    assert policy_for(POLICY, rules, "b", ("x", "older")).recode["gzip"] == "lz4"
+    assert policy_for(POLICY, rules, "b", ("new",)).recode["gzip"] == "snappy"
+    assert policy_for(POLICY, (), "b", ("new",)) is POLICY
+
+
+def test_what_a_rule_does_not_name_stays_as_it_is() -> None:
+    policy = policy_for(POLICY, (RecodeRule({"gzip": "none"}),), "t", ("c",))
+    assert policy.recode["zstd"] == POLICY.recode["zstd"]
+
+
+def test_a_rule_for_a_codec_is_for_every_format() -> None:
+    assert POLICY.recode["lz4:magic0"] == "gzip"
+    policy = policy_for(POLICY, (RecodeRule({"lz4": "none"}),), "t", ("c",))
+    assert "lz4:magic0" not in policy.recode
+    assert policy.recode["lz4"] == "none"
+
+
+@pytest.mark.parametrize(
+    "name", ["kafka-node-client", "job@host (github.com/segmentio/kafka-go)", ""]
+)
+def test_clients_that_cannot_cope_with_compressed_messages_get_none(name: str) -> None:
+    rules = BrokerConfig().recode_rules
+    assert rules == DEFAULT_RULES
+    recode = policy_for(POLICY, rules, "t", (name,)).recode
+    assert set(recode.values()) == {"none"}
+    assert policy_for(POLICY, rules, "t", ("rdkafka",)) is POLICY
+
+
+def test_clients_from_before_zstd_get_what_the_policy_says_in_its_place() -> None:
+    assert zstd_recode(POLICY, may_convert=True) == {"zstd": "gzip"}
+    assert zstd_recode(POLICY, may_convert=False) == {"zstd": "refuse"}
+    assert zstd_recode(ConversionPolicy.kafka(), may_convert=True) == {"zstd": "refuse"}

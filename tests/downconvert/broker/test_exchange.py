@@ -1,0 +1,76 @@
+"""An exchange is over once."""
+
+import pytest
+
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.owner import Owner
+from downconvert.broker.wire.requests import Request, RequestHeader
+from downconvert.broker.wire.schemas import ApiKey, Message
+
+from .asking import answer, someone
+
+HEADER = RequestHeader(ApiKey.Heartbeat, 0, 7, None, 0)
+
+
+def exchange(done: list[Exchange]) -> Exchange:
+    return Exchange(someone(), Request(HEADER, Message(), 10), 0.0, done.append)
+
+
+def test_an_answer_is_there_when_the_exchange_is_done() -> None:
+    done: list[Exchange] = []
+    one = exchange(done)
+    assert not one.is_done
+    one.reply(Message(error_code=25))
+    assert (done, one.is_done, one.hangs_up) == ([one], True, False)
+    assert answer(one).error_code == 25
+
+
+def test_nothing_may_be_the_answer_and_so_may_hanging_up() -> None:
+    done: list[Exchange] = []
+    silent, rude = exchange(done), exchange(done)
+    silent.reply_nothing()
+    rude.hang_up()
+    assert done == [silent, rude]
+    assert (silent.send, silent.hangs_up, rude.send, rude.hangs_up) == (None, False, None, True)
+
+
+def test_a_second_answer_is_a_defect() -> None:
+    one = exchange([])
+    one.reply_nothing()
+    with pytest.raises(AssertionError, match="answered twice"):
+        one.reply(Message())
+
+
+def test_a_defect_in_a_step_ends_its_own_exchange(caplog: pytest.LogCaptureFixture) -> None:
+    owner = Owner()
+    done: list[Exchange] = []
+    bad, good = (
+        Exchange(someone(), Request(HEADER, Message(), 10), 0.0, done.append, owner)
+        for _ in range(2)
+    )
+
+    def fail(_now: float) -> None:
+        raise ValueError("a defect")
+
+    bad.post(fail)
+    good.post(lambda _: good.reply(Message(error_code=25)))
+    while owner.run_due(0.0):
+        pass
+    assert done == [bad, good]
+    assert (bad.hangs_up, type(bad.defect)) == (True, ValueError)
+    assert answer(good).error_code == 25
+    (record,) = caplog.records
+    assert record.exc_info
+    assert record.getMessage() == "a defect: Heartbeat of 127.0.0.1 is not answered"
+
+
+def test_nothing_is_done_for_a_client_that_has_gone() -> None:
+    owner = Owner()
+    one = Exchange(someone(), Request(HEADER, Message(), 10), 0.0, owner=owner)
+    ran: list[float] = []
+    one.post(ran.append)
+    one.post_turn(ran.append)
+    one.abandon()
+    assert owner.run_due(0.0)
+    assert owner.run_turn(0.0)
+    assert not ran

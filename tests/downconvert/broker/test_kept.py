@@ -1,0 +1,148 @@
+"""Converted bytes that are kept: the same bytes, once, and only so many of them."""
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert import ConversionPolicy, LazyDownConvertRecords
+from downconvert.broker.kept import KeepRoom, KeptSend
+from downconvert.broker.wire.schemas import ApiKey
+from records import Codec, MemoryRecords, RecordsError
+from records.formats import BATCH_HEADER_SIZE
+from tests.damage import spliced
+from tests.downconvert.storage.logs import batch
+
+from .asking import begin, sent
+from .fetching import OLD_VERSIONS, broker_of, fetch, records_of, request
+
+POLICY = ConversionPolicy()
+BATCHES = b"".join(batch(*range(n, n + 50), codec=Codec.LZ4, size=90) for n in (0, 50))
+
+
+def written(send: KeptSend) -> bytes:
+    channel = BytesIO()
+    while not send.completed:
+        send.write_to(channel)
+    return channel.getvalue()
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("first_offset", [0, 30, 70])
+def test_what_is_kept_is_what_would_have_been_converted_lazily(
+    magic: int, first_offset: int
+) -> None:
+    room = KeepRoom(1_000_000)
+    records = MemoryRecords(BATCHES)
+    kept = KeptSend.of(records, magic, first_offset, POLICY, room)
+    assert kept is not None
+    lazy = LazyDownConvertRecords(records, magic, first_offset, POLICY).to_send()
+    channel = BytesIO()
+    while not lazy.completed:
+        lazy.write_to(channel)
+    assert written(kept) == channel.getvalue()
+    assert kept.stats.records_converted == lazy.stats.records_converted
+    assert room.left == 1_000_000
+
+
+def test_nothing_is_kept_where_there_is_no_room() -> None:
+    room = KeepRoom(100)
+    assert KeptSend.of(MemoryRecords(BATCHES), 1, 0, POLICY, room) is None
+    assert room.left == 100
+
+
+class FailingRecords:
+    """Records on a disk that fails after some reads."""
+
+    def __init__(self, data: bytes, reads: int) -> None:
+        self._records = MemoryRecords(data)
+        self._reads = reads
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._records, name)
+
+    @property
+    def view(self) -> None:
+        return None
+
+    def read_into(self, target: memoryview, position: int) -> int:
+        if not self._reads:
+            raise OSError("the disk is gone")
+        self._reads -= 1
+        return self._records.read_into(target, position)
+
+
+def test_room_comes_back_when_the_disk_fails() -> None:
+    batches = b"".join(batch(*range(n, n + 50), size=90) for n in range(0, 1000, 50))
+    policy = ConversionPolicy(chunk_size=4096)
+    took = []
+
+    class Watched(KeepRoom):
+        def take(self, size: int) -> bool:
+            took.append(size)
+            return super().take(size)
+
+    room = Watched(1_000_000)
+    with pytest.raises(OSError, match="disk is gone"):
+        KeptSend.of(FailingRecords(batches, 3), 1, 0, policy, room)
+    assert took, "something had been kept by then"
+    assert room.left == 1_000_000
+
+
+def test_room_comes_back_at_once_when_nobody_wants_the_rest() -> None:
+    room = KeepRoom(1_000_000)
+    kept = KeptSend.of(MemoryRecords(BATCHES), 1, 0, POLICY, room)
+    assert kept is not None
+    kept.close()
+    kept.close()
+    assert room.left == 1_000_000
+
+
+def test_an_answer_that_is_not_sent_gives_its_room_back(tmp_path: Path) -> None:
+    with broker_of(tmp_path, {"events": {0: [BATCHES]}}) as broker:
+        room = broker.keep_room.left
+        exchange = begin(broker, ApiKey.Fetch, 3, request(broker, {"events": 0}))
+        assert broker.keep_room.left < room
+        broker.finished(exchange)
+        assert broker.keep_room.left == room
+
+
+def test_room_comes_back_when_a_connection_ends() -> None:
+    room = KeepRoom(1_000_000)
+    kept = KeptSend.of(MemoryRecords(BATCHES), 1, 0, POLICY, room)
+    assert room.left < 1_000_000
+    del kept
+    assert room.left == 1_000_000
+
+
+def test_what_is_good_in_front_of_damage_is_kept() -> None:
+    bad = spliced(batch(2, codec=Codec.LZ4), BATCH_HEADER_SIZE, b"no lz4.", drop=7)
+    room = KeepRoom(1_000_000)
+    kept = KeptSend.of(MemoryRecords(batch(0, 1, codec=Codec.LZ4) + bad), 1, 0, POLICY, room)
+    assert kept is not None
+    assert kept.size
+    assert kept.damage is not None
+    with pytest.raises(RecordsError):
+        KeptSend.of(MemoryRecords(bad), 1, 0, POLICY, room)
+
+
+@pytest.mark.parametrize("room", [0, 16_000_000])
+@pytest.mark.parametrize("version", OLD_VERSIONS)
+def test_clients_get_the_same_with_and_without_room(
+    version: int, room: int, tmp_path: Path
+) -> None:
+    segments = {0: [BATCHES], 100: [batch(100, codec=Codec.GZIP), batch(101)]}
+    with broker_of(tmp_path, {"events": segments}, conversions_kept_bytes=room) as broker:
+        found = records_of(fetch(broker, version, "events", 33))
+        assert [one.offset for one in found] == list(range(33, 102))
+
+
+def test_a_broker_keeps_no_more_than_it_has_room_for(tmp_path: Path) -> None:
+    topics = {f"t{i}": {0: [BATCHES]} for i in range(6)}
+    room = 2 * len(BATCHES)
+    with broker_of(tmp_path, topics, conversions_kept_bytes=room) as broker:
+        exchange = begin(broker, ApiKey.Fetch, 3, request(broker, dict.fromkeys(topics, 0)))
+        assert 0 <= broker.keep_room.left < room
+        assert len(sent(exchange)) > 6 * len(BATCHES) // 2
+        assert broker.keep_room.left == room

@@ -1,0 +1,60 @@
+"""Steps are posted by anybody and run by one, and work that goes on lets others go first."""
+
+from functools import partial
+from threading import Thread
+
+from downconvert.broker.owner import Owner, ThreadOwner
+
+
+def test_a_step_is_run_by_its_owner_and_by_nobody_else() -> None:
+    woken: list[str] = []
+    ran: list[float] = []
+    owner = Owner(lambda: woken.append("woken"))
+    poster = Thread(target=owner.post, args=(ran.append,))
+    poster.start()
+    poster.join()
+    assert (ran, woken, owner.has_work) == ([], ["woken"], True)
+    assert owner.run_due(7.0)
+    assert (ran, owner.has_work) == ([7.0], False)
+    assert not owner.run_due(8.0)
+
+
+def test_steps_are_run_in_the_order_in_which_they_were_posted() -> None:
+    owner = Owner()
+    ran: list[str] = []
+
+    def note(name: str, _now: float) -> None:
+        ran.append(name)
+
+    for name in "abc":
+        owner.post(partial(note, name))
+    while owner.run_due(0.0):
+        pass
+    assert ran == ["a", "b", "c"]
+
+
+def test_work_that_goes_on_takes_one_turn_at_a_time() -> None:
+    owner = Owner()
+    ran: list[str] = []
+
+    def go_on(name: str, _now: float) -> None:
+        ran.append(name)
+        owner.post_turn(partial(go_on, name))
+
+    for name in "ab":
+        owner.post_turn(partial(go_on, name))
+    assert not owner.run_due(0.0)
+    owner.run_turns(0.0)
+    assert ran == ["a", "b"]
+    assert owner.run_turn(0.0)
+    assert ran == ["a", "b", "a"]
+    assert owner.has_work
+
+
+def test_each_thread_has_an_owner_of_its_own() -> None:
+    mine = ThreadOwner()
+    others: list[Owner] = []
+    thread = Thread(target=lambda: others.append(mine.owner))
+    thread.start()
+    thread.join()
+    assert others[0] is not mine.owner

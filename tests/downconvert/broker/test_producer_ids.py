@@ -1,0 +1,38 @@
+"""No id is given twice: not after a restart, not by another node, and none that a log knows."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.broker.producer_ids import BLOCK_SIZE, FILE_NAME
+from downconvert.storage import StorageError
+from tests.downconvert.storage.logs import batch
+
+from .writable import writable_broker
+
+
+def test_ids_are_others_after_a_restart_and_of_other_nodes(tmp_path: Path) -> None:
+    given = []
+    for node_id in (0, 0, 1):
+        with writable_broker(tmp_path, node_id=node_id) as broker:
+            given += [broker.producer_ids.take() for _ in range(BLOCK_SIZE + 5)]
+    assert len(set(given)) == len(given)
+    assert all(0 <= producer_id < 2**63 for producer_id in given)
+
+
+def test_ids_that_a_log_knows_are_left_out(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        partition = broker.topics.partition("t", 0)
+        assert partition is not None
+        for offset, known in enumerate((0, 1, 3)):
+            partition.log.writer.append(
+                batch(offset, producer_id=known, producer_epoch=0, base_sequence=0)
+            )
+        assert [broker.producer_ids.take() for _ in range(3)] == [2, 4, 5]
+
+
+@pytest.mark.parametrize("text", ["", "x", "-5", "9" * 20])
+def test_a_file_that_somebody_broke_gives_no_ids(tmp_path: Path, text: str) -> None:
+    (tmp_path / FILE_NAME).write_text(text)
+    with writable_broker(tmp_path) as broker, pytest.raises(StorageError, match=FILE_NAME):
+        broker.producer_ids.take()

@@ -1,0 +1,131 @@
+"""What a partition gives: bounded, cheap where there is nothing, and never stuck."""
+
+import tracemalloc
+import zlib
+from pathlib import Path
+from struct import Struct
+
+import pytest
+
+from downconvert import ConversionPolicy
+from downconvert.broker import Broker
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.partition import Partition
+from downconvert.broker.reading import Limits, available, read_converted
+from downconvert.broker.wire.schemas import ApiKey
+from records import Codec, Record, build, build_marker
+from records.control import ControlRecordType
+from records.formats import BATCH_HEADER_SIZE
+from tests.damage import repaired, spliced
+from tests.downconvert.storage.logs import batch
+
+from .asking import ask, begin
+from .fetching import OLD_VERSIONS, broker_of, fetch, fetched, records_of, request
+
+OFFSET = Struct(">q")
+MARKER = build_marker(ControlRecordType.COMMIT, offset=0, timestamp=0, producer_id=1)
+LIMITS = Limits(max_bytes=1000, first=True)
+
+
+def markers(count: int, start: int = 0) -> bytes:
+    """So many markers on end; the offset is not under the checksum."""
+    rest = MARKER[OFFSET.size :]
+    return b"".join(OFFSET.pack(offset) + rest for offset in range(start, start + count))
+
+
+def of(broker: Broker, topic: str = "events") -> Partition:
+    return broker.topics[topic].partitions[0]
+
+
+def test_a_desert_is_gone_over_in_turns_and_what_is_behind_it_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each turn has a bound, so that nobody else waits for long."""
+    monkeypatch.setattr("downconvert.broker.reading.SKIP_SIZE", 40_000)
+    count = 100_000 // len(MARKER)
+    segments = {0: [markers(count)], count: [markers(7, count), batch(count + 7)]}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        exchange = begin(broker, ApiKey.Fetch, 3, request(broker, {"events": 5}), now=1.0)
+        turns, now = 1, 1.0  # the first is the request's own
+        while not exchange.is_done:
+            now = broker.tick(now) or now
+            turns += 1
+        assert [one.offset for one in records_of(fetched(exchange))] == [count + 7]
+    assert turns >= 2
+    assert now < 1.01
+
+
+@pytest.mark.parametrize("version", [4, 11])
+def test_a_desert_is_gone_over_in_turns_for_new_clients_too(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("downconvert.broker.reading.BATCHES_A_TURN", 10)
+    segments = {0: [markers(30)], 30: [markers(30, 30), batch(60)]}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        asked = request(broker, {"events": 5}, max_bytes=len(MARKER) * 15)
+        exchange = begin(broker, ApiKey.Fetch, version, asked, now=1.0)
+        turns = 1
+        while not exchange.is_done:
+            broker.tick(1.0 + turns)
+            turns += 1
+        assert [one.offset for one in records_of(fetched(exchange))] == [60]
+    assert turns >= 2
+
+
+def test_where_there_is_nothing_to_the_end_that_is_known(tmp_path: Path) -> None:
+    """So that a client that waits there is not answered before there is more."""
+    with broker_of(tmp_path, {"events": {0: [batch(0), markers(50, 1)]}}) as broker:
+        found = read_converted(of(broker), 1, 51, LIMITS, magic=1, policy=ConversionPolicy())
+    assert (found.records, found.source_size, found.seen_to) == (b"", 0, 51)
+
+
+@pytest.mark.parametrize("version", OLD_VERSIONS)
+def test_damage_behind_a_desert_is_an_error(version: int, tmp_path: Path) -> None:
+    bad = spliced(batch(60, codec=Codec.GZIP), BATCH_HEADER_SIZE, b"no gzip", drop=7)
+    segments = {0: [markers(50), bad], 61: [batch(61)]}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        assert fetch(broker, version, "events", 0).error_code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_bomb_costs_no_memory(tmp_path: Path) -> None:
+    """A batch that expands to a thousand times its size, all of it one record."""
+    bomb = build([Record(0, 0, value=bytes(50_000_000))], codec=Codec.GZIP, magic=2)
+    with broker_of(tmp_path, {"events": {0: [bomb], 1: [batch(1)]}}) as broker:
+        tracemalloc.start()
+        exchange = begin(broker, ApiKey.Fetch, 3, request(broker, {"events": 0}))
+        while not exchange.is_done:
+            broker.tick(1.0)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert fetched(exchange).error_code == ErrorCode.NONE
+    assert peak < 8_000_000
+
+
+def test_a_claim_of_many_records_costs_nothing(tmp_path: Path) -> None:
+    bad = bytearray(batch(0, codec=Codec.GZIP))
+    bad[BATCH_HEADER_SIZE - 4 : BATCH_HEADER_SIZE] = (2**31 - 1).to_bytes(4)
+    with broker_of(tmp_path, {"events": {0: [repaired(bytes(bad))], 1: [batch(1)]}}) as broker:
+        answer = fetch(broker, 3, "events", 0)
+    assert answer.error_code in (ErrorCode.NONE, ErrorCode.CORRUPT_MESSAGE)
+
+
+def test_as_many_bytes_are_available_as_a_fetch_would_get(tmp_path: Path) -> None:
+    one = batch(0)
+    with broker_of(tmp_path, {"events": {0: [one, batch(1)]}}) as broker:
+        partition = of(broker)
+        assert available(partition, 0, 2, 1_000) == 2 * len(one)
+        assert available(partition, 1, 2, 1_000) == len(one)
+        assert available(partition, 0, 2, 10) == 10
+        assert available(partition, 2, 2, 1_000) == 0
+
+
+def test_an_exact_size_needs_no_filler(tmp_path: Path) -> None:
+    """Filler is what kafka-node 2 takes for records, and what stops kafka-go 0.1."""
+    noise = [bytes(zlib.crc32(b"%d" % i).to_bytes(4) * 20) for i in range(200)]
+    records = [Record(i, i, value=value) for i, value in enumerate(noise)]
+    segments = {0: [build(records, codec=codec, magic=2) for codec in (Codec.GZIP,)]}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        for version in OLD_VERSIONS:
+            body = request(broker, {"events": 0})
+            answer = ask(broker, ApiKey.Fetch, version, body).responses[0].partitions[0]
+            assert len(records_of(answer)) == 200

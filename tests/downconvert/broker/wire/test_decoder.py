@@ -1,0 +1,93 @@
+"""Whatever bytes come in: a message, or a BadRequestError, and quickly."""
+
+import time
+import tracemalloc
+from random import Random
+
+import pytest
+
+from downconvert.broker.errors import BadRequestError
+from downconvert.broker.wire.decoder import decode
+from downconvert.broker.wire.encoder import encode
+from downconvert.broker.wire.schemas import Message
+from tests.damage import cut, flipped
+from tests.downconvert.broker.messages import names, random_message
+
+REQUESTS = [(name, version) for name, version in names() if name.endswith("Request")]
+MUTATIONS = 40
+
+
+def taken(name: str, version: int, data: bytes) -> Message | None:
+    """The message; None: the bytes are none."""
+    try:
+        return decode(name, version, memoryview(data))
+    except BadRequestError:
+        return None
+
+
+@pytest.mark.parametrize(("name", "version"), REQUESTS)
+def test_hostile_bytes_are_a_message_or_a_bad_request(name: str, version: int) -> None:
+    random = Random(f"{name} {version}")
+    data = encode(name, version, random_message(random, name, version))
+    for _ in range(MUTATIONS):
+        bits = [random.randrange(8 * len(data)) for _ in range(3)] if data else []
+        taken(name, version, flipped(data, *bits))
+        taken(name, version, cut(data, random.randrange(len(data) + 1)))
+        taken(name, version, random.randbytes(random.randrange(60)))
+
+
+@pytest.mark.parametrize(("name", "version"), REQUESTS)
+def test_a_message_that_is_cut_off_is_none(name: str, version: int) -> None:
+    data = encode(name, version, random_message(Random(1), name, version))
+    for size in range(len(data) - 1, max(-1, len(data) - 40), -1):
+        assert taken(name, version, cut(data, size)) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        bytes(16) + (2**31 - 1).to_bytes(4),  # topics of a FetchRequest v4, as many as can be said
+        bytes(16) + (-2).to_bytes(4, signed=True),
+        bytes(17) + (1).to_bytes(4) + (2**15 - 1).to_bytes(2),  # a name of 32 KiB
+        b"\xff" * 100,
+    ],
+)
+def test_a_claim_allocates_nothing(data: bytes) -> None:
+    tracemalloc.start()
+    started = time.perf_counter()
+    assert taken("FetchRequest", 4, data) is None
+    assert time.perf_counter() - started < 0.5
+    assert tracemalloc.get_traced_memory()[1] < 100_000
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("data", [b"\xff\xff\xff\xff\xff\xff", b"\xff\xff\xff\xff\x7f"])
+def test_a_length_of_more_than_32_bits_is_none(data: bytes) -> None:
+    with pytest.raises(BadRequestError, match="more than 32 bits"):
+        decode("ApiVersionsRequest", 3, memoryview(data))
+
+
+def test_tags_that_do_not_rise_are_refused() -> None:
+    head = b"\x02a\x02b"  # the client's name and version
+    with pytest.raises(BadRequestError, match="tag 5 behind tag 5"):
+        decode("ApiVersionsRequest", 3, memoryview(head + b"\x02\x05\x00\x05\x00"))
+
+
+def test_unknown_tags_are_passed_over() -> None:
+    message = decode("ApiVersionsRequest", 3, memoryview(b"\x02a\x02b\x01\x63\x02xy"))
+    assert (message.client_software_name, message.client_software_version) == ("a", "b")
+
+
+def test_strings_that_are_no_utf8_are_refused() -> None:
+    with pytest.raises(BadRequestError, match="no UTF-8"):
+        decode("ApiVersionsRequest", 3, memoryview(b"\x02\xff\x02b\x00"))
+
+
+def test_byte_strings_are_views_of_the_frame() -> None:
+    body = Message(
+        acks=1, topic_data=[Message(name="t", partition_data=[Message(index=0, records=b"xyz")])]
+    )
+    data = memoryview(encode("ProduceRequest", 3, body))
+    records = decode("ProduceRequest", 3, data).topic_data[0].partition_data[0].records
+    assert isinstance(records, memoryview)
+    assert records.obj is data.obj

@@ -1,0 +1,77 @@
+"""Responses on their way out: framed, in pieces, and streaming what streams."""
+
+from io import BytesIO
+from random import Random
+
+import pytest
+
+from downconvert import LazyDownConvertRecords
+from downconvert.broker.wire.joined_send import JoinedSend
+from downconvert.broker.wire.requests import RequestHeader
+from downconvert.broker.wire.responses import response
+from downconvert.broker.wire.schemas import ApiKey, Message
+from records import MemoryRecords
+from tests.downconvert.broker.asking import CORRELATION_ID, parsed
+from tests.downconvert.storage.logs import batch
+
+
+class Sluggish:
+    """Takes a few bytes at a time, and now and then none."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+        self.taken = bytearray()
+        self.calls = 0
+
+    def write(self, data: memoryview) -> int:
+        self.calls += 1
+        size = min(len(data), self._random.choice((0, 1, 7, 1000)))
+        self.taken += data[:size]
+        return size
+
+
+def header(api: ApiKey, version: int) -> RequestHeader:
+    return RequestHeader(api, version, CORRELATION_ID, None, 0)
+
+
+def fetched(records: object) -> Message:
+    partition = Message(partition_index=0, records=records, aborted_transactions=None)
+    return Message(responses=[Message(topic="t", partitions=[partition])])
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("version", [3, 12])
+def test_a_response_is_the_same_however_the_channel_takes_it(version: int, seed: int) -> None:
+    lazy = LazyDownConvertRecords(MemoryRecords(batch(*range(99))), 1)
+    whole = BytesIO()
+    send = response(header(ApiKey.Fetch, version), fetched(lazy.to_send()))
+    while not send.completed:
+        send.write_to(whole)
+    slow = Sluggish(seed)
+    send = response(header(ApiKey.Fetch, version), fetched(lazy.to_send()))
+    while not send.completed:
+        before = slow.calls
+        send.write_to(slow)
+        assert slow.calls - before <= 1, "one write in a call"
+    assert slow.taken == whole.getvalue()
+    assert send.remaining == 0
+    answer = parsed(ApiKey.Fetch, version, whole.getvalue())
+    assert len(answer.responses[0].partitions[0].records) == lazy.size
+
+
+def test_what_streams_is_there_to_be_asked_afterwards() -> None:
+    lazy = LazyDownConvertRecords(MemoryRecords(batch(0, 1)), 1)
+    joined = JoinedSend([lazy.to_send()])
+    send = response(header(ApiKey.Fetch, 3), fetched(joined))
+    assert send.records == [joined]
+
+
+def test_the_answer_to_api_versions_never_has_the_flexible_header() -> None:
+    for version in range(5):
+        channel = BytesIO()
+        send = response(header(ApiKey.ApiVersions, version), Message())
+        while not send.completed:
+            send.write_to(channel)
+        data = channel.getvalue()
+        assert data[4:8] == CORRELATION_ID.to_bytes(4)
+        assert data[8:10] == b"\0\0"  # no error: the body begins here

@@ -1,0 +1,22 @@
+import pytest
+
+from downconvert.cli.failure import in_words, shortened
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [("kafka.protocol", "broker"), ("pyspark", "spark"), ("matplotlib.pyplot", "simulator")],
+)
+def test_a_library_that_is_not_here_is_told_how_to_get(module: str, extra: str) -> None:
+    words = in_words(ModuleNotFoundError(name=module))
+    assert words is not None
+    assert f"pip install 'lazy-downconvert[{extra}]'" in words
+
+
+def test_a_module_of_our_own_that_is_not_here_is_a_defect() -> None:
+    assert in_words(ModuleNotFoundError(name="records.nothing")) is None
+
+
+def test_of_many_problems_the_first_are_told() -> None:
+    assert shortened(["a", "b", "c"], shown_max=2) == ["a", "b", "1 more like these"]
+    assert shortened(["a"], shown_max=2) == ["a"]

@@ -1,0 +1,302 @@
+"""`downconvert gateway` as its operator runs it: a process, its settings, signals, and reports."""
+
+import json
+import re
+import resource
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway.settings import SECRET_VARIABLE
+from downconvert.gateway.topology import Address
+from tests.downconvert.broker.asking import frame
+from tests.downconvert.gateway.serving import LENGTH, LOOPBACK, TIMEOUT, Wire, cluster, free_ports
+from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body, values_of
+
+from .running import Command, one_line, start
+
+DENIED = 29  # topic authorization failed
+SECRET = "correct-horse-battery"
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[int]:
+    """Of a cluster's broker, which takes what Kafka 4 takes."""
+    directory = tmp_path / "log"
+    directory.mkdir()
+    with cluster(directory, "t") as (_, port):
+        yield port
+
+
+class Running:
+    """A gateway that runs, and what it has said."""
+
+    def __init__(self, process: "subprocess.Popen[str]", *, as_json: bool) -> None:
+        self.process = process
+        assert process.stdout is not None
+        self.ready = process.stdout.readline()
+        assert self.ready, process.communicate()
+        if as_json:
+            said = json.loads(self.ready)
+            self.address = Address(said["host"], said["port"])
+        else:
+            found = re.search(r"connect to ([\d.]+):(\d+)", self.ready)
+            assert found is not None, self.ready
+            self.address = Address(found[1], int(found[2]))
+
+    def ask(self, api: ApiKey, version: int, body: Message) -> Message:
+        with Wire(self.address) as client:
+            return client.ask(api, version, body)
+
+    def end(self) -> tuple[int, str]:
+        """Lets it end; its exit code, and all that it said on standard error."""
+        self.process.terminate()
+        _, said = self.process.communicate(timeout=TIMEOUT)
+        return self.process.returncode, said
+
+
+@contextmanager
+def gateway(port: int, *options: object, listen: bool = True) -> Iterator[Running]:
+    (node,) = free_ports(1)
+    where = ("--bootstrap", f"{LOOPBACK}:{port}") if listen else ()
+    ports = ("--listen", f"{LOOPBACK}:0", "--node-port", f"0={node}")
+    process = start("gateway", *where, *ports, *options)
+    try:
+        yield Running(process, as_json="--json" in options)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def produce(running: Running) -> int:
+    """The error code that an old producer gets."""
+    answer = running.ask(ApiKey.Produce, 0, produce_body(message_set(0, b"a")))
+    code: int = answer.responses[0].partition_responses[0].error_code
+    return code
+
+
+def wait_for_line(running: Running, words: str) -> None:
+    assert running.process.stderr is not None
+    for line in running.process.stderr:
+        if words in line:
+            return
+    raise AssertionError(f"it ended without saying {words!r}")
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_it_says_where_clients_connect_and_serves_the_oldest(
+    port: int, options: tuple[str, ...]
+) -> None:
+    with gateway(port, *options) as running:
+        assert produce(running) == 0
+        answer = running.ask(ApiKey.Fetch, 0, fetch_body(0))
+        assert values_of(answer.responses[0].partitions[0]) == [b"a"]
+        if not options:
+            assert running.ready.startswith("ready: clients connect to")
+            assert running.ready.endswith("; Ctrl-C ends it\n")
+        code, said = running.end()
+    assert code == 0
+    assert "closing" in said
+
+
+def test_settings_come_from_a_file_and_flags_go_before_them(port: int, tmp_path: Path) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text(f'bootstrap = "{LOOPBACK}:1"\nread_only = true\n')
+    with gateway(port, "--config", file) as running:
+        assert produce(running) == DENIED
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "said"),
+    [
+        ((), "", "--bootstrap HOST:PORT"),
+        (("--bootstrap", "kafka:port"), "", "write HOST:PORT"),
+        (("--bootstrap", "k", "--sasl", "PLAIN"), "", SECRET_VARIABLE),
+        (("--bootstrap", "k", "--tls-cert", "c"), "", "--tls-key"),
+        (("--bootstrap", "k", "--networks", "10.0/8"), "", "write for example 10.1.0.0/16"),
+        (("--bootstrap", "k", "--recode", "lz4"), "", "such as lz4=gzip"),
+        (("--bootstrap", "k", "--node-port", "x"), "", "broker ids"),
+        (("--bootstrap", "k", "--topics", ""), "", "topics is an empty list"),
+        (("--bootstrap", "k", "--groups", " "), "", "groups is an empty list"),
+        (("--bootstrap", "k", "--topics", "t", "--observe"), "", "passes everything through"),
+        (("--bootstrap", "k", "--listen", "192.0.2.1:1"), "", "192.0.2.1:1"),
+        ((), "lisen = 1", "'lisen' is not a setting; there are: .*listen"),
+        ((), "= 1", "settings.toml"),
+        (("--report", f"{LOOPBACK}:1"), "", "is a gateway running there with --http"),
+    ],
+)
+def test_what_makes_no_sense_ends_in_one_line_that_says_what_to_write(
+    command: Command, tmp_path: Path, arguments: tuple[str, ...], text: str, said: str
+) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(text)
+    ran = command("gateway", *arguments, *(("--config", file) if text else ()))
+    assert (ran.code, ran.out) == (2, "")
+    assert re.search(said, one_line(ran.err))
+
+
+def test_a_file_that_is_not_there_is_named(command: Command) -> None:
+    ran = command("gateway", "--config", "/no/such.toml")
+    assert (ran.code, one_line(ran.err)) == (2, "downconvert: /no/such.toml: no such file")
+
+
+def test_settings_are_read_again_for_later_connections(port: int, tmp_path: Path) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text("")
+    with gateway(port, "--config", file) as running, Wire(running.address) as before:
+        before.ask(ApiKey.Metadata, 1, Message(topics=None))
+        file.write_text("read_only = true")
+        running.process.send_signal(signal.SIGHUP)
+        wait_for_line(running, "read again")
+        body = produce_body(message_set(0, b"a"))
+        answer = before.ask(ApiKey.Produce, 0, body)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+        assert produce(running) == DENIED
+        file.write_text("= 1")
+        running.process.send_signal(signal.SIGHUP)
+        wait_for_line(running, "stay as they were")
+        assert produce(running) == DENIED
+
+
+def test_a_request_under_way_is_answered_before_the_end(port: int) -> None:
+    with gateway(port) as running, Wire(running.address) as client:
+        produce(running)
+        client.send(ApiKey.Fetch, 1, fetch_body(1, wait=1000))
+        client.socket.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            client.take(1)
+        client.socket.settimeout(TIMEOUT)
+        running.process.terminate()
+        assert client.receive()
+        assert client.has_ended()
+        assert running.process.wait(TIMEOUT) == 0
+
+
+def test_the_secret_is_in_nothing_that_it_says(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SECRET_VARIABLE, SECRET)
+    options = ("--sasl", "PLAIN", "--username", "u", "--json")
+    with gateway(port, *options) as running:
+        with Wire(running.address) as client:
+            client.send(ApiKey.Metadata, 1, Message(topics=None))
+            assert client.has_ended()  # the cluster knows of no SASL
+        code, said = running.end()
+    assert code == 0
+    assert all(json.loads(line)["message"] for line in said.splitlines())
+    assert "client 127.0.0.1" in said
+    assert SECRET not in running.ready + said
+
+
+# --- who is still old?
+
+
+@pytest.fixture
+def observed(port: int) -> Iterator[tuple[Running, str]]:
+    """A gateway that an old and a new client have used, and where it is observed."""
+    (http,) = free_ports(1)
+    with gateway(port, "--http", f"{LOOPBACK}:{http}") as running:
+        produce(running)
+        running.ask(ApiKey.Fetch, 0, fetch_body(0))
+        running.ask(ApiKey.Fetch, 12, fetch_body(0))
+        yield running, f"http://{LOOPBACK}:{http}"
+
+
+def got(url: str) -> str:
+    with urlopen(url, timeout=TIMEOUT) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def test_health_metrics_and_clients_are_told_over_http(observed: tuple[Running, str]) -> None:
+    _, url = observed
+    assert got(f"{url}/healthz") == got(f"{url}/readyz") == "ok\n"
+    labels = 'address="127.0.0.1",api="Fetch",client_id="test",software="",version="0"'
+    assert f"gateway_converted_records_total{{{labels}}} 1.0" in got(f"{url}/metrics")
+    rows = json.loads(got(f"{url}/clients"))
+    assert {(row["api"], row["version"]) for row in rows} >= {("Fetch", 0), ("Fetch", 12)}
+    with pytest.raises(HTTPError, match="404"):
+        got(f"{url}/nothing")
+
+
+def test_the_report_is_a_table_lines_for_programs_and_a_page(
+    observed: tuple[Running, str], command: Command, tmp_path: Path
+) -> None:
+    _, url = observed
+    table = command("gateway", "--report", url)
+    assert (table.code, table.err) == (0, "")
+    assert "1 of 1 clients need the gateway." in table.out
+    assert "test: Fetch v0, Produce v0" in table.out
+    rows = json.loads(command("gateway", "--report", url, "--json").out)
+    assert sum(row["records_converted"] for row in rows) == 1
+    page = tmp_path / "old.html"
+    ran = command("gateway", "--report", url.removeprefix("http://"), "--html", page)
+    assert f"{page}: open it in a browser" in ran.err
+    assert "Who is still old" in page.read_text()
+    assert "Fetch v0, Produce v0" in page.read_text()
+
+
+def test_what_a_client_calls_itself_does_no_harm(
+    observed: tuple[Running, str], command: Command, tmp_path: Path
+) -> None:
+    running, url = observed
+    hostile = "<script>[red]\x1b[2J"
+    request = frame(ApiKey.Fetch, 0, fetch_body(0), hostile)
+    with Wire(running.address) as client:
+        client.socket.sendall(LENGTH.pack(len(request)) + request)
+        client.receive()
+    ran = command("gateway", "--report", url, "--html", tmp_path / "old.html")
+    assert ran.code == 0
+    assert "  <script>[red]\N{REPLACEMENT CHARACTER}[2J: Fetch v0\n" in ran.out
+    assert "<script" not in (tmp_path / "old.html").read_text()
+
+
+def test_a_second_gateway_on_a_port_says_that_it_is_taken(port: int, command: Command) -> None:
+    with gateway(port) as running:
+        where = str(running.address)
+        ran = command("gateway", "--bootstrap", f"{LOOPBACK}:{port}", "--listen", where)
+    assert ran.code == 2
+    assert f"cannot listen at {where}: Address already in use" in one_line(ran.err)
+    assert "--listen" in one_line(ran.err)
+
+
+def test_the_files_that_the_system_allows_are_used(port: int) -> None:
+    with gateway(port) as running:
+        soft, hard = resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE)
+    assert soft == hard
+
+
+def test_another_cluster_is_used_after_the_settings_have_been_read_again(
+    port: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text(f'bootstrap = "{LOOPBACK}:1"\n[limits]\nidle_timeout = 99\n')
+    options = ("--config", file, "--connect-timeout", 2, "--request-timeout", 5)
+    with gateway(port, *options, listen=False) as running:
+        with Wire(running.address) as client:
+            client.send(ApiKey.Metadata, 1, Message(topics=None))
+            assert client.has_ended()
+        file.write_text(f'bootstrap = "{LOOPBACK}:{port}"\n')
+        running.process.send_signal(signal.SIGHUP)
+        wait_for_line(running, "read again")
+        assert running.ask(ApiKey.Metadata, 1, Message(topics=None)).topics
+
+
+def test_a_port_that_is_taken_for_http_is_named(port: int, command: Command) -> None:
+    ran: Any = command(
+        "gateway",
+        "--bootstrap",
+        f"{LOOPBACK}:{port}",
+        "--listen",
+        f"{LOOPBACK}:0",
+        "--http",
+        f"{LOOPBACK}:{port}",
+    )
+    assert ran.code == 2
+    assert f"{LOOPBACK}:{port}" in one_line(ran.err)

@@ -1,0 +1,98 @@
+"""The command as a whole: help, usage errors, the missing extra, Ctrl-C, and nobody reading."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from downconvert.cli.app import COMMANDS
+
+from .running import Command, interrupt, one_line, start, without_notice
+
+
+def test_without_arguments_it_says_what_there_is(command: Command) -> None:
+    ran = command()
+    assert ran.code == 0
+    for name in COMMANDS:
+        assert f"\n  {name} " in ran.out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_subcommand_has_help_with_an_example(name: str, command: Command) -> None:
+    ran = command(name, "--help")
+    assert ran.code == 0
+    assert f"\n  downconvert {name} " in ran.out
+
+
+def test_the_version_is_printed(command: Command) -> None:
+    assert command("--version").out.startswith("lazy-downconvert ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["frobnicate"], "No such command 'frobnicate'"),
+        (["dump"], "Missing argument 'PATHS...'"),
+        (["dump", "x.log", "--colour"], "No such option"),
+        (["convert", "in.log", "out.log"], "Missing option '--to-magic'"),
+        (["convert", "in.log", "out.log", "--to-magic", "2"], "2 is not in the range 0<=x<=1"),
+        (["convert", "in", "out", "--to-magic=1", "--policy=odd"], "'odd' is no policy"),
+        (["simulate", "--max-bytes", "lots"], "'lots' is no size"),
+        (["simulate", "--max-bytes", "0"], "max_bytes is at least 1"),
+        (["simulate", "--rate", "1"], "rate is at least 1KiB a second"),
+        (["simulate", "--modes", "lazy,fast"], "'fast' is not one of lazy, eager, zero-copy"),
+        (["simulate", "--generate", "codec=lzma"], "codec is one of none, gzip"),
+        (["simulate", "--keep", "x", "in.log"], "--keep is for the segments of --generate"),
+        (["simulate", "--report", "no/such/place.html"], "there is no directory no/such"),
+        (["generate", "x", "size=many"], "'many' is no size"),
+    ],
+)
+def test_a_wrong_option_is_one_line_and_exit_code_2(
+    arguments: list[str], words: str, command: Command
+) -> None:
+    ran = command(*arguments)
+    assert ran.code == 2
+    assert words in one_line(ran.err)
+    assert not ran.out
+
+
+@pytest.mark.parametrize("missing", ["click", "rich"])
+def test_without_its_extra_it_says_how_to_install_it(missing: str) -> None:
+    process = start("dump", "x.log", blocked=missing)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert one_line(err) == (
+        'downconvert needs its command line extra: pip install "lazy-downconvert[simulator]"'
+    )
+    assert not out
+
+
+def test_a_kernel_that_cannot_be_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAZY_DOWNCONVERT_BACKEND", "cobol")
+    process = start("dump", "x.log")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert one_line(err).startswith("downconvert: LAZY_DOWNCONVERT_BACKEND is native or reference")
+
+
+def test_nobody_reading_the_output_is_no_error(segment: Path) -> None:
+    segment.write_bytes(segment.read_bytes() * 2000)
+    process = start("dump", segment)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(60) == 141
+    assert not without_notice(process.stderr.read())
+    process.stderr.close()
+
+
+def test_ctrl_c_is_quiet(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    process = start("generate", kept, "size=64GiB,segment=64KiB")
+    while not (kept.is_dir() and any(kept.iterdir())):
+        assert process.poll() is None
+        time.sleep(0.01)
+    interrupt(process)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, without_notice(err)) == (130, "", "")

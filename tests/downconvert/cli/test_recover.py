@@ -1,0 +1,82 @@
+"""`downconvert recover`: what would be cut off, and what is."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from downconvert.storage import Log
+from downconvert.storage.session import DirectoryLock
+
+from .conftest import batch
+from .running import Command, one_line
+
+FIRST, SECOND = "00000000000000000000.log", "00000000000000000006.log"
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    """A log of two segments, the first with a byte that is not as it was; and a good one."""
+    damaged = tmp_path / "damaged-0"
+    damaged.mkdir()
+    (damaged / FIRST).write_bytes(batch(0) + batch(3)[:-1] + b"\xff")
+    (damaged / SECOND).write_bytes(batch(6))
+    (tmp_path / "good-0").mkdir()
+    (tmp_path / "good-0" / FIRST).write_bytes(batch(0))
+    return tmp_path
+
+
+def files(path: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def test_a_dry_run_says_what_would_be_done_and_does_nothing(
+    log_dir: Path, command: Command
+) -> None:
+    before = files(log_dir)
+    ran = command("recover", "--dry-run", log_dir)
+    assert ran.code == 2
+    size = len(batch(0))
+    assert ran.out.splitlines() == [
+        f"damaged-0: 2 segments with 2 batch(es) read, {size} B to cut off",
+        f"  {FIRST}: good up to byte {size}; checksum does not match, at byte {size}",
+        "  1 segment behind that to remove",
+        "good-0: 1 segment with 1 batch(es) read, nothing to cut off",
+    ]
+    assert files(log_dir) == before
+
+
+def test_a_directory_is_brought_into_order(log_dir: Path, command: Command) -> None:
+    ran = command("recover", log_dir)
+    assert ran.code == 0
+    assert f"removed: {SECOND}" in ran.out
+    assert (log_dir / "damaged-0" / FIRST).read_bytes() == batch(0)
+    assert (log_dir / ".kafka_cleanshutdown").exists()
+    again = command("recover", log_dir)
+    assert "damaged-0: closed as it should be, nothing read, nothing cut off\n" in again.out
+    everything = command("recover", "--everything", log_dir)
+    assert "good-0: 1 segment with 1 batch(es) read, nothing cut off\n" in everything.out
+
+
+def test_one_partition_alone(log_dir: Path, command: Command) -> None:
+    ran = command("recover", "--json", log_dir / "damaged-0")
+    found = json.loads(ran.out)
+    assert (found["partition"], found["bytesCut"]) == ("damaged-0", len(batch(0)))
+    assert found["segments"][0]["damage"].startswith("checksum does not match")
+    assert Log.open(log_dir / "damaged-0").end_offset == 3
+    assert not (log_dir / ".kafka_cleanshutdown").exists()  # of the others nothing is known
+
+
+def test_a_directory_in_use_is_left_alone(log_dir: Path, command: Command) -> None:
+    lock = DirectoryLock(log_dir)
+    before = files(log_dir)
+    ran = command("recover", log_dir)
+    lock.release()
+    assert ran.code == 2
+    assert "stop that broker" in one_line(ran.err)
+    assert files(log_dir) == before
+
+
+def test_a_directory_is_needed(tmp_path: Path, command: Command) -> None:
+    ran = command("recover", tmp_path / "none")
+    assert (ran.code, one_line(ran.err)[-18:]) == (2, "is not a directory")

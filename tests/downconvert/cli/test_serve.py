@@ -1,0 +1,229 @@
+import json
+import os
+import resource
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.request import urlopen
+
+import pytest
+
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.cli.serve_options import parse_address, parse_rule, parse_topic_config
+from tests.downconvert.broker.talking import TOPIC, Talk, fetch
+from tests.downconvert.storage import logs
+
+from .running import Command, one_line, start
+
+ANY_PORT: Final = ("--listen", "127.0.0.1:0")
+SECONDS: Final = 60.0
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    """A topic with a partition of ten records."""
+    directory = tmp_path / "kafka"
+    directory.mkdir()
+    logs.segment(directory / f"{TOPIC}-0", 0, logs.batch(*range(10)))
+    return directory
+
+
+@contextmanager
+def served(
+    directory: Path, *options: object, json_line: bool = True
+) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
+    """The command, once it is ready, and its ready line."""
+    arguments = ("serve", directory, *ANY_PORT, *options, *(("--json",) if json_line else ()))
+    with start(*arguments) as process:
+        try:
+            line = process.stdout.readline() if process.stdout is not None else ""
+            assert line, process.stderr.read() if process.stderr is not None else ""
+            yield process, json.loads(line) if json_line else {"text": line}
+        finally:
+            process.kill()
+
+
+def address(ready: dict[str, Any]) -> tuple[str, int]:
+    return ready["host"], ready["port"]
+
+
+def stopped(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> tuple[int, str]:
+    """Its exit code, and what it said on standard error."""
+    process.send_signal(number)
+    _, err = process.communicate(timeout=SECONDS)
+    return process.returncode, err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_directory_is_served_until_it_is_stopped(log_dir: Path, number: int) -> None:
+    with served(log_dir) as (process, ready), Talk(address(ready)) as talk:
+        answer = talk.ask(ApiKey.Fetch, 0, fetch())
+        assert answer.responses[0].partitions[0].high_watermark == 10
+        assert stopped(process, number)[0] == 0
+
+
+def test_topics_are_listed_and_the_address_is_said(log_dir: Path) -> None:
+    with served(log_dir, json_line=False) as (process, ready):
+        assert ready["text"].startswith("ready: clients connect to 127.0.0.1:")
+        _, err = stopped(process)
+    assert TOPIC in err
+
+
+def test_nothing_is_written_unless_it_is_wanted(log_dir: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in log_dir.rglob("*")}
+    with served(log_dir) as (process, ready), Talk(address(ready)) as talk:
+        topic = Message(name="new", num_partitions=1, replication_factor=1)
+        asked = Message(topics=[topic], timeout_ms=1000)
+        (refused,) = talk.ask(ApiKey.CreateTopics, 0, asked).topics
+        assert refused.error_code != 0
+        stopped(process)
+    assert {path: path.stat().st_mtime_ns for path in log_dir.rglob("*")} == before
+
+
+def test_a_writable_directory_takes_topics(log_dir: Path) -> None:
+    with served(log_dir, "--writable") as (process, ready), Talk(address(ready)) as talk:
+        topic = Message(name="new", num_partitions=2, replication_factor=1)
+        asked = Message(topics=[topic], timeout_ms=1000)
+        (made,) = talk.ask(ApiKey.CreateTopics, 0, asked).topics
+        assert made.error_code == 0
+        assert stopped(process)[0] == 0
+    assert (log_dir / "new-1").is_dir()
+
+
+def test_a_directory_that_is_written_to_is_followed(log_dir: Path) -> None:
+    with served(log_dir, "--follow") as (process, ready), Talk(address(ready)) as talk:
+        with (log_dir / f"{TOPIC}-0" / "00000000000000000000.log").open("ab") as log:
+            log.write(logs.batch(*range(10, 20)))
+        answer = talk.ask(ApiKey.Fetch, 4, fetch(offset=10, wait=30_000))
+        assert answer.responses[0].partitions[0].records
+        stopped(process)
+
+
+def test_users_and_metrics(log_dir: Path, tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.write_text("alice:wonderland\n")
+    options = ("--sasl-users", users, "--metrics-port", 0)
+    with served(log_dir, *options) as (process, ready):
+        with Talk(address(ready)) as talk:
+            talk.send(ApiKey.Metadata, 0, Message(topics=[]))
+            assert talk.has_ended()
+        with urlopen(f"http://127.0.0.1:{ready['metricsPort']}/metrics", timeout=SECONDS) as page:
+            assert b"fetch_message_conversions" in page.read()
+        assert stopped(process)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--listen", "9092"), "is not HOST:PORT"),
+        (("--recode", "lz4"), "is not CODEC=CODEC"),
+        (("--recode", "topic=a"), "names no codec"),
+        (("--recode", "lzma=gzip"), "is not gzip"),
+        (("--topic-config", "events"), "is not TOPIC:KEY=VALUE"),
+        (("--writable", "--follow"), "leave --writable out"),
+        (("--tls-key", "key.pem"), "--tls-key needs --tls-cert"),
+        (("--tls-cert", __file__), "no certificate"),
+        (("--sasl-users", "/nowhere"), "no such file"),
+    ],
+)
+def test_wrong_options_are_told_in_one_line(
+    command: Command, log_dir: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    ran = command("serve", log_dir, *arguments)
+    assert ran.code == 2
+    assert words in one_line(ran.err)
+
+
+def test_a_directory_that_is_none_is_told(command: Command, tmp_path: Path) -> None:
+    ran = command("serve", tmp_path / "nothing")
+    assert ran.code == 2
+    assert "log.dirs" in one_line(ran.err)
+
+
+def test_a_port_that_is_taken_is_told(command: Command, log_dir: Path) -> None:
+    with served(log_dir) as (_, ready):
+        ran = command("serve", log_dir, "--listen", f"127.0.0.1:{ready['port']}", "--json")
+    assert ran.code == 2
+    assert "choose another with --listen" in one_line(ran.err)
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("localhost:9092", ("localhost", 9092)),
+        ("[::1]:0", ("::1", 0)),
+        ("::1:9092", ("::1", 9092)),
+    ],
+)
+def test_addresses_are_read(text: str, parsed: tuple[str, int]) -> None:
+    assert parse_address(text) == parsed
+
+
+def test_rules_are_read() -> None:
+    rule = parse_rule("topic=logs-*,client=sarama*,lz4=gzip:magic0,zstd=none")
+    assert (rule.topic, rule.client) == ("logs-*", "sarama*")
+    assert rule.recode == {"lz4:magic0": "gzip", "zstd": "none"}
+
+
+def test_topics_settings_are_read() -> None:
+    assert parse_topic_config("a:k=v=w") == ("a", "k", "v=w")
+
+
+def test_partitions_of_offsets_that_are_missing_are_told(log_dir: Path) -> None:
+    for index in (0, 3):
+        (log_dir / f"__consumer_offsets-{index}").mkdir()
+    for options, count in (((), 50), (("--offsets-partitions", 5), 5)):
+        with served(log_dir, *options) as (process, _):
+            code, said = stopped(process)
+        assert code == 0
+        assert f"__consumer_offsets: of {count} partitions these are not here: 1, 2, 4" in said
+
+
+def test_a_full_disk_is_said_and_topics_are_deleted_and_the_end_is_no_traceback(
+    log_dir: Path,
+) -> None:
+    """No file may grow: that is an error of the same kind, and needs no disk of its own."""
+    with served(log_dir, "--writable") as (process, ready), Talk(address(ready)) as talk:
+        topic = Message(name="new", num_partitions=1, replication_factor=1)
+        talk.ask(ApiKey.CreateTopics, 0, Message(topics=[topic], timeout_ms=1000))
+        _, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, hard))
+        for _ in range(3):
+            (refused,) = talk.ask(ApiKey.CreateTopics, 0, Message(topics=[topic])).topics
+            assert refused.error_code != 0
+        asked = Message(topic_names=["new"], timeout_ms=1000)
+        (deleted,) = talk.ask(ApiKey.DeleteTopics, 1, asked).responses
+        assert deleted.error_code == 0
+        assert not (log_dir / "new-0").exists()
+        code, err = stopped(process)
+    assert code != 0
+    assert "Traceback" not in err
+    assert err.splitlines()[-1].startswith("downconvert: no space left on the device for")
+    assert not (log_dir / ".kafka_cleanshutdown").exists()
+    with served(log_dir, "--writable") as (process, ready), Talk(address(ready)) as talk:
+        answer = talk.ask(ApiKey.Fetch, 4, fetch())
+        assert answer.responses[0].partitions[0].high_watermark == 10
+        assert stopped(process)[0] == 0
+
+
+def test_one_bad_partition_is_said_and_the_others_are_served(log_dir: Path) -> None:
+    bad = log_dir / f"{TOPIC}-1"
+    bad.mkdir()
+    os.mkfifo(bad / "00000000000000000000.log")
+    with served(log_dir) as (process, ready), Talk(address(ready)) as talk:
+        answer = talk.ask(ApiKey.Fetch, 4, fetch())
+        assert answer.responses[0].partitions[0].high_watermark == 10
+        code, err = stopped(process)
+    assert code == 0
+    assert f"{TOPIC}-1 is offline" in err
+
+
+def test_settings_that_somebody_broke_are_named(log_dir: Path, command: Command) -> None:
+    (log_dir / "topic-configs.json").write_text("{")
+    ran = command("serve", log_dir, *ANY_PORT)
+    assert ran.code == 2
+    assert f"{log_dir / 'topic-configs.json'}: " in ran.err
+    assert "mend it, or move it away" in one_line(ran.err)

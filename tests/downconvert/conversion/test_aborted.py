@@ -1,0 +1,62 @@
+"""Whose data is aborted, as Kafka's consumers find out."""
+
+from downconvert import AbortedTransaction
+from downconvert.conversion.aborted import AbortedTransactions
+
+ABORT, COMMIT = bytes.fromhex("00000000"), bytes.fromhex("00000001")
+
+
+def test_data_is_aborted_from_the_first_offset_to_the_marker():
+    aborted = AbortedTransactions([AbortedTransaction(1, 10)])
+    assert not aborted.holds(1, 5, 9)
+    assert aborted.holds(1, 10, 12)
+    assert not aborted.holds(2, 13, 13)
+    aborted.marker(2, 13, ABORT)
+    assert aborted.holds(1, 14, 15)
+    aborted.marker(1, 16, ABORT)
+    assert not aborted.holds(1, 17, 20)
+
+
+def test_a_commit_marker_ends_nothing():
+    aborted = AbortedTransactions([AbortedTransaction(1, 10)])
+    assert aborted.holds(1, 10, 10)
+    aborted.marker(1, 11, COMMIT)
+    assert aborted.holds(1, 12, 12)
+
+
+def test_a_known_last_offset_ends_it_where_the_marker_is_gone():
+    aborted = AbortedTransactions([AbortedTransaction(1, 10, last_offset=20)])
+    assert aborted.holds(1, 15, 19)
+    assert not aborted.holds(1, 21, 25)
+
+
+def test_transactions_of_several_producers_overlap():
+    aborted = AbortedTransactions([AbortedTransaction(2, 12), AbortedTransaction(1, 10)])
+    assert aborted.holds(1, 10, 11)
+    assert aborted.holds(2, 12, 13)
+    aborted.marker(1, 14, ABORT)
+    assert not aborted.holds(1, 15, 15)
+    assert aborted.holds(2, 16, 16)
+
+
+def test_a_transaction_that_began_before_the_slice_counts():
+    assert AbortedTransactions([AbortedTransaction(1, 10)]).holds(1, 400, 410)
+
+
+def test_a_damaged_marker_ends_nothing():
+    aborted = AbortedTransactions([AbortedTransaction(1, 10)])
+    assert aborted.holds(1, 10, 10)
+    aborted.marker(1, 11, b"\0")
+    assert aborted.holds(1, 12, 12)
+
+
+def test_a_marker_ends_a_transaction_none_of_whose_data_was_seen():
+    aborted = AbortedTransactions([AbortedTransaction(1, 10)])
+    aborted.marker(1, 20, ABORT)
+    assert not aborted.holds(1, 21, 25)
+
+
+def test_a_marker_does_not_end_a_transaction_that_begins_behind_it():
+    aborted = AbortedTransactions([AbortedTransaction(1, 10)])
+    aborted.marker(1, 9, ABORT)
+    assert aborted.holds(1, 10, 12)

@@ -1,0 +1,190 @@
+"""Under ConversionPolicy.kafka(), every conversion of the corpus is Kafka's own.
+
+Uncompressed output is compared byte for byte. Of compressed output everything is compared that does
+not depend on the compressor: each message's head but for size and checksum, and the messages inside
+byte for byte. Sizes and filler are then our own, and are checked against our own output."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from hashlib import sha256
+from itertools import zip_longest
+from struct import pack
+from typing import Any, Final
+
+import pytest
+
+from downconvert import ConversionPolicy, LazyDownConvertRecords, convert, eager
+from downconvert.conversion.send import LazyDownConvertSend
+from records import MemoryRecords, UnsupportedCodecError
+from tests import backends, corpus
+from tests.corpus import Conversion
+
+from .channels import sent
+from .comparable import comparable
+
+KAFKA: Final = ConversionPolicy.kafka()
+KiB: Final = 1024
+CHUNK_SIZES: Final = (KiB, 16 * KiB, 128 * KiB, 1024 * KiB)
+REFUSED: Final = "UnsupportedCompressionTypeException"
+KAFKA_FILLER_MAX: Final = 128 * KiB
+
+
+@pytest.fixture(autouse=True, params=backends.NAMES)
+def backend(request: pytest.FixtureRequest) -> Iterator[None]:
+    with backends.running_on(request.param):
+        yield
+
+
+def conversions_of(name: str) -> list[Conversion]:
+    return [conversion for conversion in corpus.conversions() if conversion.input == name]
+
+
+def eagerly(conversion: Conversion, policy: ConversionPolicy = KAFKA) -> bytes:
+    records = MemoryRecords(conversion.source)
+    return eager(records, conversion.to_magic, conversion.first_offset, policy)
+
+
+def lazily(conversion: Conversion, policy: ConversionPolicy = KAFKA) -> LazyDownConvertRecords:
+    records = MemoryRecords(conversion.source)
+    return LazyDownConvertRecords(records, conversion.to_magic, conversion.first_offset, policy)
+
+
+def written(conversion: Conversion, policy: ConversionPolicy = KAFKA) -> tuple[bytes, Any]:
+    """All bytes that a send writes, and its stats."""
+    send: LazyDownConvertSend = lazily(conversion, policy).to_send()
+    return sent(send), send.stats
+
+
+def compresses(conversion: Conversion) -> bool:
+    """Whether something in the slice is compressed again."""
+    return any(
+        header.codec and header.magic > conversion.to_magic and not header.is_control
+        for header in MemoryRecords(conversion.source).batches()
+    )
+
+
+def filler(size: int) -> bytes:
+    """What Kafka writes where nothing is left to convert and so many bytes are promised."""
+    made = bytearray()
+    while left := size - len(made):
+        head = pack(">qi", -1, max(left + 1, 61))
+        made += (head + bytes(KAFKA_FILLER_MAX - 12))[: min(left, KAFKA_FILLER_MAX)]
+    return bytes(made)
+
+
+# --- eager
+
+
+@pytest.mark.parametrize("name", corpus.inputs())
+def test_an_eager_conversion_is_kafkas(name: str) -> None:
+    for conversion in conversions_of(name):
+        if conversion.eager.blob is None:
+            continue
+        ours, kafkas = eagerly(conversion), corpus.blob(conversion.eager.blob)
+        if not compresses(conversion):
+            assert ours == kafkas, conversion
+        for our, kafka in zip_longest(comparable(ours), comparable(kafkas)):
+            assert our == kafka, conversion
+
+
+@pytest.mark.parametrize("conversion", [c for c in corpus.conversions() if c.eager.error], ids=str)
+def test_an_eager_conversion_is_refused_where_kafka_refuses_it(conversion: Conversion) -> None:
+    assert conversion.eager.error is not None
+    assert conversion.eager.error.startswith(REFUSED)
+    with pytest.raises(UnsupportedCodecError, match="zstd is refused"):
+        eagerly(conversion)
+
+
+# --- lazy
+
+
+@pytest.mark.parametrize("name", corpus.inputs())
+def test_a_lazy_conversion_writes_what_kafka_promises_and_writes(name: str) -> None:
+    """What is not compressed again. Where Kafka sends its first batch twice, we do not."""
+    for conversion in conversions_of(name):
+        if conversion.eager.blob is None or compresses(conversion):
+            continue
+        kafkas, promised = corpus.blob(conversion.eager.blob), conversion.lazy.promised
+        assert lazily(conversion).size == promised, conversion
+        ours, stats = written(conversion)
+        if conversion.lazy.against_eager == "same":
+            assert sha256(ours).hexdigest() == conversion.lazy.sha256, conversion
+            assert stats.filler_bytes == conversion.lazy.filler, conversion
+        else:
+            cut = kafkas[:promised]
+            assert ours == cut + filler(promised - len(cut)), conversion
+            assert stats.filler_bytes == promised - len(cut), conversion
+
+
+@pytest.mark.parametrize("name", corpus.inputs())
+def test_a_lazy_conversion_is_the_eager_one_cut_or_filled_to_what_was_promised(name: str) -> None:
+    for conversion in conversions_of(name):
+        if conversion.eager.blob is None:
+            continue
+        whole = b"".join(convert(*arguments(conversion)))
+        first = next(filter(None, map(bytes, convert(*arguments(conversion)))), b"")
+        lazy = lazily(conversion)
+        cut = whole[: lazy.size]
+        ours, stats = written(conversion)
+        assert ours == cut + filler(lazy.size - len(cut)), conversion
+        assert stats.filler_bytes == lazy.size - len(cut), conversion
+        assert lazy.size >= conversion.size or not first, conversion
+
+
+def arguments(conversion: Conversion) -> tuple[MemoryRecords, int, int, ConversionPolicy]:
+    records = MemoryRecords(conversion.source)
+    return records, conversion.to_magic, conversion.first_offset, KAFKA
+
+
+@pytest.mark.parametrize("name", corpus.inputs())
+def test_records_are_counted_as_kafka_counts_them(name: str) -> None:
+    for conversion in conversions_of(name):
+        if conversion.eager.blob is None:
+            continue
+        counted = conversion.eager.records_converted
+        _, stats = written(conversion)
+        if stats.filler_bytes or not counted:
+            assert stats.records_converted == counted, conversion
+        else:  # we stop at what was promised; Kafka, where its chunk of 128 KiB ends
+            assert 0 < stats.records_converted <= counted, conversion
+
+
+@pytest.mark.parametrize("conversion", [c for c in corpus.conversions() if c.lazy.error], ids=str)
+def test_a_fetch_that_begins_with_a_refused_codec_is_refused(conversion: Conversion) -> None:
+    assert conversion.lazy.error is not None
+    assert conversion.lazy.error.startswith(REFUSED)
+    with pytest.raises(UnsupportedCodecError, match="zstd is refused"):
+        lazily(conversion)
+
+
+@pytest.mark.parametrize(
+    "conversion",
+    [c for c in corpus.conversions() if c.eager.error and not c.lazy.error],
+    ids=str,
+)
+def test_a_refused_codec_further_on_becomes_filler(conversion: Conversion) -> None:
+    assert conversion.lazy.blob is not None
+    ours, stats = written(conversion)
+    *our, (our_filler, _) = comparable(ours)
+    *kafka, (kafka_filler, _) = comparable(corpus.blob(conversion.lazy.blob))
+    assert our == kafka
+    assert our_filler == filler(len(our_filler))
+    assert kafka_filler == filler(len(kafka_filler))
+    assert len(ours) == conversion.lazy.promised
+    assert stats.records_converted == conversion.lazy.records_converted
+
+
+# --- chunks
+
+
+@pytest.mark.parametrize("name", corpus.inputs())
+def test_the_size_of_chunks_changes_no_byte(name: str) -> None:
+    for conversion in conversions_of(name):
+        if conversion.lazy.error:
+            continue
+        expected, _ = written(conversion)
+        for chunk_size in CHUNK_SIZES:
+            policy = replace(KAFKA, chunk_size=chunk_size)
+            assert written(conversion, policy)[0] == expected, (conversion, chunk_size)
+            if not conversion.eager.error:
+                assert eagerly(conversion, policy) == eagerly(conversion), (conversion, chunk_size)

@@ -1,0 +1,162 @@
+"""Nothing is converted before it is sent, beyond what the promised size needs."""
+
+import pytest
+
+from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
+from records import (
+    Codec,
+    ControlRecordType,
+    CorruptRecordsError,
+    MemoryRecords,
+    Record,
+    UnsupportedCodecError,
+    build,
+    build_empty,
+    build_marker,
+    read,
+)
+
+from .channels import sent
+
+KAFKA = ConversionPolicy.kafka()
+
+
+def one(offset, codec=Codec.NONE, value=b"v"):
+    """A batch of one record."""
+    return build([Record(offset=offset, timestamp=5, key=b"k", value=value)], magic=2, codec=codec)
+
+
+def marker(offset):
+    return build_marker(ControlRecordType.COMMIT, offset=offset, timestamp=5, producer_id=1)
+
+
+class Watched(MemoryRecords):
+    """Records that know how far they have been read, and can only be read."""
+
+    view = None
+
+    def __init__(self, data):
+        super().__init__(data)
+        self.furthest = 0
+
+    def read_into(self, target, position):
+        count = super().read_into(target, position)
+        self.furthest = max(self.furthest, position + count)
+        return count
+
+
+def offsets(converted):
+    return [record.offset for record in read(MemoryRecords(converted))]
+
+
+def test_an_estimate_reads_no_further_than_the_first_batch_that_converts_to_something():
+    data = marker(0) + b"".join(one(i, value=b"v" * 20_000) for i in range(1, 50))
+    records = Watched(data)
+    LazyDownConvertRecords(records, 1, policy=ConversionPolicy(size="estimate"))
+    assert records.furthest < 3 * 20_000
+
+
+def test_an_exact_size_is_what_is_sent_to_the_byte():
+    data = one(0) + one(1, Codec.GZIP) + marker(2) + one(3, Codec.ZSTD)
+    lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
+    converted = sent(lazy.to_send())
+    assert len(converted) == lazy.size
+    assert offsets(converted) == [0, 1, 3]
+
+
+def test_auto_is_exact_for_uncompressed_output_and_an_estimate_for_compressed():
+    auto = ConversionPolicy(size="auto")
+    plain, gzip = one(0) + one(1), one(0, Codec.GZIP)
+    assert LazyDownConvertRecords(MemoryRecords(plain), 1, policy=auto).size == 2 * 36
+    assert LazyDownConvertRecords(MemoryRecords(gzip), 0, policy=auto).size == len(gzip)
+
+
+def test_a_second_send_begins_again():
+    lazy = LazyDownConvertRecords(MemoryRecords(one(0) + one(1)), 1)
+    assert sent(lazy.to_send()) == sent(lazy.to_send())
+
+
+@pytest.mark.parametrize("policy", [ConversionPolicy(), KAFKA], ids=["default", "kafka"])
+def test_nothing_at_all_is_nothing_promised(policy):
+    assert LazyDownConvertRecords(MemoryRecords(b""), 1, policy=policy).size == 0
+
+
+@pytest.mark.parametrize("policy", [ConversionPolicy(), KAFKA], ids=["default", "kafka"])
+def test_a_batch_cut_off_alone_is_nothing_promised(policy):
+    torn = MemoryRecords(one(0)[:-1])
+    lazy = LazyDownConvertRecords(torn, 1, policy=policy)
+    assert lazy.size == 0
+    assert lazy.to_send().completed
+
+
+@pytest.mark.parametrize("nothing", [marker(7), build_empty(base_offset=7, last_offset=9)])
+def test_where_nothing_is_left_kafka_promises_twelve_bytes_and_we_none(nothing):
+    records = MemoryRecords(nothing)
+    assert sent(LazyDownConvertRecords(records, 1, policy=KAFKA).to_send()) == bytes.fromhex(
+        "ffffffffffffffff0000003d"
+    )
+    assert LazyDownConvertRecords(records, 1).size == 0
+
+
+def test_the_first_batch_behind_a_marker_is_sent_once():
+    records = MemoryRecords(marker(7) + one(8) + one(9))
+    converted = sent(LazyDownConvertRecords(records, 1, 7, KAFKA).to_send())
+    assert len(converted) == records.size
+    assert offsets(converted[: 2 * 36]) == [8, 9]
+    assert converted[72:84].hex() == "ffffffffffffffff" + (records.size - 72 + 1).to_bytes(4).hex()
+
+
+def test_kafka_refuses_zstd_at_once_where_it_is_first():
+    records = MemoryRecords(marker(0) + one(1, Codec.ZSTD) + one(2))
+    with pytest.raises(UnsupportedCodecError, match=r"zstd is refused .* at byte 78"):
+        LazyDownConvertRecords(records, 1, policy=KAFKA)
+
+
+def test_kafka_fills_up_from_zstd_on_where_it_comes_later():
+    records = MemoryRecords(one(0) + one(1, Codec.ZSTD))
+    converted = sent(LazyDownConvertRecords(records, 1, policy=KAFKA).to_send())
+    assert offsets(converted[:36]) == [0]
+    assert converted[36:44] == b"\xff" * 8
+
+
+def test_kafka_loses_the_chunk_that_zstd_is_in():
+    records = MemoryRecords(one(0) + one(1) + one(2, Codec.ZSTD))
+    converted = sent(LazyDownConvertRecords(records, 1, policy=KAFKA).to_send())
+    assert offsets(converted[:36]) == [0]
+    assert converted[36:44] == b"\xff" * 8
+
+
+def test_an_exact_range_ends_before_a_refusal_and_says_why():
+    policy = ConversionPolicy(recode={"zstd": "refuse"})
+    lazy = LazyDownConvertRecords(MemoryRecords(one(0) + one(1) + one(2, Codec.ZSTD)), 1, 0, policy)
+    assert lazy.size == 2 * 36
+    assert isinstance(lazy.damage, UnsupportedCodecError)
+
+
+def test_an_exact_range_ends_before_damage_and_says_where():
+    bad = bytearray(one(2))
+    bad[57:61] = (1000).to_bytes(4)
+    first = len(one(0))
+    lazy = LazyDownConvertRecords(MemoryRecords(one(0) + bad), 1)
+    assert offsets(sent(lazy.to_send())) == [0]
+    assert lazy.damage.position == first
+    with pytest.raises(CorruptRecordsError, match="more records than bytes, at byte 0"):
+        LazyDownConvertRecords(MemoryRecords(bytes(bad)), 1)
+
+
+def test_positions_in_errors_are_the_files():
+    bad = bytearray(one(2))
+    bad[57:61] = (1000).to_bytes(4)
+    records = MemoryRecords(b"\0" * 100 + bad).slice(100, len(bad))
+    with pytest.raises(CorruptRecordsError, match="at byte 100"):
+        LazyDownConvertRecords(records, 1)
+
+
+def test_a_target_that_reads_everything_gets_the_records_as_they_are():
+    data = one(0) + marker(1) + one(2, Codec.ZSTD)
+    assert b"".join(convert(MemoryRecords(data + data[:30]), 2)) == data
+
+
+def test_there_is_no_other_target():
+    with pytest.raises(ValueError, match="to_magic is 0, 1 or 2"):
+        LazyDownConvertRecords(MemoryRecords(one(0)), 3)

@@ -1,0 +1,133 @@
+"""What a conversion holds does not depend on what is in a batch."""
+
+import gc
+import json
+import subprocess
+import sys
+import tracemalloc
+
+import pytest
+
+from bench.bombs import bomb
+from downconvert import LazyDownConvertRecords
+from records import Codec, MemoryRecords, Record, build
+from records.backend import NAME, NATIVE
+
+from .channels import Everything
+
+KiB, MiB = 1024, 1024 * 1024
+MB = 1_000_000
+GROWTH_MAX = 8 * MiB
+
+
+def grown(path, *, to_magic=1, policy="default", how="estimate"):
+    """What converting a segment does to a process of its own."""
+    command = [
+        sys.executable,
+        "-m",
+        "tests.downconvert.conversion.grown",
+        path,
+        to_magic,
+        policy,
+        how,
+    ]
+    done = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, check=False, timeout=280
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def bombs(tmp_path_factory):
+    """Bombs, made when they are asked for."""
+    made = {}
+    directory = tmp_path_factory.mktemp("bombs")
+
+    def made_once(codec, count, size):
+        path = directory / f"{codec.name}-{count}-{size}.log"
+        if path not in made:
+            made[path] = bomb(path, codec, records=count, value_size=size)
+        return made[path]
+
+    return made_once
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD, Codec.SNAPPY])
+def test_a_batch_that_expands_to_900_mb_grows_the_process_by_8_mib_at_most(bombs, codec):
+    path = bombs(codec, 900, MB)
+    if codec is Codec.GZIP:
+        assert path.stat().st_size < 900_000
+    measured = grown(path)
+    assert measured["records"] == 900
+    assert measured["grown"] <= GROWTH_MAX
+
+
+@pytest.mark.parametrize("policy", ["kafka", "none"])
+def test_so_does_it_in_one_wrapper_and_without_any(bombs, policy):
+    measured = grown(bombs(Codec.GZIP, 900, MB), policy=policy, how="convert")
+    assert measured["grown"] <= GROWTH_MAX
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_one_record_of_900_mb_grows_the_process_by_8_mib_at_most(bombs, codec):
+    measured = grown(bombs(codec, 1, 900 * MB))
+    assert measured["records"] == 1
+    assert measured["grown"] <= GROWTH_MAX
+
+
+def test_measuring_holds_no_more_than_sending(bombs):
+    assert grown(bombs(Codec.GZIP, 100, MB), how="exact")["grown"] <= GROWTH_MAX
+
+
+@pytest.mark.parametrize("value_size", [1, 100, 1000, 10_000, 1_000_000])
+def test_a_send_of_uncompressed_records_holds_64_kib_of_buffers(value_size):
+    records = [
+        Record(offset=i, timestamp=0, value=b"v" * value_size)
+        for i in range(min(2000, 4_000_000 // value_size))
+    ]
+    send = LazyDownConvertRecords(MemoryRecords(build(records, magic=2)), 1).to_send()
+    channel = Everything()
+    while not send.completed:
+        send.write_to(channel)
+        channel.taken.clear()
+    assert send.stats.peak_buffer_bytes <= 64 * KiB
+
+
+def test_a_thousand_sends_that_have_not_begun_hold_no_buffers():
+    records = MemoryRecords(build([Record(offset=0, timestamp=0, value=b"v" * 100)], magic=2))
+    lazy = LazyDownConvertRecords(records, 1)
+    tracemalloc.start()
+    try:
+        sends = [lazy.to_send() for _ in range(1000)]
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < len(sends) * 8 * KiB
+    assert all(send.stats.peak_buffer_bytes == 0 for send in sends)
+
+
+def test_no_chunk_after_the_first_allocates_anything_that_stays_or_is_large():
+    records = [Record(offset=i, timestamp=0, value=b"v" * 100) for i in range(20_000)]
+    send = LazyDownConvertRecords(MemoryRecords(build(records, magic=2)), 1).to_send()
+
+    class Discard:
+        def write(self, data):
+            return len(data)
+
+    channel = Discard()
+    send.write_to(channel)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        send.write_to(channel)
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(50):
+            send.write_to(channel)
+        now, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert now - before < 512
+    # A few integers and views, not a chunk. The reference makes each message as an object.
+    assert peak - before < (2 * KiB if NAME == NATIVE else 64 * KiB)

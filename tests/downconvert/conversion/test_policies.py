@@ -1,0 +1,46 @@
+"""A policy as a line of text."""
+
+import pytest
+
+from downconvert import ConversionPolicy
+from downconvert.conversion.policies import parse_policy
+
+
+@pytest.mark.parametrize(
+    ("text", "policy"),
+    [
+        ("default", ConversionPolicy()),
+        ("kafka", ConversionPolicy.kafka()),
+        ("size=auto", ConversionPolicy(size="auto")),
+        ("default,chunk_size=64KiB", ConversionPolicy(chunk_size=65536)),
+        (
+            "recode=zstd:gzip+lz4:magic0:none",
+            ConversionPolicy(recode={"zstd": "gzip", "lz4:magic0": "none"}),
+        ),
+        (
+            "trim_compressed=no,wrapper_size_max=none",
+            ConversionPolicy(trim_compressed=False, wrapper_size_max=None),
+        ),
+    ],
+)
+def test_a_line_is_a_policy(text: str, policy: ConversionPolicy) -> None:
+    assert parse_policy(text) == policy
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("strict", "'strict' is no policy"),
+        ("kafka,fast", "'fast' is not one of chunk_size, size"),
+        ("kafka,colour=red", "'colour=red' is not one of chunk_size, size"),
+        ("chunk_size=1", "chunk_size is at least"),
+        ("chunk_size=big", "chunk_size: 'big' is no size"),
+        ("size=exactly", "size is exact, estimate or auto"),
+        ("trim_compressed=maybe", "trim_compressed: 'maybe' is neither yes nor no"),
+        ("recode=zstd", "recode: 'zstd' is not CODEC:CODEC"),
+        ("recode=zstd:lzma", "recode: 'lzma' is not none, gzip"),
+    ],
+)
+def test_a_wrong_line_is_refused_with_what_would_be_right(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        parse_policy(text)

@@ -1,0 +1,95 @@
+"""Batches of v2 in another codec, for clients that know v2 and not all of its codecs."""
+
+import tracemalloc
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from bench.bombs import bomb
+from downconvert.conversion.recode import LazyRecodedRecords
+from records import Codec, CorruptRecordsError, MemoryRecords, UnsupportedCodecError, read
+from tests.damage import flipped
+from tests.downconvert.storage.logs import batch
+from tests.strategies import Segment, segments
+
+RECODE = {"zstd": "gzip"}
+
+
+def sent(lazy: LazyRecodedRecords, step: int = 1 << 20) -> bytes:
+    class Channel(BytesIO):
+        def write(self, data: object) -> int:
+            return super().write(memoryview(data)[:step])  # type: ignore[arg-type]
+
+    channel, send = Channel(), lazy.to_send()
+    while not send.completed:
+        assert send.write_to(channel)
+    assert (send.remaining, send.write_to(channel)) == (0, 0)
+    return channel.getvalue()
+
+
+@given(segments())
+def test_the_records_are_the_same_and_no_batch_has_the_codec(segment: Segment) -> None:
+    records = MemoryRecords(segment.data)
+    lazy = LazyRecodedRecords(records, {"zstd": "gzip", "lz4": "none"})
+    recoded = MemoryRecords(sent(lazy))
+    assert recoded.size == lazy.size
+    assert list(read(recoded)) == list(read(records))
+    before, after = list(records.batches()), list(recoded.batches())
+    assert len(before) == len(after)
+    for old, new in zip(before, after, strict=True):
+        if old.magic == 2 and old.size > 61:
+            assert new.codec not in (Codec.ZSTD, Codec.LZ4)
+        assert (old.base_offset, old.last_offset) == (new.base_offset, new.last_offset)
+        assert old.max_timestamp == new.max_timestamp
+
+
+def test_what_is_not_named_goes_out_as_it_is() -> None:
+    data = batch(0, 1, codec=Codec.LZ4) + batch(2) + batch(3, magic=1)
+    assert sent(LazyRecodedRecords(MemoryRecords(data), RECODE)) == data
+
+
+@pytest.mark.parametrize("step", [1, 7, 1000])
+def test_it_does_not_matter_how_much_the_channel_takes(step: int) -> None:
+    data = batch(0) + batch(1, 2, 3, codec=Codec.ZSTD, size=500) + batch(4)
+    lazy = LazyRecodedRecords(MemoryRecords(data), RECODE)
+    assert sent(lazy, step) == sent(lazy)
+
+
+def test_a_torn_tail_is_left_out() -> None:
+    data = batch(0, codec=Codec.ZSTD) + batch(1)[:-1]
+    lazy = LazyRecodedRecords(MemoryRecords(data), RECODE)
+    assert [record.offset for record in read(MemoryRecords(sent(lazy)))] == [0]
+    assert lazy.source_size == len(batch(0, codec=Codec.ZSTD))
+
+
+def test_damage_behind_something_good_ends_the_range() -> None:
+    good, bad = batch(0, codec=Codec.ZSTD), batch(1, codec=Codec.ZSTD)
+    lazy = LazyRecodedRecords(MemoryRecords(good + flipped(bad, 8 * len(bad) - 1)), RECODE)
+    assert [record.offset for record in read(MemoryRecords(sent(lazy)))] == [0]
+    assert isinstance(lazy.damage, CorruptRecordsError)
+
+
+def test_damage_at_the_beginning_is_an_error_and_gets_no_good_checksum() -> None:
+    bad = batch(0, codec=Codec.ZSTD)
+    with pytest.raises(CorruptRecordsError):
+        LazyRecodedRecords(MemoryRecords(flipped(bad, 8 * len(bad) - 1)), RECODE)
+
+
+def test_a_codec_may_be_refused() -> None:
+    with pytest.raises(UnsupportedCodecError):
+        LazyRecodedRecords(MemoryRecords(batch(0, codec=Codec.ZSTD)), {"zstd": "refuse"})
+
+
+def test_a_batch_that_expands_to_anything_is_held_compressed_or_refused(tmp_path: Path) -> None:
+    data = bomb(tmp_path / "bomb", Codec.ZSTD, records=200, value_size=1 << 20).read_bytes()
+    tracemalloc.start()
+    lazy = LazyRecodedRecords(MemoryRecords(data), RECODE)
+    assert lazy.size < 4 << 20
+    assert len(sent(lazy)) == lazy.size
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 16 << 20
+    with pytest.raises(UnsupportedCodecError):
+        LazyRecodedRecords(MemoryRecords(data), {"zstd": "none"})

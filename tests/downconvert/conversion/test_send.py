@@ -1,0 +1,198 @@
+"""A send gives the same bytes however they are taken, and never loses or repeats one."""
+
+import os
+import socket
+
+import pytest
+
+from downconvert import ConversionPolicy, LazyDownConvertRecords, eager
+from records import Codec, CorruptRecordsError, FileRecords, MemoryRecords, Record, build
+
+from .channels import Everything, OneByte, RandomSizes, sent
+
+SEGMENT = b"".join(
+    build(
+        [Record(offset=100 * n + i, timestamp=n, value=bytes([n]) * 37 * i) for i in range(40)],
+        magic=2,
+        codec=codec,
+    )
+    for n, codec in enumerate((Codec.NONE, Codec.GZIP, Codec.NONE, Codec.ZSTD, Codec.LZ4))
+)
+POLICIES = [ConversionPolicy(), ConversionPolicy(size="estimate"), ConversionPolicy.kafka()]
+
+
+@pytest.mark.parametrize("channel", [Everything, OneByte, RandomSizes])
+@pytest.mark.parametrize("policy", POLICIES, ids=["exact", "estimate", "kafka"])
+def test_a_send_gives_the_same_bytes_however_the_channel_takes_them(channel, policy):
+    lazy = LazyDownConvertRecords(MemoryRecords(SEGMENT), 1, policy=policy)
+    whole = sent(lazy.to_send())
+    assert len(whole) == lazy.size
+    assert sent(lazy.to_send(), channel()) == whole
+
+
+def test_exactly_what_was_converted_is_sent():
+    records = MemoryRecords(SEGMENT)
+    lazy = LazyDownConvertRecords(records, 1)
+    assert sent(lazy.to_send()) == eager(records, 1)
+
+
+def test_a_write_converts_at_most_one_chunk_and_writes_at_most_once():
+    send = LazyDownConvertRecords(MemoryRecords(SEGMENT), 1).to_send()
+    channel = Everything()
+    while not send.completed:
+        before = channel.writes, send.stats.bytes_in
+        send.write_to(channel)
+        assert channel.writes - before[0] <= 1
+        assert send.stats.bytes_in - before[1] <= 16 * 1024
+    assert send.remaining == 0
+    assert send.write_to(channel) == 0
+
+
+def test_what_a_failing_channel_did_not_take_is_sent_by_the_next_write():
+    class Broken:
+        def write(self, _):
+            raise ConnectionResetError
+
+    lazy = LazyDownConvertRecords(MemoryRecords(SEGMENT), 1)
+    send = lazy.to_send()
+    with pytest.raises(ConnectionResetError):
+        send.write_to(Broken())
+    assert sent(send) == sent(lazy.to_send())
+
+
+def test_it_writes_to_a_raw_file_a_buffered_one_and_a_socket(tmp_path):
+    lazy = LazyDownConvertRecords(MemoryRecords(SEGMENT), 0)
+    expected = sent(lazy.to_send())
+    for buffering in (0, -1):
+        with (tmp_path / "out").open("wb", buffering) as file:
+            send = lazy.to_send()
+            while not send.completed:
+                send.write_to(file)
+        assert (tmp_path / "out").read_bytes() == expected
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        send, got = lazy.to_send(), b""
+        while len(got) < lazy.size:
+            send.write_to(ours)
+            got += theirs.recv(1 << 20)
+        assert got == expected
+
+
+def test_a_blocked_socket_takes_nothing_and_loses_nothing():
+    value = os.urandom(300_000)
+    batch = build([Record(offset=0, timestamp=0, value=value)], magic=2)
+    send = LazyDownConvertRecords(MemoryRecords(batch), 1).to_send()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        while send.write_to(ours):
+            pass
+        assert not send.completed
+        got = b""
+        while not send.completed or len(got) < send.size:
+            got += theirs.recv(1 << 20)
+            send.write_to(ours)
+    assert got.endswith(value)
+
+
+def test_the_stats_tell_what_was_done():
+    records = MemoryRecords(SEGMENT)
+    send = LazyDownConvertRecords(records, 1).to_send()
+    sent(send)
+    stats = send.stats
+    assert stats.records_converted == 200
+    assert stats.batches_converted == 5
+    assert stats.bytes_in == records.size
+    assert stats.bytes_out == send.size
+    assert stats.filler_bytes == 0
+    assert 64 * 1024 <= stats.peak_buffer_bytes < 2 * 1024 * 1024
+    assert stats.seconds_converting > 0
+
+
+def test_the_filler_of_an_estimate_is_counted():
+    one = build([Record(offset=0, timestamp=0, key=b"k", value=b"v")], magic=2)
+    send = LazyDownConvertRecords(
+        MemoryRecords(one), 1, policy=ConversionPolicy(size="estimate")
+    ).to_send()
+    sent(send)
+    assert send.stats.filler_bytes == len(one) - 36
+
+
+def test_temporary_bytes_are_kafkas():
+    batch = bytes.fromhex(
+        "000000000000000a00000052ffffffff02a6a65d320000000000030000000000000064000000000000006"
+        "5ffffffffffffffffffffffffffff0000000314000000046b31047631001800020401047632020268027810"
+        "000106046b330100"
+    )
+    for to_magic, first_offset, expected in ((0, 0, 180), (1, 0, 204), (0, 12, 150), (1, 12, 166)):
+        send = LazyDownConvertRecords(MemoryRecords(batch), to_magic, first_offset).to_send()
+        sent(send)
+        assert send.stats.temporary_bytes == expected
+
+
+def test_a_clock_that_is_handed_in_is_the_one_that_counts():
+    ticks = iter(range(1000))
+    send = LazyDownConvertRecords(
+        MemoryRecords(SEGMENT), 1, clock=lambda: float(next(ticks))
+    ).to_send()
+    sent(send)
+    assert send.stats.seconds_converting == int(send.stats.seconds_converting) > 0
+
+
+def test_records_that_changed_after_they_were_measured_are_an_error(tmp_path):
+    path = tmp_path / "00000000000000000000.log"
+    batch = build([Record(offset=i, timestamp=0, value=b"v" * 400) for i in range(100)], magic=2)
+    path.write_bytes(batch)
+    with FileRecords.open(path) as log:
+        send = LazyDownConvertRecords(log, 1).to_send()
+        os.truncate(path, 100)
+        with pytest.raises(CorruptRecordsError):
+            sent(send)
+
+
+def test_a_channel_without_send_or_write_is_refused():
+    send = LazyDownConvertRecords(MemoryRecords(SEGMENT), 1).to_send()
+    with pytest.raises(TypeError, match="neither send nor write"):
+        send.write_to(object())
+    assert len(sent(send)) == send.size
+
+
+@pytest.mark.parametrize(("to_magic", "inside"), [(0, 90 + 26), (1, 114 + 34)])
+def test_temporary_bytes_of_a_compressed_batch_are_what_is_inside_and_its_wrapper(to_magic, inside):
+    batch = build(
+        [
+            Record(offset=offset, timestamp=timestamp, key=f"k{n}".encode(), value=f"v{n}".encode())
+            for n, offset, timestamp in ((1, 12, 100), (2, 15, 300), (3, 19, 200))
+        ],
+        magic=2,
+        codec=Codec.GZIP,
+    )
+    send = LazyDownConvertRecords(
+        MemoryRecords(batch), to_magic, 15, ConversionPolicy.kafka()
+    ).to_send()
+    sent(send)
+    assert send.stats.temporary_bytes == len(batch) + inside
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_file_is_converted_the_same_whether_it_is_read_or_mapped(tmp_path, mapped):
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(b"#" * 100 + SEGMENT)
+    with FileRecords.open(path, mapped=mapped) as log:
+        records = log.slice(100, len(SEGMENT))
+        assert (records.view is not None) == mapped
+        converted = sent(LazyDownConvertRecords(records, 1, 7).to_send())
+    assert converted == eager(MemoryRecords(SEGMENT), 1, 7)
+
+
+def test_temporary_bytes_count_the_last_batch_too_where_it_is_streamed():
+    batch = build(
+        [Record(offset=n, timestamp=n, value=os.urandom(60_000)) for n in range(4)],
+        magic=2,
+        codec=Codec.GZIP,
+    )
+    policy = ConversionPolicy(recode={"gzip": "none"})
+    send = LazyDownConvertRecords(MemoryRecords(batch), 1, policy=policy).to_send()
+    sent(send)
+    assert send.stats.temporary_bytes == len(batch) + send.size

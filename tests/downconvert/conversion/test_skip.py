@@ -1,0 +1,65 @@
+"""What converts to nothing is gone over, and no more than that."""
+
+from random import Random
+
+import pytest
+
+from downconvert import ConversionPolicy, eager
+from downconvert.conversion.skip import WINDOW_SIZE, skip
+from records import Codec, MemoryRecords, build_empty, build_marker
+from records.control import ControlRecordType
+from tests.downconvert.storage.logs import batch
+
+POLICY = ConversionPolicy()
+
+
+def marker(offset: int) -> bytes:
+    return build_marker(ControlRecordType.COMMIT, offset=offset, timestamp=0, producer_id=1)
+
+
+def naive(batches: list[bytes], first_offset: int) -> int:
+    """How many at the beginning convert to nothing, each asked for itself."""
+    for number, one in enumerate(batches):
+        if eager(MemoryRecords(one), 1, first_offset, POLICY):
+            return number
+    return len(batches)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_it_stops_in_front_of_the_first_batch_that_converts_to_something(seed: int) -> None:
+    random = Random(seed)
+    batches, offset = [], 0
+    for _ in range(random.choice((1, 5, 60, 3000))):
+        last = offset + random.choice((0, 0, 9))
+        kind = random.randrange(6 if random.random() < 0.05 else 3)
+        if kind == 0:
+            batches.append(marker(offset))
+            last = offset
+        elif kind == 1:
+            batches.append(build_empty(base_offset=offset, last_offset=last))
+        else:
+            size = random.choice((10, 10, 1000, 2 * WINDOW_SIZE if kind == 5 else 10))
+            codec = random.choice((Codec.NONE, Codec.NONE, Codec.GZIP, Codec.LZ4))
+            batches.append(batch(offset, last_offset=last, size=size, codec=codec))
+        offset = last + 1
+    first_offset = random.choice((0, offset // 2, offset))
+    expected = naive(batches, first_offset)
+    skipped = skip(MemoryRecords(b"".join(batches)), 1, first_offset, POLICY)
+    assert skipped.size == sum(map(len, batches[:expected]))
+    following = b"".join(batches[:expected])
+    headers = list(MemoryRecords(following).batches())
+    assert skipped.next_offset == (headers[-1].last_offset + 1 if headers else None)
+
+
+def test_what_is_torn_or_damaged_is_something() -> None:
+    data = marker(0) + marker(1)
+    assert skip(MemoryRecords(data + marker(2)[:-1]), 1, 0, POLICY) == (len(data), 2)
+    assert skip(MemoryRecords(data + bytes(100)), 1, 0, POLICY) == (len(data), 2)
+    assert skip(MemoryRecords(b""), 1, 0, POLICY) == (0, None)
+
+
+def test_what_is_refused_is_something() -> None:
+    data = marker(0)
+    zstd = batch(1, codec=Codec.ZSTD)
+    policy = ConversionPolicy(recode={"zstd": "refuse"})
+    assert skip(MemoryRecords(data + zstd), 1, 0, policy) == (len(data), 1)

@@ -1,0 +1,77 @@
+"""Brokers that hang: they accept connections, and say nothing, or nothing more.
+
+Not here: what the gateway does about them (test_upstream.py)."""
+
+import socket
+from contextlib import suppress
+from threading import Lock, Thread
+from typing import Self
+
+from .serving import LOOPBACK
+
+PIECE = 65_536
+
+
+class Hanging:
+    """In front of a broker's port, or of none. While it `hangs`, what arrives is read and lost."""
+
+    def __init__(self, port: int | None = None) -> None:
+        self.hangs = port is None
+        self.accepted = 0
+        self._target = port
+        self._lock = Lock()
+        self._open: set[socket.socket] = set()  # towards the gateway
+        self._listener = socket.create_server((LOOPBACK, 0))
+        self.port: int = self._listener.getsockname()[1]
+        Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.drop()
+
+    @property
+    def open(self) -> int:
+        """Connections that the gateway has not ended."""
+        with self._lock:
+            return len(self._open)
+
+    def drop(self) -> None:
+        """Ends all connections."""
+        with self._lock:
+            for one in self._open:
+                with suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                self.accepted += 1
+                with self._lock:
+                    self._open.add(near)
+                far = None
+                if self._target is not None:
+                    far = socket.create_connection((LOOPBACK, self._target))
+                    Thread(target=self._pass, args=(far, near), daemon=True).start()
+                Thread(target=self._serve, args=(near, far), daemon=True).start()
+
+    def _serve(self, near: socket.socket, far: socket.socket | None) -> None:
+        self._pass(near, far)
+        with self._lock:
+            self._open.discard(near)
+        for one in (near, far):
+            if one is not None:
+                with suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+                one.close()
+
+    def _pass(self, source: socket.socket, target: socket.socket | None) -> None:
+        with suppress(OSError):
+            while piece := source.recv(PIECE):
+                if target is not None and not self.hangs:
+                    target.sendall(piece)

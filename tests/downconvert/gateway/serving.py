@@ -1,0 +1,109 @@
+"""A gateway over real sockets, in front of our own server as a cluster or of real brokers."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from struct import Struct
+from typing import Any, Final
+
+from downconvert.broker import Broker, BrokerConfig
+from downconvert.broker.server import Server
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway.config import GatewayConfig
+from downconvert.gateway.server import Gateway
+from downconvert.gateway.topology import Address
+from downconvert.storage import LogDir
+from tests.downconvert.broker.asking import frame, parsed
+
+from .cluster import modern
+
+LENGTH: Final = Struct(">i")
+LOOPBACK: Final = "127.0.0.1"
+TIMEOUT: Final = 10.0  # seconds
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on."""
+    sockets = [socket.create_server((LOOPBACK, 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+@contextmanager
+def gateway(*bootstrap: int, nodes: int = 1, workers: int = 1, **options: Any) -> Iterator[Gateway]:
+    """In front of a cluster whose brokers listen on these ports."""
+    first, *others = free_ports(1 + nodes)
+    config = GatewayConfig(
+        bootstrap=tuple(Address(LOOPBACK, port) for port in bootstrap),
+        listen=Address(LOOPBACK, first),
+        node_ports=dict(enumerate(others)),
+    )
+    with Gateway(replace(config, **options), workers=workers) as running:
+        yield running
+
+
+@contextmanager
+def cluster(
+    directory: Path,
+    *topics: str,
+    modernly: bool = True,
+    port: int = 0,
+    advertise: int | None = None,
+) -> Iterator[tuple[Broker, int]]:
+    """Our own broker, which takes what Kafka 4 takes, and its port."""
+    with LogDir.open(directory, writable=True) as log_dir:
+        broker = Broker(log_dir, BrokerConfig(is_writable=True, group_initial_rebalance_delay_ms=0))
+        for topic in topics:
+            broker.topics.create(topic, 1, {}, 0)
+        known = None if advertise is None else (LOOPBACK, advertise)
+        served = modern(broker) if modernly else broker
+        with Server(served, (LOOPBACK, port), advertise=known) as server:
+            yield broker, server.address[1]
+
+
+class Wire:
+    """A client of no library: whole requests, half ones, and none."""
+
+    def __init__(self, address: Address, **options: int) -> None:
+        self.socket = socket.create_connection(address, timeout=TIMEOUT)
+        for option, value in options.items():
+            self.socket.setsockopt(socket.SOL_SOCKET, getattr(socket, option), value)
+
+    def __enter__(self) -> "Wire":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, api: ApiKey, version: int, body: Message) -> None:
+        data = frame(api, version, body)
+        self.socket.sendall(LENGTH.pack(len(data)) + data)
+
+    def ask(self, api: ApiKey, version: int, body: Message) -> Message:
+        self.send(api, version, body)
+        return parsed(api, version, self.receive())
+
+    def receive(self) -> bytes:
+        """A response with its length. EOFError: the connection ended."""
+        size = self.take(LENGTH.size)
+        return size + self.take(LENGTH.unpack(size)[0])
+
+    def take(self, size: int) -> bytes:
+        taken = bytearray()
+        while len(taken) < size:
+            piece = self.socket.recv(size - len(taken))
+            if not piece:
+                raise EOFError(f"{len(taken)} of {size} bytes")
+            taken += piece
+        return bytes(taken)
+
+    def has_ended(self) -> bool:
+        """Waits for the end; whether it came without another byte."""
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionResetError:
+            return True

@@ -1,0 +1,224 @@
+"""Fetch v0-v3 through the gateway: what real old clients were tripped by is named here."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert import ConversionPolicy
+from downconvert.broker import Broker, BrokerConfig, ErrorCode
+from downconvert.broker.wire.schemas import ApiKey
+from downconvert.gateway.config import GatewayConfig
+from downconvert.gateway.exchanges import Ask
+from downconvert.gateway.fetching import OLD_CODES
+from downconvert.gateway.topology import Address
+from downconvert.storage import LogDir
+from records import Codec, ControlRecordType, MemoryRecords, build_empty, build_marker
+from tests import corpus
+from tests.downconvert.storage.logs import batch
+
+from .cluster import Through, modern
+from .talk import fetch, message_set, produce, records_of, values_of
+
+
+def append(broker: Broker, *batches: bytes, partition: int = 0) -> None:
+    found = broker.topics.partition("t", partition)
+    assert found is not None
+    for one in batches:
+        found.log.writer.append(one)
+
+
+def marker(offset: int) -> bytes:
+    return build_marker(
+        ControlRecordType.ABORT, producer_id=7, producer_epoch=0, offset=offset, timestamp=1
+    )
+
+
+@pytest.mark.parametrize(("version", "magic"), [(0, 0), (1, 0), (2, 1), (3, 1)])
+@pytest.mark.parametrize("codec", list(Codec))
+def test_clients_get_the_format_that_they_read(
+    broker: Broker, through: Through, version: int, magic: int, codec: Codec
+) -> None:
+    append(broker, batch(0, 1, 2, codec=codec), batch(3, 4, codec=codec))
+    (part,) = fetch(through, version, 0)
+    assert {header.magic for header in MemoryRecords(part.records).batches()} == {magic}
+    assert [record.offset for record in records_of(part)] == [0, 1, 2, 3, 4]
+    assert (part.error_code, part.high_watermark) == (ErrorCode.NONE, 5)
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_the_answer_has_no_filler_and_no_repeats(
+    broker: Broker, through: Through, version: int
+) -> None:
+    append(broker, marker(0), batch(1, 2), batch(3))
+    (part,) = fetch(through, version, 0)
+    assert [record.offset for record in records_of(part)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_a_client_is_never_stuck_where_everything_converts_to_nothing(
+    broker: Broker, through: Through, version: int
+) -> None:
+    for offset in range(40):
+        empty = build_empty(base_offset=offset, last_offset=offset, producer_id=1)
+        append(broker, empty)
+        broker.topics.partition("t", 0).log.writer.roll()  # type: ignore[union-attr]
+    append(broker, batch(40))
+    (part,) = fetch(through, version, 0, max_bytes=100)
+    assert [record.offset for record in records_of(part)] == [40]
+
+
+def test_an_end_of_markers_only_is_an_empty_set(broker: Broker, through: Through) -> None:
+    append(broker, batch(0), marker(1))
+    (part,) = fetch(through, 1, 1)
+    assert (part.error_code, bytes(part.records), part.high_watermark) == (0, b"", 2)
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_small_segments_come_in_one_answer_up_to_what_was_asked_for(
+    broker: Broker, through: Through, version: int
+) -> None:
+    """Some clients never get over a gap in the offsets between two answers."""
+    for offset in range(0, 20, 2):
+        append(broker, batch(offset, codec=Codec.GZIP))
+        broker.topics.partition("t", 0).log.writer.roll()  # type: ignore[union-attr]
+    (part,) = fetch(through, version, 0)
+    assert [record.offset for record in records_of(part)] == list(range(0, 20, 2))
+    size = len(batch(0, codec=Codec.GZIP))
+    (part,) = fetch(through, version, 0, max_bytes=3 * size + 10)
+    assert [record.offset for record in records_of(part)] == [0, 2, 4]
+
+
+def test_damage_behind_what_was_found_is_for_who_asks_for_it(broker: Broker) -> None:
+    append(broker, batch(0))
+    broker.topics.partition("t", 0).log.writer.roll()  # type: ignore[union-attr]
+    append(broker, batch(1))
+    answers = []
+
+    def tamper(ask: Ask, response: bytes) -> bytes:
+        if ask.api is not ApiKey.Fetch:
+            return response
+        answers.append(ask)
+        return response if len(answers) == 1 else response[:-33] + b"\xff" * 30 + response[-3:]
+
+    (part,) = fetch(Through(broker, tamper=tamper), 1, 0)
+    assert len(answers) == 2
+    assert (part.error_code, [record.offset for record in records_of(part)]) == (0, [0])
+
+
+def test_a_client_behind_an_end_of_markers_waits_and_does_not_spin(broker: Broker) -> None:
+    append(broker, marker(0))
+    policy = ConversionPolicy(isolation="read_committed")  # markers are sent to who asks so
+    through = Through(broker, GatewayConfig(bootstrap=(Address("c", 1),), policy=policy))
+    fetch(through, 1, 0, wait=500)
+    waits = [ask.body.max_wait_ms for ask in through.asked if ask.api is ApiKey.Fetch and ask.body]
+    assert waits == [500, 500]
+    (ask,) = [ask for ask in through.asked if ask.api is ApiKey.Fetch][1:]
+    assert ask.body is not None
+    assert ask.body.topics[0].partitions[0].fetch_offset == 1
+
+
+def test_no_message_below_the_offset_asked_for_is_sent(broker: Broker, through: Through) -> None:
+    append(broker, batch(0, 1, 2, 3, codec=Codec.GZIP))
+    (part,) = fetch(through, 1, 2)
+    assert [record.offset for record in records_of(part)] == [2, 3]
+
+
+def test_a_partition_behind_one_that_is_full_gets_something_too(
+    broker: Broker, through: Through
+) -> None:
+    append(broker, batch(0, size=5000))
+    append(broker, batch(0, size=5000), partition=1)
+    first, second = fetch(through, 1, 0, 0, max_bytes=1000)
+    assert len(records_of(first)) == len(records_of(second)) == 1
+
+
+def test_an_error_is_that_partitions_alone_and_its_set_is_empty(
+    broker: Broker, through: Through
+) -> None:
+    append(broker, batch(0))
+    good, bad = fetch(through, 1, 0, 7)
+    assert [record.offset for record in records_of(good)] == [0]
+    assert (bad.error_code, bytes(bad.records)) == (ErrorCode.OFFSET_OUT_OF_RANGE, b"")
+
+
+def test_aborted_records_are_left_out_where_that_is_asked_for(broker: Broker) -> None:
+    append(broker, batch(0, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True))
+    append(broker, marker(1), batch(2))
+    everything = Through(broker)
+    assert [r.offset for r in records_of(fetch(everything, 1, 0)[0])] == [0, 2]
+    policy = ConversionPolicy(isolation="read_committed")
+    committed = Through(broker, GatewayConfig(bootstrap=(Address("c", 1),), policy=policy))
+    assert [r.offset for r in records_of(fetch(committed, 1, 0)[0])] == [2]
+
+
+def test_damage_in_the_clusters_answer_is_told_as_damage(broker: Broker) -> None:
+    append(broker, batch(0))
+
+    def tamper(ask: Ask, response: bytes) -> bytes:
+        if ask.api is not ApiKey.Fetch:
+            return response
+        return response[:-33] + b"\xff" * 30 + response[-3:]  # in the midst of the records
+
+    (part,) = fetch(Through(broker, tamper=tamper), 1, 0)
+    assert (part.error_code, bytes(part.records)) == (ErrorCode.CORRUPT_MESSAGE, b"")
+
+
+def test_a_refused_codec_is_told_as_kafka_tells_it(broker: Broker) -> None:
+    append(broker, batch(0, codec=Codec.ZSTD))
+    policy = replace(ConversionPolicy(), recode={"zstd": "refuse"})
+    through = Through(broker, GatewayConfig(bootstrap=(Address("c", 1),), policy=policy))
+    (part,) = fetch(through, 1, 0)
+    assert part.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+def test_codes_are_told_in_words_of_the_clients_time() -> None:
+    assert all(code < ErrorCode.TOPIC_AUTHORIZATION_FAILED for code in OLD_CODES.values())
+
+
+def test_what_was_converted_is_seen(broker: Broker, through: Through) -> None:
+    append(broker, batch(0, 1, 2))
+    fetch(through, 1, 0)
+    (row,) = (row for row in through.shared.sightings.rows() if row["api"] == "Fetch")
+    assert (row["translated"], row["records_converted"]) == (1, 3)
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_everything_of_the_corpus_is_read_from_the_first_offset_to_the_last(
+    tmp_path: Path, version: int
+) -> None:
+    """As a client reads: from the last record that it saw, plus one."""
+    for name in corpus.inputs()[::12]:
+        lines = corpus.records(name)
+        directory = tmp_path / name / "t-0"
+        directory.mkdir(parents=True)
+        (directory / "00000000000000000000.log").write_bytes(corpus.segment(name))
+        with LogDir.open(directory.parent) as log_dir:
+            through = Through(modern(Broker(log_dir, BrokerConfig())))
+            assert offsets_read(through, version) == expected_offsets(lines), name
+
+
+def offsets_read(through: Through, version: int) -> list[int]:
+    offset, seen = 0, list[int]()
+    while found := records_of(fetch(through, version, offset, max_bytes=2000)[0]):
+        assert found[0].offset >= offset
+        seen += [record.offset for record in found]
+        offset = seen[-1] + 1
+    return seen
+
+
+def expected_offsets(lines: list[dict[str, Any]]) -> list[int]:
+    is_control, offsets = False, []
+    for line in lines:
+        if "batch" in line:
+            is_control = line["batch"]["control"]
+        elif not is_control:
+            offsets.append(line["offset"])
+    return offsets
+
+
+def test_what_old_producers_write_old_consumers_read(through: Through) -> None:
+    produce(through, 0, message_set(0, b"a", b"b", codec=Codec.SNAPPY))
+    produce(through, 2, message_set(1, b"c"))
+    assert values_of(fetch(through, 0, 0)[0]) == [b"a", b"b", b"c"]

@@ -1,0 +1,13 @@
+from collections import Counter
+from pathlib import Path
+
+from .hostile import attempt, cluster
+
+SEED = 1
+COUNT = 3_000
+
+
+def test_mutants_of_requests_and_of_answers_end_in_an_answer_or_in_the_end(tmp_path: Path) -> None:
+    with cluster(tmp_path) as broker:
+        ends = Counter(attempt(broker, SEED, number) for number in range(COUNT))
+    assert {"Answer", "Forward", "HangUp", "BadRequestError"} <= ends.keys()

@@ -1,0 +1,140 @@
+import socket
+import ssl
+from dataclasses import replace
+from errno import EADDRINUSE
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway.config import ConfigError, GatewayConfig
+from downconvert.gateway.listeners import Listeners, why
+from downconvert.gateway.server import Gateway
+from downconvert.gateway.topology import Address
+
+from .serving import LOOPBACK, Wire, cluster, gateway
+from .test_server import self_signed, wait_for
+
+CONFIG = GatewayConfig(bootstrap=(Address(LOOPBACK, 1),), listen=Address(LOOPBACK, 0))
+ALL = Message(topics=None)
+
+
+def at(port: int, *, shares_ports: bool = False) -> Gateway:
+    listen = Address(LOOPBACK, port)
+    return Gateway(replace(CONFIG, listen=listen, shares_ports=shares_ports), workers=2)
+
+
+def test_two_gateways_at_one_port_are_an_error() -> None:
+    with at(0) as first:
+        port = first.address.port
+        with pytest.raises(OSError, match="in use") as failure:
+            at(port).start()
+        assert failure.value.errno == EADDRINUSE
+        assert why(failure.value) == (
+            "Address already in use by another program, perhaps another gateway"
+        )
+    with at(port):  # which is free again
+        pass
+
+
+def test_gateways_that_both_say_so_share_a_port() -> None:
+    with at(0, shares_ports=True) as first:
+        with at(first.address.port, shares_ports=True) as second:
+            assert second.address == first.address
+        with pytest.raises(OSError, match="in use"):
+            at(first.address.port).start()
+
+
+def test_one_port_cannot_stand_for_two_brokers() -> None:
+    with pytest.raises(ConfigError, match="port 7000 stands for two"):
+        replace(CONFIG, node_ports={1: 7000, 2: 7000})
+    with pytest.raises(ConfigError, match="port 7000 stands for two"):
+        replace(CONFIG, listen=Address(LOOPBACK, 7000), node_ports={1: 7000})
+
+
+def test_a_host_of_several_addresses_has_one_port_at_all() -> None:
+    listeners = Listeners("", shares_ports=False)
+    copies = listeners.copies(0, 0)
+    assert len({one.getsockname()[1] for one in copies}) == 1
+    for one in copies:
+        with socket.socket(one.family) as other, pytest.raises(OSError, match="in use"):
+            other.bind(one.getsockname())
+        one.close()
+    listeners.close_all()
+
+
+def test_all_workers_take_clients(tmp_path: Path) -> None:
+    with cluster(tmp_path, "t") as (_, port), gateway(port, workers=3) as running:
+        clients = [Wire(running.address) for _ in range(30)]
+        for client in clients:
+            assert client.ask(ApiKey.Metadata, 1, ALL).topics
+            client.socket.close()
+        wait_for(lambda: running.connections.total() == 0)
+
+
+# --- TLS
+
+
+@pytest.mark.parametrize("tls_cert", ["/no/such.pem", __file__])
+def test_a_certificate_that_is_none_is_named_before_anybody_connects(tls_cert: str) -> None:
+    with pytest.raises(ConfigError, match=tls_cert):
+        Gateway(replace(CONFIG, tls_cert=tls_cert, tls_key=tls_cert))
+
+
+def test_certificates_and_the_clusters_addresses_are_renewed(tmp_path: Path) -> None:
+    directories = [tmp_path / name for name in ("old", "new", "log")]
+    for one in directories:
+        one.mkdir()
+    (old, old_key), (new, new_key) = map(self_signed, directories[:2])
+    options: dict[str, Any] = {
+        "tls_cert": old,
+        "tls_key": old_key,
+        "limits": replace(CONFIG.limits, connect_timeout=2),
+    }
+    with cluster(directories[2], "t") as (_, port), gateway(1, **options) as running:
+        assert shown(running.address) == Path(old).read_text()
+        bootstrap = (Address(LOOPBACK, port),)
+        for certificate, key in (("/no/such.pem", old_key), (None, None)):
+            broken = replace(running.config, tls_cert=certificate, tls_key=key)
+            with pytest.raises(ConfigError):
+                running.reload(replace(broken, bootstrap=bootstrap))
+            assert shown(running.address) == Path(old).read_text()
+        renewed = replace(running.config, bootstrap=bootstrap, tls_cert=new, tls_key=new_key)
+        running.reload(renewed)
+        assert shown(running.address) == Path(new).read_text()
+        context = ssl.create_default_context(cafile=new)
+        context.check_hostname = False
+        with Wire(running.address) as client:
+            client.socket = context.wrap_socket(client.socket)
+            assert client.ask(ApiKey.Metadata, 1, ALL).topics
+
+
+def test_a_tls_context_is_not_built_for_each_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = []
+    create = ssl.create_default_context
+
+    def counted(*args: object, **options: object) -> ssl.SSLContext:
+        built.append(args)
+        return create(*args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ssl, "create_default_context", counted)
+    (tmp_path / "log").mkdir()
+    certificate, key = self_signed(tmp_path)
+    security = replace(CONFIG.security, tls=True, ca_file=certificate)
+    with (
+        cluster(tmp_path / "log") as (_, port),
+        gateway(port, tls_cert=certificate, tls_key=key, security=security) as running,
+    ):
+        for _ in range(3):
+            with Wire(running.address) as client:
+                client.socket.sendall(b"none")
+        wait_for(lambda: bool(running.failures))
+    assert len(built) == 2
+
+
+def shown(address: Address) -> str:
+    """The certificate that a client sees, as the file has it."""
+    return ssl.get_server_certificate(address)

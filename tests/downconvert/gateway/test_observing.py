@@ -1,0 +1,113 @@
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from downconvert.broker import ErrorCode
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway.observing import Observation
+from downconvert.gateway.server import Gateway
+from downconvert.gateway.topology import Address
+
+from .serving import LOOPBACK, TIMEOUT, Wire, cluster, free_ports, gateway
+from .test_server import wait_for
+
+ANY_PORT = Address(LOOPBACK, 0)
+
+
+@pytest.fixture
+def observed(tmp_path: Path) -> Iterator[tuple[Gateway, Address]]:
+    with cluster(tmp_path, "t") as (_, port), gateway(port) as running:
+        observation = Observation(running, ANY_PORT)
+        yield running, observation.address
+        observation.close()
+
+
+def got(address: Address, path: str) -> str:
+    with urlopen(f"http://{address}{path}", timeout=TIMEOUT) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def unready(address: Address) -> str:
+    """Why it is not ready; nothing: it is."""
+    try:
+        said = got(address, "/readyz")
+    except HTTPError as error:
+        return f"{error.code} {error.read().decode()}"
+    assert said == "ok\n"
+    return ""
+
+
+def test_it_is_ready_while_the_cluster_answers_and_alive_without(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (port,) = free_ports(1)
+    with gateway(port, refresh_seconds=0.1) as running:
+        observation = Observation(running, ANY_PORT)
+        address = observation.address
+        wait_for(lambda: f"127.0.0.1:{port}" in unready(address))
+        assert got(address, "/healthz") == "ok\n"
+        with cluster(tmp_path / "a", "t", port=port):
+            wait_for(lambda: not unready(address))
+            assert "gateway_ready 1.0" in got(address, "/metrics")
+        wait_for(lambda: f"127.0.0.1:{port}" in unready(address))
+        assert got(address, "/healthz") == "ok\n"
+        assert f'gateway_broker_failures_total{{broker="127.0.0.1:{port}"}}' in got(
+            address, "/metrics"
+        )
+        observation.close()
+
+
+def test_it_is_not_ready_while_a_broker_has_no_port(tmp_path: Path) -> None:
+    with (
+        cluster(tmp_path, "t") as (_, port),
+        socket.create_server((LOOPBACK, 0)) as other,
+        gateway(port, node_ports={0: other.getsockname()[1]}) as running,
+    ):
+        observation = Observation(running, ANY_PORT)
+        wait_for(lambda: "in use by another program" in unready(observation.address))
+        with Wire(running.address) as client:  # behind that port is somebody else
+            assert client.ask(ApiKey.Metadata, 1, Message(topics=None)).brokers == []
+            body = Message(key="g", key_type=0)
+            found = client.ask(ApiKey.FindCoordinator, 1, body)
+            assert (found.error_code, found.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+        observation.close()
+
+
+def test_a_gateway_that_has_ended_is_not_alive(tmp_path: Path) -> None:
+    with cluster(tmp_path, "t") as (_, port), gateway(port) as running:
+        observation = Observation(running, ANY_PORT)
+    with pytest.raises(HTTPError, match="503"):
+        got(observation.address, "/healthz")
+    observation.close()
+
+
+def test_metrics_name_connections_brokers_and_requests(observed: tuple[Gateway, Address]) -> None:
+    _, address = observed
+    with Wire(running_address(observed)) as client:
+        client.ask(ApiKey.Metadata, 0, Message(topics=[]))
+        said = got(address, "/metrics")
+    assert "gateway_connections 1.0" in said
+    assert "gateway_brokers 1.0" in said
+    assert 'api="Metadata",client_id="test",software="",version="0"} 1.0' in said
+
+
+def test_names_of_any_kind_break_no_line_of_the_metrics(observed: tuple[Gateway, Address]) -> None:
+    _, address = observed
+    hostile = 'a"b\n} 7\\'
+    with Wire(running_address(observed)) as client:
+        body = Message(client_software_name=hostile, client_software_version="1")
+        client.ask(ApiKey.ApiVersions, 3, body)
+        client.ask(ApiKey.Metadata, 9, Message(topics=[]))
+    lines = got(address, "/metrics").splitlines()
+    assert not any(line.startswith("}") for line in lines)
+    rows = json.loads(got(address, "/clients"))
+    assert f"{hostile} 1" in {row["software"] for row in rows}
+
+
+def running_address(observed: tuple[Gateway, Address]) -> Address:
+    return observed[0].address

@@ -1,0 +1,206 @@
+from dataclasses import replace
+
+import pytest
+
+from downconvert.broker import Broker, ErrorCode
+from downconvert.broker.errors import BadRequestError
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway.config import Access, ClusterSecurity, Credentials, GatewayConfig
+from downconvert.gateway.exchanges import Answer, Ask, Forward, HangUp
+from downconvert.gateway.topology import Address
+from tests.downconvert.broker.asking import frame
+
+from .cluster import FIRST_PORT, FLOORS, HOST, Through
+from .talk import fetch, fetch_body, message_set, produce, produce_body, values_of
+
+CONFIG = GatewayConfig(bootstrap=(Address("cluster", 9092),))
+
+
+def limited(broker: Broker, **access: object) -> Through:
+    return Through(broker, replace(CONFIG, access=Access(**access)))  # type: ignore[arg-type]
+
+
+def test_a_client_that_asks_is_told_of_all_that_is_translated(through: Through) -> None:
+    answer = through.ask(ApiKey.ApiVersions, 0, Message())
+    offered = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+    assert {offered[api][0] for api in FLOORS} == {0}
+    assert offered[ApiKey.Fetch] == (0, 15)
+
+
+def test_a_version_of_asking_that_is_not_known_is_answered_in_the_first(through: Through) -> None:
+    reply = through.reply(bytes.fromhex("0012 0063 00000007 ffff 00"))
+    assert isinstance(reply, Answer)
+    sent = bytearray()
+    while not reply.send.completed:
+        reply.send.write_to(_Taker(sent))
+    assert sent[8:10] == (35).to_bytes(2)
+
+
+class _Taker:
+    def __init__(self, taken: bytearray) -> None:
+        self.taken = taken
+
+    def write(self, data: memoryview) -> int:
+        self.taken += data
+        return len(data)
+
+
+def test_the_software_that_a_client_names_is_seen(through: Through) -> None:
+    body = Message(client_software_name="librdkafka", client_software_version="2.0")
+    through.ask(ApiKey.ApiVersions, 3, body)
+    through.ask(ApiKey.Metadata, 9, Message(topics=[]))
+    assert {
+        row["software"] for row in through.shared.sightings.rows() if row["api"] == "Metadata"
+    } == {"librdkafka 2.0"}
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_brokers_are_where_the_gateway_says(through: Through, version: int) -> None:
+    answer = through.ask(ApiKey.Metadata, version, Message(topics=None if version else []))
+    assert [(one.host, one.port) for one in answer.brokers] == [(HOST, FIRST_PORT)]
+    assert [topic.name for topic in answer.topics] == ["t"]
+    assert through.shared.topology.nodes == {0: Address("cluster.test", 9092)}
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_coordinators_are_where_the_gateway_says(through: Through, version: int) -> None:
+    body = Message(key="g", key_type=0, coordinator_keys=["g"])
+    answer = through.ask(ApiKey.FindCoordinator, version, body)
+    found = answer.coordinators[0] if version >= 4 else answer
+    assert (found.host, found.port) == (HOST, FIRST_PORT)
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "body"),
+    [
+        (ApiKey.Fetch, 10, Message(topics=[])),
+        (ApiKey.Fetch, 15, Message(topics=[])),
+        (ApiKey.ListOffsets, 1, Message(topics=[])),
+        (ApiKey.OffsetCommit, 2, Message(topics=[])),
+        (ApiKey.Produce, 3, Message(acks=1, topic_data=[])),
+        (ApiKey.Heartbeat, 0, Message()),
+    ],
+)
+def test_what_the_cluster_understands_passes_through_untouched(
+    through: Through, api: ApiKey, version: int, body: Message
+) -> None:
+    assert through.reply(frame(api, version, body)) == Forward()
+
+
+@pytest.mark.parametrize("version", [3, 9, 11])
+def test_nobody_waits_for_the_answer_to_a_produce_that_has_none(
+    through: Through, version: int
+) -> None:
+    body = Message(acks=0, topic_data=[])
+    reply = through.reply(frame(ApiKey.Produce, version, body))
+    assert reply == Forward(expects_response=False)
+
+
+def test_what_is_not_offered_ends_the_connection(through: Through) -> None:
+    reply = through.reply(bytes.fromhex("7fff 0000 00000007 ffff"))
+    assert reply == HangUp("API 32767 v0 is not served here")
+
+
+def test_only_looking_lets_everything_pass(broker: Broker) -> None:
+    through = Through(broker, replace(CONFIG, is_observing=True))
+    assert through.reply(frame(ApiKey.Fetch, 0, Message(topics=[]))) == Forward()
+    silent = frame(ApiKey.Produce, 0, produce_body(b"", acks=0))
+    assert through.reply(silent) == Forward(expects_response=False)
+    (old, _) = through.shared.sightings.rows()
+    assert (old["api"], old["translated"]) == ("Fetch", 1)
+
+
+def test_who_may_only_read_is_told_so(broker: Broker) -> None:
+    through = limited(broker, is_read_only=True)
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert produce(through, 1, message_set(0, b"a")).error_code == denied
+    assert produce(through, 9, message_set(2, b"a")).error_code == denied
+    assert fetch(through, 1, 0)[0].error_code == ErrorCode.NONE
+    topics = Message(topics=[])
+    assert isinstance(through.reply(frame(ApiKey.CreateTopics, 2, topics)), HangUp)
+
+
+def test_topics_that_are_not_on_the_list_are_neither_shown_nor_served(broker: Broker) -> None:
+    through = limited(broker, topics=("other-*",))
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert through.ask(ApiKey.Metadata, 1, Message(topics=None)).topics == []
+    for version in (1, 12):
+        assert fetch(through, version, 0)[0].error_code == denied
+    assert produce(through, 3, message_set(2, b"a")).error_code == denied
+    part = Message(partition_index=0, timestamp=-1)
+    body = Message(replica_id=-1, topics=[Message(name="t", partitions=[part])])
+    answer = through.ask(ApiKey.ListOffsets, 1, body)
+    assert answer.topics[0].partitions[0].error_code == denied
+
+
+def test_topics_that_are_not_on_the_list_are_neither_deleted_nor_changed(
+    broker: Broker,
+) -> None:
+    through = limited(broker, topics=("other-*",))
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    for version in (0, 1, 5):
+        body = Message(topic_names=["t"], timeout_ms=1000)
+        assert through.ask(ApiKey.DeleteTopics, version, body).responses[0].error_code == denied
+    config = Message(name="max.message.bytes", config_operation=0, value="7")
+    resource = Message(resource_type=2, resource_name="t", configs=[config])
+    body = Message(resources=[resource], validate_only=False)
+    for api in (ApiKey.AlterConfigs, ApiKey.IncrementalAlterConfigs):
+        assert through.ask(api, 0, body).responses[0].error_code == denied
+    assert broker.topics.partition("t", 0) is not None
+    body = Message(resources=[Message(resource_type=2, resource_name="t", configuration_keys=None)])
+    (result,) = Through(broker, CONFIG).ask(ApiKey.DescribeConfigs, 1, body).results
+    assert "7" not in {one.value for one in result.configs}
+
+
+def test_topics_of_the_list_are_served_beside_those_that_are_not(broker: Broker) -> None:
+    through = limited(broker, topics=("t",))
+    assert produce(through, 9, message_set(2, b"a")).error_code == ErrorCode.NONE
+    for version in (1, 4, 11, 12):
+        body = fetch_body(0)
+        body.topics.append(Message(topic="hidden", partitions=body.topics[0].partitions))
+        answer = through.ask(ApiKey.Fetch, version, body)
+        found = {topic.topic: topic.partitions[0] for topic in answer.responses}
+        assert values_of(found["t"]) == [b"a"]
+        assert found["hidden"].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_fetch_goes_on_with_no_session_of_somebody_else(broker: Broker) -> None:
+    through = limited(broker, topics=("t",))
+    body = fetch_body(0)
+    body.session_id, body.session_epoch = 0, 0
+    assert through.ask(ApiKey.Fetch, 12, body).session_id == 0
+    body.session_id, body.session_epoch = 4711, 1
+    lost = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert through.ask(ApiKey.Fetch, 12, body).error_code == lost
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_who_may_only_read_makes_no_topic_by_asking_for_it(broker: Broker, version: int) -> None:
+    through = limited(broker, is_read_only=True)
+    through.ask(ApiKey.Metadata, version, Message(topics=[Message(name="new")]))
+    asked = [one.body for one in through.asked if one.api is ApiKey.Metadata]
+    assert [one.allow_auto_topic_creation for one in asked if one is not None] == [False]
+
+
+def test_where_the_gateway_authenticates_itself_clients_cannot(broker: Broker) -> None:
+    security = ClusterSecurity(credentials=Credentials(mechanism="PLAIN"))
+    through = Through(broker, replace(CONFIG, security=security))
+    assert isinstance(
+        through.reply(frame(ApiKey.SaslHandshake, 1, Message(mechanism="PLAIN"))), HangUp
+    )
+
+
+def test_a_cluster_that_answers_with_an_error_is_none(broker: Broker) -> None:
+    def tamper(_ask: Ask, response: bytes) -> bytes:
+        error = (42).to_bytes(2)
+        return response[:8] + error + response[10:]
+
+    with pytest.raises(BadRequestError, match="error 42"):
+        Through(broker, tamper=tamper).ask(ApiKey.Metadata, 0, Message(topics=[]))
+
+
+@pytest.mark.parametrize("cut", range(0, 60, 7))
+def test_half_a_request_is_none(through: Through, cut: int) -> None:
+    whole = frame(ApiKey.Fetch, 0, Message(topics=[Message(topic="t" * 60, partitions=[])]))
+    with pytest.raises(BadRequestError):
+        through.reply(whole[: len(whole) - 1 - cut])

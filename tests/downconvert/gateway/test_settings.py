@@ -1,0 +1,106 @@
+from pathlib import Path
+
+import pytest
+
+from downconvert.broker.conversions import DEFAULT_RULES, RecodeRule
+from downconvert.gateway.config import ConfigError
+from downconvert.gateway.settings import SECRET_VARIABLE, build, load
+from downconvert.gateway.topology import Address
+
+FILE = """
+bootstrap = ["kafka-1:9092", "kafka-2"]
+listen = "0.0.0.0:19092"
+topics = ["metrics-*"]
+networks = ["10.0.0.0/8"]
+read_only = true
+isolation = "read_committed"
+node_ports = { 1 = 20001 }
+recode = { lz4 = "gzip" }
+
+[cluster]
+tls = true
+sasl = "SCRAM-SHA-512"
+username = "old"
+
+[limits]
+connections = 5
+"""
+
+
+def test_a_file_says_everything(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.toml"
+    path.write_text(FILE)
+    config = build(load(path), {SECRET_VARIABLE: "s3cret"})
+    assert config.bootstrap == (Address("kafka-1", 9092), Address("kafka-2", 9092))
+    assert config.listen == Address("0.0.0.0", 19092)
+    assert config.access.is_read_only
+    assert config.access.allows("metrics-1")
+    assert not config.access.admits("11.0.0.1")
+    assert (config.policy.isolation, config.policy.recode["lz4"]) == ("read_committed", "gzip")
+    assert config.policy.recode["zstd"] == "gzip"
+    assert (config.node_ports, config.limits.connections) == ({1: 20001}, 5)
+    assert config.security.tls
+    assert config.security.credentials is not None
+    assert config.security.credentials.secret == "s3cret"
+    assert "s3cret" not in repr(config)
+
+
+def test_blanks_around_names_are_none_of_them() -> None:
+    config = build({"bootstrap": "k", "topics": "zz*, g1", "groups": [" a ", "b,c "]}, {})
+    assert config.access.topics == ("zz*", "g1")
+    assert config.access.groups == ("a", "b", "c")
+
+
+def test_the_secret_may_be_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("from-file\n")
+    cluster = {"sasl": "PLAIN", "secret_file": str(tmp_path / "secret")}
+    config = build({"bootstrap": "kafka", "cluster": cluster}, {})
+    assert config.security.credentials is not None
+    assert config.security.credentials.secret == "from-file"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "--bootstrap"),
+        ({"bootstrap": "k", "lisen": "x"}, "'lisen' is not a setting; there are: .*listen"),
+        ({"bootstrap": "k", "cluster": {"tsl": True}}, "'tsl' is not a setting of .cluster."),
+        ({"bootstrap": "k", "limits": {"connections": 0}}, "above 0"),
+        ({"bootstrap": "k", "limits": {"connections": "many"}}, "above 0"),
+        ({"bootstrap": "k", "read_only": "yes"}, "of type bool"),
+        ({"bootstrap": [1]}, "list of texts"),
+        ({"bootstrap": "k", "networks": ["10.0/8"]}, "no network"),
+        ({"bootstrap": "k", "cluster": {"sasl": "PLAIN"}}, SECRET_VARIABLE),
+        ({"bootstrap": "k", "cluster": {"sasl": "PLAIN", "secret_file": "/no"}}, "secret"),
+        ({"bootstrap": "k", "recode": {"zip": "gzip"}}, "conversion"),
+        ({"bootstrap": "k", "isolation": "both"}, "isolation"),
+        ({"bootstrap": "k", "recode_rules": [{"client": "x"}]}, "names no codec"),
+        ({"bootstrap": "k", "recode_rules": [{"zip": "gzip"}]}, "recode_rules.*'zip'"),
+        ({"bootstrap": "k", "recode_rules": ["lz4=gzip"]}, r"write \[\[recode_rules\]\]"),
+        ({"bootstrap": "k", "tls_cert": "c"}, "--tls-key"),
+        ({"bootstrap": "k", "node_ports": {"a": 1}}, "broker ids"),
+        ({"bootstrap": "k", "topics": ""}, "topics is an empty list"),
+        ({"bootstrap": "k", "groups": [" , "]}, "groups is an empty list"),
+        ({"bootstrap": "k", "networks": []}, "networks is an empty list"),
+        ({"bootstrap": "k", "topics": "a", "observe": True}, "passes everything through"),
+        ({"bootstrap": "k", "read_only": True, "observe": True}, "passes everything through"),
+    ],
+)
+def test_what_makes_no_sense_says_what_to_write(settings: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        build(settings, {})
+
+
+def test_a_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_text("= nothing")
+    with pytest.raises(ConfigError, match=r"x\.toml"):
+        load(tmp_path / "x.toml")
+
+
+def test_rules_for_some_clients_go_before_those_that_every_gateway_has() -> None:
+    rules = [{"client": "sarama*", "topic": "logs-*", "lz4": "none"}]
+    config = build({"bootstrap": "k", "recode_rules": rules}, {})
+    assert config.recode_rules == (
+        RecodeRule({"lz4": "none"}, topic="logs-*", client="sarama*"),
+        *DEFAULT_RULES,
+    )

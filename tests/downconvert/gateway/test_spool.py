@@ -1,0 +1,62 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from downconvert.broker.errors import BadRequestError
+from downconvert.broker.wire.encoder import encode
+from downconvert.broker.wire.schemas import Message
+from downconvert.gateway.spool import MEMORY_MAX, Spool
+from records import FileRecords, MemoryRecords
+
+
+def response(records: bytes, version: int = 12) -> bytes:
+    partition = Message(partition_index=3, high_watermark=9, records=records)
+    body = Message(responses=[Message(topic="t", partitions=[partition])])
+    flexible = version >= 12
+    head = encode("ResponseHeader", int(flexible), Message(correlation_id=5))
+    return head + encode("FetchResponse", version, body)
+
+
+def spooled(data: bytes, piece: int = 1000) -> Spool:
+    spool = Spool(len(data))
+    for start in range(0, len(data), piece):
+        spool.write(memoryview(data)[start : start + piece])
+    return spool
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000, MEMORY_MAX, 10 * MEMORY_MAX])
+@pytest.mark.parametrize(("version", "header"), [(4, 0), (12, 1)])
+def test_records_are_found_where_they_were_written(size: int, version: int, header: int) -> None:
+    records = os.urandom(size)
+    message = spooled(response(records, version)).read("FetchResponse", version, header, 5)
+    (topic,) = message.responses
+    (partition,) = topic.partitions
+    found = partition.records
+    target = bytearray(found.size)
+    assert found.read_into(memoryview(target), 0) == size
+    assert (bytes(target), partition.partition_index, topic.topic) == (records, 3, "t")
+
+
+def test_small_is_kept_in_memory_and_large_in_a_file_without_a_name(tmp_path: Path) -> None:
+    small = spooled(response(b"x")).read("FetchResponse", 12, 1, 5)
+    assert isinstance(small.responses[0].partitions[0].records, MemoryRecords)
+    data = response(bytes(MEMORY_MAX))
+    spool = Spool(len(data), str(tmp_path))
+    spool.write(memoryview(data))
+    large = spool.read("FetchResponse", 12, 1, 5)
+    assert isinstance(large.responses[0].partitions[0].records, FileRecords)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_answer_to_another_request_is_none() -> None:
+    with pytest.raises(BadRequestError, match="request 5"):
+        spooled(response(b"")).read("FetchResponse", 12, 1, 6)
+
+
+@pytest.mark.parametrize("size", [0, 10 * MEMORY_MAX])
+def test_half_an_answer_and_one_with_more_behind_it_are_none(size: int) -> None:
+    whole = response(bytes(size))
+    for data in (whole[:-1], whole + b"\0", whole[: len(whole) // 2]):
+        with pytest.raises(BadRequestError):
+            spooled(data, 1 << 20).read("FetchResponse", 12, 1, 5)

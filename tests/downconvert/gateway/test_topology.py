@@ -1,0 +1,95 @@
+import pytest
+
+from downconvert.broker.errors import BadRequestError
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway.topology import BOOTSTRAP, Address, Ports, Topology
+
+SEED = Address("seed", 9092)
+
+
+def topology(**pinned: int) -> Topology:
+    return Topology((SEED,), Ports(9093, {int(k.strip("b")): v for k, v in pinned.items()}))
+
+
+def brokers(*ids: int) -> list[Message]:
+    return [Message(node_id=one, host=f"kafka-{one}", port=9092) for one in ids]
+
+
+def test_a_brokers_port_depends_on_its_id_only() -> None:
+    assert Ports(9093, {}).of(7) == 9100
+    assert Ports(9093, {7: 19_000}).of(7) == 19_000
+
+
+def test_a_port_that_there_is_not_says_what_to_do() -> None:
+    with pytest.raises(BadRequestError, match="--node-port"):
+        Ports(9093, {}).of(60_000)
+
+
+def test_clients_see_the_gateway_where_brokers_are() -> None:
+    there = topology(b2=7000)
+    answer = Message(brokers=brokers(1, 2))
+    there.rewrite(ApiKey.Metadata, answer, "gw")
+    assert [(b.host, b.port) for b in answer.brokers] == [("gw", 9094), ("gw", 7000)]
+    assert there.addresses(1) == (Address("kafka-1", 9092),)
+
+
+def test_brokers_come_and_go() -> None:
+    there = topology()
+    there.learn(brokers(1, 2))
+    there.learn(brokers(2, 3))
+    assert there.nodes.keys() == {2, 3}
+    assert there.addresses(1) == ()
+
+
+def test_a_broker_that_knows_of_none_is_not_believed() -> None:
+    there = topology()
+    there.learn(brokers(1))
+    there.learn([])
+    assert there.nodes.keys() == {1}
+
+
+def test_who_begins_is_sent_to_any_broker() -> None:
+    there = topology()
+    there.learn(brokers(1))
+    assert there.addresses(BOOTSTRAP) == (SEED, Address("kafka-1", 9092))
+
+
+def test_those_that_failed_last_are_tried_last() -> None:
+    there = topology()
+    there.learn(brokers(1))
+    assert there.note(SEED, has_failed=True)
+    assert not there.note(SEED, has_failed=True)
+    assert there.addresses(BOOTSTRAP) == (Address("kafka-1", 9092), SEED)
+    assert there.note(SEED, has_failed=False)
+    assert there.addresses(BOOTSTRAP) == (SEED, Address("kafka-1", 9092))
+
+
+def test_a_broker_without_a_port_is_left_out() -> None:
+    there = topology()
+    there.unserved[2] = "port 9095: Address already in use"
+    answer = Message(brokers=brokers(1, 2))
+    there.rewrite(ApiKey.Metadata, answer, "gw")
+    assert [one.node_id for one in answer.brokers] == [1]
+    produced = Message(node_endpoints=brokers(2))
+    there.rewrite(ApiKey.Produce, produced, "gw")
+    assert produced.node_endpoints == []
+    found = Message(node_id=2, host="kafka-2", port=9092, coordinators=[], error_code=0)
+    there.rewrite(ApiKey.FindCoordinator, found, "gw")
+    assert (found.error_code, found.host, found.port) == (15, "", -1)
+
+
+@pytest.mark.parametrize("version", [0, 4])
+def test_a_coordinator_is_one_of_the_gateways_addresses(version: int) -> None:
+    one = Message(node_id=5, host="kafka-5", port=9092)
+    answer = Message(coordinators=[one] if version == 4 else [], node_id=-1, host="", port=-1)
+    if version == 0:
+        answer.node_id, answer.host, answer.port = 5, "kafka-5", 9092
+    topology().rewrite(ApiKey.FindCoordinator, answer, "gw")
+    found = one if version == 4 else answer
+    assert (found.host, found.port) == ("gw", 9098)
+
+
+def test_no_coordinator_stays_none() -> None:
+    answer = Message(coordinators=[], node_id=-1, host="", port=-1)
+    topology().rewrite(ApiKey.FindCoordinator, answer, "gw")
+    assert (answer.host, answer.port) == ("", -1)

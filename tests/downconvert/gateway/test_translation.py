@@ -1,0 +1,92 @@
+"""Each old version is asked, and answered as its clients know it."""
+
+import pytest
+
+from downconvert.broker import Broker, ErrorCode
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway.exchanges import Ask
+from downconvert.gateway.translation import translate
+
+from .cluster import Through
+from .talk import message_set, produce
+
+LATEST, EARLIEST = -1, -2
+
+
+def list_offsets(through: Through, timestamp: int, count: int, partition: int = 0) -> Message:
+    one = Message(partition_index=partition, timestamp=timestamp, max_num_offsets=count)
+    body = Message(replica_id=-1, topics=[Message(name="t", partitions=[one])])
+    answer: Message = through.ask(ApiKey.ListOffsets, 0, body).topics[0].partitions[0]
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "count", "offsets"),
+    [
+        (LATEST, 1, [2]),
+        (LATEST, 9, [2, 0]),
+        (EARLIEST, 1, [0]),
+        (EARLIEST, 9, [0]),
+        (LATEST, 0, []),
+    ],
+)
+def test_offsets_before_a_time_are_told_as_a_list(
+    through: Through, timestamp: int, count: int, offsets: list[int]
+) -> None:
+    produce(through, 1, message_set(0, b"a", b"b"))
+    assert list_offsets(through, timestamp, count).old_style_offsets == offsets
+
+
+def test_offsets_of_a_partition_that_is_not_there_are_an_error(through: Through) -> None:
+    answer = list_offsets(through, LATEST, 1, partition=9)
+    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert answer.old_style_offsets == []
+
+
+@pytest.mark.parametrize("commit_version", [0, 1])
+@pytest.mark.parametrize("fetch_version", [0, 1])
+def test_old_groups_find_their_offsets_again(
+    through: Through, commit_version: int, fetch_version: int
+) -> None:
+    one = Message(partition_index=0, committed_offset=5, committed_metadata="m", commit_timestamp=1)
+    body = Message(group_id="g", topics=[Message(name="t", partitions=[one])])
+    body.generation_id_or_member_epoch, body.member_id = -1, ""
+    answer = through.ask(ApiKey.OffsetCommit, commit_version, body)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+    asked = Message(group_id="g", topics=[Message(name="t", partition_indexes=[0, 1])])
+    found = through.ask(ApiKey.OffsetFetch, fetch_version, asked).topics[0].partitions
+    assert [(part.committed_offset, part.metadata) for part in found] == [(5, "m"), (-1, "")]
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if fetch_version == 0 else ErrorCode.NONE
+    assert [part.error_code for part in found] == [ErrorCode.NONE, unknown]
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_topics_are_created_as_before(broker: Broker, through: Through, version: int) -> None:
+    topic = Message(name="new", num_partitions=2, replication_factor=1)
+    answer = through.ask(ApiKey.CreateTopics, version, Message(topics=[topic], timeout_ms=100))
+    assert answer.topics[0].error_code == ErrorCode.NONE
+    assert len(broker.topics["new"].partitions) == 2
+
+
+def test_whether_a_setting_is_the_default_is_told_as_before(through: Through) -> None:
+    resource = Message(resource_type=2, resource_name="t", configuration_keys=None)
+    answer = through.ask(ApiKey.DescribeConfigs, 0, Message(resources=[resource]))
+    (result,) = answer.results
+    by_name = {config.name: config for config in result.configs}
+    assert by_name["max.message.bytes"].is_default
+    assert by_name["max.message.bytes"].value == "1048588"
+
+
+def test_one_timeout_of_a_member_is_both() -> None:
+    (asked, _) = asking(ApiKey.JoinGroup, Message(session_timeout_ms=9), to_version=1)
+    assert asked.body is not None
+    assert asked.body.rebalance_timeout_ms == 9
+
+
+def asking(api: ApiKey, body: Message, to_version: int) -> tuple[Ask, Message]:
+    """What a request of version 0 becomes, and what the answer to it becomes."""
+    steps = translate(api, body, 0, to_version)
+    asked = next(steps)
+    with pytest.raises(StopIteration) as end:
+        steps.send(Message())
+    return asked, end.value.value

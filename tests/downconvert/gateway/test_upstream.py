@@ -1,0 +1,187 @@
+"""A cluster some of whose brokers accept connections and say nothing. Ends are generous: what is
+tested is that something happens at all, and what it says."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from downconvert.broker import Broker
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway.config import Limits
+from downconvert.gateway.streams import connect
+
+from .hanging import Hanging
+from .serving import LOOPBACK, Wire, cluster, gateway
+from .talk import fetch_body
+from .test_server import wait_for
+
+FOREVER = 3600.0  # seconds
+ALL = Message(topics=None)
+MANY = 20
+
+
+class _Lines(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+@pytest.fixture
+def said() -> Iterator[list[str]]:
+    """What the gateway has logged."""
+    log, handler = logging.getLogger("gateway"), _Lines()
+    log.addHandler(handler)
+    yield handler.lines
+    log.removeHandler(handler)
+
+
+@pytest.fixture
+def behind(tmp_path: Path) -> Iterator[tuple[Broker, int]]:
+    with cluster(tmp_path, "t") as found:
+        yield found
+
+
+def test_a_bootstrap_server_that_says_nothing_does_not_hide_the_next(
+    behind: tuple[Broker, int], said: list[str]
+) -> None:
+    limits = Limits(connect_timeout=0.5, request_timeout=FOREVER)
+    with Hanging() as silent, gateway(silent.port, behind[1], limits=limits) as running:
+        for _ in range(3):
+            with Wire(running.address) as client:
+                assert client.ask(ApiKey.Metadata, 1, ALL).topics
+        line = f"broker {LOOPBACK}:{silent.port}: it has not answered in 0.5 s"
+        wait_for(lambda: any(line in one for one in said))
+        # Whoever comes later does not wait for it again.
+        tried = silent.accepted
+        with Wire(running.address) as client:
+            assert client.ask(ApiKey.Metadata, 1, ALL).topics
+        assert silent.accepted == tried
+
+
+def test_where_nobody_answers_the_client_hears_the_end_and_the_log_says_who(
+    said: list[str],
+) -> None:
+    with (
+        Hanging() as silent,
+        gateway(silent.port, limits=Limits(connect_timeout=0.3)) as running,
+        Wire(running.address) as client,
+    ):
+        client.send(ApiKey.Metadata, 1, ALL)
+        assert client.has_ended()
+        wait_for(lambda: any(one.startswith("client ") for one in said))
+    (line,) = {one for one in said if one.startswith("client ")}
+    assert line == (
+        f"client {LOOPBACK}: Metadata v1 of client id 'test': "
+        f"broker {LOOPBACK}:{silent.port}: it has not answered in 0.3 s"
+    )
+
+
+@pytest.mark.parametrize("version", [0, 1, 12])
+def test_a_broker_that_hangs_in_a_request_is_given_up(
+    behind: tuple[Broker, int], said: list[str], version: int
+) -> None:
+    """As it is asked by the gateway, or by what is passed on."""
+    with (
+        Hanging(behind[1]) as between,
+        gateway(between.port, limits=Limits(request_timeout=0.5)) as running,
+        Wire(running.address) as client,
+    ):
+        assert client.ask(ApiKey.Metadata, 1, ALL).topics
+        between.hangs = True
+        client.send(ApiKey.ListOffsets, version % 8, Message(replica_id=-1, topics=[]))
+        assert client.has_ended()
+        name = f"ListOffsets v{version % 8} of client id 'test'"
+        line = f"client {LOOPBACK}: {name}: broker {LOOPBACK}:{between.port} has not answered in"
+        wait_for(lambda: any(one.startswith(line) for one in said))
+
+
+@pytest.mark.parametrize("version", [1, 4, 12])
+def test_a_fetch_may_wait_for_longer_than_a_request(
+    behind: tuple[Broker, int], version: int
+) -> None:
+    limits = Limits(request_timeout=0.5)
+    with gateway(behind[1], limits=limits) as running, Wire(running.address) as client:
+        body = fetch_body(0, wait=1500)
+        answer = client.ask(ApiKey.Fetch, version, body)
+        assert [topic.partitions[0].error_code for topic in answer.responses] == [0]
+
+
+def test_clients_that_go_leave_nothing_behind_at_a_broker_that_hangs(
+    behind: tuple[Broker, int],
+) -> None:
+    limits = Limits(request_timeout=FOREVER, idle_timeout=FOREVER)
+    with (
+        Hanging(behind[1]) as between,
+        gateway(between.port, limits=limits) as running,
+    ):
+        wait_for(lambda: running.cluster_failure is None)
+        wait_for(lambda: between.open == 0)  # what the gateway itself asked has been answered
+        clients = [Wire(running.address) for _ in range(MANY)]
+        for client in clients:
+            assert client.ask(ApiKey.Metadata, 1, ALL).topics
+        between.hangs = True
+        for number, client in enumerate(clients):
+            client.send(*((ApiKey.Metadata, 1, ALL) if number % 2 else (ApiKey.ListGroups, 0, ALL)))
+        assert between.open == MANY
+        for client in clients:
+            client.socket.close()
+        wait_for(lambda: between.open == 0)
+        wait_for(lambda: running.connections.total() == 0)
+
+
+def test_a_client_hears_that_its_broker_has_gone_while_it_asks_nothing(
+    behind: tuple[Broker, int],
+) -> None:
+    with (
+        Hanging(behind[1]) as between,
+        gateway(between.port) as running,
+        Wire(running.address) as client,
+    ):
+        assert client.ask(ApiKey.Metadata, 1, ALL).topics
+        between.drop()
+        assert client.has_ended()
+
+
+def test_an_answer_that_stops_in_its_midst_is_given_up() -> None:
+    async def read(port: int) -> None:
+        stream = await connect(LOOPBACK, port, None, patience=0.3)
+        await stream.ensure(4)
+        stream.consume(4)
+        try:
+            await stream.pour(lambda _piece: None, 1000)
+        finally:
+            stream.abort()
+
+    with socket.create_server((LOOPBACK, 0)) as listener:
+        port = listener.getsockname()[1]
+        client = socket.create_connection((LOOPBACK, port))  # takes the first place in the queue
+        client.close()
+        listener.accept()[0].close()
+
+        async def both() -> None:
+            reading = asyncio.create_task(read(port))
+            near, _ = await asyncio.to_thread(listener.accept)
+            near.sendall(bytes(4) + b"a few")
+            with near, pytest.raises(TimeoutError, match=f"broker {LOOPBACK}:{port} has neither"):
+                await reading
+
+        asyncio.run(both())
+
+
+def test_connections_are_kept_alive_by_the_system() -> None:
+    async def kept_alive(port: int) -> int:
+        stream = await connect(LOOPBACK, port, None)
+        raw = stream.transport.get_extra_info("socket")
+        found: int = raw.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        stream.abort()
+        return found
+
+    with socket.create_server((LOOPBACK, 0)) as listener:
+        assert asyncio.run(kept_alive(listener.getsockname()[1]))

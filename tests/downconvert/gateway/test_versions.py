@@ -1,0 +1,105 @@
+from collections.abc import Mapping
+
+import pytest
+
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway.names import RULES
+from downconvert.gateway.versions import PASSED, Versions
+
+KAFKA_4 = {0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 18: (0, 5), 17: (0, 1)}
+KAFKA_4 |= {36: (0, 2), 55: (0, 2), 68: (0, 1), 78: (1, 2), 1: (4, 18), 75: (0, 0)}
+SHARE_GROUPS = (76, 77, 78, 79, 90, 91, 92)
+BROKERS_AND_CONTROLLERS = (4, 5, 6, 7, 27, 52, 53, 54, 56, 58, 59, 62, 63, 64, 67, 70, 73)
+BROKERS_AND_CONTROLLERS += (*range(80, 88), 93)
+
+
+def versions(
+    more: Mapping[int, tuple[int, int]] | None = None,
+    *,
+    is_read_only: bool = False,
+    has_lists: bool = False,
+    hides_sasl: bool = False,
+) -> Versions:
+    keys = [
+        Message(api_key=key, min_version=low, max_version=high)
+        for key, (low, high) in (KAFKA_4 if more is None else {18: (0, 5), **more}).items()
+    ]
+    return Versions.of(
+        Message(api_keys=keys),
+        is_read_only=is_read_only,
+        has_lists=has_lists,
+        hides_sasl=hides_sasl,
+    )
+
+
+def test_what_the_cluster_dropped_is_offered() -> None:
+    offered = versions().offered
+    assert offered[ApiKey.Fetch].start == offered[ApiKey.ListOffsets].start == 0
+    assert offered[ApiKey.OffsetCommit] == range(11)
+
+
+def test_what_is_read_by_its_header_alone_is_offered_up_to_the_version_that_was_understood() -> (
+    None
+):
+    assert versions().offered[68] == range(2)
+    assert versions({68: (0, 7)}).offered[68] == range(2)
+
+
+def test_what_the_quorum_says_is_asked_for_without_the_controllers_addresses() -> None:
+    assert versions().offered[55] == range(2)
+
+
+@pytest.mark.parametrize("key", [*SHARE_GROUPS, *BROKERS_AND_CONTROLLERS, 94, 1000, 32767])
+def test_what_is_not_known_to_be_for_clients_is_not_offered(key: int) -> None:
+    assert versions({key: (0, 1)}).offered.keys() == {ApiKey.ApiVersions}
+
+
+@pytest.mark.parametrize("key", [*PASSED, *ApiKey])
+def test_what_is_understood_is_offered(key: int) -> None:
+    assert key in versions({key: (0, 1)}).offered
+
+
+def test_fetches_whose_answers_name_brokers_are_not_offered() -> None:
+    assert versions().offered[ApiKey.Fetch].stop - 1 == 15
+
+
+def test_apis_whose_answers_name_brokers_in_unknown_fields_are_not_offered() -> None:
+    assert 78 not in versions().offered
+
+
+def test_a_cluster_that_only_claims_to_take_old_produces_gets_none() -> None:
+    assert not versions().passes(ApiKey.Produce, 2)
+    assert versions().passes(ApiKey.Produce, 3)
+    assert not versions().passes(ApiKey.Fetch, 3)
+    assert versions().passes(ApiKey.Fetch, 4)
+
+
+def test_who_may_only_read_is_offered_nothing_else() -> None:
+    offered = versions(is_read_only=True).offered
+    assert ApiKey.Produce not in offered
+    assert {ApiKey.Fetch, ApiKey.OffsetCommit, 68} <= offered.keys()
+
+
+def test_where_there_are_lists_what_names_something_elsewhere_is_not_offered() -> None:
+    offered = versions(has_lists=True).offered
+    assert offered.keys() <= RULES.keys()
+    assert offered[ApiKey.Fetch].stop - 1 == 12
+    assert offered[ApiKey.Produce].stop - 1 == 12
+    assert offered[ApiKey.OffsetCommit].stop - 1 == 9
+
+
+def test_where_the_gateway_authenticates_itself_clients_are_not_asked_to() -> None:
+    assert ApiKey.SaslHandshake in versions().offered
+    assert ApiKey.SaslHandshake not in versions(hides_sasl=True).offered
+
+
+def test_old_requests_are_translated_to_the_oldest_that_the_cluster_takes() -> None:
+    assert versions().nearest(ApiKey.ListOffsets) == 1
+    assert versions().nearest(ApiKey.Produce) == 3
+
+
+def test_the_answer_keeps_what_else_the_cluster_says() -> None:
+    cluster = Message(api_keys=[], finalized_features_epoch=7, throttle_time_ms=3)
+    answer = versions().answer(cluster)
+    assert (answer.finalized_features_epoch, answer.throttle_time_ms) == (7, 3)
+    assert {one.api_key for one in answer.api_keys} == versions().offered.keys()

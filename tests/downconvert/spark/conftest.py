@@ -1,0 +1,65 @@
+"""What the tests on Spark share: one session.
+
+Where Java or Spark is missing, these tests are not collected, unless REQUIRE_SPARK is set: then
+they fail."""
+
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+REQUIRED: Final = os.environ.get("REQUIRE_SPARK", "") not in ("", "0")
+MODULES: Final = ("pyspark", "pyarrow", "numpy")
+
+
+def missing() -> list[str]:
+    """What Spark needs and is not here."""
+    absent = [name for name in MODULES if importlib.util.find_spec(name) is None]
+    if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
+        absent.append("java")
+    return absent
+
+
+collect_ignore_glob = [] if REQUIRED or not missing() else ["test_*.py"]
+
+
+def pytest_report_header() -> str:
+    absent = ", ".join(missing())
+    return f"Spark: {f'not asked, for want of {absent}' if absent else 'asked'}"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    """A session on two cores that knows the data source."""
+    assert not missing(), f"not here: {', '.join(missing())}"
+    from pyspark.sql import SparkSession
+
+    from downconvert.spark.source import register
+
+    scratch = tmp_path_factory.mktemp("spark")
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers are `python3` of the path otherwise
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("tests")
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+        .config("spark.local.dir", str(scratch / "local"))
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    register(session)
+    yield session
+    session.stop()

@@ -1,0 +1,92 @@
+"""Reads directories as Spark's workers do, without Spark; and what is expected of it."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from downconvert.spark.options import Options
+from downconvert.spark.reader import SegmentReader, Task
+from downconvert.spark.schemas import arrow_schema, schema_of
+from downconvert.spark.splits import Split
+from downconvert.storage.names import Kind, file_name
+from records import Record
+
+TIMESTAMPS: Final = ("timestamp", "baseTimestamp", "maxTimestamp")
+MILLISECONDS_MAX: Final = (2**63 - 1) // 1000
+Row = dict[str, Any]
+
+
+def reader(path: Path | str, **options: Any) -> SegmentReader:
+    given = Options.parse({"path": str(path)} | _texts(options), streaming=False)
+    return SegmentReader(given, schema_of(given))
+
+
+def splits(path: Path | str, **options: Any) -> list[Split]:
+    """What is planned, whichever task it is for."""
+    tasks = reader(path, **options).partitions()
+    return [split for task in tasks if isinstance(task, Task) for split in task.splits]
+
+
+def rows(path: Path | str, **options: Any) -> list[Row]:
+    """The rows, in the order of the tasks; timestamps in microseconds."""
+    given = Options.parse({"path": str(path)} | _texts(options), streaming=False)
+    schema = arrow_schema(schema_of(given))
+    source = reader(path, **options)
+    found: list[Row] = []
+    for task in source.partitions():
+        for batch in source.read(task):
+            assert batch.schema.equals(schema)
+            batch.validate(full=True)
+            found += _plain(batch)
+    return found
+
+
+def record_of(row: Row) -> Row:
+    """The columns that say something of the record alone, without those of its place."""
+    without = ("topic", "partition", "_corrupt")
+    return {name: value for name, value in row.items() if name not in without}
+
+
+def expected(records: Iterable[Record]) -> list[Row]:
+    """The rows of records, headers included."""
+    return [
+        {
+            "key": record.key,
+            "value": record.value,
+            "offset": record.offset,
+            "timestamp": 1000 * record.timestamp
+            if abs(record.timestamp) <= MILLISECONDS_MAX
+            else None,
+            "timestampType": int(record.timestamp_type),
+            "headers": [{"key": _as_java(k), "value": v} for k, v in record.headers] or None,
+        }
+        for record in records
+    ]
+
+
+def partition(path: Path, data: bytes, name: str = "topic-0", base_offset: int = 0) -> Path:
+    """A partition's directory with one segment and no index."""
+    directory = path / name
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / file_name(base_offset, Kind.LOG)).write_bytes(data)
+    return directory
+
+
+def _plain(batch: Any) -> list[Row]:
+    for name in TIMESTAMPS:
+        at = batch.schema.get_field_index(name)
+        if at >= 0:
+            batch = batch.set_column(at, name, batch.column(at).cast(pa.int64()))
+    found: list[Row] = batch.to_pylist()
+    return found
+
+
+def _as_java(key: str) -> str:
+    return key.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _texts(options: dict[str, Any]) -> dict[str, str]:
+    """Options as Spark hands them on: texts, whose names are in lower case."""
+    return {name.lower(): str(value) for name, value in options.items()}

@@ -1,0 +1,94 @@
+"""An audit on Spark adds up to what one look on one machine finds."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from downconvert.spark.audit import audit, run
+from downconvert.spark.audit_report import Heading, write_report
+from downconvert.spark.audit_summary import Topic, losses, summarise
+from downconvert.storage import LogDir
+from downconvert.storage.inspection import Inspection, inspect_log
+from records import Codec
+from tests.downconvert.storage import brokers
+from tests.downconvert.storage.logs import batch, segment
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("real")
+    brokers.unpack(path)
+    return path / "2.8.2" / "log"
+
+
+@pytest.fixture(scope="module")
+def topics(spark: SparkSession, real: Path) -> list[Topic]:
+    return summarise(row.asDict(recursive=True) for row in run(spark, [str(real)]))
+
+
+def test_the_audit_of_a_real_directory_is_its_inspection(real: Path, topics: list[Topic]) -> None:
+    expected: dict[str, Inspection] = {}
+    with LogDir.open(real) as log_dir:
+        for partition, log in log_dir.logs.items():
+            found = expected.setdefault(partition.topic, Inspection())
+            found.add(inspect_log(log, deep=True))
+    assert [topic.name for topic in topics] == sorted(expected)
+    for topic in topics:
+        found = expected[topic.name]
+        shares = {(m, c.name.lower()): share.bytes for (m, c), share in found.shares.items()}
+        assert topic.shares == shares
+        assert (topic.segments, topic.log_bytes) == (found.segments, found.log_bytes)
+        assert (topic.batches, round(topic.records)) == (found.batches, found.records)
+        assert topic.aborted_records == found.aborted_records
+        assert round(topic.with_headers) == found.records_with_headers
+        assert (topic.newest, topic.damages) == (found.newest if shares else None, []) or (
+            found.newest == -1 and topic.newest is None
+        )
+
+
+def test_what_keeps_it_from_kafka_4_is_said(topics: list[Topic]) -> None:
+    old = {topic.name for topic in topics if not topic.is_ready}
+    assert {"f09-none", "f010-gzip", "upgraded"} <= old
+    assert "from09-none" not in old  # old producers, but a topic of v2
+    assert sum(topic.old_bytes for topic in topics if topic.name == "f09-none") > 0
+
+
+def test_what_old_clients_miss_is_said(topics: list[Topic]) -> None:
+    said = "\n".join(losses(topics))
+    for words in ("Headers: about", "zstd:", "of aborted ones", "Timestamps, in v0"):
+        assert words in said
+
+
+def test_the_report_is_one_file_that_loads_nothing(topics: list[Topic], tmp_path: Path) -> None:
+    topics = [*topics, Topic("<script>alert(1)</script>", damaged=1, damages=["a <b> & c"])]
+    path = tmp_path / "audit.html"
+    write_report(path, topics, Heading(["/logs"], "downconvert spark audit /logs", is_sample=True))
+    page = path.read_text()
+    assert "14 topics of 54 still hold" in page
+    for forbidden in ("<script", "http://", "https://", "<link", "a <b> &"):
+        assert forbidden not in page
+    assert [file.name for file in tmp_path.iterdir()] == ["audit.html"]
+
+
+def test_nothing_to_say_is_a_report_too(tmp_path: Path) -> None:
+    path = tmp_path / "audit.html"
+    write_report(path, [Topic("empty")], Heading(["/logs"], "command", is_sample=False))
+    assert "Yes: every batch is v2" in path.read_text()
+
+
+def test_a_gap_between_segments_is_found(spark: SparkSession, tmp_path: Path) -> None:
+    directory = tmp_path / "logs" / "topic-0"
+    directory.parent.mkdir()
+    segment(directory, 0, batch(0, 1), batch(2, magic=1, codec=Codec.GZIP))
+    segment(directory, 10, batch(10))
+    segment(directory, 11, batch(11)[:-1] + b"?")
+    segment(directory, 12)
+    rows = audit(spark, [str(directory.parent)], everything=True).collect()
+    (topic,) = summarise(row.asDict(recursive=True) for row in rows)
+    assert (topic.gaps, topic.missing_offsets, topic.segments) == (1, 7, 4)
+    assert topic.damaged == 1
+    assert "checksum does not match" in topic.damages[0]
+    codecs = Counter(row.codec for row in rows)
+    assert codecs == {"none": 1, "gzip": 1, "": 1}

@@ -1,0 +1,113 @@
+"""What is said of a segment is what is in it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert.spark.audit_segment import Task, audit_segments
+from records import Codec, ControlRecordType, Record, TimestampType
+from records.builder import build, build_marker
+from records.formats import V2
+from tests.downconvert.storage.logs import batch, segment
+
+NAME = "00000000000000000000.log"
+
+
+def shares(directory: Path, *segments: int, stretches: int = 4) -> list[dict[str, Any]]:
+    return list(audit_segments(Task("topic", 0, str(directory), segments or (0,), stretches)))
+
+
+def test_formats_codecs_and_what_is_known_of_them(tmp_path: Path) -> None:
+    batches = [
+        batch(0, magic=0),
+        batch(1, magic=1),
+        batch(2, 3, 4, magic=1, codec=Codec.GZIP),
+        batch(5, 6, codec=Codec.ZSTD),
+    ]
+    source = segment(tmp_path / "topic-0", 0, *batches).path()
+    found = {(share["magic"], share["codec"]): share for share in shares(source.parent)}
+    sizes = [found[key]["bytes"] for key in [(0, "none"), (1, "none"), (1, "gzip"), (2, "zstd")]]
+    assert sizes == list(map(len, batches))
+    assert [share["records"] for share in found.values()] == [1, 1, 0, 2]
+    assert found[1, "gzip"]["uncounted_bytes"] == len(batches[2])
+    assert [share["sampled_records"] for share in found.values()] == [1, 1, 3, 2]
+    assert sum(share["log_bytes"] for share in found.values()) == source.stat().st_size
+    assert sum(share["segments"] for share in found.values()) == 1
+    assert found[0, "none"]["oldest"] is None
+    assert (found[2, "zstd"]["oldest"], found[2, "zstd"]["newest"]) == (60, 60)
+    assert found[2, "zstd"]["v1"]["bytes_out"] > 0
+    assert found[1, "none"]["v1"]["bytes_out"] == len(batches[1])
+    assert found[1, "none"]["v0"]["bytes_out"] == len(batches[1]) - 8
+
+
+def test_an_empty_segment_is_a_share_without_a_format(tmp_path: Path) -> None:
+    directory = segment(tmp_path / "topic-0", 7).path().parent
+    (share,) = shares(directory, 7)
+    assert (share["magic"], share["segments"], share["bytes"]) == (None, 1, 0)
+
+
+def test_records_with_headers_are_counted(tmp_path: Path) -> None:
+    records = [
+        Record(n, 1, TimestampType.CREATE, None, b"v", (("k", b"x"),) * (n == 1)) for n in range(3)
+    ]
+    directory = segment(tmp_path / "topic-0", 0, build(records, magic=V2)).path().parent
+    (share,) = shares(directory)
+    assert (share["sampled_with_headers"], share["sampled_payload"]) == (1, 5)
+
+
+def test_gaps_are_between_batches_and_within(tmp_path: Path) -> None:
+    directory = segment(tmp_path / "topic-0", 0, batch(0, 1), batch(5, 7), batch(8)).path().parent
+    (share,) = shares(directory)
+    assert (share["gaps"], share["missing_offsets"]) == (2, 4)
+    assert (share["first_offset"], share["next_offset"]) == (0, 9)
+
+
+def test_aborted_records_are_counted(tmp_path: Path) -> None:
+    options = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    marker = build_marker(ControlRecordType.ABORT, offset=2, timestamp=1, producer_id=7)
+    directory = segment(tmp_path / "topic-0", 0, batch(0, 1, **options), marker).path().parent
+    (share,) = shares(directory)
+    assert (share["aborted_batches"], share["aborted_records"]) == (1, 2)
+    assert (share["control_batches"], share["control_bytes"]) == (1, len(marker))
+    assert share["sampled_bytes"] == share["bytes"] - len(marker)
+
+
+def damaged_size(data: bytearray) -> None:
+    data[-len(batch(9)) + 16] = 9  # its magic
+
+
+def damaged_body(data: bytearray) -> None:
+    data[-1] ^= 0xFF
+
+
+def torn(data: bytearray) -> None:
+    del data[-3:]
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (damaged_size, "unknown magic"),
+        (damaged_body, "checksum does not match"),
+        (torn, "what follows is no whole batch"),
+    ],
+)
+def test_damage_is_named_and_the_rest_is_counted(tmp_path: Path, damage: Any, words: str) -> None:
+    directory = tmp_path / "topic-0"
+    segment(directory, 0, batch(0), batch(9))
+    segment(directory, 10, batch(10))
+    data = bytearray((directory / NAME).read_bytes())
+    damage(data)
+    (directory / NAME).write_bytes(data)
+    found = shares(directory, 0, 10)
+    assert words in found[0]["damages"][0]
+    assert str(directory / NAME) in found[0]["damages"][0]
+    assert sum(share["batches"] for share in found) >= 2
+    assert found[-1]["damages"] == []
+
+
+def test_a_torn_end_of_the_last_segment_is_a_tail_and_no_damage(tmp_path: Path) -> None:
+    directory = segment(tmp_path / "topic-0", 0, batch(0), batch(1)[:-3]).path().parent
+    (share,) = shares(directory)
+    assert (share["damages"], share["tail_bytes"]) == ([], len(batch(1)) - 3)

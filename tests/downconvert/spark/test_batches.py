@@ -1,0 +1,65 @@
+"""Batch level: the fields of every header, as the headers themselves say them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from records import Codec, MemoryRecords
+from records.batch import BatchHeader
+from records.formats import V2
+from tests import corpus
+from tests.downconvert.storage.logs import batch
+
+from .reading import MILLISECONDS_MAX, partition, rows
+
+
+@pytest.mark.parametrize("name", corpus.inputs())
+def test_rows_are_the_headers(tmp_path: Path, name: str) -> None:
+    data = corpus.segment(name)
+    directory = partition(tmp_path, data)
+    expected = [
+        {"topic": "topic", "partition": 0, "segment": f"{directory}/{0:020}.log"} | fields(header)
+        for header in MemoryRecords(data).batches()
+    ]
+    assert rows(tmp_path, level="batch") == expected
+    assert rows(tmp_path, level="batch", verifyCrc=True, maxPartitionBytes=700) == expected
+
+
+def test_offsets_choose_whole_batches(tmp_path: Path) -> None:
+    partition(tmp_path, batch(0, 1, 2) + batch(3, 4) + batch(5, 6) + batch(7))
+    bounds = {"startingOffsets": '{"topic":{"0":4}}', "endingOffsets": '{"topic":{"0":6}}'}
+    assert [row["baseOffset"] for row in rows(tmp_path, level="batch", **bounds)] == [3, 5]
+
+
+def fields(header: BatchHeader) -> dict[str, Any]:
+    plain = header.codec is Codec.NONE
+    return {
+        "position": header.position,
+        "baseOffset": header.base_offset,
+        "lastOffset": header.last_offset,
+        "sizeInBytes": header.size,
+        "magic": header.magic,
+        "codec": header.codec.name.lower(),
+        "timestampType": int(header.timestamp_type),
+        "baseTimestamp": None if header.has_delete_horizon else time(header.base_timestamp),
+        "maxTimestamp": time(header.max_timestamp),
+        "recordsCount": header.records_count if header.magic == V2 else 1 if plain else None,
+        "leaderEpoch": known(header.leader_epoch),
+        "producerId": known(header.producer_id),
+        "producerEpoch": known(header.producer_epoch),
+        "baseSequence": known(header.base_sequence),
+        "isTransactional": header.is_transactional,
+        "isControl": header.is_control,
+        "crc": header.crc,
+    }
+
+
+def time(milliseconds: int) -> int | None:
+    if milliseconds == -1 or abs(milliseconds) > MILLISECONDS_MAX:
+        return None
+    return 1000 * milliseconds
+
+
+def known(number: int) -> int | None:
+    return None if number < 0 else number

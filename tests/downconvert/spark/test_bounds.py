@@ -1,0 +1,122 @@
+"""What a query's filters leave out, and that they never leave out too much."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from pyspark.sql import datasource as ds
+
+from downconvert.spark.bounds import INT64_MAX, Bounds
+from downconvert.spark.reader import SegmentReader, Task
+from tests.downconvert.storage.logs import batch, indexed_segment
+
+from .reading import partition, reader
+
+TIME = datetime(2024, 5, 1, 12, tzinfo=UTC)
+MICROSECONDS = int(TIME.timestamp()) * 1_000_000
+
+
+def narrowed(*filters: ds.Filter) -> Bounds:
+    return Bounds().narrowed(filters)
+
+
+def test_comparisons_of_offsets() -> None:
+    bounds = narrowed(ds.GreaterThan(("offset",), 5), ds.LessThanOrEqual(("offset",), 9))
+    assert (bounds.offset_min, bounds.offset_max) == (6, 9)
+    bounds = narrowed(ds.GreaterThanOrEqual(("offset",), 5), ds.LessThan(("offset",), 9))
+    assert (bounds.offset_min, bounds.offset_max) == (5, 8)
+    bounds = narrowed(ds.In(("offset",), (7, 3, 5)), ds.EqualTo(("offset",), 3))
+    assert (bounds.offset_min, bounds.offset_max) == (3, 3)
+
+
+def test_filters_on_one_column_are_all_kept() -> None:
+    bounds = narrowed(ds.GreaterThan(("offset",), 5), ds.GreaterThan(("offset",), 2))
+    assert bounds.offset_min == 6
+    topics = narrowed(ds.In(("topic",), ("a", "b")), ds.In(("topic",), ("b", "c")))
+    assert topics.topics == frozenset("b")
+
+
+def test_topics_and_partitions() -> None:
+    bounds = narrowed(ds.EqualTo(("topic",), "a"), ds.In(("partition",), (0, 2)))
+    assert [bounds.takes("a", p) for p in range(4)] == [True, False, True, False]
+    assert not bounds.takes("b", 0)
+    assert [narrowed(ds.GreaterThan(("partition",), 1)).takes("a", p) for p in (1, 2)] == [
+        False,
+        True,
+    ]
+
+
+@pytest.mark.parametrize(
+    "time", [TIME, TIME.replace(tzinfo=None), TIME.astimezone(timezone(timedelta(hours=5)))]
+)
+def test_timestamps_are_those_of_any_zone(time: datetime) -> None:
+    assert narrowed(ds.GreaterThanOrEqual(("timestamp",), time)).time_min == MICROSECONDS
+
+
+@pytest.mark.parametrize(
+    "filter_",
+    [
+        ds.Not(ds.EqualTo(("topic",), "a")),
+        ds.Not(ds.GreaterThan(("offset",), 5)),
+        ds.IsNotNull(("offset",)),
+        ds.StringStartsWith(("topic",), "a"),
+        ds.EqualTo(("key",), b"x"),
+        ds.EqualTo(("headers", "key"), "x"),
+        ds.EqualTo(("offset",), None),
+        ds.GreaterThan(("timestamp",), "2024"),
+    ],
+)
+def test_what_is_not_understood_leaves_nothing_out(filter_: ds.Filter) -> None:
+    assert narrowed(filter_) == Bounds()
+
+
+def test_partitions_that_nobody_wants_are_not_planned(tmp_path: Path) -> None:
+    for topic in ("a", "b"):
+        for number in range(3):
+            partition(tmp_path, batch(0), f"{topic}-{number}")
+    source = reader(tmp_path)
+    filters = [ds.EqualTo(("topic",), "a"), ds.GreaterThan(("partition",), 0)]
+    assert source.pushFilters(filters) == filters  # Spark filters once more
+    assert planned(source) == [("a", 1), ("a", 2)]
+
+
+def test_offsets_are_looked_up_and_rows_left_out(tmp_path: Path) -> None:
+    many = [batch(10 * i, 10 * i + 5, size=200) for i in range(100)]
+    indexed_segment(tmp_path / "t-0", 0, *many, interval=1000)
+    source = reader(tmp_path)
+    source.pushFilters([ds.GreaterThan(("offset",), 700), ds.LessThan(("offset",), 720)])
+    (task,) = source.partitions()
+    assert isinstance(task, Task)
+    assert task.splits[0].size < 6000
+    assert offsets(source) == [705, 710, 715]
+
+
+def test_rows_of_other_times_stay_where_they_are(tmp_path: Path) -> None:
+    partition(tmp_path, batch(*range(10)) + batch(*range(10, 20), codec=4))
+    source = reader(tmp_path)
+    low, high = (datetime.fromtimestamp(t / 1000, UTC) for t in (50, 130))
+    filters = [ds.GreaterThanOrEqual(("timestamp",), low), ds.LessThan(("timestamp",), high)]
+    source.pushFilters(filters)
+    assert offsets(source) == list(range(5, 13))
+
+
+def test_nothing_to_read_is_asked_for_once_all_the_same(tmp_path: Path) -> None:
+    partition(tmp_path, batch(0))
+    source = reader(tmp_path)
+    source.pushFilters([ds.GreaterThan(("offset",), INT64_MAX)])
+    assert source.partitions() == []
+    assert list(source.read(ds.InputPartition(None))) == []
+
+
+def planned(source: SegmentReader) -> list[tuple[str, int]]:
+    tasks = [task for task in source.partitions() if isinstance(task, Task)]
+    return [(split.topic, split.partition) for task in tasks for split in task.splits]
+
+
+def offsets(source: SegmentReader) -> list[int]:
+    return [
+        offset
+        for task in source.partitions()
+        for found in source.read(task)
+        for offset in found.column("offset").to_pylist()
+    ]

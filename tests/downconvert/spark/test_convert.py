@@ -1,0 +1,243 @@
+"""Whole directories are converted on Spark, whatever happens to workers on the way."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+from downconvert.spark.convert import convert, plan, run
+from downconvert.spark.convert_segment import WORK_PREFIX
+from downconvert.spark.jobs import JobError
+from downconvert.spark.manifest import MANIFEST, is_true, read_manifest
+from downconvert.spark.rewrite import Settings
+from downconvert.spark.shipping import FOLDER, write_archive
+from downconvert.storage import LogDir
+from records import Codec, build
+from records.backend import NAME
+from records.columns import Columns
+from records.formats import V2
+from tests.downconvert.storage import brokers
+from tests.downconvert.storage.logs import batch, segment
+
+from .killing import kill_once
+
+TO_V1 = Settings(to_magic=1)
+TO_V2 = Settings(to_magic=2)
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("real")
+    brokers.unpack(path)
+    return path / "0.8.2.2" / "log"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Two topics: one of v1, one with a damaged segment."""
+    path = tmp_path / "logs"
+    path.mkdir()
+    for base in (0, 10):
+        segment(path / "good-0", base, *(batch(n, magic=1) for n in range(base, base + 5)))
+    segment(path / "bad-1", 0, batch(0, magic=1)[:-1] + b"?")
+    segment(path / "bad-1", 10, batch(10, magic=1))
+    return path
+
+
+def test_a_real_directory_becomes_v2_and_is_read_back_as_it_was(
+    spark: SparkSession, real: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "out"
+    rows = convert(spark, [str(real)], str(target), TO_V2).collect()
+    with LogDir.open(real) as before, LogDir.open(target) as after:
+        assert list(after.logs) == list(before.logs)
+        assert sum(len(log.segments) for log in before.logs.values()) == len(rows)
+        for partition, log in after.logs.items():
+            assert all(header.magic == V2 for _, header in log.batches())
+            ours = [(r.offset, r.key, r.value) for r in log.records()]
+            theirs = [(r.offset, r.key, r.value) for r in before.logs[partition].records()]
+            assert ours == theirs
+    assert {row.status for row in rows} == {"converted"}
+    assert [row.asDict() for row in rows] == [
+        json.loads(line) for line in (target / MANIFEST).read_text().splitlines()
+    ]
+
+
+def test_a_second_run_goes_on_where_the_first_one_stopped(
+    spark: SparkSession, source: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "out"
+    first = run(spark, [str(source)], str(target), TO_V2)
+    assert (first.converted, first.kept, first.failed) == (3, 0, 1)
+    assert "checksum does not match" in first.errors[0]
+    (source / "bad-1" / "00000000000000000000.log").write_bytes(batch(0, magic=1))
+    (target / "good-0" / "00000000000000000010.log").unlink()
+    second = run(spark, [str(source)], str(target), TO_V2)
+    assert (second.converted, second.kept, second.failed) == (2, 2, 0)
+    entries = list(read_manifest(target))
+    assert [(e.topic, e.segment, e.status) for e in entries] == [
+        ("bad", 0, "converted"),
+        ("bad", 10, "converted"),
+        ("good", 0, "converted"),
+        ("good", 10, "converted"),
+    ]
+    assert all(is_true(entry, target / f"{entry.topic}-{entry.partition}") for entry in entries)
+
+
+def test_topics_are_chosen_by_patterns(source: Path, tmp_path: Path) -> None:
+    tasks = plan([str(source)], tmp_path / "out", TO_V1, ["g*", "other"])
+    assert {task.topic for task in tasks} == {"good"}
+
+
+@pytest.mark.parametrize(
+    ("target", "topics", "words"),
+    [
+        ("logs/out", [], "is inside of"),
+        ("logs", [], "is inside of"),
+        ("other", [], "holds other things"),
+        ("out", ["nothing"], "no topic is called nothing; there is bad, good"),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_anything_is(
+    source: Path, tmp_path: Path, target: str, topics: list[str], words: str
+) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thing").touch()
+    with pytest.raises(JobError, match=words):
+        plan([str(source)], tmp_path / target, TO_V1, topics)
+
+
+def test_a_directory_without_partitions_is_named(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="no partitions there"):
+        plan([str(tmp_path)], tmp_path.with_name("out"), TO_V1, [])
+
+
+def test_a_target_holds_one_format(spark: SparkSession, source: Path, tmp_path: Path) -> None:
+    run(spark, [str(source)], str(tmp_path / "out"), TO_V1, topics=["good"])
+    with pytest.raises(JobError, match=r"holds a conversion to v1 .* and this is one to v2"):
+        plan([str(source)], tmp_path / "out", TO_V2, [])
+
+
+# --- killed
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """Four segments that take a second each."""
+    path = tmp_path / "large"
+    path.mkdir()
+    for base in range(0, 80_000, 20_000):
+        batches = [
+            build(
+                Columns(
+                    range(at, at + 1000),
+                    [1_700_000_000_000] * 1000,
+                    [None] * 1000,
+                    [b"%d" % n for n in range(at, at + 1000)],
+                ),
+                magic=V2,
+                codec=Codec.GZIP,
+            )
+            for at in range(base, base + 20_000, 1000)
+        ]
+        segment(path / "large-0", base, *batches)
+    return path
+
+
+def check(target: Path, *, segments: int) -> None:
+    """Nothing half done is there, and what the manifest says is true."""
+    directory = target / "large-0"
+    assert not list(directory.glob(f"{WORK_PREFIX}*"))
+    entries = list(read_manifest(target))
+    assert len(entries) >= segments
+    assert all(is_true(entry, directory) for entry in entries)
+
+
+def test_a_run_whose_workers_are_killed_leaves_what_is_whole(
+    spark: SparkSession, large: Path, tmp_path: Path
+) -> None:
+    """Spark does not try again where it has no cluster."""
+    target = tmp_path / "out"
+    with (
+        kill_once("pyspark.daemon", when=lambda: any(target.glob(f"*/{WORK_PREFIX}*"))) as killed,
+        pytest.raises(JobError, match="Python worker exited unexpectedly"),
+    ):
+        run(spark, [str(large)], str(target), TO_V1)
+    assert killed
+    check(target, segments=0)
+    done = run(spark, [str(large)], str(target), TO_V1)
+    assert (done.converted + done.kept, done.failed) == (4, 0)
+    check(target, segments=4)
+
+
+# Its own Python finds this package only where Spark has unpacked it: without `site`, nothing that
+# is installed in editable mode is seen.
+PYTHON: Final = """#!/bin/sh
+export PYTHONPATH="$PYTHONPATH:{packages}"
+exec {python} -S "$@"
+"""
+ON_A_CLUSTER: Final = """
+import json, sys
+from dataclasses import asdict
+from pathlib import Path
+from downconvert.spark.convert import run
+from downconvert.spark.rewrite import Settings
+from downconvert.spark.session import open_session
+from downconvert.spark.shipping import settings_for
+
+source, target, archive, scratch = map(Path, sys.argv[1:])
+settings = settings_for(archive) | {
+    "spark.executor.memory": "512m",
+    "spark.speculation": "true",
+    "spark.local.dir": str(scratch),
+}
+with open_session("cluster", "local-cluster[2,1,1024]", settings) as session:
+    def where(_):
+        from records import native
+        from records.backend import NAME
+        yield native.__file__, NAME
+    found = session.sparkContext.parallelize(range(2), 2).mapPartitions(where).collect()
+    done = run(session, [str(source)], str(target), Settings(to_magic=1))
+    print(json.dumps([found, asdict(done), session.sparkContext.applicationId]))
+"""
+
+
+def test_a_cluster_finds_the_package_where_it_was_shipped_and_survives_its_executors(
+    large: Path, tmp_path: Path
+) -> None:
+    target, python = tmp_path / "out", tmp_path / "python"
+    packages = Path(pyspark.__file__).parent.parent
+    python.write_text(PYTHON.format(packages=packages, python=sys.executable))
+    python.chmod(0o755)
+    archive = write_archive(tmp_path / "package.zip")
+    arguments = (large, target, archive, tmp_path / "scratch")
+    job = subprocess.Popen(
+        [sys.executable, "-c", ON_A_CLUSTER, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[3],
+        env=os.environ | {"PYSPARK_PYTHON": str(python)},
+    )
+    executor = "CoarseGrainedExecutorBackend"
+
+    def is_at_work() -> bool:
+        return any(target.glob(f"*/{WORK_PREFIX}*"))
+
+    with kill_once(executor, when=is_at_work, below=job.pid, at_most=1) as killed:
+        out, _ = job.communicate(timeout=200)
+    found, done, application = json.loads(out.splitlines()[-1])
+    shutil.rmtree(Path(pyspark.__file__).parent / "work" / application, ignore_errors=True)
+    assert killed
+    for path, backend in found:
+        assert f"{application}/" in path
+        assert f"/{FOLDER}/" in path
+        assert backend == NAME
+    assert (done["converted"] + done["kept"], done["failed"]) == (4, 0)
+    check(target, segments=4)

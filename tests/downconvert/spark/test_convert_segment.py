@@ -1,0 +1,382 @@
+"""A segment is converted as it should be, and whatever happens, no half of it has its name."""
+
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+
+import pytest
+
+from downconvert import ConversionPolicy, convert
+from downconvert.spark.convert_segment import WORK_PREFIX, Task, convert_segment, remove_leftovers
+from downconvert.spark.manifest import Entry, digest_of, is_true, note_path, read_note
+from downconvert.spark.rewrite import Settings
+from downconvert.spark.verification import as_converted
+from downconvert.storage import DiskFullError, Log, LogDir
+from downconvert.storage.faulty_disk import FaultyDisk, Killed
+from downconvert.storage.files import DISK, Disk
+from downconvert.storage.names import Kind, file_name
+from downconvert.storage.upgrade_log import upgrade
+from downconvert.storage.verify import verify_indexes
+from records import Codec, MemoryRecords, Record, read
+from records.formats import V2
+from tests import corpus
+from tests.corpus import Conversion
+from tests.downconvert.conversion.comparable import comparable
+from tests.downconvert.storage import brokers
+from tests.downconvert.storage.logs import UNSYNCED, batch, segment
+
+NAME = "00000000000000000000.log"
+WHOLE = [
+    conversion
+    for conversion in corpus.conversions()
+    if conversion.position == 0
+    and conversion.size == len(corpus.segment(conversion.input))
+    and conversion.first_offset == 0
+    and conversion.eager.records_converted  # else Kafka gives what it was given, markers and all
+]
+
+
+@pytest.fixture(scope="session")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("real")
+    brokers.unpack(path)
+    return path
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A partition's directory with a segment of v0, v1 and v2."""
+    old = [batch(n, magic=n % 2) for n in range(40)]
+    new = batch(40, 41, 42, magic=V2, codec=Codec.GZIP)
+    return segment(tmp_path / "topic-0", 0, *old, new).path().parent
+
+
+def task(source: Path, to_magic: int = 1, base_offset: int = 0, **options: object) -> Task:
+    return Task(
+        topic="topic",
+        partition=0,
+        base_offset=base_offset,
+        source=str(source),
+        target=str(source.with_name("out-0")),
+        settings=Settings(to_magic=to_magic, **options),  # type: ignore[arg-type]
+    )
+
+
+def files(path: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in path.iterdir()}
+
+
+# --- what is made
+
+
+@pytest.mark.parametrize("name", corpus.inputs())
+def test_a_conversion_is_what_kafka_makes_of_it(tmp_path: Path, name: str) -> None:
+    source = tmp_path / "topic-0"
+    source.mkdir()
+    data = corpus.segment(name)
+    base_offset = next((header.base_offset for header in MemoryRecords(data).batches()), 0)
+    (source / file_name(base_offset, Kind.LOG)).write_bytes(data)
+    for conversion in WHOLE:
+        if conversion.input == name:
+            entry = converted(source, base_offset, conversion)
+            made = Path(entry.target).read_bytes()
+            assert conversion.eager.blob is not None
+            kafkas = corpus.blob(conversion.eager.blob)
+            for our, kafka in zip_longest(comparable(made), comparable(kafkas)):
+                assert our == kafka, conversion
+
+
+def converted(source: Path, base_offset: int, conversion: Conversion) -> Entry:
+    to_do = task(source, conversion.to_magic, base_offset, policy=ConversionPolicy.kafka())
+    entry = convert_segment(to_do, attempt="1", files=UNSYNCED)
+    assert (entry.status, entry.error) == ("converted", "")
+    assert entry.verified in ("records", "stream")
+    return entry
+
+
+WRITTEN_OUT = [name for name in brokers.directories() if name.endswith("/log")]
+
+
+@pytest.mark.parametrize(
+    ("directory", "to_magic"),
+    [
+        *((name, 1) for name in brokers.directories()),
+        *((name, 2) for name in WRITTEN_OUT),
+        ("2.8.2/log", 0),
+    ],
+)
+def test_directories_of_all_versions_are_read_back_as_they_were(
+    real: Path, tmp_path: Path, directory: str, to_magic: int
+) -> None:
+    with LogDir.open(real / directory) as log_dir:
+        for partition, log in log_dir.logs.items():
+            target = tmp_path / str(partition)
+            for one in log.segments:
+                entry = convert_segment(
+                    Task(
+                        topic=partition.topic,
+                        partition=partition.partition,
+                        base_offset=one.base_offset,
+                        source=str(log.path),
+                        target=str(target),
+                        settings=Settings(to_magic=to_magic),
+                    ),
+                    attempt="1",
+                    files=UNSYNCED,
+                )
+                assert (entry.status, entry.error) == ("converted", "")
+                assert is_true(entry, target)
+                assert list(verify_indexes(target, one.base_offset)) == []
+            with Log.open(target) as made:
+                expected = [as_converted(record, to_magic) for record in everything(log)]
+                assert list(everything(made)) == expected
+                magics = {h.magic for s in made.segments for h in s.slice(0, s.size).batches()}
+                assert magics <= ({2} if to_magic == V2 else set(range(to_magic + 1)))
+
+
+def everything(log: Log) -> Iterator[Record]:
+    """All that is on the disk, also in front of the log's start."""
+    for one in log.segments:
+        yield from read(one.slice(0, log.end_of(one)))
+
+
+@pytest.mark.parametrize("directory", ["2.8.2/log", "0.8.2.2/log"])
+def test_v2_is_what_an_upgrade_on_one_machine_makes(
+    real: Path, tmp_path: Path, directory: str
+) -> None:
+    upgrade(real / directory, tmp_path / "upgraded", files=UNSYNCED)
+    with LogDir.open(real / directory) as log_dir:
+        for partition, log in log_dir.logs.items():
+            target = tmp_path / "out" / str(partition)
+            target.parent.mkdir(exist_ok=True)
+            for one in log.segments:
+                convert_segment(
+                    Task(
+                        topic=partition.topic,
+                        partition=partition.partition,
+                        base_offset=one.base_offset,
+                        source=str(log.path),
+                        target=str(target),
+                        settings=Settings(to_magic=2),
+                    ),
+                    attempt="1",
+                    files=UNSYNCED,
+                )
+            made = files(target)
+            notes = [name for name in made if name.endswith(".json")]
+            assert len(notes) == len(log.segments)
+            for name in notes:
+                del made[name]
+            assert made == files(tmp_path / "upgraded" / str(partition))
+
+
+# --- again
+
+
+def test_what_is_done_is_kept(source: Path) -> None:
+    first = convert_segment(task(source), attempt="1", files=UNSYNCED)
+    assert first.status == "converted"
+    before = files(source.with_name("out-0"))
+    again = convert_segment(task(source), attempt="2", files=UNSYNCED)
+    assert again.status == "kept"
+    assert again.target_digest == first.target_digest == digest_of(Path(first.target))
+    assert files(source.with_name("out-0")) == before
+
+
+def change_target(source: Path) -> Task:
+    target = source.with_name("out-0") / NAME
+    target.write_bytes(target.read_bytes()[:-1] + b"?")
+    return task(source)
+
+
+def remove_target(source: Path) -> Task:
+    (source.with_name("out-0") / NAME).unlink()
+    return task(source)
+
+
+def change_source(source: Path) -> Task:
+    with (source / NAME).open("ab") as file:
+        file.write(batch(43))
+    return task(source)
+
+
+def change_settings(source: Path) -> Task:
+    return task(source, to_magic=0)
+
+
+def damage_note(source: Path) -> Task:
+    note_path(source.with_name("out-0"), 0).write_text('{"topic": "t"')
+    return task(source)
+
+
+@pytest.mark.parametrize(
+    "change", [change_target, remove_target, change_source, change_settings, damage_note]
+)
+def test_what_is_not_as_it_was_noted_is_done_again(
+    source: Path, change: Callable[[Path], Task]
+) -> None:
+    convert_segment(task(source), attempt="1", files=UNSYNCED)
+    changed = change(source)
+    entry = convert_segment(changed, attempt="2", files=UNSYNCED)
+    assert entry.status == "converted"
+    assert read_note(source.with_name("out-0"), 0) == entry
+    assert is_true(entry, source.with_name("out-0"))
+
+
+# --- what goes wrong
+
+
+def damage(data: bytearray) -> None:
+    data[-1] ^= 0xFF
+
+
+def tear(data: bytearray) -> None:
+    del data[-5:]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(damage, "checksum does not match"), (tear, "what follows is no whole batch")],
+)
+def test_a_damaged_segment_gets_no_name(
+    source: Path, change: Callable[[bytearray], None], words: str
+) -> None:
+    segment(source, 43, batch(43))
+    data = bytearray((source / NAME).read_bytes())
+    change(data)
+    (source / NAME).write_bytes(data)
+    entry = convert_segment(task(source), attempt="1", files=UNSYNCED)
+    assert (entry.status, entry.target) == ("failed", "")
+    assert words in entry.error
+    assert str(source / NAME) in entry.error
+    assert list(files(source.with_name("out-0"))) == [note_path(source, 0).name]
+    assert read_note(source.with_name("out-0"), 0) == entry
+
+
+def test_a_torn_end_of_the_last_segment_is_no_part_of_the_log(source: Path) -> None:
+    with (source / NAME).open("ab") as file:
+        file.write(batch(43)[:-5])
+    assert convert_segment(task(source), attempt="1", files=UNSYNCED).status == "converted"
+
+
+def test_what_was_not_written_as_it_was_read_is_noticed(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = convert(MemoryRecords(batch(0, magic=1, timestamp=7)), 1)
+    monkeypatch.setattr("downconvert.spark.rewrite.convert", lambda *_: other)
+    entry = convert_segment(task(source), attempt="1", files=UNSYNCED)
+    assert entry.status == "failed"
+    assert "the record at offset 0 is not as it was" in entry.error
+    assert list(files(source.with_name("out-0"))) == [note_path(source, 0).name]
+    assert read_note(source.with_name("out-0"), 0) == entry
+
+
+def test_a_record_too_large_to_be_held_is_compared_as_a_stream(source: Path) -> None:
+    with (source / NAME).open("ab") as file:
+        file.write(batch(43, size=200_000, codec=Codec.GZIP))
+    entry = convert_segment(task(source, record_size_max=100_000), attempt="1", files=UNSYNCED)
+    assert (entry.status, entry.verified) == ("converted", "stream")
+
+
+def test_an_old_record_too_large_to_be_held_is_refused(source: Path) -> None:
+    with (source / NAME).open("ab") as file:
+        file.write(batch(43, size=200_000, magic=1))
+    entry = convert_segment(
+        task(source, to_magic=2, record_size_max=100_000), attempt="1", files=UNSYNCED
+    )
+    assert entry.status == "failed"
+    assert "record_size_max" in entry.error
+
+
+# --- what the machine does
+
+
+def test_a_machine_may_die_at_any_time(source: Path, tmp_path: Path) -> None:
+    expected = convert_segment(task(source), attempt="0", files=DISK)
+    for file in source.with_name("out-0").iterdir():
+        file.unlink()
+    source.with_name("out-0").rmdir()
+    count = 0
+    for dies_at in range(1, 1000):
+        disk = FaultyDisk(source.parent, dies_at=dies_at)
+        try:
+            convert_segment(task(source), attempt="1", files=disk)
+        except Killed:
+            count += 1
+        else:
+            break
+        found = tmp_path.with_name(f"{tmp_path.name}-{dies_at}")
+        found.mkdir()
+        disk.survivors(found)
+        target = found / "out-0"
+        if (target / NAME).exists():
+            assert digest_of(target / NAME) == expected.target_digest
+        note = read_note(target, 0)
+        if note is not None:
+            assert is_true(note, target)
+    assert count > 20
+    remove_leftovers(source.with_name("out-0"))
+    assert not list(source.with_name("out-0").glob(f"{WORK_PREFIX}*"))
+
+
+@pytest.mark.parametrize("to_magic", [1, 2])
+def test_a_full_disk_leaves_nothing_that_is_not_whole(source: Path, to_magic: int) -> None:
+    target = source.with_name("out-0")
+    count = 0
+    for full_from in range(1, 1000):
+        disk = FaultyDisk(source.parent, full_from=full_from)
+        try:
+            convert_segment(task(source, to_magic), attempt="1", files=disk)
+        except DiskFullError:
+            count += 1
+        else:
+            break
+        found = files(target) if target.exists() else {}
+        assert not any(name.startswith(WORK_PREFIX) for name in found)
+        if NAME in found:  # its note found no room: the next run does it again
+            assert read_note(target, 0) is None
+    assert count > 10
+    note = read_note(target, 0)
+    assert note is not None
+    assert is_true(note, target)
+
+
+class Interrupted(Disk):
+    """A disk at whose `at`th renaming or making of a directory something else happens first."""
+
+    def __init__(self, at: int, what: Callable[[], object]) -> None:
+        self.left = at
+        self._what = what
+
+    def _step(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self._what()
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._step()
+        super().rename(source, target)
+
+    def make_directory(self, path: Path) -> None:
+        self._step()
+        super().make_directory(path)
+
+
+@pytest.mark.parametrize("at", range(1, 8))
+def test_two_attempts_at_once_do_not_disturb_each_other(source: Path, at: int) -> None:
+    others: list[Entry] = []
+
+    def other() -> None:
+        others.append(convert_segment(task(source), attempt="2", files=DISK))
+
+    disk = Interrupted(at, other)
+    entry = convert_segment(task(source), attempt="1", files=disk)
+    assert disk.left <= 0
+    assert [one.target_digest for one in others] == [entry.target_digest]
+    target = source.with_name("out-0")
+    assert is_true(entry, target)
+    assert sorted(files(target)) == sorted(
+        [NAME, "00000000000000000000.index", "00000000000000000000.timeindex",
+         note_path(target, 0).name]
+    )  # fmt: skip
+    assert convert_segment(task(source), attempt="3", files=DISK).status == "kept"

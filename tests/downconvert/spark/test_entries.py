@@ -1,0 +1,203 @@
+"""Damage: told where and why, left out, or the end of the query; what is behind it is read on."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from downconvert.spark.errors import CorruptSegmentError
+from downconvert.storage.names import Kind, file_name
+from records import Codec, MemoryRecords, Record, build, read
+from records.formats import BATCH_HEADER_SIZE, V0, V1, V2
+from tests.damage import damaged, flipped, mutated
+from tests.downconvert.storage.logs import batch, indexed_segment
+
+from .reading import partition, rows
+
+Row = dict[str, Any]
+LEVELS = ("record", "batch")
+
+
+def batches(count: int = 60, **options: Any) -> list[bytes]:
+    return [batch(3 * i, 3 * i + 2, size=200, **options) for i in range(count)]
+
+
+def with_index(tmp_path: Path, good: list[bytes], data: bytes) -> None:
+    """A segment whose index was written when its bytes were good."""
+    indexed_segment(tmp_path / "topic-0", 0, *good, interval=1000)
+    (tmp_path / "topic-0" / file_name(0, Kind.LOG)).write_bytes(data)
+
+
+def corrupt(found: list[Row]) -> list[tuple[int, str]]:
+    told = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
+    return [(row["position"], row["reason"]) for row in told]
+
+
+def offsets(found: list[Row]) -> list[int]:
+    return [row["offset"] for row in found if row.get("_corrupt") is None]
+
+
+@pytest.mark.parametrize("magic", [V0, V1, V2])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_wrong_checksum_is_a_row_and_the_others_are_read(
+    tmp_path: Path, magic: int, codec: Codec, indexed: bool
+) -> None:
+    good = batches(magic=magic, codec=codec)
+    entry = next(MemoryRecords(good[20]).batches())
+    bad = flipped(good[20], 8 * (entry.size - 1))
+    data = b"".join([*good[:20], bad, *good[21:]])
+    if indexed:
+        with_index(tmp_path, good, data)
+    else:
+        partition(tmp_path, data)
+    at = sum(map(len, good[:20]))
+    found = rows(tmp_path, mode="PERMISSIVE", verifyCrc=True)
+    ((position, reason),) = corrupt(found)
+    assert position == at
+    assert reason.startswith(f"checksum does not match, at byte {at}; reading goes on at byte")
+    lost = {60, 62} if magic == V2 or codec else {60}
+    assert set(range(0, 180, 3)) | set(range(2, 180, 3)) == set(offsets(found)) | lost
+    assert rows(tmp_path, mode="DROPMALFORMED", verifyCrc=True) == [
+        {name: value for name, value in row.items() if name != "_corrupt"}
+        for row in found
+        if row["_corrupt"] is None
+    ]
+    with pytest.raises(CorruptSegmentError, match=rf"log: checksum does not match, at byte {at}"):
+        rows(tmp_path, verifyCrc=True)
+
+
+@pytest.mark.parametrize("field", ["size", "magic", "records_count"])
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_header_that_cannot_be_read_costs_what_is_up_to_the_next_index_entry(
+    tmp_path: Path, field: str, level: str
+) -> None:
+    good = batches()
+    to = {"size": 10, "magic": 7, "records_count": -5}[field]
+    bad = damaged(good[20], field=field, to=to, crc="stale")
+    with_index(tmp_path, good, b"".join([*good[:20], bad, *good[21:]]))
+    found = rows(tmp_path, level=level, mode="PERMISSIVE", maxPartitionBytes=10**9)
+    if level == "batch" and field == "records_count":  # which a header may say
+        assert corrupt(found) == []
+        return
+    ((position, _),) = corrupt(found)
+    assert position == sum(map(len, good[:20]))
+    behind = [row for row in found if row["_corrupt"] is None]
+    assert len(behind) >= (60 - 8) * (2 if level == "record" else 1)
+    for size in (600, 5000):
+        split = rows(tmp_path, level=level, mode="PERMISSIVE", maxPartitionBytes=size)
+        assert split == found
+
+
+def test_without_an_index_what_is_behind_a_broken_header_is_lost_and_that_is_said(
+    tmp_path: Path,
+) -> None:
+    good = batches()
+    bad = damaged(good[20], field="magic", to=7, crc="stale")
+    partition(tmp_path, b"".join([*good[:20], bad, *good[21:]]))
+    at = sum(map(len, good[:20]))
+    for size in (600, at - 1, at, at + 1, 10**9):
+        found = rows(tmp_path, mode="PERMISSIVE", maxPartitionBytes=size)
+        ((position, reason),) = corrupt(found)
+        assert position == at
+        assert reason.endswith("nothing behind it in this segment can be read")
+        assert len(offsets(found)) == 40
+
+
+def test_records_in_front_of_the_damage_in_a_batch_are_read(tmp_path: Path) -> None:
+    records = [Record(i, 0, value=bytes(300)) for i in range(10)]
+    whole = build(records, magic=V2)
+    at = BATCH_HEADER_SIZE + 5 * (len(whole) - BATCH_HEADER_SIZE) // 10  # the sixth record
+    bad = bytearray(whole)
+    bad[at] = 0x01  # a negative size
+    partition(tmp_path, bytes(bad) + batch(10))
+    found = rows(tmp_path, mode="PERMISSIVE")
+    assert offsets(found) == [0, 1, 2, 3, 4, 10]
+    ((position, reason),) = corrupt(found)
+    assert position == 0
+    assert reason.startswith(f"negative record size, at byte {at}; reading goes on")
+
+
+def test_a_batch_of_more_bytes_than_records_is_told_of_where_it_begins(tmp_path: Path) -> None:
+    good = batches()
+    swallowing = damaged(good[20], field="size", to=len(good[20]) + len(good[21]) - 12)
+    with_index(tmp_path, good, b"".join([*good[:20], swallowing, *good[21:]]))
+    for size in (600, 10**9):
+        found = rows(tmp_path, mode="PERMISSIVE", maxPartitionBytes=size)
+        ((position, reason),) = corrupt(found)
+        assert position == sum(map(len, good[:20]))
+        assert reason.startswith("bytes left after the last record")
+        assert len(offsets(found)) >= 110
+
+
+def test_the_column_may_have_another_name(tmp_path: Path) -> None:
+    partition(tmp_path, damaged(batch(0), field="magic", to=9, crc="stale"))
+    (row,) = rows(tmp_path, mode="PERMISSIVE", columnNameOfCorruptRecord="bad")
+    assert row["bad"]["segment"].endswith("topic-0/00000000000000000000.log")
+    with pytest.raises(ValueError, match="value is taken"):
+        rows(tmp_path, mode="PERMISSIVE", columnNameOfCorruptRecord="value")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_torn_tail_and_room_that_is_not_written_yet_are_no_damage(
+    tmp_path: Path, level: str
+) -> None:
+    good = batches(5)
+    for torn in (good[0][:16], good[0][:40], good[0][:-1], bytes(10), bytes(5000)):
+        for verify in (True, False):
+            partition(tmp_path, b"".join(good) + torn)
+            found = rows(tmp_path, level=level, mode="FAILFAST", verifyCrc=verify)
+            assert len(found) == (10 if level == "record" else 5)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_an_entry_that_runs_past_the_end_amid_a_segment_is_damage(
+    tmp_path: Path, level: str
+) -> None:
+    good = batches()
+    bad = damaged(good[20], field="size", to=10**6, crc="stale")
+    with_index(tmp_path, good, b"".join([*good[:20], bad, *good[21:]]))
+    for size in (600, 10**9):
+        found = rows(tmp_path, level=level, mode="PERMISSIVE", maxPartitionBytes=size)
+        ((position, reason),) = corrupt(found)
+        assert position == sum(map(len, good[:20]))
+        assert "runs past the end of its segment" in reason
+
+
+def test_a_record_that_is_too_large_says_what_to_do(tmp_path: Path) -> None:
+    for codec in (Codec.NONE, Codec.GZIP):
+        large = build([Record(0, 0, value=bytes(5_000_000))], magic=V2, codec=codec)
+        partition(tmp_path, large + batch(1))
+        found = rows(tmp_path, mode="PERMISSIVE", maxRecordBytes="2m")
+        assert offsets(found) == [1]
+        assert "which the option maxRecordBytes allows" in corrupt(found)[0][1]
+        assert offsets(rows(tmp_path, mode="PERMISSIVE", maxRecordBytes="8m")) == [0, 1]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_the_damage_rows_are_right_or_it_is_told(tmp_path: Path, seed: int) -> None:
+    """Hostile bytes: no other error, no endless loop; and no wrong row where checksums are
+    compared."""
+    random = Random(seed)
+    codecs = (Codec.NONE, Codec.LZ4)
+    good = [
+        batch(3 * i, 3 * i + 1, size=80, magic=random.choice((V0, V1, V2)),
+              codec=random.choice(codecs))
+        for i in range(40)
+    ]  # fmt: skip
+    bad = b"".join(good)
+    bad = flipped(bad, *random.sample(range(8 * len(bad)), 6))
+    with_index(tmp_path, good, bad)
+    values = set(written(good))
+    for row in rows(tmp_path, mode="PERMISSIVE", verifyCrc=True):
+        assert row["_corrupt"] is not None or row["value"] in values
+    (tmp_path / "topic-0" / file_name(0, Kind.LOG)).write_bytes(mutated(bad, random))
+    for level in LEVELS:
+        for options in ({}, {"verifyCrc": True}, {"maxPartitionBytes": 900}):
+            rows(tmp_path, level=level, mode="DROPMALFORMED", **options)
+            rows(tmp_path, level=level, mode="PERMISSIVE", **options)
+
+
+def written(good: list[bytes]) -> list[bytes | None]:
+    return [record.value for data in good for record in read(MemoryRecords(data))]

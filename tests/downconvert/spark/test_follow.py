@@ -1,0 +1,199 @@
+"""A stream of a growing directory: every record once, whatever happens to the files."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert.spark.errors import DataLossError
+from downconvert.spark.follow import Following, Json, shared_out
+from downconvert.spark.options import Options
+from downconvert.spark.reader import Task
+from downconvert.spark.schemas import schema_of
+from downconvert.spark.stream import SegmentStreamReader
+from downconvert.storage import TopicPartition
+from downconvert.storage.names import Kind, file_name
+from tests.downconvert.storage.logs import batch
+
+from .reading import partition
+
+OPTIONS = {"path": "", "startingOffsets": "earliest"}
+
+
+class Limit:
+    """As Spark's ReadMaxRows and ReadMaxBytes."""
+
+    def __init__(self, **limits: int) -> None:
+        self.__dict__ |= limits
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    partition(tmp_path, batch(0, 1, 2), "a-0")
+    partition(tmp_path, batch(5, 6), "b-1", 5)
+    return tmp_path
+
+
+def stream(path: Path, **options: Any) -> SegmentStreamReader:
+    texts = {name: str(value) for name, value in options.items()}
+    given = Options.parse(OPTIONS | {"path": str(path)} | texts, streaming=True)
+    return SegmentStreamReader(given, schema_of(given))
+
+
+def read(source: SegmentStreamReader, start: Json, end: Json) -> list[str]:
+    """What a micro-batch gives: `topic-partition:offset`."""
+    return [
+        f"{row['topic']}-{row['partition']}:{row['offset']}"
+        for task in source.partitions(start, end)
+        if isinstance(task, Task)
+        for found in source.read(task)
+        for row in found.to_pylist()
+    ]
+
+
+def append(directory: Path, data: bytes, base_offset: int = 0) -> None:
+    with (directory / file_name(base_offset, Kind.LOG)).open("ab") as file:
+        file.write(data)
+
+
+def test_what_is_appended_rolled_and_new_is_read_once(directory: Path) -> None:
+    source = stream(directory)
+    start = source.initialOffset()
+    assert start == {"a": {"0": 0}, "b": {"1": 5}}
+    first = source.latestOffset(start)
+    assert first == {"a": {"0": 3}, "b": {"1": 7}}
+    assert read(source, start, first) == ["a-0:0", "a-0:1", "a-0:2", "b-1:5", "b-1:6"]
+    assert source.latestOffset(first) == first
+    append(directory / "a-0", batch(3))
+    append(directory / "a-0", batch(4), 4)
+    partition(directory, batch(0), "c-0")
+    second = source.latestOffset(first)
+    assert second == {"a": {"0": 5}, "b": {"1": 7}, "c": {"0": 1}}
+    assert read(source, first, second) == ["a-0:3", "a-0:4", "c-0:0"]
+
+
+def test_a_batch_that_is_not_whole_yet_waits(directory: Path) -> None:
+    source = stream(directory)
+    start = source.latestOffset(source.initialOffset())
+    whole = batch(3, 4)
+    append(directory / "a-0", whole[:50])
+    assert source.latestOffset(start) == start
+    append(directory / "a-0", whole[50:])
+    end = source.latestOffset(start)
+    assert read(source, start, end) == ["a-0:3", "a-0:4"]
+
+
+def test_a_stream_begins_at_the_end_unless_told_otherwise(directory: Path) -> None:
+    assert stream(directory, startingOffsets="latest").initialOffset() == {
+        "a": {"0": 3},
+        "b": {"1": 7},
+    }
+    assert stream(directory, startingTimestamp=10).initialOffset() == {"a": {"0": 1}, "b": {"1": 5}}
+    given = stream(directory, startingOffsets='{"a":{"0":2},"b":{"1":99}}')
+    assert given.initialOffset() == {"a": {"0": 2}, "b": {"1": 7}}
+
+
+@pytest.mark.parametrize(
+    "limit", [Limit(max_rows=1), Limit(max_rows=2), Limit(max_bytes=1), Limit(max_bytes=150)]
+)
+def test_limits_hold_and_everything_comes(tmp_path: Path, limit: Any) -> None:
+    """Also batches that are larger than the limit."""
+    for topic in ("a-0", "b-0", "c-0"):
+        partition(tmp_path, b"".join(batch(3 * i, 3 * i + 1, 3 * i + 2) for i in range(4)), topic)
+        partition(tmp_path, batch(12, 13, size=5000), topic, 12)
+    source = stream(tmp_path)
+    at = source.initialOffset()
+    found: list[str] = []
+    for _ in range(60):
+        end = source.latestOffset(at, limit)
+        rows = read(source, at, end)
+        assert len(rows) <= getattr(limit, "max_rows", 14)
+        found += rows
+        if end == at:
+            break
+        at = end
+    assert sorted(found) == sorted(f"{t}-0:{i}" for t in "abc" for i in range(14))
+
+
+def test_everything_that_there_is_ignores_limits(directory: Path) -> None:
+    source = stream(directory, maxOffsetsPerTrigger=1)
+    limit = source.getDefaultReadLimit()
+    assert limit == type(limit)(1)  # type: ignore[call-arg]
+    assert source.latestOffset(source.initialOffset(), Limit()) == {"a": {"0": 3}, "b": {"1": 7}}  # type: ignore[arg-type]
+
+
+def test_a_query_of_what_is_there_now_ends(directory: Path) -> None:
+    source = stream(directory)
+    start = source.initialOffset()
+    source.prepareForTriggerAvailableNow()
+    append(directory / "a-0", batch(3))
+    partition(directory, batch(0), "c-0")
+    end = source.latestOffset(start)
+    assert end == {"a": {"0": 3}, "b": {"1": 7}}
+    assert source.latestOffset(end) == end
+
+
+def test_records_that_were_deleted_unread_fail_the_query_or_are_warned_of(directory: Path) -> None:
+    append(directory / "a-0", batch(3), 3)
+    (directory / "a-0" / file_name(0, Kind.LOG)).unlink()
+    start = {"a": {"0": 1}, "b": {"1": 7}}
+    with pytest.raises(DataLossError, match="a-0 begins at 3; offsets from 1 on were deleted"):
+        stream(directory).latestOffset(start)
+    source = stream(directory, failOnDataLoss=False)
+    with pytest.warns(RuntimeWarning, match="a-0 begins at 3"):
+        end = source.latestOffset(start)
+    with pytest.warns(RuntimeWarning, match="a-0 begins at 3"):
+        assert read(source, start, end) == ["a-0:3"]
+
+
+def test_a_partition_that_is_gone_fails_a_micro_batch_that_was_to_read_it(directory: Path) -> None:
+    source = stream(directory)
+    start = source.initialOffset()
+    end = source.latestOffset(start)
+    shutil.rmtree(directory / "b-1")
+    with pytest.raises(DataLossError, match="b-1 is gone; it was read up to offset 5"):
+        source.partitions(start, end)
+    forgiving = stream(directory, failOnDataLoss=False)
+    with pytest.warns(RuntimeWarning, match="b-1 is gone"):
+        assert read(forgiving, start, end) == ["a-0:0", "a-0:1", "a-0:2"]
+
+
+def test_a_segment_that_is_gone_or_cleaned_when_a_task_comes_to_it(directory: Path) -> None:
+    source, forgiving = stream(directory), stream(directory, failOnDataLoss=False)
+    start = source.initialOffset()
+    task = source.partitions(start, source.latestOffset(start))[0]
+    log = directory / "a-0" / file_name(0, Kind.LOG)
+    for change, words in (
+        (lambda: log.write_bytes(batch(2)), "was cleaned or truncated after"),
+        (log.unlink, "was deleted after the query was planned"),
+    ):
+        change()
+        with pytest.raises(DataLossError, match=words):
+            list(source.read(task))
+        with pytest.warns(RuntimeWarning, match=words):
+            rows = [b.num_rows for b in forgiving.read(task)]
+        assert sum(rows) == 2  # those of the other partition
+
+
+def test_committed_records_wait_for_the_end_of_their_transaction(directory: Path) -> None:
+    options = Options.parse(OPTIONS | {"path": str(directory)}, streaming=True)
+    ends = Following(options).refresh()
+    assert ends == {TopicPartition("a", 0): 3, TopicPartition("b", 1): 7}
+    producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    append(directory / "a-0", batch(3, transactional=True, **producer))
+    source = stream(directory, isolation="read_committed")
+    assert source.latestOffset(source.initialOffset())["a"] == {"0": 3}
+    assert stream(directory).reportLatestOffset()["a"] == {"0": 4}
+
+
+def test_shares_are_in_proportion_and_never_too_much() -> None:
+    names = [TopicPartition("t", number) for number in range(3)]
+    sizes = dict(zip(names, (1000, 10, 1), strict=True))
+    shares = shared_out(100, sizes)
+    assert sum(shares.values()) == 100
+    assert shares[names[0]] >= 98
+    assert shared_out(10**6, sizes) == sizes
+    for turn, name in enumerate(names):
+        shares = shared_out(1, dict.fromkeys(names, 5), turn)
+        assert shares == dict.fromkeys(names, 0) | {name: 1}

@@ -1,0 +1,54 @@
+"""Columns from rows: nulls, headers, timestamps that Spark does not have, buffers used again."""
+
+from pathlib import Path
+
+from records import Record, TimestampType, build
+from records.formats import V2
+
+from .reading import partition, reader, rows
+
+
+def test_null_is_not_empty(tmp_path: Path) -> None:
+    pairs = [(None, b""), (b"", None), (None, None), (b"k", b"v"), (b"", b"")]
+    records = [Record(i, 0, key=key, value=value) for i, (key, value) in enumerate(pairs)]
+    partition(tmp_path, build(records, magic=V2))
+    assert [(row["key"], row["value"]) for row in rows(tmp_path)] == pairs
+
+
+def test_headers_are_those_of_kafkas_consumer(tmp_path: Path) -> None:
+    """Keys of bytes that are no text have replacement characters, and no headers are null."""
+    headers = (("k", b"1"), ("k", None), ("", b""), ("\N{SNOWMAN}\udcff", b"x"))
+    records = [Record(0, 0), Record(1, 0, headers=headers), Record(2, 0, headers=(("z", b"9"),))]
+    partition(tmp_path, build(records, magic=V2))
+    found = [row["headers"] for row in rows(tmp_path, includeHeaders=True)]
+    assert found == [
+        None,
+        [
+            {"key": "k", "value": b"1"},
+            {"key": "k", "value": None},
+            {"key": "", "value": b""},
+            {"key": "\N{SNOWMAN}\ufffd", "value": b"x"},
+        ],
+        [{"key": "z", "value": b"9"}],
+    ]
+
+
+def test_timestamps_that_spark_does_not_have_are_null(tmp_path: Path) -> None:
+    times = [0, -1, 1_700_000_000_001, 2**63 - 1, 2**62, (2**63 - 1) // 1000]
+    records = [Record(i, time) for i, time in enumerate(times)]
+    partition(tmp_path, build(records, magic=V2))
+    found = [row["timestamp"] for row in rows(tmp_path)]
+    assert found == [0, -1000, 1_700_000_000_001_000, None, None, (2**63 - 1) // 1000 * 1000]
+
+
+def test_a_record_batch_stays_as_it_is_when_the_next_one_comes(tmp_path: Path) -> None:
+    """Spark may hold it a while; the buffers that it was made from are filled again."""
+    sizes = (10, 700_000, 700_000, 20, 900_000, 900_000)
+    records = [Record(i, i, TimestampType.CREATE, b"k", b"%d" % i * n) for i, n in enumerate(sizes)]
+    partition(tmp_path, build(records, magic=V2))
+    source = reader(tmp_path)
+    batches = [found for task in source.partitions() for found in source.read(task)]
+    assert len(batches) > 3
+    found = [row for held in batches for row in held.to_pylist()]
+    assert [(r["offset"], r["value"]) for r in found] == [(r.offset, r.value) for r in records]
+    assert [r["timestamp"].microsecond for r in found] == [1000 * r.timestamp for r in records]

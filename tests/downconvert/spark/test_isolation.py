@@ -1,0 +1,59 @@
+"""Committed records: by the transaction indexes, or by the control batches if there are none."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from downconvert.spark.isolation import Committed, committed, rebuilt
+from downconvert.storage import Log
+from downconvert.storage.transaction_index import AbortedTransaction
+from tests.downconvert.storage import brokers
+
+from .reading import rows
+
+COMMITTED = [dump for dump in brokers.dumps() if dump.committed and dump.directory == "log"]
+BESIDE = (".index", ".timeindex", ".txnindex", ".snapshot")
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("real")
+    brokers.unpack(path)
+    return path
+
+
+@pytest.mark.parametrize("dump", COMMITTED, ids=str)
+def test_logs_alone_say_what_is_committed(real: Path, dump: brokers.Dump, tmp_path: Path) -> None:
+    for partition, lines in dump.expected().items():
+        directory = tmp_path / str(partition)
+        shutil.copytree(real / dump.version / dump.directory / str(partition), directory)
+        for file in directory.iterdir():
+            if file.suffix in BESIDE:
+                file.unlink()
+        found = rows(directory, isolation="read_committed")
+        start = found[0]["offset"] if found else 0
+        assert [row["offset"] for row in found] == [
+            line["o"] for line in lines if line["o"] >= start
+        ]
+
+
+def test_both_ways_say_the_same(real: Path) -> None:
+    found = 0
+    for directory in sorted((real / "3.9.1" / "log").glob("*-[0-9]")):
+        if directory.name.startswith("compact"):  # cleaning loses what was aborted
+            continue
+        with Log.open(directory) as log:
+            again = rebuilt(log, log.end_offset)
+        assert again.end == committed(str(directory)).end
+        ours = {(t.producer_id, t.first_offset, t.last_offset) for t in again.aborted}
+        theirs = committed(str(directory)).aborted
+        assert ours == {(t.producer_id, t.first_offset, t.last_offset) for t in theirs}
+        found += len(ours)
+    assert found > 0
+
+
+def test_a_split_gets_the_transactions_that_reach_into_it() -> None:
+    entries = tuple(AbortedTransaction(1, first, first + 9, 0) for first in (0, 20, 40))
+    assert Committed(99, entries).between(9, 40) == entries[:2]
+    assert Committed(99, entries).between(10, 20) == ()

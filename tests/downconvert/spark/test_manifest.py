@@ -1,0 +1,80 @@
+"""What a manifest says can be read again, and is believed only where it is true."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.spark.manifest import (
+    MANIFEST,
+    Entry,
+    digest_of,
+    gather,
+    is_true,
+    note_path,
+    parse,
+    read_manifest,
+    read_note,
+    write_note,
+)
+from downconvert.storage import DiskFullError
+from downconvert.storage.faulty_disk import FaultyDisk
+
+
+@pytest.fixture
+def entry(tmp_path: Path) -> Entry:
+    log = tmp_path / "topic-0" / "00000000000000000007.log"
+    log.parent.mkdir()
+    log.write_bytes(b"records")
+    return Entry(
+        topic="topic",
+        partition=0,
+        segment=7,
+        status="converted",
+        settings="v2",
+        source="/logs/topic-0/00000000000000000007.log",
+        source_size=9,
+        source_modified=1,
+        target=str(log),
+        target_size=7,
+        target_digest=digest_of(log),
+    )
+
+
+def test_a_note_is_read_as_it_was_written(entry: Entry, tmp_path: Path) -> None:
+    directory = tmp_path / "topic-0"
+    assert read_note(directory, 7) is None
+    write_note(directory, entry)
+    assert read_note(directory, 7) == entry
+    assert is_true(entry, directory)
+
+
+def test_a_note_is_not_believed_where_the_file_is_another(entry: Entry, tmp_path: Path) -> None:
+    Path(entry.target).write_bytes(b"recordz")
+    assert not is_true(entry, tmp_path / "topic-0")
+
+
+@pytest.mark.parametrize("line", ["", "{}", "[]", '{"topic": 1}', "\x00", "null"])
+def test_what_is_no_entry_is_refused(line: str) -> None:
+    with pytest.raises(ValueError, match=r"not an entry|Expecting"):
+        parse(line)
+
+
+def test_fields_of_later_versions_are_passed_over(entry: Entry) -> None:
+    line = entry.to_json()[:-1] + ',"colour":"green"}'
+    assert parse(line) == entry
+
+
+def test_a_manifest_is_its_notes(entry: Entry, tmp_path: Path) -> None:
+    write_note(tmp_path / "topic-0", entry)
+    gather(tmp_path)
+    assert list(read_manifest(tmp_path)) == [entry]
+    assert {path.name for path in tmp_path.iterdir()} == {"topic-0", MANIFEST}
+
+
+def test_a_full_disk_leaves_the_manifest_as_it_was(entry: Entry, tmp_path: Path) -> None:
+    write_note(tmp_path / "topic-0", entry)
+    gather(tmp_path)
+    note_path(tmp_path / "topic-0", 7).unlink()
+    with pytest.raises(DiskFullError):
+        gather(tmp_path, FaultyDisk(tmp_path, full_from=1))
+    assert list(read_manifest(tmp_path)) == [entry]

@@ -1,0 +1,117 @@
+"""Options as users give them, and what they are told when one is wrong."""
+
+import pytest
+
+from downconvert.spark.offsets import EARLIEST, LATEST
+from downconvert.spark.options import MiB, Mode, Options
+
+
+def parsed(**given: str) -> Options:
+    return Options.parse({"path": "/logs"} | given, streaming=False)
+
+
+def parsed_for_a_stream(**given: str) -> Options:
+    return Options.parse({"path": "/logs"} | given, streaming=True)
+
+
+def test_what_nobody_says() -> None:
+    options = parsed()
+    assert options.level == "record"
+    assert options.mode is Mode.FAILFAST
+    assert (options.starting, options.ending) == (EARLIEST, LATEST)
+    assert options.max_partition_bytes == 128 * MiB
+    assert (options.include_headers, options.committed, options.verify_crc) == (False,) * 3
+
+
+def test_a_stream_begins_at_the_end_as_from_kafka() -> None:
+    assert parsed_for_a_stream().starting == LATEST
+
+
+def test_names_may_be_of_any_case() -> None:
+    options = parsed(MAXPARTITIONBYTES="64m", IncludeHeaders="TRUE", MODE="permissive")
+    assert (options.max_partition_bytes, options.include_headers) == (64 * MiB, True)
+    assert options.mode is Mode.PERMISSIVE
+
+
+@pytest.mark.parametrize(
+    ("given", "paths"),
+    [
+        ({"path": "/a"}, ("/a",)),
+        ({"path": "file:///a/b"}, ("/a/b",)),
+        ({"path": '["/a", "/b"]'}, ("/a", "/b")),
+        ({"paths": '["/a","file:/b"]'}, ("/a", "/b")),
+    ],
+)
+def test_paths(given: dict[str, str], paths: tuple[str, ...]) -> None:
+    assert Options.parse(given).paths == paths
+
+
+def test_topics_by_name_by_wildcard_and_by_pattern() -> None:
+    assert takes(parsed(topics="orders, audit-*"), "orders", "audit-eu") == [True, True]
+    assert takes(parsed(topics="orders"), "orders2", "my.orders") == [False, False]
+    assert takes(parsed(topicsPattern="or.*|x"), "orders", "x", "ax") == [True, True, False]
+
+
+def test_options_of_the_kafka_source_mean_the_same_or_nothing() -> None:
+    given = {
+        "subscribe": "orders",
+        "kafka.bootstrap.servers": "broker:9092",
+        "kafka.isolation.level": "read_committed",
+        "minPartitions": "4",
+    }
+    options = parsed(**given)
+    assert options.topics == ("orders",)
+    assert options.committed
+
+
+def test_partitions_as_numbers_and_ranges() -> None:
+    assert parsed(partitions="0,3-5").partitions == frozenset([0, 3, 4, 5])
+
+
+def test_offsets_of_partitions_that_are_not_named_are_the_default() -> None:
+    starting = parsed(startingOffsets='{"t":{"0":23,"1":-2}}').starting
+    assert [starting.bound("t", p, 5, 99) for p in (0, 1, 2)] == [23, 5, 5]
+    ending = parsed(endingOffsets='{"t":{"0":50,"1":-1}}').ending
+    assert [ending.bound("t", p, 5, 99) for p in (0, 1, 2)] == [50, 99, 99]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"lvel": "batch"}, "unknown option lvel"),
+        ({"level": "row"}, "level is record or batch, not 'row'"),
+        ({"mode": "IGNORE"}, "mode is"),
+        ({"verifyCrc": "yes"}, "verifyCrc is false or true"),
+        ({"maxPartitionBytes": "0"}, "maxPartitionBytes is a number of bytes"),
+        ({"maxPartitionBytes": "64mm"}, "maxPartitionBytes is a number of bytes"),
+        ({"maxRecordBytes": "2g"}, "maxRecordBytes is a number of bytes up to"),
+        ({"partitions": "0-9999999"}, "are too many"),
+        ({"partitions": "one"}, "numbers and ranges"),
+        ({"topicsPattern": "("}, "topicsPattern is no regular expression"),
+        ({"startingOffsets": "latest"}, "cannot be 'latest'"),
+        ({"endingOffsets": "earliest"}, "cannot be 'earliest'"),
+        ({"startingOffsets": '{"t":{"0":-3}}'}, "startingOffsets is 'earliest', 'latest' or JSON"),
+        ({"startingOffsets": '{"t":5}'}, "startingOffsets is 'earliest', 'latest' or JSON"),
+        ({"startingTimestamp": "yesterday"}, "startingTimestamp is a number"),
+        ({"path": "s3://bucket/logs"}, "not mounted here"),
+        ({"path": "[1]"}, "no JSON list of directories"),
+        ({"maxOffsetsPerTrigger": "1", "maxBytesPerTrigger": "1"}, "not both"),
+    ],
+)
+def test_what_is_wrong_is_said(given: dict[str, str], words: str) -> None:
+    with pytest.raises(ValueError, match=words.replace("(", r"\(")):
+        parsed(**given)
+
+
+def test_a_path_is_needed() -> None:
+    with pytest.raises(ValueError, match="no path"):
+        Options.parse({})
+
+
+def test_a_stream_has_no_end() -> None:
+    with pytest.raises(ValueError, match="a stream has no end"):
+        parsed_for_a_stream(endingOffsets='{"t":{"0":5}}')
+
+
+def takes(options: Options, *topics: str) -> list[bool]:
+    return [options.takes(topic, 0) for topic in topics]

@@ -1,0 +1,62 @@
+"""Which offsets are read: as options and indexes say, and no more of the files than that needs."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.spark.bounds import Bounds
+from downconvert.spark.options import Options
+from downconvert.spark.planner import plan
+from tests.downconvert.storage.logs import batch, indexed_segment
+
+from .reading import partition, rows, splits
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Two segments: offsets 0 to 9, and 10 to 14; timestamps are ten times the offsets."""
+    indexed_segment(tmp_path / "t-0", 0, batch(*range(5)), batch(*range(5, 10)))
+    indexed_segment(tmp_path / "t-0", 10, batch(*range(10, 15)))
+    return tmp_path
+
+
+def offsets(path: Path, **options: object) -> list[int]:
+    return [row["offset"] for row in rows(path, **options)]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, range(15)),
+        ({"startingOffsets": '{"t":{"0":7}}'}, range(7, 15)),
+        ({"endingOffsets": '{"t":{"0":7}}'}, range(7)),
+        ({"startingOffsets": '{"t":{"0":99}}'}, range(0)),
+        ({"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"t":{"0":5}}'}, range(0)),
+        ({"startingTimestamp": 31}, range(4, 15)),
+        ({"startingTimestamp": 100, "endingTimestamp": 120}, range(10, 12)),
+        ({"endingTimestamp": 9999}, range(15)),
+        ({"startingTimestamp": 9999}, range(0)),
+        ({"startingTimestamp": 31, "startingOffsets": '{"t":{"0":9}}'}, range(4, 15)),
+    ],
+)
+def test_offsets_and_timestamps(
+    directory: Path, options: dict[str, object], expected: range
+) -> None:
+    assert offsets(directory, **options) == list(expected)
+
+
+def test_segments_that_hold_nothing_of_it_are_not_read(directory: Path) -> None:
+    (found,) = splits(directory, startingOffsets='{"t":{"0":10}}')
+    assert found.segment.base_offset == 10
+
+
+def test_segments_that_are_older_by_their_time_index_are_left_out(directory: Path) -> None:
+    options = Options(paths=(str(directory),))
+    for microseconds, bases in ((91_000, [10]), (90_000, [0, 10]), (10**9, [10])):
+        tasks = plan(options, Bounds(time_min=microseconds))
+        assert [split.segment.base_offset for task in tasks for split in task] == bases
+
+
+def test_an_empty_segment_is_nothing_to_read(tmp_path: Path) -> None:
+    partition(tmp_path, b"")
+    assert plan(Options(paths=(str(tmp_path),)), Bounds()) == []

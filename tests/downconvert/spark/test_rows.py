@@ -1,0 +1,149 @@
+"""Rows are the records: of every format, codec and broker, however a segment is split."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from records import Codec, MemoryRecords, Record, build, read
+from records.formats import TIMESTAMP_TYPE_NAMES, V0, V1, V2, TimestampType
+from tests import corpus, strategies
+from tests.downconvert.storage import brokers
+from tests.downconvert.storage.logs import indexed_segment
+
+from .reading import expected, partition, reader, record_of, rows
+
+KINDS = {name: int(kind) for kind, name in TIMESTAMP_TYPE_NAMES.items()}
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("real")
+    brokers.unpack(path)
+    return path
+
+
+@pytest.mark.parametrize("name", corpus.inputs())
+def test_rows_are_the_records_that_kafka_reads(tmp_path: Path, name: str) -> None:
+    partition(tmp_path, corpus.segment(name))
+    found = rows(tmp_path, includeHeaders=True, verifyCrc=True)
+    assert [record_of(row) for row in found] == as_kafka_reads(name)
+    assert {(row["topic"], row["partition"]) for row in found} <= {("topic", 0)}
+
+
+@pytest.mark.parametrize("size", [300, 20_000])
+def test_without_an_index_tasks_find_their_batches_themselves(tmp_path: Path, size: int) -> None:
+    partition(tmp_path, corpus.segment("mixed-1"))
+    found = rows(tmp_path, includeHeaders=True, maxPartitionBytes=size)
+    assert [record_of(row) for row in found] == as_kafka_reads("mixed-1")
+
+
+@pytest.mark.parametrize("dump", brokers.dumps(), ids=str)
+def test_rows_are_what_a_consumer_of_that_version_read(real: Path, dump: brokers.Dump) -> None:
+    path = real / dump.version / dump.directory
+    options = {"topics": dump.topic, "isolation": dump.isolation, "maxPartitionBytes": 3000}
+    found = rows(path, includeHeaders=True, **options)
+    for (_, number), lines in dump.expected().items():
+        assert [line_of(row) for row in found if row["partition"] == number] == lines
+
+
+@settings(max_examples=25)
+@given(
+    strategies.segments(),
+    st.sampled_from([50, 400, 3000, 2**40]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_split_reading_equals_whole_reading(
+    segment: strategies.Segment, size: int, has_index: bool, verify: bool
+) -> None:
+    with TemporaryDirectory() as folder:
+        batches = [batch.data for batch in segment.batches]
+        base = next(MemoryRecords(b"".join(batches)).batches()).base_offset if batches else 0
+        directory = Path(folder) / "topic-0"
+        if has_index and batches:
+            first = min([base, *(record.offset for record in segment.records[:1])])
+            indexed_segment(directory, first, *batches)
+            next(directory.glob("*.log")).write_bytes(segment.data)  # with its torn end
+        else:
+            partition(Path(folder), segment.data)
+        found = rows(folder, includeHeaders=True, maxPartitionBytes=size, verifyCrc=verify)
+    assert [record_of(row) for row in found] == expected(segment.records)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.ZSTD])
+@pytest.mark.parametrize("magic", [V0, V1, V2])
+def test_records_larger_than_the_buffer_come_whole(
+    tmp_path: Path, codec: Codec, magic: int
+) -> None:
+    if magic < V2 and codec is Codec.ZSTD:
+        return
+    kind = TimestampType.NONE if magic == V0 else TimestampType.CREATE
+    time = -1 if magic == V0 else 5
+    sizes = (10, 3_000_000, 1, 1_048_000, 600_000, 600_000)
+    records = [Record(i, time, kind, b"k", b"v" * size) for i, size in enumerate(sizes)]
+    partition(tmp_path, build(records, magic=magic, codec=codec))
+    found = rows(tmp_path, includeHeaders=True, verifyCrc=True)
+    assert [record_of(row) for row in found] == expected(records)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_offsets_bound_what_is_read_inside_of_batches(tmp_path: Path, codec: Codec) -> None:
+    records = [Record(10 + i, i, value=b"%d" % i) for i in range(100)]
+    two = [build(half, magic=V2, codec=codec) for half in (records[:50], records[50:])]
+    partition(tmp_path, b"".join(two))
+    bounds = {"startingOffsets": '{"topic":{"0":33}}', "endingOffsets": '{"topic":{"0":77}}'}
+    assert [row["offset"] for row in rows(tmp_path, **bounds)] == list(range(33, 77))
+
+
+def test_records_of_two_thousand_batches_are_few_record_batches(tmp_path: Path) -> None:
+    """Small batches share a buffer: each of them alone would cost more to hand on than to read."""
+    data = b"".join(
+        build([Record(i, 0, value=b"v" * 20)], magic=V2, codec=Codec.LZ4) for i in range(2000)
+    )
+    partition(tmp_path, data)
+    source = reader(tmp_path)
+    batches = [batch for task in source.partitions() for batch in source.read(task)]
+    assert sum(batch.num_rows for batch in batches) == 2000
+    assert len(batches) <= 2
+
+
+def as_kafka_reads(name: str) -> list[dict[str, Any]]:
+    found, kind, is_control = [], -1, False
+    for line in corpus.records(name):
+        if "batch" in line:
+            kind = KINDS[line["batch"]["timestamp_type"]]
+            is_control = line["batch"].get("control", False)
+        elif not is_control:
+            found.append(
+                Record(
+                    line["offset"],
+                    line["timestamp"],
+                    TimestampType(kind),
+                    _bytes(line["key"]),
+                    _bytes(line["value"]),
+                    tuple((key, _bytes(value)) for key, value in line["headers"]),
+                )
+            )
+    return expected(found)
+
+
+def line_of(row: dict[str, Any]) -> dict[str, Any]:
+    headers = tuple((header["key"], header["value"]) for header in row["headers"] or ())
+    kind = TimestampType(row["timestampType"])
+    return brokers.line(
+        Record(row["offset"], row["timestamp"] // 1000, kind, row["key"], row["value"], headers)
+    )
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else bytes.fromhex(text)
+
+
+def test_what_the_reader_reads_is_what_is_expected_of_it() -> None:
+    """The yardstick of the property above, against Kafka's own reading."""
+    data = corpus.segment("mixed-1")
+    assert expected(read(MemoryRecords(data))) == as_kafka_reads("mixed-1")

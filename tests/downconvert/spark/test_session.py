@@ -1,0 +1,28 @@
+"""The session that jobs run in, and what is said where there can be none."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from downconvert.spark.session import open_session
+from tests.downconvert.cli.running import ROOT, one_line, without_notice
+
+
+def test_a_session_that_is_there_is_used_and_stays(spark: SparkSession) -> None:
+    with open_session("another") as session:
+        assert session is spark
+    assert spark.range(3).count() == 3
+
+
+def test_without_java_it_says_what_to_install(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, ROOT / "cli" / "__main__.py", "spark", "audit", tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": str(ROOT), "PATH": str(tmp_path)},
+    )
+    assert ran.returncode == 2
+    assert "Spark needs Java 17 or newer: install it" in one_line(without_notice(ran.stderr))

@@ -1,0 +1,32 @@
+"""What is shipped is the package as it runs here, the same each time."""
+
+import zipfile
+from pathlib import Path
+
+from downconvert.spark.shipping import PACKAGES, settings_for, write_archive
+from records import native
+
+
+def test_the_archive_holds_every_module_and_the_kernel(tmp_path: Path) -> None:
+    archive = write_archive(tmp_path / "package.zip")
+    names = set(zipfile.ZipFile(archive).namelist())
+    root = Path(native.__file__).parent.parent
+    for package in PACKAGES:
+        for path in (root / package).rglob("*.py"):
+            assert str(path.relative_to(root)) in names
+    assert any(name.startswith("records/_kernel") for name in names) or not list(
+        (root / "records").glob("_kernel*.so")
+    )
+    assert not any("__pycache__" in name for name in names)
+
+
+def test_the_same_package_is_the_same_archive(tmp_path: Path) -> None:
+    first, second = (write_archive(tmp_path / name) for name in ("a.zip", "b.zip"))
+    assert first.read_bytes() == second.read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"a.zip", "b.zip"}
+
+
+def test_executors_are_told_where_it_is(tmp_path: Path) -> None:
+    settings = settings_for(tmp_path / "package.zip")
+    folder = settings["spark.executorEnv.PYTHONPATH"]
+    assert settings["spark.archives"] == f"file://{tmp_path}/package.zip#{folder}"

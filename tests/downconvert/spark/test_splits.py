@@ -1,0 +1,88 @@
+"""Segments are cut where their index knows of a batch, and nobody reads them for that."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.spark.options import Options
+from downconvert.spark.splits import Split, pack
+from downconvert.spark.trees import SegmentFile
+from downconvert.storage.names import Kind, State, file_name
+from records import FileRecords
+from tests.downconvert.storage.logs import batch, indexed_segment
+
+from .reading import partition, rows, splits
+
+COUNT = 200
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A segment of 200 batches of about 400 bytes, with an index entry for every fourth or so."""
+    batches = [batch(5 * i, 5 * i + 3, size=150) for i in range(COUNT)]
+    indexed_segment(tmp_path / "topic-0", 0, *batches, interval=1500)
+    return tmp_path
+
+
+def test_splits_begin_at_batches_and_cover_the_segment(directory: Path) -> None:
+    log = directory / "topic-0" / file_name(0, Kind.LOG)
+    starts = {header.position for header in FileRecords.open(log).batches()}
+    found = splits(directory, maxPartitionBytes=5000)
+    assert len(found) > 10
+    assert all(split.is_aligned and split.start in starts for split in found)
+    assert [split.end for split in found[:-1]] == [split.start for split in found[1:]]
+    assert (found[0].start, found[-1].end) == (0, log.stat().st_size)
+    assert max(split.size for split in found) < 5000 + 4000
+
+
+def test_planning_reads_a_few_headers_and_not_the_file(directory: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    read = 0
+    before = FileRecords.read_into
+
+    def counted(self: FileRecords, target: memoryview, position: int) -> int:
+        nonlocal read
+        read += len(target)
+        return before(self, target, position)
+
+    monkeypatch.setattr(FileRecords, "read_into", counted)
+    assert len(splits(directory, maxPartitionBytes=30_000)) == 3
+    assert read <= 3 * 2 * 4096
+    read = 0
+    assert len(splits(directory)) == 1
+    assert read == 0
+
+
+def test_offsets_are_looked_up_in_the_index(directory: Path) -> None:
+    found = splits(
+        directory,
+        startingOffsets='{"topic":{"0":500}}',
+        endingOffsets='{"topic":{"0":600}}',
+    )
+    size = (directory / "topic-0" / file_name(0, Kind.LOG)).stat().st_size
+    assert sum(split.size for split in found) < size / 5
+
+
+@pytest.mark.parametrize("index", [b"", b"\xff" * 800, bytes(800), b"\x00\x00\x00\x05" * 300])
+def test_an_index_that_is_none_is_not_followed(directory: Path, index: bytes) -> None:
+    expected = rows(directory)
+    (directory / "topic-0" / file_name(0, Kind.OFFSET_INDEX)).write_bytes(index)
+    for size in (700, 5000, 10**9):
+        assert rows(directory, maxPartitionBytes=size) == expected
+    bounds = {"startingOffsets": '{"topic":{"0":500}}', "endingOffsets": '{"topic":{"0":600}}'}
+    assert {row["offset"] for row in rows(directory, **bounds)} == {
+        row["offset"] for row in expected if 500 <= row["offset"] < 600
+    }
+
+
+def test_small_segments_share_a_task(tmp_path: Path) -> None:
+    for base in range(40):
+        partition(tmp_path, batch(base), base_offset=base)
+    assert len(splits(tmp_path)) == 40
+    groups = pack(splits(tmp_path), Options(paths=()).max_partition_bytes)
+    assert [len(group) for group in groups] == [31, 9]
+
+
+def test_a_split_that_is_larger_than_a_task_may_be_is_one_all_the_same() -> None:
+    file = SegmentFile("", 0, State.LIVE, 100, 10)
+    large = Split("t", 0, file, 0, 10**9, True, 0, 10)
+    assert pack([large, large], 1000) == [(large,), (large,)]

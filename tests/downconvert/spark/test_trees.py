@@ -1,0 +1,80 @@
+"""Partitions are found as they lie, were copied or mounted, each of them once."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from downconvert.spark.options import Options
+from downconvert.spark.planner import partitions
+from downconvert.spark.trees import find_partitions
+from downconvert.storage import TopicPartition
+from tests.downconvert.storage.logs import batch
+
+from .reading import partition, rows
+
+
+def names(*paths: Path) -> list[str]:
+    return [str(log.topic_partition) for log in find_partitions([str(path) for path in paths])]
+
+
+def test_below_one_directory_several_and_a_tree_of_them(tmp_path: Path) -> None:
+    for broker, topic in (("b1", "orders-0"), ("b2/data", "orders-1"), ("b2/data", "a-b-10")):
+        partition(tmp_path / broker, batch(0), topic)
+    assert names(tmp_path / "b1") == ["orders-0"]
+    assert names(tmp_path / "b1", tmp_path / "b2" / "data") == ["a-b-10", "orders-0", "orders-1"]
+    assert names(tmp_path) == ["a-b-10", "orders-0", "orders-1"]
+    assert names(tmp_path / "b2" / "data" / "a-b-10") == ["a-b-10"]
+
+
+def test_a_folder_that_is_only_called_like_a_partition_is_looked_into(tmp_path: Path) -> None:
+    partition(tmp_path / "broker-1", batch(0), "orders-0")
+    assert names(tmp_path) == ["orders-0"]
+
+
+def test_what_is_deleted_moved_or_nobodys_is_none(tmp_path: Path) -> None:
+    for suffix in ("delete", "future", "stray"):
+        partition(tmp_path, batch(0), f"orders-0.{'0' * 32}-{suffix}")
+    (tmp_path / "empty-0").mkdir()
+    assert names(tmp_path) == []
+
+
+def test_of_copies_the_one_is_read_that_reaches_furthest(tmp_path: Path) -> None:
+    partition(tmp_path / "b1", batch(0, 1))
+    partition(tmp_path / "b2", batch(0, 1) + batch(2))
+    partition(tmp_path / "b3", batch(0))
+    assert [row["offset"] for row in rows(tmp_path)] == [0, 1, 2]
+
+
+def test_links_lead_nowhere_twice(tmp_path: Path) -> None:
+    partition(tmp_path / "b1", batch(0))
+    (tmp_path / "b1" / "around").symlink_to(tmp_path)
+    (tmp_path / "again").symlink_to(tmp_path / "b1")
+    assert names(tmp_path) == ["topic-0"]
+
+
+def test_a_log_begins_where_records_were_deleted_up_to(tmp_path: Path) -> None:
+    partition(tmp_path, batch(0, 1, 2))
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\ntopic 0 2\n")
+    assert [row["offset"] for row in rows(tmp_path)] == [2]
+
+
+def test_a_segment_that_a_cleaner_had_ready_replaces_those_that_it_was_made_of(
+    tmp_path: Path,
+) -> None:
+    directory = partition(tmp_path, batch(0, 1))
+    partition(tmp_path, batch(2, 3), base_offset=2)
+    partition(tmp_path, batch(4), base_offset=4)
+    shutil.copy(directory / f"{0:020}.log", directory / f"{0:020}.log.deleted")
+    (directory / f"{0:020}.log.swap").write_bytes(batch(1, 3))
+    (log,) = find_partitions([str(tmp_path)])
+    assert log.topic_partition == TopicPartition("topic", 0)
+    assert [(file.base_offset, file.state) for file in log.segments] == [(0, ".swap"), (4, "")]
+    assert [row["offset"] for row in rows(tmp_path)] == [1, 3, 4]
+
+
+def test_a_path_that_is_not_there_or_without_partitions_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(NotADirectoryError, match="nowhere is not a directory"):
+        names(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="no partition below"):
+        partitions(Options(paths=(str(tmp_path),)))

@@ -1,0 +1,82 @@
+"""What was done to a log, kept beside it, and what must therefore be left of it after a crash.
+
+What is found must be a beginning of the history, at least as long as what was flushed.
+
+Not here: doing it (workload.py)."""
+
+from dataclasses import dataclass, field
+
+from downconvert.storage import Log
+from records import CorruptRecordsError
+
+
+@dataclass
+class History:
+    """Each change is announced before it is made, and confirmed afterwards: a crash may come in
+    between. Offsets are those of records."""
+
+    values: dict[int, bytes] = field(default_factory=dict)  # by offset
+    batches: list[int] = field(default_factory=list)  # first offsets
+    start: int = 0
+    start_at_most: int = 0  # while records are being deleted
+    end: int = 0
+    end_before: int = 0  # the append that was announced last
+    flushed: int = 0  # all below this must be there
+
+    # --- what is done
+
+    def goes_on(self, start: int, end: int) -> None:
+        """The log was opened, and this is what is left of it. All of that is safe."""
+        self.start = self.start_at_most = start
+        self.ends_at(end)
+        self.flushed = end
+
+    def will_append(self, values: dict[int, bytes], batches: list[int], end: int) -> None:
+        self.end_before, self.end = self.end, end
+        self.values.update(values)
+        self.batches += batches
+
+    def refused(self) -> None:
+        """The append failed, and left nothing."""
+        self.ends_at(self.end_before)
+
+    def is_flushed(self) -> None:
+        self.flushed = self.end
+
+    def will_truncate(self, offset: int) -> None:
+        batch = max((first for first in self.batches if first <= offset), default=0)
+        self.flushed = min(self.flushed, batch)
+
+    def will_delete(self, before: int) -> None:
+        self.start_at_most = max(self.start_at_most, before)
+
+    def starts_at(self, offset: int) -> None:
+        self.start = self.start_at_most = offset
+
+    def ends_at(self, offset: int) -> None:
+        self.end = offset
+        self.values = {o: v for o, v in self.values.items() if o < offset}
+        self.batches = [first for first in self.batches if first < offset]
+
+    # --- what must be left
+
+    def check(self, log: Log) -> None:
+        """What is there is a beginning of the history, and all that was flushed."""
+        start, end = log.start_offset, log.end_offset
+        assert self.start <= start <= self.start_at_most, f"begins at {start}"
+        assert end >= self.flushed, f"ends at {end} of {self.flushed} flushed offsets"
+        found = {record.offset: record.value for record in log.records()}
+        assert found == {o: v for o, v in self.values.items() if start <= o < end}
+
+    def check_as_it_lies(self, log: Log) -> None:
+        """The same of a log that nobody has recovered: damage may be what ends it."""
+        found = {}
+        try:
+            for record in log.records():
+                found[record.offset] = record.value
+        except CorruptRecordsError:
+            pass
+        start = max(log.start_offset, self.start)
+        lost = [o for o in self.values if start <= o < self.flushed and o not in found]
+        assert not lost, f"flushed, and not read: {lost[:5]}"
+        assert all(self.values.get(offset) == value for offset, value in found.items())

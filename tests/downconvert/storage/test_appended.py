@@ -1,0 +1,44 @@
+"""What may be appended: sound batches above what is there."""
+
+import pytest
+
+from downconvert.storage.appended import check_appended, first_offset
+from records import CorruptRecordsError, MemoryRecords
+from records.formats import V0, V1, Codec
+
+from .logs import batch
+
+
+def test_sound_batches_of_any_format_may_follow() -> None:
+    data = batch(5, 9) + batch(10, magic=V0) + batch(11, 12, magic=V1, codec=Codec.LZ4)
+    headers = check_appended(MemoryRecords(data), 5)
+    assert [header.last_offset for header in headers] == [9, 10, 12]
+    assert check_appended(MemoryRecords(b""), 5) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (batch(4), "below the end"),
+        (batch(7) + batch(6), "below the end"),
+        (batch(7, last_offset=6), "below the end"),
+        (batch(7)[:-1], "bytes left"),
+        (batch(7) + b"\0\0", "bytes left"),
+    ],
+)
+def test_others_may_not(data: bytes, reason: str) -> None:
+    with pytest.raises(CorruptRecordsError, match=reason):
+        check_appended(MemoryRecords(data), 5)
+
+
+@pytest.mark.parametrize(
+    ("data", "first"),
+    [
+        (batch(7, 9), 7),
+        (batch(7, magic=V1), 7),
+        (batch(7, 9, magic=V1, codec=Codec.GZIP), 5),
+        (batch(2**40, magic=V0, codec=Codec.GZIP), 2**40 - 2**31 + 1),
+    ],
+)
+def test_where_a_segment_begins_that_begins_with_them(data: bytes, first: int) -> None:
+    assert first_offset(list(MemoryRecords(data).batches()), 5) == first

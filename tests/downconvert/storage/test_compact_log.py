@@ -1,0 +1,142 @@
+"""A log is compacted while it is open; readers and crashes may come in between."""
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from downconvert.storage import DiskFullError, Log, LogConfig, LogDir, TopicPartition
+from downconvert.storage.compact_log import compact
+from downconvert.storage.faulty_disk import FaultyDisk, Killed
+from downconvert.storage.files import Files
+from records.builder import build
+from records.formats import V2, TimestampType
+from records.record import Record
+
+from .logs import UNSYNCED, offsets
+
+CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=100, segment_index_bytes=4800)
+PARTITION = TopicPartition("table", 0)
+Table = dict[bytes, tuple[int, bytes]]
+
+
+def fill(log: Log, random: Random, count: int = 150) -> None:
+    for _ in range(count):
+        offset = log.end_offset
+        key = b"key %d" % random.randrange(20)
+        records = [Record(offset, offset, TimestampType.CREATE, key, random.randbytes(20))]
+        log.writer.append(build(records, magic=V2))
+
+
+def table(log: Log) -> Table:
+    return {r.key or b"": (r.offset, r.value or b"") for r in log.records()}
+
+
+def opened(path: Path, files: Files = UNSYNCED) -> LogDir:
+    return LogDir.open(path, writable=True, config=CONFIG, files=files)
+
+
+def test_the_last_value_of_each_key_is_left(tmp_path: Path) -> None:
+    with opened(tmp_path) as log_dir:
+        log = log_dir.logs.create(PARTITION)
+        fill(log, Random(1))
+        before, segments = table(log), len(log.segments)
+        assert segments > 5
+        count = compact(log, CONFIG, now=1000, files=UNSYNCED)
+        assert count.records_in > 100
+        assert table(log) == before
+        assert len(log.segments) == segments  # small ones now, that fit into one together
+        again = compact(log, CONFIG, now=1000, files=UNSYNCED)
+        assert (again.records_in, len(log.segments)) == (count.records_out, 2)
+        assert table(log) == before
+        cleaned = [o for o in offsets(log.records()) if o < log.segments[-1].base_offset]
+        assert len(cleaned) == count.records_out <= 20
+        assert log.end_offset == 150
+        fill(log, Random(2), 30)
+    with opened(tmp_path) as log_dir:
+        assert log_dir.logs[PARTITION].end_offset == 180
+
+
+def test_a_reader_reads_on_while_the_log_is_compacted(tmp_path: Path) -> None:
+    with opened(tmp_path) as log_dir:
+        log = log_dir.logs.create(PARTITION)
+        fill(log, Random(1))
+        reader = Log.open(tmp_path / str(PARTITION))
+        found = reader.records()
+        first = [next(found) for _ in range(20)]
+        compact(log, CONFIG, now=1000, files=UNSYNCED)
+        rest = list(found)
+        assert {r.key: r.offset for r in (*first, *rest)} == {
+            key: offset for key, (offset, _) in table(log).items()
+        }
+        assert table(reader) == table(log)
+        assert offsets(reader.records()) == offsets(log.records())
+
+
+@pytest.mark.parametrize("dies_at", range(1, 120, 2))
+def test_a_crash_while_compacting_leaves_the_table_as_it_was(tmp_path: Path, dies_at: int) -> None:
+    directory, left = tmp_path / "0", tmp_path / "1"
+    directory.mkdir()
+    left.mkdir()
+    with opened(directory) as log_dir:
+        fill(log_dir.logs.create(PARTITION), Random(1))
+        expected = table(log_dir.logs[PARTITION])
+    disk = FaultyDisk(directory, random=Random(dies_at))
+    log_dir = opened(directory, disk)
+    log = log_dir.logs[PARTITION]
+    disk.dies_in(dies_at)
+    with suppress(Killed):
+        compact(log, CONFIG, now=1000, files=disk)
+    disk.survivors(left)
+    with LogDir.open(left) as found:
+        assert table(found.logs[PARTITION]) == expected
+    with opened(left) as recovered:
+        assert table(recovered.logs[PARTITION]) == expected
+        compact(recovered.logs[PARTITION], CONFIG, now=1000, files=UNSYNCED)
+        assert table(recovered.logs[PARTITION]) == expected
+
+
+def test_a_full_disk_leaves_the_log_as_it_was(tmp_path: Path) -> None:
+    with opened(tmp_path) as log_dir:
+        log = log_dir.logs.create(PARTITION)
+        fill(log, Random(1))
+        before = offsets(log.records())
+        disk = FaultyDisk(tmp_path, full_from=8)
+        with pytest.raises(DiskFullError):
+            compact(log, CONFIG, now=1000, files=disk)
+        assert offsets(log.records()) == before
+        compact(log, CONFIG, now=1000, files=UNSYNCED)
+        assert len(offsets(log.records())) < len(before)
+
+
+def test_the_active_segment_is_not_touched(tmp_path: Path) -> None:
+    with opened(tmp_path) as log_dir:
+        log = log_dir.logs.create(PARTITION)
+        fill(log, Random(1), 5)
+        count = compact(log, CONFIG, now=1000, files=UNSYNCED)
+        assert (count.batches_in, log.end_offset, len(offsets(log.records()))) == (0, 5, 5)
+
+
+def test_nothing_behind_the_last_stable_offset_is_touched(tmp_path: Path) -> None:
+    with opened(tmp_path) as log_dir:
+        log = log_dir.logs.create(PARTITION)
+        records = [Record(0, 0, TimestampType.CREATE, b"key 1", b"v")]
+        options = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
+        log.writer.append(build(records, magic=V2, transactional=True, **options))
+        fill(log, Random(1), 100)
+        before = offsets(log.records())
+        compact(log, CONFIG, now=1000, files=UNSYNCED)
+        assert offsets(log.records()) == before
+
+
+def test_a_brokers_compacted_logs_are_compacted_again(real: Path, tmp_path: Path) -> None:
+    """What its cleaner left in front of its active segment, ours leaves, too."""
+    for name in ("compact-0", "compact-gzip-0", "compact-txn-0"):
+        shutil.copytree(real / "3.9.1" / "log" / name, tmp_path / name)
+        with Log.open(tmp_path / name, writable=True, config=CONFIG, files=UNSYNCED) as log:
+            before = {r.key: r.value for r in log.records(isolation="read_committed")}
+            compact(log, LogConfig(), now=1000, files=UNSYNCED)
+            after = {r.key: r.value for r in log.records(isolation="read_committed")}
+            assert after == before

@@ -1,0 +1,142 @@
+"""Which records a cleaner leaves: Kafka's rules."""
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from downconvert.storage.compaction import Cleaner, CompactionCount, LatestOffsets, latest_offsets
+from downconvert.storage.transaction_index import AbortedTransaction
+from downconvert.storage.transactions import AbortedRanges
+from records import MemoryRecords
+from records.builder import build, build_marker
+from records.control import ControlRecordType
+from records.formats import V0, V1, V2, Codec, TimestampType
+from records.reader import read
+from records.record import Record
+
+PRODUCER = {"producer_id": 7, "producer_epoch": 0}
+
+
+def clean(
+    data: bytes,
+    aborted: Sequence[AbortedTransaction] = (),
+    *,
+    last_of_producers: Sequence[int] = (),
+    now: int = 1000,
+    horizon: int = 5000,
+) -> tuple[bytes, CompactionCount]:
+    records = MemoryRecords(data)
+    latest = LatestOffsets()
+    latest_offsets(latest, records, AbortedRanges(aborted))
+    ranges = AbortedRanges(aborted)
+    cleaner = Cleaner(latest, ranges, last_of_producers, now=now, horizon=horizon)
+    return b"".join(cleaner.clean(records)), cleaner.count
+
+
+def keyed(start: int, *pairs: tuple[bytes | None, bytes | None], **options: object) -> bytes:
+    magic = options.pop("magic", V2)
+    kind = TimestampType.NONE if magic == V0 else TimestampType.CREATE
+    records = [
+        Record(start + n, -1 if magic == V0 else 10 * (start + n), kind, key, value)
+        for n, (key, value) in enumerate(pairs)
+    ]
+    return build(records, magic=magic, **options)  # type: ignore[arg-type]
+
+
+def found(data: bytes) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [(r.offset, r.key, r.value) for r in read(MemoryRecords(data))]
+
+
+def headers(data: bytes) -> list[tuple[int, int, int | None]]:
+    batches = MemoryRecords(data).batches()
+    return [(h.base_offset, h.last_offset, h.records_count) for h in batches]
+
+
+def test_the_last_record_of_each_key_stays_at_its_offset() -> None:
+    data = keyed(0, (b"a", b"1"), (b"b", b"2"), (b"a", b"3")) + keyed(3, (b"b", b"4"))
+    left, count = clean(data)
+    assert found(left) == [(2, b"a", b"3"), (3, b"b", b"4")]
+    assert (count.records_in, count.records_out) == (4, 2)
+    assert headers(left) == [(0, 2, 1), (3, 3, 1)]  # a batch keeps its ends
+
+
+def test_a_record_without_a_key_goes() -> None:
+    assert found(clean(keyed(0, (None, b"1"), (b"a", b"2")))[0]) == [(1, b"a", b"2")]
+
+
+def test_batches_that_lose_nothing_stay_as_they_are() -> None:
+    data = keyed(0, (b"a", b"1"), (b"b", b"2"), codec=Codec.LZ4)
+    assert clean(data)[0] == data
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c", b"d"]), st.binary(max_size=3))),
+    st.sampled_from([(V0, Codec.GZIP), (V1, Codec.NONE), (V1, Codec.LZ4), (V2, Codec.ZSTD)]),
+)
+def test_every_format_is_cleaned(pairs: list[tuple[bytes, bytes]], kind: tuple[int, Codec]) -> None:
+    magic, codec = kind
+    data = b"".join(
+        keyed(at, *pairs[at : at + 3], magic=magic, codec=codec) for at in range(0, len(pairs), 3)
+    )
+    left, _ = clean(data)
+    last = {key: (offset, value) for offset, (key, value) in enumerate(pairs)}
+    expected = sorted((offset, key, value) for key, (offset, value) in last.items())
+    assert found(left) == expected
+    assert clean(left)[0] == left
+    assert {h.magic for h in MemoryRecords(left).batches()} <= {magic}
+
+
+def test_a_tombstone_stays_up_to_the_horizon_that_it_gets_when_it_is_first_cleaned() -> None:
+    data = keyed(0, (b"a", b"1"), (b"a", None), (b"b", b"2"))
+    once, _ = clean(data, now=1000, horizon=5000)
+    assert found(once) == [(1, b"a", None), (2, b"b", b"2")]
+    (header,) = MemoryRecords(once).batches()
+    assert header.has_delete_horizon
+    assert header.base_timestamp == 5000
+    assert [r.timestamp for r in read(MemoryRecords(once))] == [10, 20]
+    assert clean(once, now=4999, horizon=9000)[0] == once
+    assert found(clean(once, now=5000, horizon=9000)[0]) == [(2, b"b", b"2")]
+
+
+def test_a_tombstone_of_an_old_format_stays() -> None:
+    data = keyed(0, (b"a", b"1"), (b"a", None), magic=V1, codec=Codec.GZIP)
+    once, _ = clean(data)
+    assert clean(once, now=10**15)[0] == once
+    assert found(once) == [(1, b"a", None)]
+
+
+def transaction(start: int, key: bytes) -> bytes:
+    return keyed(start, (key, b"v"), **PRODUCER, base_sequence=start, transactional=True)
+
+
+def marker(at: int, kind: ControlRecordType) -> bytes:
+    return build_marker(kind, offset=at, timestamp=5, **PRODUCER)
+
+
+def test_what_was_aborted_goes_and_does_not_hide_what_was_there_before() -> None:
+    data = keyed(0, (b"a", b"1")) + transaction(1, b"a") + marker(2, ControlRecordType.ABORT)
+    left, _ = clean(data, [AbortedTransaction(7, 1, 2, 3)])
+    assert found(left) == [(0, b"a", b"1")]
+    assert headers(left) == [(0, 0, 1), (2, 2, 1)]  # its end stays for now
+
+
+def test_the_end_of_a_transaction_goes_after_its_data_and_its_horizon() -> None:
+    data = transaction(0, b"a") + marker(1, ControlRecordType.COMMIT) + keyed(2, (b"a", b"2"))
+    once, _ = clean(data, now=1000, horizon=5000)
+    assert headers(once) == [(1, 1, 1), (2, 2, 1)]
+    twice, _ = clean(once, now=2000, horizon=6000)
+    end = next(MemoryRecords(twice).batches())
+    assert (end.is_control, end.has_delete_horizon, end.base_timestamp) == (True, True, 6000)
+    assert clean(twice, now=5999)[0] == twice
+    assert headers(clean(twice, now=6000)[0]) == [(2, 2, 1)]
+
+
+def test_the_last_batch_of_a_producer_stays_though_it_is_empty() -> None:
+    data = transaction(0, b"a") + transaction(1, b"a") + keyed(2, (b"a", b"2"))
+    left, _ = clean(data, last_of_producers=[1])
+    assert headers(left) == [(1, 1, 0), (2, 2, 1)]
+    kept = next(MemoryRecords(left).batches())
+    assert (kept.producer_id, kept.base_sequence, kept.is_transactional) == (7, 1, True)
+    assert clean(left, last_of_producers=[1])[0] == left
+    assert headers(clean(left)[0]) == [(2, 2, 1)]  # it has written since, elsewhere

@@ -1,0 +1,126 @@
+"""After a disk has failed nothing is written to it, and nothing counts that may be lost."""
+
+import logging
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from downconvert.storage import DiskFullError, Log, LogDir, LogDirOfflineError, TopicPartition
+from downconvert.storage.checkpoint import read_offsets
+from downconvert.storage.faulty_disk import FaultyDisk
+from downconvert.storage.names import CLEAN_SHUTDOWN, RECOVERY_POINTS
+
+from .logs import batch, offsets
+
+ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
+BIG: Final = 10_000  # bytes: more than a page
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> FaultyDisk:
+    (tmp_path / "disk").mkdir()
+    with LogDir.open(tmp_path / "disk", writable=True) as log_dir:
+        for partition in (ONE, OTHER):
+            log_dir.logs.create(partition).writer.append(batch(0, size=BIG))
+    return FaultyDisk(tmp_path / "disk")
+
+
+def opened(disk: FaultyDisk) -> tuple[LogDir, Log]:
+    log_dir = LogDir.open(disk.root, writable=True, files=disk)
+    return log_dir, log_dir.logs[ONE]
+
+
+def test_what_a_failed_flush_lost_never_counts_as_flushed(disk: FaultyDisk, tmp_path: Path) -> None:
+    log_dir, log = opened(disk)
+    log.writer.append(batch(1, size=BIG))
+    disk.fail_next("sync")
+    with pytest.raises(LogDirOfflineError, match="Input/output error"):
+        log.writer.flush()
+    for change in (
+        log.writer.flush,  # which the disk would say has worked
+        log.writer.roll,
+        lambda: log.writer.append(batch(2)),
+        lambda: log.writer.truncate_to(0),
+        lambda: log_dir.logs[OTHER].writer.append(batch(1)),
+        lambda: log_dir.logs.create(TopicPartition("new", 0)),
+        lambda: log_dir.logs.delete(OTHER),
+    ):
+        with pytest.raises(LogDirOfflineError):
+            change()
+    assert log.writer.flushed_offset == 1
+    assert log.offline_reason == log_dir.offline_reason
+    log_dir.close()  # a broker ends as it should
+    assert not (disk.root / CLEAN_SHUTDOWN).exists()
+    assert read_offsets(disk.root / RECOVERY_POINTS)[ONE] == 1
+    left = tmp_path / "left"
+    left.mkdir()
+    disk.survivors(left)
+    with LogDir.open(left, writable=True) as log_dir:
+        assert offsets(log_dir.logs[ONE].records()) in ([0], [0, 1])  # it is looked at
+
+
+def test_a_log_of_its_own_is_offline_too_and_is_closed(disk: FaultyDisk) -> None:
+    log = Log.open(disk.root / str(ONE), writable=True, files=disk)
+    disk.fail_next("sync")
+    with pytest.raises(LogDirOfflineError):
+        log.writer.flush()
+    log.close()
+    assert not (disk.root / CLEAN_SHUTDOWN).exists()
+    Log.open(disk.root / str(ONE), writable=True).close()  # the lock is free, and it is a way back
+
+
+def test_a_write_that_fails_may_be_torn(disk: FaultyDisk) -> None:
+    log_dir, log = opened(disk)
+    disk.fail_next("write")
+    with pytest.raises(LogDirOfflineError):
+        log.writer.append(batch(1))
+    with pytest.raises(LogDirOfflineError):
+        log.writer.append(batch(1))
+    assert log.end_offset == 1
+    log_dir.close()
+    with LogDir.open(disk.root, writable=True) as log_dir:
+        assert offsets(log_dir.logs[ONE].records()) == [0]
+
+
+def test_what_did_not_fit_and_cannot_be_taken_back_is_written_behind_by_nobody(
+    disk: FaultyDisk,
+) -> None:
+    log_dir, log = opened(disk)
+    disk.fill(is_full=True)
+    disk.fail_next("truncate")
+    with pytest.raises(LogDirOfflineError):
+        log.writer.append(batch(1))
+    disk.fill(is_full=False)
+    with pytest.raises(LogDirOfflineError):
+        log.writer.append(batch(1))
+    log_dir.close()
+
+
+def test_a_flush_fails_as_it_closes(disk: FaultyDisk) -> None:
+    log_dir, log = opened(disk)
+    log.writer.append(batch(1))
+    disk.fail_next("sync")
+    with pytest.raises(LogDirOfflineError):
+        log_dir.close()
+    assert not (disk.root / CLEAN_SHUTDOWN).exists()
+    LogDir.open(disk.root, writable=True).close()
+
+
+def test_a_full_disk_is_said_once_and_counted_and_is_no_failure(
+    disk: FaultyDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    log_dir, log = opened(disk)
+    disk.fill(is_full=True)
+    with caplog.at_level(logging.WARNING, "storage"):
+        for _ in range(5):
+            with pytest.raises(DiskFullError):
+                log.writer.append(batch(1))
+        assert len(caplog.records) == 1
+        assert log_dir.full_count == 5
+        disk.fill(is_full=False)
+        log.writer.append(batch(1))
+        assert [record.levelno for record in caplog.records] == [logging.ERROR, logging.WARNING]
+    assert log.offline_reason is None
+    log_dir.close()
+    assert (disk.root / CLEAN_SHUTDOWN).exists()

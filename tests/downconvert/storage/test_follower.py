@@ -1,0 +1,189 @@
+"""Whatever a broker does to a directory while it is read, what is read is right."""
+
+import shutil
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from downconvert.storage import Log, LogConfig, OffsetOutOfRangeError
+from downconvert.storage.names import SEGMENT_KINDS, Kind, State, file_name
+
+from .logs import UNSYNCED, batch, indexed_segment, offsets, segment
+
+CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=100, segment_index_bytes=10_240)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "topic-0"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def broker(path: Path) -> Log:
+    """Another who has the directory open for writing, as a broker has."""
+    return Log.open(path, writable=True, config=CONFIG, files=UNSYNCED)
+
+
+def write(broker: Log, count: int) -> None:
+    for _ in range(count):
+        end = broker.end_offset
+        broker.writer.append(batch(end, end + 1))
+
+
+def test_appends_and_rolls_are_followed(path: Path, broker: Log) -> None:
+    log = Log.open(path)
+    for _ in range(60):
+        write(broker, 1)
+        assert log.end_offset == broker.end_offset
+        assert offsets(log.records(broker.end_offset - 2)) == offsets(
+            broker.records(broker.end_offset - 2)
+        )
+    assert len(log.segments) == len(broker.segments) > 2
+    assert offsets(log.records()) == list(range(120))
+
+
+def test_a_read_finds_what_was_appended_since(path: Path, broker: Log) -> None:
+    log = Log.open(path)
+    write(broker, 40)
+    assert next(log.read(79, 1).batches()).last_offset == 79
+    with pytest.raises(OffsetOutOfRangeError):
+        log.read(81, 1)
+
+
+def test_records_end_at_what_was_the_end_when_they_were_asked_for(path: Path, broker: Log) -> None:
+    write(broker, 5)
+    found = Log.open(path).records()
+    write(broker, 5)
+    assert offsets(found) == list(range(10))
+
+
+def test_segments_deleted_at_the_beginning_are_missed_by_nobody(path: Path, broker: Log) -> None:
+    write(broker, 100)
+    log = Log.open(path)
+    found = log.records()
+    assert next(found).offset == 0
+    broker.writer.delete_records(150)
+    first = broker.segments[0].base_offset
+    rest = offsets(found)  # what it had open, and then what is still there
+    assert rest[-50:] == list(range(150, 200))
+    assert all(offset < first or offset >= 150 for offset in rest) or rest[0] == 1
+    assert log.start_offset == 150
+    with pytest.raises(OffsetOutOfRangeError):
+        log.read(149, 1)
+    assert offsets(log.records()) == list(range(150, 200))
+
+
+def test_retention_while_reading_moves_the_start(path: Path, broker: Log) -> None:
+    write(broker, 100)
+    log = Log.open(path)
+    broker.writer.remove_oldest(2)
+    start = broker.segments[0].base_offset
+    with pytest.raises(OffsetOutOfRangeError):
+        log.read(start - 1, 1)
+    assert log.start_offset == start
+    assert log.offset_for(0) == start
+
+
+def test_truncation_is_followed(path: Path, broker: Log) -> None:
+    write(broker, 100)
+    log = Log.open(path)
+    assert log.end_offset == 200
+    broker.writer.truncate_to(101)
+    assert log.end_offset == 100
+    assert offsets(log.records()) == list(range(100))
+    write(broker, 3)
+    assert offsets(log.records(98)) == list(range(98, 106))
+
+
+def test_a_clean_stop_and_a_start_are_followed(path: Path, broker: Log) -> None:
+    write(broker, 30)
+    log = Log.open(path)
+    assert log.end_offset == 60
+    broker.close()
+    assert offsets(log.records()) == list(range(60))
+    with Log.open(path, writable=True, config=CONFIG, files=UNSYNCED) as again:
+        write(again, 5)
+        assert offsets(log.records()) == list(range(70))
+
+
+def test_cleaning_is_followed(path: Path) -> None:
+    """Segments 0, 100 and 200 become one that begins at 0, step by step, as a broker does it."""
+    for base in (0, 100, 200, 300):
+        indexed_segment(path, base, *(batch(n, size=60) for n in range(base, base + 100)))
+    cleaned = path.parent / "cleaned"
+    indexed_segment(cleaned, 0, *(batch(n) for n in range(0, 300, 10)))
+    log = Log.open(path)
+    left = [*range(0, 300, 10), *range(300, 400)]
+
+    def rename(base: int, before: State, after: State) -> None:
+        for kind in SEGMENT_KINDS:
+            source = path / file_name(base, kind, before)
+            if source.exists():
+                source.rename(path / file_name(base, kind, after))
+                check()
+
+    def check() -> None:
+        for reader in (log, Log.open(path)):
+            found = offsets(reader.records())
+            assert set(left) <= set(found) <= set(range(400))
+            assert found == sorted(found)
+            for offset in (0, 95, 150, 299, 300, 399):
+                header = next(reader.read(offset, 1).batches())
+                assert header.last_offset >= offset
+
+    for kind in SEGMENT_KINDS:
+        if (cleaned / file_name(0, kind)).exists():
+            shutil.copy(cleaned / file_name(0, kind), path / file_name(0, kind, State.CLEANED))
+            check()
+    rename(0, State.CLEANED, State.SWAP)
+    assert offsets(Log.open(path).records()) == left  # from here on, the new one counts
+    for base in (0, 100, 200):
+        rename(base, State.LIVE, State.DELETED)
+    rename(0, State.SWAP, State.LIVE)
+    assert offsets(log.records()) == offsets(Log.open(path).records()) == left
+
+
+def test_files_of_a_crash_are_left_alone(path: Path) -> None:
+    indexed_segment(path, 0, batch(0))
+    for name in (
+        file_name(0, Kind.LOG, State.CLEANED),
+        file_name(50, Kind.LOG, State.DELETED),
+        file_name(70, Kind.OFFSET_INDEX),
+    ):
+        (path / name).write_bytes(b"anything")
+    before = sorted(path.iterdir())
+    assert offsets(Log.open(path).records()) == [0]
+    assert sorted(path.iterdir()) == before
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_reader_beside_a_busy_writer_reads_what_is_there(path: Path, seed: int) -> None:
+    random = Random(seed)
+    broker = Log.open(path, writable=True, config=CONFIG, files=UNSYNCED)
+    log = Log.open(path)
+    values: dict[int, bytes | None] = {}
+    for _ in range(150):
+        step = random.random()
+        end = broker.end_offset
+        if step < 0.8:
+            broker.writer.append(batch(end, end + 1, size=random.choice((5, 50, 500))))
+        elif step < 0.85:
+            broker.writer.roll()
+        elif step < 0.9:
+            broker.writer.delete_records(random.randint(broker.start_offset, end))
+        elif step < 0.95 and end > broker.start_offset:
+            broker.writer.truncate_to(random.randint(max(broker.start_offset, end - 30), end))
+        elif len(broker.segments) > 1:
+            broker.writer.remove_oldest(1)
+        values = {record.offset: record.value for record in broker.records()}
+        assert {record.offset: record.value for record in log.records()} == values
+        assert (log.start_offset, log.end_offset) == (broker.start_offset, broker.end_offset)
+
+
+def test_a_log_that_is_only_a_swap_is_read(path: Path) -> None:
+    made = segment(path, 0, batch(0), batch(1))
+    made.path().rename(path / file_name(0, Kind.LOG, State.SWAP))
+    assert offsets(Log.open(path).records()) == [0, 1]

@@ -1,0 +1,75 @@
+"""When a batch gets an index entry: Kafka's rule."""
+
+from pathlib import Path
+
+from downconvert.storage import OffsetIndex, TimeIndex
+from downconvert.storage.index_builder import IndexBuilder
+from records import MemoryRecords
+
+from .logs import UNSYNCED, batch
+
+ONE = len(batch(0))
+
+
+def builder(path: Path, interval: int, size_max: int = 1200) -> IndexBuilder:
+    offsets = OffsetIndex.open_writable(path / "0.index", 0, UNSYNCED, size_max)
+    times = TimeIndex.open_writable(path / "0.timeindex", 0, UNSYNCED, size_max)
+    return IndexBuilder(offsets, times, interval)
+
+
+def add(made: IndexBuilder, *batches: bytes) -> None:
+    position = 0
+    for data in batches:
+        made.add(next(MemoryRecords(data).batches()), position)
+        position += len(data)
+
+
+def entries(index: OffsetIndex | TimeIndex) -> list[tuple[int, int]]:
+    return [index.entry(slot) for slot in range(len(index))]
+
+
+def test_the_first_batch_gets_none_and_then_one_for_more_than_the_interval(tmp_path: Path) -> None:
+    made = builder(tmp_path, interval=2 * ONE)
+    add(made, *(batch(n) for n in range(10)))
+    assert entries(made.offsets) == [(3, 3 * ONE), (6, 6 * ONE), (9, 9 * ONE)]
+    assert entries(made.times) == [(30, 3), (60, 6), (90, 9)]
+
+
+def test_every_batch_but_the_first_for_an_interval_of_none(tmp_path: Path) -> None:
+    made = builder(tmp_path, interval=0)
+    add(made, *(batch(n, n + 1) for n in range(0, 8, 2)))
+    assert [offset for offset, _ in entries(made.offsets)] == [3, 5, 7]
+
+
+def test_a_time_entry_is_the_highest_so_far_and_who_brought_it_first(tmp_path: Path) -> None:
+    made = builder(tmp_path, interval=0)
+    add(made, *(batch(n, timestamp=t) for n, t in enumerate((5, 9, 9, 3, 12, 11))))
+    assert entries(made.times) == [(9, 1), (12, 4)]
+    made.finish()
+    assert entries(made.times) == [(9, 1), (12, 4)]
+
+
+def test_finishing_notes_the_highest_timestamp_and_trims(tmp_path: Path) -> None:
+    made = builder(tmp_path, interval=10**6)
+    add(made, *(batch(n, timestamp=t) for n, t in enumerate((5, 9, 3))))
+    assert entries(made.times) == []
+    made.finish()
+    assert entries(made.times) == [(9, 1)]
+    assert (tmp_path / "0.index").stat().st_size == 0
+    assert (tmp_path / "0.timeindex").stat().st_size == 12
+
+
+def test_records_without_timestamps_get_no_time_entries(tmp_path: Path) -> None:
+    made = builder(tmp_path, interval=0)
+    add(made, *(batch(n, magic=0) for n in range(4)))
+    made.finish()
+    assert (len(made.offsets), len(made.times)) == (3, 0)
+
+
+def test_a_full_index_gets_no_more_entries_but_the_last_timestamp(tmp_path: Path) -> None:
+    made = builder(tmp_path, interval=0, size_max=36)
+    add(made, *(batch(n) for n in range(10)))
+    assert made.is_full
+    assert [offset for offset, _ in entries(made.offsets)] == [1, 2]
+    made.finish()
+    assert entries(made.times) == [(10, 1), (20, 2), (90, 9)]

@@ -1,0 +1,291 @@
+"""The log of a partition: what a fetch is given, where records are, what is committed."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from downconvert.storage import Log, LogConfig, OffsetOutOfRangeError
+from downconvert.storage.checkpoint import write_offsets
+from downconvert.storage.files import DISK
+from downconvert.storage.names import TopicPartition
+from records import CorruptRecordsError
+from records.builder import build_marker
+from records.control import ControlRecordType
+from records.formats import V0, V1, V2, Codec
+
+from .logs import UNSYNCED, batch, indexed_segment, offsets, segment
+
+Make = Callable[..., Log]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "topic-0"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def log(path: Path) -> Log:
+    """Three segments: 10-19, 20-29 (of which 24-29 are gone), 30-34; batches of two records."""
+    for base, last in ((10, 19), (20, 23), (30, 33)):
+        indexed_segment(path, base, *(batch(n, n + 1) for n in range(base, last, 2)), interval=100)
+    return Log.open(path)
+
+
+def read_offsets_of(log: Log, offset: int, max_bytes: int = 10**6, **options: int) -> list[int]:
+    found = log.read(offset, max_bytes, **options)
+    return [o for h in found.batches() for o in range(h.base_offset, h.last_offset + 1)]
+
+
+def test_it_begins_and_ends(log: Log) -> None:
+    assert (log.start_offset, log.end_offset) == (10, 34)
+    assert log.topic_partition == TopicPartition("topic", 0)
+    assert [made.base_offset for made in log.segments] == [10, 20, 30]
+
+
+def test_a_read_is_of_one_segment_from_the_batch_of_the_offset_on(log: Log) -> None:
+    assert read_offsets_of(log, 10) == list(range(10, 20))
+    assert read_offsets_of(log, 15) == list(range(14, 20))
+    assert read_offsets_of(log, 19) == [18, 19]
+    assert read_offsets_of(log, 31) == list(range(30, 34))
+
+
+def test_a_read_from_a_gap_goes_on_in_the_next_segment(log: Log) -> None:
+    assert read_offsets_of(log, 24) == read_offsets_of(log, 29) == list(range(30, 34))
+
+
+def test_a_read_at_the_end_is_empty(log: Log) -> None:
+    found = log.read(34, 1000)
+    assert (found.size, list(found.batches())) == (0, [])
+    send = found.to_send()
+    assert send.completed
+
+
+@pytest.mark.parametrize("offset", [9, 35, -1, 2**63 - 1])
+def test_a_read_from_outside_is_an_error(log: Log, offset: int) -> None:
+    with pytest.raises(OffsetOutOfRangeError, match="has 10 up to 34") as caught:
+        log.read(offset, 1000)
+    assert (caught.value.offset, caught.value.start, caught.value.end) == (offset, 10, 34)
+    with pytest.raises(OffsetOutOfRangeError):
+        log.records(offset)
+
+
+def test_a_read_of_a_negative_size_is_a_value_error(log: Log) -> None:
+    with pytest.raises(ValueError, match="-1 bytes"):
+        log.read(10, -1)
+
+
+def test_a_read_has_at_least_one_batch(log: Log) -> None:
+    assert read_offsets_of(log, 12, 0) == [12, 13]
+    assert read_offsets_of(log, 12, 1) == [12, 13]
+
+
+@pytest.mark.parametrize(
+    ("offset", "up_to", "found"),
+    [
+        (10, 14, [10, 11, 12, 13]),
+        (10, 15, [10, 11, 12, 13]),
+        (14, 14, []),
+        (16, 14, []),
+        (10, 25, list(range(10, 20))),
+        (20, 32, [20, 21, 22, 23]),
+        (24, 32, [30, 31]),
+        (30, 100, [30, 31, 32, 33]),
+    ],
+)
+def test_a_read_gives_nothing_at_or_above_its_bound(
+    log: Log, offset: int, up_to: int, found: list[int]
+) -> None:
+    """A high watermark, or the last stable offset."""
+    assert read_offsets_of(log, offset, up_to=up_to) == found
+
+
+def test_records_from_any_offset_on(log: Log) -> None:
+    everything = [*range(10, 24), *range(30, 34)]
+    assert offsets(log.records()) == everything
+    for start in range(10, 35):
+        assert offsets(log.records(start)) == [o for o in everything if o >= start]
+
+
+def test_batches_come_with_the_range_that_they_are_in(log: Log) -> None:
+    for records, header in log.batches(13):
+        found = records.slice(header.position, header.size)
+        assert next(found.batches()).base_offset == header.base_offset
+    assert [header.base_offset for _, header in log.batches(13)] == [12, 14, 16, 18, 20, 22, 30, 32]
+
+
+def test_times_are_found_across_segments(log: Log) -> None:
+    assert log.offset_for(0) == 10
+    assert log.offset_for(151) == 16
+    assert log.offset_for(231) == 30
+    assert log.offset_for(330) == 33
+    assert log.offset_for(331) is None
+
+
+def test_the_first_record_of_a_time_may_be_in_front_of_younger_ones(path: Path) -> None:
+    times = [500, 100, 700, 200, 900]
+    for number, time in enumerate(times):
+        indexed_segment(path, number, batch(number, timestamp=time))
+    log = Log.open(path)
+    assert [log.offset_for(time) for time in (100, 501, 701, 900, 901)] == [0, 2, 4, 4, None]
+
+
+def test_segments_without_time_indexes_are_looked_into(path: Path) -> None:
+    for base in (0, 10, 20):
+        segment(path, base, batch(base, base + 1, magic=V1))
+    log = Log.open(path)
+    assert [log.offset_for(time) for time in (0, 5, 101, 200)] == [0, 1, 11, 20]
+
+
+def test_records_without_timestamps_are_not_found_by_time(path: Path) -> None:
+    segment(path, 0, batch(0, magic=V0), batch(1, timestamp=-1), batch(2, timestamp=50))
+    assert Log.open(path).offset_for(0) == 2
+
+
+def test_a_log_starts_where_the_checkpoint_says(log: Log, path: Path) -> None:
+    starts = path.parent / "log-start-offset-checkpoint"
+    write_offsets(DISK, starts, {TopicPartition("topic", 0): 13, TopicPartition("other", 0): 33})
+    assert log.start_offset == 13
+    assert offsets(log.records())[0] == 13
+    assert log.offset_for(0) == 13
+    with pytest.raises(OffsetOutOfRangeError):
+        log.read(12, 1)
+    starts.write_text("broken")  # as for a broker: the files say where
+    assert log.start_offset == 10
+
+
+def test_a_start_behind_the_end_leaves_nothing(log: Log, path: Path) -> None:
+    starts = path.parent / "log-start-offset-checkpoint"
+    write_offsets(DISK, starts, {TopicPartition("topic", 0): 50})
+    assert (log.start_offset, log.end_offset, list(log.records())) == (50, 50, [])
+
+
+def test_a_directory_without_segments_is_an_empty_log(path: Path) -> None:
+    log = Log.open(path)
+    assert (log.start_offset, log.end_offset, list(log.records())) == (0, 0, [])
+    assert log.offset_for(0) is None
+    assert log.read(0, 100).size == 0
+
+
+def test_a_missing_directory_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Log.open(tmp_path / "none-0")
+
+
+def test_a_log_for_reading_is_not_written_to(log: Log) -> None:
+    with pytest.raises(ValueError, match="reading only"):
+        log.writer.append(batch(34))
+
+
+def test_all_that_is_good_comes_in_front_of_damage(path: Path) -> None:
+    data = bytearray(b"".join(batch(n) for n in range(5)))
+    data[-3] ^= 1
+    segment(path, 0, bytes(data))
+    found = Log.open(path).records()
+    assert [next(found).offset for _ in range(4)] == [0, 1, 2, 3]
+    with pytest.raises(CorruptRecordsError, match="checksum") as caught:
+        next(found)
+    assert caught.value.position == len(data) // 5 * 4
+
+
+def test_damage_at_the_end_ends_the_log_and_is_told(path: Path) -> None:
+    segment(path, 0, batch(0), b"x" * 100)
+    log = Log.open(path)
+    assert (log.end_offset, offsets(log.records())) == (1, [0])
+    assert log.damage is not None
+    assert log.damage.position == len(batch(0))
+
+
+def test_damage_in_the_middle_comes_after_what_is_in_front_of_it(path: Path) -> None:
+    segment(path, 0, batch(0), b"x" * 100)
+    segment(path, 10, batch(10))
+    log = Log.open(path)
+    assert log.damage is None  # that would be the end
+    found = log.records()
+    assert next(found).offset == 0
+    with pytest.raises(CorruptRecordsError, match=f"byte {len(batch(0))}"):
+        next(found)
+
+
+def test_formats_and_codecs_may_change_at_any_batch(path: Path) -> None:
+    kinds = [(V0, Codec.GZIP), (V2, Codec.ZSTD), (V1, Codec.NONE), (V2, Codec.NONE)]
+    batches = [
+        batch(2 * n, 2 * n + 1, magic=magic, codec=codec)
+        for n, (magic, codec) in enumerate(kinds * 3)
+    ]
+    segment(path, 0, *batches)
+    assert offsets(Log.open(path).records()) == list(range(24))
+
+
+# --- transactions
+
+
+def transactional(*at: int, producer: int) -> bytes:
+    options = {"producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    return batch(*at, producer_id=producer, **options)
+
+
+def marker(at: int, producer: int, kind: ControlRecordType = ControlRecordType.ABORT) -> bytes:
+    return build_marker(kind, offset=at, timestamp=0, producer_id=producer, producer_epoch=1)
+
+
+COMMIT = ControlRecordType.COMMIT
+STORY = [
+    transactional(0, 1, producer=1),
+    batch(2),
+    transactional(3, producer=2),
+    marker(4, producer=1),
+    transactional(5, producer=1),
+    marker(6, producer=2, kind=COMMIT),
+    marker(7, producer=1, kind=COMMIT),
+    transactional(8, producer=3),
+    batch(9),
+    transactional(10, producer=2),
+    marker(11, producer=2),
+    batch(12),
+]
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_what_was_aborted_is_not_read_as_committed(path: Path, written: bool) -> None:
+    """Also where no transaction index tells of it, because a crash came before it was written."""
+    if written:
+        with Log.open(path, writable=True, files=UNSYNCED) as made:
+            for data in STORY:
+                made.writer.append(data)
+    else:
+        segment(path, 0, *STORY)
+    log = Log.open(path)
+    assert offsets(log.records()) == [0, 1, 2, 3, 5, 8, 9, 10, 12]
+    assert log.last_stable_offset == 8
+    assert offsets(log.records(isolation="read_committed")) == [2, 3, 5]
+    assert offsets(log.records(1, isolation="read_committed")) == [2, 3, 5]
+    found = [(t.producer_id, t.first_offset, t.last_offset) for t in log.aborted(0, 13)]
+    assert found == [(1, 0, 4), (2, 10, 11)]
+
+
+def test_an_open_transaction_that_ends_is_committed_from_then_on(path: Path) -> None:
+    with Log.open(path, writable=True, files=UNSYNCED) as log:
+        for data in STORY:
+            log.writer.append(data)
+        assert log.last_stable_offset == 8
+        log.writer.append(marker(13, producer=3, kind=COMMIT))
+        assert log.last_stable_offset == 14
+        assert offsets(log.records(isolation="read_committed")) == [2, 3, 5, 8, 9, 12]
+
+
+def test_an_unknown_isolation_is_a_value_error(log: Log) -> None:
+    with pytest.raises(ValueError, match="read_anything"):
+        log.records(isolation="read_anything")  # type: ignore[arg-type]
+
+
+def test_transactions_across_segments(path: Path) -> None:
+    config = LogConfig(segment_bytes=300)
+    with Log.open(path, writable=True, config=config, files=UNSYNCED) as log:
+        for data in STORY:
+            log.writer.append(data)
+        assert len(log.segments) > 3
+        assert offsets(log.records(isolation="read_committed")) == [2, 3, 5]
+    assert offsets(Log.open(path).records(isolation="read_committed")) == [2, 3, 5]

@@ -1,0 +1,131 @@
+"""The offset index: Kafka's answers, Kafka's bytes, Kafka's rules."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from downconvert.storage import CorruptIndexError, OffsetIndex
+from downconvert.storage.files import DISK
+from tests import corpus
+
+KAFKAS_BASE = 8589934592
+KAFKAS = f"{KAFKAS_BASE:020d}.index"
+
+
+def empty(tmp_path: Path, base: int = 45, entries_max: int = 30) -> OffsetIndex:
+    return OffsetIndex.open_writable(tmp_path / "0.index", base, DISK, entries_max * 8)
+
+
+def filled(tmp_path: Path) -> OffsetIndex:
+    index = empty(tmp_path)
+    for entry in ((45, 0), (46, 10), (47, 23), (48, 37)):
+        index.append(*entry)
+    return index
+
+
+@pytest.fixture
+def kafkas(tmp_path: Path) -> OffsetIndex:
+    (tmp_path / KAFKAS).write_bytes(corpus.vectors(KAFKAS))
+    return OffsetIndex.open(tmp_path / KAFKAS, KAFKAS_BASE)
+
+
+def test_lookups_are_answered_as_kafka_answers_them(kafkas: OffsetIndex) -> None:
+    lines = corpus.vectors("index-lookups.jsonl").splitlines()
+    lookups = [entry for entry in map(json.loads, lines) if entry["lookup"] == "offset"]
+    assert len(lookups) == 300
+    for lookup in lookups:
+        assert kafkas.lookup(lookup["target"]) == (lookup["offset"], lookup["position"])
+
+
+def test_the_same_appends_make_the_same_file(kafkas: OffsetIndex, tmp_path: Path) -> None:
+    path = tmp_path / "ours.index"
+    ours = OffsetIndex.open_writable(path, KAFKAS_BASE, DISK)
+    for slot in range(len(kafkas)):
+        ours.append(*kafkas.entry(slot))
+    assert path.stat().st_size == 10485760
+    ours.file.trim()
+    ours.close()
+    assert path.read_bytes() == corpus.vectors(KAFKAS)
+
+
+def test_nothing_below_the_first_entry(tmp_path: Path) -> None:
+    assert empty(tmp_path).lookup(50) == (45, 0)
+    index = empty(tmp_path)
+    index.append(50, 100)
+    assert index.lookup(49) == (45, 0)
+    assert index.lookup(44) == (45, 0)
+    assert index.lookup(50) == index.lookup(2**63 - 1) == (50, 100)
+
+
+@pytest.mark.parametrize(
+    ("position", "size", "offset"),
+    [
+        (0, 5, 46),
+        (0, 10, 46),
+        (0, 22, 47),
+        (0, 23, 47),
+        (10, 24, 48),
+        (37, 1, None),
+        (0, 200, None),
+    ],
+)
+def test_the_upper_bound_of_a_read(
+    tmp_path: Path, position: int, size: int, offset: int | None
+) -> None:
+    assert filled(tmp_path).upper_bound(position, size) == offset
+
+
+def test_an_empty_index_has_no_upper_bound(tmp_path: Path) -> None:
+    assert empty(tmp_path).upper_bound(0, 5) is None
+
+
+@pytest.mark.parametrize(("offset", "last"), [(12, 9), (10, 9), (9, 8), (5, 4), (1, 0)])
+def test_truncation_leaves_what_is_below(tmp_path: Path, offset: int, last: int) -> None:
+    index = empty(tmp_path, base=0)
+    for entry in range(1, 10):
+        index.append(entry, entry)
+    index.truncate_to(offset)
+    assert index.last_offset == last
+    index.append(offset, 100)  # and there is room again
+    assert index.lookup(offset) == (offset, 100)
+
+
+@pytest.mark.parametrize("offset", [45, 44, 45 + 2**31, 48, 47])
+def test_an_offset_that_does_not_rise_or_fit_is_refused(tmp_path: Path, offset: int) -> None:
+    index = filled(tmp_path)
+    with pytest.raises(ValueError, match="offset"):
+        index.append(offset, 50)
+    assert len(index) == 4
+
+
+def test_a_full_index_takes_no_more(tmp_path: Path) -> None:
+    index = empty(tmp_path, base=0, entries_max=3)
+    for offset in (1, 2, 3):
+        assert not index.is_full
+        index.append(offset, offset)
+    assert index.is_full
+    with pytest.raises(ValueError, match="full"):
+        index.append(4, 4)
+
+
+def test_an_entry_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    index = filled(tmp_path)
+    assert index.entry(3) == (48, 37)
+    for slot in (4, -1):
+        with pytest.raises(ValueError, match="which has 4"):
+            index.entry(slot)
+
+
+def test_the_check_is_kafkas(tmp_path: Path) -> None:
+    index = empty(tmp_path, base=45)
+    index.append(45, 7)  # the last offset may be the base offset
+    index.check()
+    index.close()
+    path = tmp_path / "1.index"
+    path.write_bytes(b"\xff\xff\xff\xff\x00\x00\x00\x01")
+    with pytest.raises(CorruptIndexError, match="below the segment's"):
+        OffsetIndex.open(path, 45).check()
+    path.write_bytes(b"\x00\x00\x00\x01\x00\x00\x00\x01\x00")
+    with pytest.raises(CorruptIndexError, match="multiple of 8"):
+        OffsetIndex.open(path, 45).check()

@@ -1,0 +1,149 @@
+"""Producers' states: followed as a broker follows them, read and written as it does."""
+
+from pathlib import Path
+
+import pytest
+from crc32c import crc32c
+
+from downconvert.storage import AbortedTransaction, CorruptFileError
+from downconvert.storage.files import DISK
+from downconvert.storage.producer_state import (
+    ProducerState,
+    ProducerStates,
+    read_marker,
+    read_snapshot,
+    write_snapshot,
+)
+from records import MemoryRecords
+from records.builder import build_marker
+from records.control import ControlRecordType
+
+from .logs import batch
+
+SNAPSHOT = "txn-none-0/00000000000000000193.snapshot"
+
+
+def data(*at: int, producer: int = 1, epoch: int = 0, transactional: bool = True) -> bytes:
+    return batch(
+        *at,
+        producer_id=producer,
+        producer_epoch=epoch,
+        base_sequence=at[0],
+        transactional=transactional,
+    )
+
+
+def ended(
+    at: int, producer: int = 1, epoch: int = 0, kind: ControlRecordType = ControlRecordType.ABORT
+) -> bytes:
+    return build_marker(
+        kind,
+        offset=at,
+        timestamp=99,
+        producer_id=producer,
+        producer_epoch=epoch,
+        coordinator_epoch=5,
+    )
+
+
+def follow(states: ProducerStates, *batches: bytes) -> list[AbortedTransaction]:
+    found = []
+    for part in batches:
+        records = MemoryRecords(part)
+        header = next(records.batches())
+        entry = states.update(header, read_marker(records, header))
+        found += [] if entry is None else [entry]
+    return found
+
+
+def test_the_last_batch_of_each_producer_is_known() -> None:
+    states = ProducerStates()
+    follow(states, data(3, 4, 5, transactional=False), data(9, producer=2), batch(10))
+    assert states.producers == {
+        1: ProducerState(1, 0, 5, 5, 2, 50, -1, -1),
+        2: ProducerState(2, 0, 9, 9, 0, 90, -1, 9),
+    }
+
+
+def test_an_abort_says_what_was_open_then() -> None:
+    states = ProducerStates()
+    assert follow(
+        states, data(0), data(1, producer=2), data(2), ended(3), ended(4, producer=2)
+    ) == [AbortedTransaction(1, 0, 3, 1), AbortedTransaction(2, 1, 4, 5)]
+    assert states.first_open_offset is None
+
+
+def test_a_commit_ends_a_transaction_too() -> None:
+    states = ProducerStates()
+    assert follow(states, data(0)) == []
+    assert states.first_open_offset == 0
+    assert follow(states, ended(1, kind=ControlRecordType.COMMIT)) == []
+    assert states.first_open_offset is None
+    assert states.producers[1].coordinator_epoch == 5
+
+
+def test_a_marker_of_no_transaction_aborts_nothing() -> None:
+    assert follow(ProducerStates(), ended(0), ended(1)) == []
+
+
+def test_a_marker_that_already_has_the_next_epoch_ends_its_transaction() -> None:
+    """As since 4.0. Sequence and offset of the last batch are forgotten with the epoch."""
+    states = ProducerStates()
+    assert follow(states, data(0), ended(1, epoch=1)) == [AbortedTransaction(1, 0, 1, 2)]
+    assert states.producers[1] == ProducerState(1, 1, -1, -1, 0, 99, 5, -1)
+
+
+def test_other_control_batches_end_nothing(real: Path) -> None:
+    path = real / "3.9.1" / "log" / "__cluster_metadata-0" / "00000000000000000000.log"
+    records = MemoryRecords(path.read_bytes())
+    control = [header for header in records.batches() if header.is_control]
+    assert control
+    assert [read_marker(records, header) for header in control] == [None] * len(control)
+
+
+def test_some_can_be_put_back() -> None:
+    states = ProducerStates()
+    follow(states, data(0))
+    before = dict(states.producers)
+    kept = states.of([1, 2])
+    follow(states, data(1), data(2, producer=2))
+    states.restore(kept)
+    assert states.producers == before
+
+
+def test_a_snapshot_is_what_a_broker_wrote(real: Path, tmp_path: Path) -> None:
+    path = real / "3.9.1" / "log" / SNAPSHOT
+    states = read_snapshot(path)
+    assert len(states.producers) == 2
+    write_snapshot(DISK, tmp_path / "s", states)
+    assert (tmp_path / "s").read_bytes() == path.read_bytes()
+
+
+def test_a_snapshot_of_nobody_is_read(tmp_path: Path) -> None:
+    write_snapshot(DISK, tmp_path / "s", ProducerStates())
+    assert read_snapshot(tmp_path / "s").producers == {}
+    assert (tmp_path / "s").stat().st_size == 10
+
+
+@pytest.mark.parametrize(
+    ("at", "to", "reason"),
+    [(1, 2, "version 2"), (5, 0, "checksum"), (9, 3, "checksum"), (20, 255, "checksum")],
+)
+def test_a_damaged_snapshot_is_an_error(
+    real: Path, tmp_path: Path, at: int, to: int, reason: str
+) -> None:
+    found = bytearray((real / "3.9.1" / "log" / SNAPSHOT).read_bytes())
+    found[at] = to
+    (tmp_path / "s").write_bytes(found)
+    with pytest.raises(CorruptFileError, match=reason):
+        read_snapshot(tmp_path / "s")
+
+
+def test_a_snapshot_of_a_wrong_size_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "s").write_bytes(b"\x00\x01\x00")
+    with pytest.raises(CorruptFileError, match="too short"):
+        read_snapshot(tmp_path / "s")
+    body = (2**31 - 1).to_bytes(4, "big")
+    (tmp_path / "s").write_bytes(b"\x00\x01" + crc32c(body).to_bytes(4, "big") + body)
+    with pytest.raises(CorruptFileError, match="2147483647 producers"):
+        read_snapshot(tmp_path / "s")

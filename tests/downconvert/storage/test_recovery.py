@@ -1,0 +1,162 @@
+"""A directory is brought into order before it is written to, and no further."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.storage import LogConfig
+from downconvert.storage.checkpoint import EpochEntry, read_epochs, write_epochs
+from downconvert.storage.files import DISK
+from downconvert.storage.names import Kind, State, file_name
+from downconvert.storage.open_files import OpenFiles
+from downconvert.storage.producer_state import ProducerState, ProducerStates, write_snapshot
+from downconvert.storage.recovery import RecoveredLog
+
+from .logs import UNSYNCED, batch, indexed_segment, segment
+
+
+def recover(
+    path: Path, *, clean: bool = False, recovery_point: int = 0, start_offset: int = 0
+) -> RecoveredLog:
+    log = RecoveredLog(path, OpenFiles(), LogConfig(), UNSYNCED)
+    log.recover(clean=clean, recovery_point=recovery_point, start_offset=start_offset)
+    return log
+
+
+def checked(log: RecoveredLog) -> list[int]:
+    return [report.base_offset for report in log.report.checked]
+
+
+def bases(log: RecoveredLog) -> list[int]:
+    return [made.base_offset for made in log.segments]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Segments 0-9, 10-19 and 20-29."""
+    for base in (0, 10, 20):
+        indexed_segment(tmp_path, base, *(batch(n, n + 1) for n in range(base, base + 10, 2)))
+    return tmp_path
+
+
+def damage(path: Path, base: int, at_batch: int) -> None:
+    log = path / file_name(base, Kind.LOG)
+    data = bytearray(log.read_bytes())
+    data[(at_batch + 1) * len(batch(base, base + 1)) - 1] ^= 1
+    log.write_bytes(data)
+
+
+def test_an_empty_directory_gets_a_segment(tmp_path: Path) -> None:
+    log = recover(tmp_path, start_offset=42)
+    assert (bases(log), log.end_offset) == ([42], 42)
+
+
+def test_after_a_clean_shutdown_nothing_is_read_again(path: Path) -> None:
+    damage(path, 0, 2)
+    log = recover(path, clean=True)
+    assert (checked(log), log.end_offset, log.report.removed) == ([], 30, [])
+
+
+def test_what_was_flushed_is_not_read_again(path: Path) -> None:
+    assert checked(recover(path, recovery_point=0)) == [0, 10, 20]
+    assert checked(recover(path, recovery_point=10)) == [10, 20]
+    assert checked(recover(path, recovery_point=15)) == [10, 20]
+    assert checked(recover(path, recovery_point=30)) == [20]
+
+
+def test_damage_cuts_the_log_and_what_comes_after_goes(path: Path) -> None:
+    damage(path, 10, 2)
+    log = recover(path)
+    assert (bases(log), log.end_offset) == ([0, 10], 14)
+    assert log.report.bytes_cut == 3 * len(batch(10, 11))
+    assert log.report.damage is not None
+    assert not list(path.glob("*20.*"))
+
+
+def test_damage_in_a_directory_that_was_closed_is_found_at_its_end(path: Path) -> None:
+    data = (path / file_name(20, Kind.LOG)).read_bytes()
+    (path / file_name(20, Kind.LOG)).write_bytes(data + b"x" * 50)
+    log = recover(path, clean=True, recovery_point=30)
+    assert (checked(log), log.end_offset) == ([20], 30)
+
+
+def test_a_missing_offset_index_is_made_again(path: Path) -> None:
+    (path / file_name(10, Kind.OFFSET_INDEX)).unlink()
+    assert checked(recover(path, clean=True)) == [10]
+    assert (path / file_name(10, Kind.OFFSET_INDEX)).exists()
+
+
+def test_leftovers_are_removed(path: Path) -> None:
+    names = [
+        file_name(0, Kind.LOG, State.DELETED),
+        file_name(10, Kind.LOG, State.CLEANED),
+        file_name(10, Kind.OFFSET_INDEX, State.CLEANED),
+        file_name(30, Kind.SNAPSHOT, State.TEMPORARY),
+        file_name(77, Kind.TIME_INDEX),
+    ]
+    for name in names:
+        (path / name).write_bytes(b"anything")
+    log = recover(path, clean=True)
+    assert sorted(log.report.removed) == sorted(names)
+    assert not any((path / name).exists() for name in names)
+    assert log.end_offset == 30
+
+
+def test_a_swap_is_completed(path: Path) -> None:
+    cleaned = segment(path.parent / "cleaned", 0, batch(3), batch(17))
+    cleaned.path().rename(path / file_name(0, Kind.LOG, State.SWAP))
+    log = recover(path, clean=True)
+    assert bases(log) == [0, 20]
+    found = [h.last_offset for h in log.segments[0].slice(0, log.segments[0].size).batches()]
+    assert found == [3, 17]
+    assert not list(path.glob("*.swap"))
+
+
+def test_a_swap_that_was_interrupted_between_two_names_is_completed(path: Path) -> None:
+    """The old files are gone, and its index has its name already."""
+    cleaned = indexed_segment(path.parent / "cleaned", 0, batch(3), batch(17))
+    for kind in (Kind.LOG, Kind.OFFSET_INDEX, Kind.TIME_INDEX):
+        for base in (0, 10):
+            (path / file_name(base, kind)).unlink()
+    cleaned.path(Kind.OFFSET_INDEX).rename(path / file_name(0, Kind.OFFSET_INDEX))
+    cleaned.path().rename(path / file_name(0, Kind.LOG, State.SWAP))
+    log = recover(path, clean=True)
+    assert (bases(log), checked(log)) == ([0, 20], [])
+    assert (path / file_name(0, Kind.OFFSET_INDEX)).exists()
+
+
+def test_producers_are_followed_from_the_newest_snapshot(tmp_path: Path) -> None:
+    options = {"producer_epoch": 0, "base_sequence": 0}
+    for base in (0, 10, 20):
+        indexed_segment(tmp_path, base, batch(base, producer_id=base, **options))
+    known = ProducerStates([ProducerState(5, 0)])
+    write_snapshot(DISK, tmp_path / file_name(10, Kind.SNAPSHOT), known)
+    (tmp_path / file_name(20, Kind.SNAPSHOT)).write_bytes(b"damaged")
+    write_snapshot(DISK, tmp_path / file_name(40, Kind.SNAPSHOT), known)  # behind the end
+    for clean in (True, False):
+        log = recover(tmp_path, clean=clean, recovery_point=20)
+        assert sorted(log.producers.states.producers) == [5, 10, 20]
+        assert log.snapshots == [10, 20]
+        assert not (tmp_path / file_name(40, Kind.SNAPSHOT)).exists()
+
+
+def test_leader_epochs_are_found_again(tmp_path: Path) -> None:
+    epochs = ((104, 0), (105, 0), (106, 1), (107, 1), (110, 2))
+    segment(tmp_path, 104, *(batch(offset, leader_epoch=epoch) for offset, epoch in epochs))
+    expected = [EpochEntry(0, 104), EpochEntry(1, 106), EpochEntry(2, 110)]
+    assert recover(tmp_path).epochs == expected
+    assert read_epochs(tmp_path / "leader-epoch-checkpoint") == expected
+
+
+def test_epochs_behind_the_end_are_forgotten_after_a_crash(path: Path) -> None:
+    epochs = [EpochEntry(0, 0), EpochEntry(1, 30)]
+    write_epochs(DISK, path / "leader-epoch-checkpoint", epochs)
+    assert recover(path, clean=True).epochs == epochs  # a leader without a record yet
+    assert recover(path, clean=False).epochs == epochs[:1]
+
+
+def test_recovery_is_done_again_if_it_was_interrupted(path: Path) -> None:
+    damage(path, 10, 2)
+    recover(path)
+    again = recover(path)
+    assert (bases(again), again.end_offset, again.report.bytes_cut) == ([0, 10], 14, 0)

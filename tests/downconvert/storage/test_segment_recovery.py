@@ -1,0 +1,94 @@
+"""What is good of a segment after a crash, and its indexes made again."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from downconvert.storage import LogConfig, OffsetOverflowError
+from downconvert.storage.names import Kind
+from downconvert.storage.segment import Segment
+from downconvert.storage.segment_recovery import check_segment, rebuild_segment
+from records.formats import Codec
+
+from .logs import UNSYNCED, batch, indexed_segment, segment
+
+BATCHES = [batch(n, n + 1, size=200) for n in range(0, 100, 2)]
+CONFIG = LogConfig(index_interval_bytes=500)
+
+
+def rebuild(made: Segment) -> None:
+    rebuild_segment(made, check_segment(made), CONFIG, UNSYNCED, lambda *_: None)
+
+
+def files(made: Segment) -> dict[Kind, bytes]:
+    kinds = (Kind.LOG, Kind.OFFSET_INDEX, Kind.TIME_INDEX)
+    return {kind: made.path(kind).read_bytes() for kind in kinds}
+
+
+def test_a_sound_segment_is_good_as_a_whole(tmp_path: Path) -> None:
+    report = check_segment(segment(tmp_path, 0, *BATCHES))
+    assert (report.batches, report.next_offset, report.bytes_cut) == (50, 100, 0)
+    assert report.damage is None
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_it_is_cut_in_front_of_the_first_damaged_batch(tmp_path: Path, seed: int) -> None:
+    random = Random(seed)
+    data = bytearray(b"".join(BATCHES))
+    one, damaged = len(BATCHES[0]), random.randrange(50)
+    # Anywhere but in the offset and the leader epoch, which no checksum covers.
+    at = damaged * one + random.choice((*range(8, 12), *range(16, one)))
+    data[at] ^= 1 << random.randrange(8)
+    made = segment(tmp_path, 0, bytes(data))
+    report = check_segment(made)
+    assert (report.good_size, report.next_offset) == (damaged * one, 2 * damaged)
+    rebuild(made)
+    assert made.path().read_bytes() == data[: damaged * one]
+
+
+@pytest.mark.parametrize("left", [1, 11, 17, 18, 60, 100])
+def test_a_torn_batch_is_cut_off_without_being_damage(tmp_path: Path, left: int) -> None:
+    made = segment(tmp_path, 0, *BATCHES[:3], BATCHES[3][:left])
+    report = check_segment(made)
+    assert (report.next_offset, report.bytes_cut, report.damage) == (6, left, None)
+
+
+def test_zeros_at_the_end_are_cut_off(tmp_path: Path) -> None:
+    made = segment(tmp_path, 0, *BATCHES, bytes(10_000))
+    assert check_segment(made).bytes_cut == 10_000
+    rebuild(made)
+    assert made.size == len(BATCHES) * len(BATCHES[0])
+
+
+def test_indexes_are_made_as_they_would_have_been_written(tmp_path: Path) -> None:
+    made = indexed_segment(tmp_path, 0, *BATCHES, interval=500)
+    expected = files(made)
+    for kind in (Kind.OFFSET_INDEX, Kind.TIME_INDEX):
+        made.path(kind).write_bytes(b"\x05" * 1000)
+    rebuild(made)
+    assert files(made) == expected
+    made.path(Kind.OFFSET_INDEX).unlink()
+    rebuild(made)
+    assert files(made) == expected
+
+
+@pytest.mark.parametrize("offset", [39, 40 + 2**31])
+def test_sound_batches_that_do_not_belong_there_are_not_cut_off(
+    tmp_path: Path, offset: int
+) -> None:
+    made = segment(tmp_path, 40, batch(40), batch(offset, codec=Codec.GZIP))
+    before = made.path().read_bytes()
+    with pytest.raises(OffsetOverflowError, match=str(offset)):
+        rebuild(made)
+    assert made.path().read_bytes() == before
+
+
+def test_offsets_that_go_back_are_indexed_as_far_as_they_rise(tmp_path: Path) -> None:
+    """Checksums do not cover offsets. Kafka does not compare them either."""
+    made = segment(tmp_path, 0, *BATCHES[20:], *BATCHES[:20])
+    rebuild(made)
+    assert made.size == len(BATCHES) * len(BATCHES[0])
+    found = made.find(98, made.size)
+    assert found is not None
+    assert found[1].last_offset == 99

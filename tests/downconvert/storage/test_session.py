@@ -1,0 +1,84 @@
+"""One writer at a time, and what the last one left."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from downconvert.storage import Log, LogDir, LogInUseError, TopicPartition
+from downconvert.storage.files import DISK
+from downconvert.storage.session import DirectoryLock, Session
+
+from .logs import UNSYNCED, batch
+
+CLEAN = ".kafka_cleanshutdown"
+# Holds the lock as a broker does, until its input ends. Java takes the same kind of lock.
+HOLD = """
+import fcntl, sys
+file = open(sys.argv[1], "w")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_directory_that_a_broker_has_open_is_not_written_to(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        (sys.executable, "-c", HOLD, str(tmp_path / ".lock")),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as broker:
+        assert broker.stdout is not None
+        broker.stdout.readline()
+        with pytest.raises(LogInUseError, match="open for writing elsewhere"):
+            LogDir.open(tmp_path, writable=True)
+        LogDir.open(tmp_path)  # to be read, it may be open
+        broker.communicate()
+    LogDir.open(tmp_path, writable=True).close()
+
+
+def test_a_directory_is_written_to_once_at_a_time(tmp_path: Path) -> None:
+    lock = DirectoryLock(tmp_path)
+    with pytest.raises(LogInUseError):
+        Session(tmp_path, DISK)
+    lock.release()
+    lock.release()  # twice is once
+    session = Session(tmp_path, DISK)
+    with pytest.raises(LogInUseError):
+        DirectoryLock(tmp_path)
+    lock.release()  # not the session's
+    with pytest.raises(LogInUseError):
+        DirectoryLock(tmp_path)
+    session.end(clean=False)
+    DirectoryLock(tmp_path).release()
+
+
+def test_a_clean_shutdown_is_noted_and_is_gone_before_anything_is_written(tmp_path: Path) -> None:
+    log_dir = LogDir.open(tmp_path, writable=True)
+    log = log_dir.logs.create(TopicPartition("topic", 0))
+    assert not (tmp_path / CLEAN).exists()
+    log.writer.append(batch(0))
+    log_dir.close()
+    assert (tmp_path / CLEAN).read_bytes() == b'{"version":0,"brokerEpoch":-1}'
+    with LogDir.open(tmp_path, writable=True) as log_dir:
+        assert not (tmp_path / CLEAN).exists()
+        assert log_dir.logs[TopicPartition("topic", 0)].writer.recovery.checked == []
+
+
+def test_one_log_alone_does_not_vouch_for_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "topic-0"
+    path.mkdir()
+    Log.open(path, writable=True, files=UNSYNCED).close()
+    assert not (tmp_path / CLEAN).exists()
+    (tmp_path / CLEAN).touch()
+    Log.open(path, writable=True, files=UNSYNCED).close()
+    assert (tmp_path / CLEAN).exists()  # as they were
+
+
+def test_what_cannot_be_opened_is_not_locked_for_ever(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Log.open(tmp_path / "none-0", writable=True)
+    with pytest.raises(ValueError, match="not the name"):
+        Log.open(tmp_path / "none", writable=True)
+    DirectoryLock(tmp_path).release()

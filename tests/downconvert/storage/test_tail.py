@@ -1,0 +1,93 @@
+"""The end of a log: where the last whole batch ends, also while it is being written."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.storage.tail import Tail, next_offset_of
+from records.formats import V0
+
+from .logs import batch, indexed_segment, segment
+
+
+def test_an_empty_segment_ends_where_it_begins(tmp_path: Path) -> None:
+    tail = Tail(segment(tmp_path, 40))
+    tail.advance()
+    assert (tail.position, tail.next_offset, tail.damage) == (0, 40, None)
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_what_is_appended_is_seen(tmp_path: Path, magic: int) -> None:
+    made = segment(tmp_path, 40)
+    tail = Tail(made)
+    with made.path().open("ab", buffering=0) as file:
+        for offset in range(40, 50):
+            file.write(batch(offset, magic=magic))
+            tail.advance()
+            assert (tail.position, tail.next_offset) == (file.tell(), offset + 1)
+
+
+def test_a_batch_counts_when_it_is_whole(tmp_path: Path) -> None:
+    made = segment(tmp_path, 0, batch(0))
+    tail = Tail(made)
+    data = batch(1, 2)
+    with made.path().open("ab", buffering=0) as file:
+        for at in range(len(data)):
+            tail.advance()
+            assert (tail.next_offset, tail.damage) == (1, None)
+            file.write(data[at : at + 1])
+        tail.advance()
+        assert tail.next_offset == 3
+
+
+def test_only_the_end_is_read_of_a_segment_with_an_index(tmp_path: Path) -> None:
+    """All in front of the last entry is not even a log any more."""
+    made = indexed_segment(tmp_path, 0, *(batch(n) for n in range(200)), interval=1000)
+    size = made.size
+    with made.path().open("r+b") as file:
+        file.write(b"\xff" * (size - 3 * len(batch(199)) - 1000))
+    tail = Tail(made)
+    tail.advance()
+    assert (tail.position, tail.next_offset) == (size, 200)
+
+
+def test_zeros_behind_the_last_batch_are_room_for_more(tmp_path: Path) -> None:
+    """`preallocate=true`: the file was extended beforehand, and is not as long as it seems."""
+    made = segment(tmp_path, 0, batch(0), bytes(4000))
+    tail = Tail(made)
+    tail.advance()
+    assert (tail.position, tail.next_offset, tail.damage) == (len(batch(0)), 1, None)
+    with made.path().open("r+b") as file:
+        file.seek(tail.position)
+        file.write(batch(1))
+    tail.advance()
+    assert (tail.next_offset, tail.damage) == (2, None)
+
+
+def test_damage_ends_a_log_and_is_told(tmp_path: Path) -> None:
+    made = segment(tmp_path, 0, batch(0), b"\xff" * 100, batch(1))
+    tail = Tail(made)
+    tail.advance()
+    assert (tail.position, tail.next_offset) == (len(batch(0)), 1)
+    assert tail.damage is not None
+    assert tail.damage.position == len(batch(0))
+
+
+def test_truncation_is_followed(tmp_path: Path) -> None:
+    made = segment(tmp_path, 0, *(batch(n, size=100) for n in range(10)))
+    tail = Tail(made)
+    tail.advance()
+    one = len(batch(0, size=100))
+    with made.path().open("r+b") as file:
+        file.truncate(3 * one)
+        tail.advance()
+        assert (tail.position, tail.next_offset) == (3 * one, 3)
+        file.truncate(2 * one)
+        file.seek(2 * one)
+        file.write(batch(2, magic=V0, size=90) + batch(3, 4, 5, size=500))
+    tail.advance()
+    assert (tail.next_offset, tail.damage) == (6, None)
+
+
+def test_the_offset_behind_a_segment(tmp_path: Path) -> None:
+    assert next_offset_of(segment(tmp_path, 5, batch(7, 9))) == 10

@@ -1,0 +1,74 @@
+"""Which transactions were aborted in a range of offsets, and which batches are theirs."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.storage.files import DISK
+from downconvert.storage.segments import Segments
+from downconvert.storage.transaction_index import AbortedTransaction, TransactionIndex
+from downconvert.storage.transactions import AbortedRanges, aborted_between
+from records import MemoryRecords
+
+from .logs import batch, segment
+
+ENTRIES = [
+    AbortedTransaction(0, 0, 10, 11),
+    AbortedTransaction(1, 5, 15, 13),
+    AbortedTransaction(2, 18, 35, 25),
+    AbortedTransaction(3, 32, 50, 40),
+]
+
+
+@pytest.fixture
+def segments(tmp_path: Path) -> Segments:
+    made = [segment(tmp_path, 0), segment(tmp_path, 12)]
+    for number, entry in enumerate(ENTRIES):
+        base = 0 if number == 0 else 12
+        path = tmp_path / f"{base:020d}.txnindex"
+        index = TransactionIndex(path, base, DISK)
+        index.append(entry)
+        index.close()
+    return Segments(made)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "found"),
+    [
+        (0, 100, ENTRIES),
+        (0, 32, ENTRIES[:3]),
+        (0, 33, ENTRIES),
+        (11, 33, ENTRIES[1:]),
+        (20, 33, ENTRIES[2:]),
+        (36, 37, ENTRIES[3:]),
+        (0, 5, ENTRIES[:1]),
+        (51, 60, []),
+    ],
+)
+def test_those_with_records_in_a_range(
+    segments: Segments, start: int, end: int, found: list[AbortedTransaction]
+) -> None:
+    assert aborted_between(start, end, segments, []) == found
+
+
+def test_those_that_are_known_from_elsewhere_count_once(segments: Segments) -> None:
+    other = AbortedTransaction(9, 40, 60, 61)
+    assert aborted_between(0, 100, segments, [other, ENTRIES[1]]) == [*ENTRIES, other]
+
+
+def test_a_batch_is_aborted_by_producer_and_offset() -> None:
+    ranges = AbortedRanges([AbortedTransaction(7, 10, 19, 20), AbortedTransaction(7, 30, 39, 40)])
+
+    def covered(offset: int, producer: int = 7, *, transactional: bool = True) -> bool:
+        data = batch(
+            offset,
+            producer_id=producer,
+            producer_epoch=offset,  # whatever it is
+            base_sequence=0,
+            transactional=transactional,
+        )
+        return ranges.cover(next(MemoryRecords(data).batches()))
+
+    assert [covered(offset) for offset in (9, 10, 18, 20)] == [False, True, True, False]
+    assert [covered(30, 8), covered(30, transactional=False)] == [False, False]
+    assert [covered(offset) for offset in (29, 30, 38, 50)] == [False, True, True, False]

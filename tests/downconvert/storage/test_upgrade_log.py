@@ -1,0 +1,129 @@
+"""Directories of old formats become directories of v2, or stay what they were."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.storage import Log, LogDir, LogInUseError
+from downconvert.storage.errors import DiskFullError
+from downconvert.storage.faulty_disk import FaultyDisk
+from downconvert.storage.session import DirectoryLock
+from downconvert.storage.upgrade_log import UpgradeError, survey_upgrade, upgrade, upgrade_in_place
+from records import CorruptRecordsError
+from records.formats import V2, TimestampType
+from records.record import Record
+
+from . import brokers
+from .logs import UNSYNCED, batch, indexed_segment, offsets
+
+
+@pytest.mark.parametrize("directory", brokers.directories())
+def test_directories_of_all_versions_are_upgraded(
+    real: Path, tmp_path: Path, directory: str
+) -> None:
+    source, target = real / directory, tmp_path / "out"
+    done = upgrade(source, target, files=UNSYNCED)
+    assert survey_upgrade(source) == done
+    with LogDir.open(source) as old, LogDir.open(target) as new:
+        assert list(old.logs) == list(new.logs)
+        for partition, before in old.logs.items():
+            after = new.logs[partition]
+            assert (after.start_offset, after.end_offset) == (
+                before.start_offset,
+                before.end_offset,
+            )
+            assert after.last_stable_offset == before.last_stable_offset
+            assert all(header.magic == V2 for _, header in after.batches())
+            for isolation in ("read_uncommitted", "read_committed"):
+                expected = [_in_v2(r) for r in before.records(isolation=isolation)]  # type: ignore[arg-type]
+                assert list(after.records(isolation=isolation)) == expected  # type: ignore[arg-type]
+    names = {path.name for path in source.iterdir()} - {".lock"}
+    assert {path.name for path in target.iterdir()} == names
+
+
+def _in_v2(record: Record) -> Record:
+    if record.timestamp_type is TimestampType.NONE:
+        create = TimestampType.CREATE
+        return Record(record.offset, -1, create, record.key, record.value, (), -1)
+    return record
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "topic-0"
+    path.mkdir()
+    for base in (0, 10):
+        indexed_segment(path, base, *(batch(n, magic=1) for n in range(base, base + 5)))
+    (path / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    return path
+
+
+def files(path: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in path.iterdir()}
+
+
+def test_a_partitions_directory_may_be_upgraded_alone(source: Path, tmp_path: Path) -> None:
+    before = files(source)
+    done = upgrade(source, tmp_path / "out-0", files=UNSYNCED)
+    assert list(done.partitions) == ["topic-0"]
+    assert (done.total.batches_in, done.total.batches_out) == (10, 2)
+    assert files(source) == before
+    assert set(files(tmp_path / "out-0")) == set(before)
+    log = Log.open(tmp_path / "out-0")
+    assert [segment.base_offset for segment in log.segments] == [0, 10]
+    assert offsets(log.records()) == [*range(5), *range(10, 15)]
+
+
+def test_a_dry_run_writes_nothing(source: Path) -> None:
+    before = files(source)
+    assert survey_upgrade(source).total.records_converted == 10
+    assert files(source) == before
+
+
+def test_in_place_the_old_directory_is_kept(source: Path) -> None:
+    before = files(source)
+    done, kept = upgrade_in_place(source, files=UNSYNCED)
+    assert done.total.batches_converted == 10
+    assert files(kept) == before
+    assert all(header.magic == V2 for _, header in Log.open(source).batches())
+    with pytest.raises(UpgradeError, match="from an earlier upgrade"):
+        upgrade_in_place(source, files=UNSYNCED)
+
+
+def test_a_directory_that_is_in_use_is_not_upgraded_in_place(source: Path) -> None:
+    lock = DirectoryLock(source.parent)
+    with pytest.raises(LogInUseError):
+        upgrade_in_place(source, files=UNSYNCED)
+    lock.release()
+
+
+def test_nothing_is_written_over(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "out-0").mkdir()
+    with pytest.raises(UpgradeError, match="already there"):
+        upgrade(source, tmp_path / "out-0", files=UNSYNCED)
+
+
+def test_what_is_damaged_must_be_recovered_first(source: Path) -> None:
+    before = files(source)
+    log = source / "00000000000000000010.log"
+    log.write_bytes(log.read_bytes() + b"x" * 50)
+    with pytest.raises(CorruptRecordsError, match="unknown magic"):
+        upgrade_in_place(source, files=UNSYNCED)
+    assert set(files(source)) == set(before)
+
+
+def test_what_was_not_written_as_it_was_read_is_noticed(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("downconvert.storage.upgrade_log.upgraded", lambda record: record.key)
+    with pytest.raises(UpgradeError, match="the record at offset 0 is not as it was"):
+        upgrade(source, tmp_path / "out-0", files=UNSYNCED)
+
+
+@pytest.mark.parametrize("full_from", range(1, 40, 3))
+def test_a_full_disk_leaves_the_source_as_it_was(source: Path, full_from: int) -> None:
+    before = files(source)
+    disk = FaultyDisk(source.parent, full_from=full_from)
+    with pytest.raises(DiskFullError):
+        upgrade_in_place(source, files=disk)
+    assert files(source) == before

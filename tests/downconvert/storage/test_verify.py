@@ -1,0 +1,110 @@
+"""Indexes against their logs: no complaint of a good one, and none missing of a bad one."""
+
+from pathlib import Path
+from struct import Struct
+
+import pytest
+
+from downconvert.storage.names import Kind, parse_file_name
+from downconvert.storage.verify import verify_indexes
+
+from . import brokers
+from .logs import batch, indexed_segment
+
+OFFSET_ENTRY, TIME_ENTRY = Struct(">ii"), Struct(">qi")
+ONE = len(batch(0, 1))
+
+
+def problems(path: Path, base_offset: int = 0) -> list[str]:
+    return [problem.reason for problem in verify_indexes(path, base_offset)]
+
+
+@pytest.mark.parametrize("directory", brokers.directories())
+def test_indexes_of_brokers_of_all_versions_fit_their_logs(real: Path, directory: str) -> None:
+    """Though what their entries mean has changed."""
+    checked = 0
+    for path in (real / directory).rglob("*.log"):
+        name = parse_file_name(path.name)
+        assert name is not None
+        assert problems(path.parent, name.offset) == []
+        checked += 1
+    assert checked > 3
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    indexed_segment(tmp_path, 0, *(batch(n, n + 1) for n in range(0, 20, 2)), interval=0)
+    assert problems(tmp_path) == []
+    return tmp_path
+
+
+def set_entry(path: Path, kind: Kind, slot: int, entry: bytes) -> None:
+    file = next(path.glob(f"*{kind}"))
+    data = bytearray(file.read_bytes())
+    data[slot * len(entry) : (slot + 1) * len(entry)] = entry
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("slot", "offset", "position", "reason"),
+    [
+        (2, 7, 3 * ONE + 1, "no batch begins there"),
+        (2, 7, 10**6, "no batch begins there"),
+        (2, 6, 4 * ONE, "the batch there begins with offset 8"),
+        (2, 3, 3 * ONE, "does not rise"),
+        (2, 7, ONE, "does not rise"),
+        (8, 100, 9 * ONE, None),  # a lookup through it misses nothing
+    ],
+)
+def test_an_offset_entry_that_would_mislead(
+    path: Path, slot: int, offset: int, position: int, reason: str | None
+) -> None:
+    set_entry(path, Kind.OFFSET_INDEX, slot, OFFSET_ENTRY.pack(offset, position))
+    found = problems(path)
+    if reason is None:
+        assert found == []
+    else:
+        assert found[0].startswith(f"entry {slot} (offset {offset}, position {position})")
+        assert reason in found[0]
+
+
+@pytest.mark.parametrize(
+    ("slot", "timestamp", "offset", "reason"),
+    [
+        (2, 69, 9, "a record in front of it has timestamp 70"),
+        (2, 71, 7, "the batch there has 70 at most"),
+        (2, 50, 7, "does not rise"),
+        (2, 70, 3, "does not rise"),
+        (8, 190, 20, "the log ends in front of that offset"),
+    ],
+)
+def test_a_time_entry_that_would_mislead(
+    path: Path, slot: int, timestamp: int, offset: int, reason: str
+) -> None:
+    set_entry(path, Kind.TIME_INDEX, slot, TIME_ENTRY.pack(timestamp, offset))
+    assert reason in problems(path)[0]
+
+
+def test_indexes_of_another_size_or_order_are_told(path: Path) -> None:
+    file = next(path.glob("*.index"))
+    file.write_bytes(file.read_bytes() + b"\1")
+    assert problems(path) == ["its size is not a multiple of 8"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ((0, 5, 0, 3, 4), "no marker of that producer"),
+        ((0, 5, 9, 3, 4), "goes backwards"),
+        ((1, 5, 0, 3, 4), "version 1 is not known"),
+    ],
+)
+def test_a_transaction_that_was_not_there(path: Path, entry: tuple[int, ...], reason: str) -> None:
+    (path / "00000000000000000000.txnindex").write_bytes(Struct(">hqqqq").pack(*entry))
+    assert reason in problems(path)[0]
+
+
+def test_without_indexes_there_is_nothing_to_complain_of(path: Path) -> None:
+    for kind in ("*.index", "*.timeindex"):
+        next(path.glob(kind)).unlink()
+    assert problems(path) == []

@@ -1,0 +1,68 @@
+"""Sizes and times as text."""
+
+import pytest
+
+from records.units import format_rate, format_seconds, format_size, parse_size, plain_size
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0", 0),
+        ("1500", 1500),
+        ("64KiB", 65536),
+        ("64k", 65536),
+        ("64 kb", 65536),
+        ("1.5m", 1572864),
+        ("2GiB", 2**31),
+        (" 7b ", 7),
+    ],
+)
+def test_a_size_is_read_as_people_write_it(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "KiB", "-1", "1e6", "12 apples", "0x10", "1TiB"])
+def test_what_is_no_size_is_refused_in_words(text: str) -> None:
+    with pytest.raises(ValueError, match="is no size: write bytes, or a number with KiB"):
+        parse_size(text)
+
+
+@pytest.mark.parametrize("size", [0, 1, 1023, 1024, 1000000, 65536, 2**31 - 1, 3 * 2**30])
+def test_a_plain_size_is_read_back_as_it_was(size: int) -> None:
+    assert parse_size(plain_size(size)) == size
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1 KiB"),
+        (1536, "1.5 KiB"),
+        (16384, "16 KiB"),
+        (1048575, "1 MiB"),
+        (1268776, "1.21 MiB"),
+        (44_500_000, "42.4 MiB"),
+        (400 * 2**20, "400 MiB"),
+        (2**30, "1 GiB"),
+    ],
+)
+def test_a_size_has_three_digits_and_a_unit(size: int, text: str) -> None:
+    assert format_size(size) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.00035, "0.35 ms"), (0.0121, "12.1 ms"), (0.5, "500 ms"), (1.234, "1.23 s"), (75, "75 s")],
+)
+def test_a_time_has_a_unit_that_suits_it(seconds: float, text: str) -> None:
+    assert format_seconds(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"),
+    [(12, "12"), (1500, "1.5 k"), (850_000, "850 k"), (4_210_000, "4.21 M")],
+)
+def test_a_rate_has_a_prefix(rate: float, text: str) -> None:
+    assert format_rate(rate) == text

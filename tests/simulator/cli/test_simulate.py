@@ -1,0 +1,134 @@
+"""`downconvert simulate`: the main job, small."""
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from records import Codec
+from simulator import MODES
+from tests.downconvert.cli.conftest import batch
+from tests.downconvert.cli.running import Command, interrupt, one_line, start, without_notice
+
+SMALL = ("--consumers", 2, "--slow", 1, "--rate", "64KiB", "--max-bytes", "128KiB")
+
+
+def result(text: str) -> dict[str, Any]:
+    """The only result of a JSON document."""
+    (only,) = json.loads(text)["results"]
+    assert isinstance(only, dict)
+    return only
+
+
+@pytest.mark.parametrize("policy", ["default", "kafka"])
+def test_a_mebibyte_goes_through_every_mode(policy: str, command: Command) -> None:
+    line = "codec=none,record=100..1000,size=1MiB,seed=1"
+    ran = command("simulate", "--generate", line, *SMALL, "--policy", policy, "--json")
+    assert (ran.code, ran.err) == (0, "")
+    found = result(ran.out)
+    assert found["workload"] == line
+    assert found["failures"] == []
+    assert set(found["modes"]) == set(MODES)
+    for mode in found["modes"].values():
+        assert mode["records_read_per_walk"] == found["records"]
+        assert mode["promised_bytes"] == mode["sent_bytes"] > 2**20
+        assert mode["cpu_seconds"] > 0
+        assert 0 < mode["first_byte_seconds"]["p50"] <= mode["fetch_seconds"]["p99"]
+    lazy, eager, zero_copy = (found["modes"][name] for name in MODES)
+    assert lazy["buffers_of_one_send_bytes"] <= 64 * 1024
+    assert eager["buffers_of_one_send_bytes"] > 64 * 1024
+    assert zero_copy["buffers_of_all_sends_bytes"] == zero_copy["records_converted_per_walk"] == 0
+    if policy == "default":
+        assert lazy["records_converted_per_walk"] == lazy["records_read_per_walk"]
+        assert lazy["filler_bytes_per_walk"] == 0
+    else:
+        assert lazy["records_converted_per_walk"] > lazy["records_read_per_walk"]  # sent again
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd", "mixed"])
+def test_compressed_segments_are_delivered_whole(codec: str, command: Command) -> None:
+    line = f"codec={codec},record=50..2000,headers=0.2,nulls=0.1,gaps=0.1,size=128KiB,seed=2"
+    ran = command("simulate", "--generate", line, *SMALL, "--to-magic", 0, "--json")
+    assert (ran.code, ran.err) == (0, "")
+    assert result(ran.out)["failures"] == []
+
+
+def test_what_is_run_is_said_first_and_the_table_behind_it(segment: Path, command: Command) -> None:
+    ran = command("simulate", segment, "--slow", 0)
+    assert ran.code == 0
+    lines = ran.out.splitlines()
+    assert re.match(r"(native|reference) kernel, to v1 by policy default, fetches of 1 M", lines[0])
+    header = next(line for line in lines if "zero-copy" in line)
+    assert header.split() == ["lazy", "eager", "zero-copy", "lazy", "vs", "eager"]
+    assert any(line.startswith("  peak above idle ") for line in lines)
+    assert "bytes as planned, sizes as promised, lazy = eager" in lines[-1]
+
+
+def test_a_report_is_one_file_that_loads_nothing(
+    segment: Path, tmp_path: Path, command: Command
+) -> None:
+    report = tmp_path / "report.html"
+    assert command("simulate", segment, "--slow", 0, "--report", report).code == 0
+    page = report.read_text()
+    assert page.count("<svg") == 3
+    assert "://" not in page
+    assert not re.search(r"<(script|link|img|iframe|object)\b|@import|url\((?!#)", page)
+    assert f"downconvert simulate {segment} --slow 0" in page
+
+
+def test_generated_segments_can_be_kept(tmp_path: Path, command: Command) -> None:
+    workloads = ("--generate", "size=4KiB", "--generate", "codec=lz4,size=4KiB")
+    ran = command("simulate", *workloads, "--keep", tmp_path, "--slow", 0, "--json")
+    assert ran.code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1-none", "2-lz4"]
+
+
+def test_a_damaged_segment_is_measured_up_to_its_damage(damaged: Path, command: Command) -> None:
+    ran = command("simulate", damaged, "--slow", 0, "--json")
+    assert ran.code == 2
+    assert f"{damaged}: record runs past its batch, at byte " in one_line(ran.err)
+    assert result(ran.out)["records"] == 3
+
+
+def test_a_torn_tail_is_nothing_to_complain_about(torn: Path, command: Command) -> None:
+    ran = command("simulate", torn, "--slow", 0, "--json")
+    assert (ran.code, ran.err) == (0, "")
+    assert result(ran.out)["records"] == 6
+
+
+def test_what_cannot_be_run_is_one_line_and_exit_code_2(
+    no_log: Path, tmp_path: Path, command: Command
+) -> None:
+    empty = tmp_path / "empty.log"
+    empty.touch()
+    for path, words in (
+        (no_log, "is this a segment (a .log file of a Kafka broker)?"),
+        (empty, "holds no batches"),
+        (tmp_path / "missing.log", "missing.log: no such file"),
+    ):
+        ran = command("simulate", path)
+        assert ran.code == 2
+        assert words in one_line(ran.err)
+
+
+def test_a_codec_that_the_policy_refuses_is_named_with_the_way_out(
+    tmp_path: Path, command: Command
+) -> None:
+    path = tmp_path / "zstd.log"
+    path.write_bytes(batch(0, codec=Codec.ZSTD))
+    ran = command("simulate", path, "--policy", "kafka")
+    assert ran.code == 2
+    assert "zstd is refused for this client" in one_line(ran.err)
+    assert "recode=zstd:gzip" in ran.err
+
+
+def test_ctrl_c_ends_all_processes_and_says_nothing() -> None:
+    process = start("simulate", "--generate", "size=8MiB", "--rate", "1KiB", "--consumers", 1)
+    time.sleep(1)
+    assert process.poll() is None
+    interrupt(process)
+    _, err = process.communicate(timeout=60)  # to the end: no child holds the pipes any more
+    assert (process.returncode, without_notice(err)) == (130, "")

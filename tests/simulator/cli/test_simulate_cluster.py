@@ -1,0 +1,63 @@
+"""`downconvert simulate-cluster`: all options first, and on failure the command that repeats it."""
+
+import shlex
+
+import pytest
+
+from downconvert.broker.handlers import produce
+from tests.downconvert.cli.running import Command
+
+
+def test_options_come_first_and_then_what_was_done(command: Command) -> None:
+    ran = command("simulate-cluster", "--seed", "3", "--seconds", "1", "--faults", "none")
+    assert ran.code == 0
+    lines = ran.out.splitlines()
+    assert lines[0].startswith("seed 3, 3 brokers, ")
+    assert lines[1].startswith("1 s with faults every ")
+    assert lines[1].endswith(": none")
+    assert "records written" in lines[-1]
+
+
+def test_a_failure_ends_with_the_command_that_repeats_it(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(produce._Written, "_is_replicated", lambda _self: True)
+    first = command("simulate-cluster", "--seed", "1", "--seeds", "2")
+    assert first.code == 1
+    told, reproduce = first.err.strip().rsplit("\n", 1)
+    assert "1 brokers hold" in told
+    assert reproduce == "reproduce: downconvert simulate-cluster --brokers 3 --faults all --seed 1"
+    again = command(*shlex.split(reproduce)[2:])
+    assert again.err == first.err
+
+
+def test_unknown_faults_are_named(command: Command) -> None:
+    ran = command("simulate-cluster", "--faults", "gremlins")
+    assert ran.code == 2
+    assert "'gremlins' is not one of delays, drops, " in ran.err
+
+
+def test_simulate_with_brokers_is_the_same_command(command: Command) -> None:
+    options = ("--seed", "3", "--seconds", "1", "--faults", "kills,elections", "--brokers", "3")
+    ran = command("simulate", *options)
+    assert ran.code == 0
+    assert ran.out == command("simulate-cluster", *options).out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--brokers", "3", "--to-magic", "0"), "--brokers is for brokers in simulated time"),
+        (("--seed", "0", "--preset", "herd"), "which have no --preset"),
+        (("--faults", "kills", "IN.log"), "which have no PATHS"),
+        (("--seeds", "1", "--seconds", "nan"), "--seconds is at least 0.5"),
+        (("--seeds", "1", "--seconds", "inf"), "--seconds is at least 0.5"),
+        (("--seconds", "3"), "--seconds is for"),
+    ],
+)
+def test_what_makes_no_sense_with_brokers_is_refused_in_a_line(
+    command: Command, arguments: tuple[str, ...], said: str
+) -> None:
+    ran = command("simulate", *arguments)
+    assert (ran.code, len(ran.err.splitlines())) == (2, 1)
+    assert said in ran.err

@@ -1,0 +1,116 @@
+"""Replicated brokers under faults: promises hold, and a simulation sees it where they do not."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import cluster_seeds, cluster_soak
+from downconvert.broker.handlers import produce
+from downconvert.broker.partition import Partition
+from downconvert.broker.replication.replica import Replicas
+from downconvert.broker.replication.replica_manager import Replication
+from downconvert.storage.log_writer import LogWriter
+from simulator.cluster.cluster import SETTLES, simulate_cluster
+from simulator.cluster.options import FAULTS, options_for
+from simulator.cluster.truth import InvariantError
+
+
+def test_promises_hold_under_every_kind_of_fault() -> None:
+    runs = [cluster_seeds.run(seed) for seed in range(20)]
+    assert {run.seed: run.problem for run in runs if run.problem} == {}
+    happened = {name for run in runs if run.outcome for name in run.outcome.faults}
+    assert happened == set(FAULTS) - {"reorders"}  # which is no event, but how connections are
+    assert max(run.outcome.epochs for run in runs if run.outcome) >= 5
+
+
+def test_promises_hold_in_a_cluster_of_five_and_for_a_lone_broker() -> None:
+    for brokers in (1, 5):
+        outcome = simulate_cluster(replace(options_for(7, brokers=brokers), seconds=3.0))
+        assert outcome.committed > 0
+
+
+def test_a_seed_is_one_course_of_events() -> None:
+    options = replace(options_for(9), seconds=4.0)
+    assert simulate_cluster(options) == simulate_cluster(options)
+
+
+def test_without_faults_nothing_is_written_twice_and_nobody_else_leads() -> None:
+    outcome = simulate_cluster(replace(options_for(5, faults=()), seconds=4.0))
+    assert (outcome.written, outcome.epochs) == (outcome.committed, 1)
+    assert outcome.faults == {}
+
+
+def test_what_is_left_when_faults_end_is_written_in_time() -> None:
+    options = options_for(325)  # batches of one record pile up behind a very slow connection
+    outcome = simulate_cluster(options)
+    assert outcome.seconds - options.seconds < SETTLES / 2
+
+
+# Bugs, and a seed that finds each: who has it, what has it, what it does instead, what is seen.
+PLANTED: dict[str, tuple[Any, str, Callable[..., Any], int, str]] = {
+    "acknowledged before it is replicated": (
+        produce._Written,
+        "_is_replicated",
+        lambda _self: True,
+        1,
+        "is told that it is safe: offset 0 of t-0, which 1 brokers hold",
+    ),
+    "given to consumers before it is replicated": (
+        Replicas,
+        "high_watermark",
+        lambda _self, _known, leader_end, _now, _isr_min: leader_end,
+        0,
+        "where before there was",
+    ),
+    "not truncated when the leader changes": (
+        Partition,
+        "truncate",
+        lambda self, _diverging: self.end_offset,
+        0,
+        "not settled",
+    ),
+    "leading after a start, before the controller says so": (
+        Partition,
+        "await_controller",
+        lambda _self, _high_watermark: None,
+        7,
+        "where before there was",
+    ),
+    "fetching as an earlier life of the broker": (
+        Replication,
+        "register",
+        lambda self, epoch: setattr(self, "broker_epoch", epoch),
+        9,
+        "not settled",
+    ),
+    "keeping an epoch that had no records": (
+        LogWriter,
+        "_forget_epochs",
+        lambda _self, _start_offset: None,
+        24,
+        "not settled",
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_is_seen(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, name, instead, seed, seen = PLANTED[bug]
+    monkeypatch.setattr(owner, name, instead)
+    with pytest.raises(InvariantError, match=seen):
+        simulate_cluster(options_for(seed))
+
+
+def test_an_hour_holds_no_more_files_and_objects_than_its_first_minutes(tmp_path: Path) -> None:
+    samples = cluster_soak.soak(tmp_path, seconds=18.0, every=1.5, seed=1)
+    assert cluster_soak.growth(samples) == []
+
+
+def test_growth_is_seen() -> None:
+    steady = cluster_soak.Sample(0.0, files=20, objects=50_000, events=30, connections=9, waiting=4)
+    growing = [replace(steady, seconds=float(at), files=20 + 9 * at) for at in range(20)]
+    (said,) = cluster_soak.growth(growing)
+    assert said.startswith("files: ")

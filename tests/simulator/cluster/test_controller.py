@@ -1,0 +1,96 @@
+"""The simulated controller: who leads, who is in sync, who may lead when nobody is."""
+
+import pytest
+
+from downconvert.broker.replication.replica import IsrChange
+from downconvert.storage import TopicPartition
+from simulator.cluster.controller import SESSION_TIMEOUT, Controller
+
+NAME = TopicPartition("t", 0)
+
+
+def started(isr_min: int = 2, lost: bool = False) -> tuple[Controller, dict[int, int]]:
+    """Three brokers, with their epochs; the first leads, and all are in sync."""
+    controller = Controller({NAME: (0, 1, 2)}, isr_min)
+    epochs = {node: controller.register(node, 0.0, lost=lost) for node in (0, 1, 2)}
+    take_in(controller, epochs, 0, 1, 2)
+    controller.move_leader(NAME, 0)
+    assert controller.leadership(NAME).leader == 0
+    return controller, epochs
+
+
+def take_in(controller: Controller, epochs: dict[int, int], *isr: int) -> bool:
+    said = controller.leadership(NAME)
+    assert said.leader is not None
+    lives = tuple((node, epochs[node]) for node in isr if node != said.leader)
+    change = IsrChange(said.leader_epoch, said.version, frozenset(isr), lives)
+    return controller.change_isr(said.leader, epochs[said.leader], NAME, change)
+
+
+def heard(controller: Controller, epochs: dict[int, int], now: float, *nodes: int) -> None:
+    for node in nodes:
+        assert controller.heartbeat(node, epochs[node], {}, now) is not None
+    controller.check(now)
+
+
+def test_who_is_not_heard_of_is_fenced_and_another_in_sync_leads() -> None:
+    controller, epochs = started()
+    before = controller.leadership(NAME)
+    heard(controller, epochs, SESSION_TIMEOUT + 1, 1, 2)
+    said = controller.leadership(NAME)
+    assert (before.leader, said.leader) == (0, 1)
+    assert said.leader_epoch == before.leader_epoch + 1
+    assert said.isr == said.alive == {1, 2}
+
+
+def test_below_the_minimum_those_put_out_may_still_lead() -> None:
+    controller, epochs = started()
+    heard(controller, epochs, 3.0, 0, 1)
+    heard(controller, epochs, 6.0, 0)
+    assert controller.leadership(NAME).isr == {0}
+    heard(controller, epochs, 6.1, 0, 1)
+    heard(controller, epochs, 8.5, 1)
+    said = controller.leadership(NAME)
+    assert said.leader == 1
+    assert said.isr == {1}
+
+
+def test_above_the_minimum_who_was_put_out_may_not_lead() -> None:
+    controller, epochs = started(isr_min=1)
+    heard(controller, epochs, 3.0, 0)
+    assert controller.leadership(NAME).isr == {0}
+    heard(controller, epochs, 3.1, 0, 1)
+    heard(controller, epochs, 6.0, 1)
+    assert controller.leadership(NAME).leader is None
+    heard(controller, epochs, 6.1, 0, 1)
+    assert controller.leadership(NAME).leader == 0
+
+
+def test_who_lost_what_was_not_flushed_is_neither_in_sync_nor_may_lead() -> None:
+    controller, epochs = started()
+    heard(controller, epochs, 3.0, 0, 1)
+    epochs[1] = controller.register(1, 3.0, lost=True)
+    assert controller.leadership(NAME).isr == {0}
+    heard(controller, epochs, 6.0, 1)
+    assert controller.leadership(NAME).leader is None
+
+
+def test_who_was_in_sync_in_an_earlier_life_is_not_taken_in() -> None:
+    controller, epochs = started()
+    earlier = dict(epochs)
+    epochs[2] = controller.register(2, 0.0, lost=True)
+    assert not take_in(controller, {**earlier, 0: epochs[0]}, 0, 1, 2)
+    assert controller.leadership(NAME).isr == {0, 1}
+    assert take_in(controller, epochs, 0, 1, 2)
+    assert controller.leadership(NAME).isr == {0, 1, 2}
+
+
+@pytest.mark.parametrize("stale", ["epoch", "version"])
+def test_a_leader_that_does_not_know_the_news_changes_nothing(stale: str) -> None:
+    controller, epochs = started()
+    said = controller.leadership(NAME)
+    change = IsrChange(
+        said.leader_epoch - (stale == "epoch"), said.version - (stale == "version"), frozenset(), ()
+    )
+    assert controller.change_isr(0, epochs[0], NAME, change)  # it hears of them
+    assert controller.leadership(NAME) == said

@@ -1,0 +1,52 @@
+"""What is true of a simulated cluster: what contradicts it is said."""
+
+import pytest
+
+from downconvert.storage import TopicPartition
+from simulator.cluster.truth import InvariantError, Truth, Written
+
+NAME = TopicPartition("t", 0)
+ONE, OTHER = Written(1, 7).value(20), Written(2, 0).value(20)
+
+
+@pytest.fixture
+def truth() -> Truth:
+    return Truth([NAME])
+
+
+def told(truth: Truth, offset: int, epoch: int, who: str = "a", *, certain: bool = True) -> None:
+    truth.told_high_watermark(NAME, offset, 0, epoch, who, certain=certain)
+
+
+def test_a_record_says_who_wrote_it() -> None:
+    assert (len(ONE), Written.of(ONE)) == (20, (1, 7))
+
+
+def test_an_offset_has_one_record_for_ever(truth: Truth) -> None:
+    truth.seen(NAME, 3, ONE, "a")
+    truth.seen(NAME, 3, ONE, "b")
+    with pytest.raises(InvariantError, match=r"c is given 2 0 .* at offset 3 of t-0, where"):
+        truth.acknowledged(NAME, 3, OTHER, "c")
+
+
+def test_what_was_acknowledged_is_in_the_log_at_the_end(truth: Truth) -> None:
+    truth.acknowledged(NAME, 1, ONE, "a")
+    truth.check_log(NAME, [OTHER, ONE])
+    with pytest.raises(InvariantError, match=r"offset 1 .* was acknowledged, is lost"):
+        truth.check_log(NAME, [OTHER])
+    with pytest.raises(InvariantError, match=r"offset 1 of t-0 was 1 7 .* and is 2 0"):
+        truth.check_log(NAME, [OTHER, OTHER])
+
+
+def test_a_leader_s_high_watermark_never_goes_back_for_anybody(truth: Truth) -> None:
+    told(truth, 5, epoch=1)
+    told(truth, 4, epoch=1, who="b")  # his answer was longer under way
+    with pytest.raises(InvariantError, match="goes back from 5 to 4"):
+        told(truth, 4, epoch=1)
+
+
+def test_a_later_leader_is_not_below_an_earlier_one_when_it_is_certain(truth: Truth) -> None:
+    told(truth, 5, epoch=1)
+    told(truth, 3, epoch=2, certain=False)
+    with pytest.raises(InvariantError, match="goes back from 5 to 4"):
+        told(truth, 4, epoch=2)

@@ -1,0 +1,107 @@
+"""The sending side and the reading side, face to face over real sockets."""
+
+import socket
+from collections.abc import Sequence
+from threading import Thread
+
+import pytest
+
+from simulator.fetch.consumers import Consumers, Expected, Reading
+from simulator.fetch.driver import ANSWER_HEAD, REQUEST, Driver, Tally
+from simulator.fetch.fetches import Fetch
+from simulator.fetch.plan import digest
+from simulator.fetch.responses import BytesSend
+
+ANSWERS = [bytes([number]) * size for number, size in enumerate((1, 70_000, 0, 400_000, 12))]
+FETCHES = [Fetch(0, number, 0, 0) for number in range(len(ANSWERS))]
+EXPECTED = [Expected(len(answer), digest(answer), 10) for answer in ANSWERS]
+
+
+def ready(fetch: Fetch) -> BytesSend:
+    return BytesSend(ANSWERS[fetch.position])
+
+
+def face_to_face(
+    consumers: int, slow: int, expected: Sequence[Expected] = EXPECTED, rate: int = 200_000
+) -> tuple[Tally, Reading]:
+    """Everything that both sides saw when each fast consumer has read all answers."""
+    ours, theirs = zip(*(socket.socketpair() for _ in range(consumers + slow)), strict=True)
+    driver = Driver(ours, FETCHES, ready)
+    thread = Thread(target=driver.run)
+    thread.start()
+    told: list[int] = []
+    reading = Consumers(theirs, expected, slow, rate, told.append).run()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert told == list(range(1, reading.answers + 1))
+    return driver.tally, reading
+
+
+def test_every_consumer_reads_every_answer() -> None:
+    tally, reading = face_to_face(3, 0)
+    assert (tally.answers, tally.broken) == (15, 0)
+    assert tally.promised == tally.sent == 3 * sum(map(len, ANSWERS)) == reading.size
+    assert (reading.answers, reading.records, reading.wrong) == (15, 150, 0)
+    assert len(reading.latencies) == len(reading.first_bytes) == 15
+    for first, last in zip(reading.first_bytes, reading.latencies, strict=True):
+        assert 0 < first <= last < 20
+
+
+def test_buffers_are_counted_while_they_are_held() -> None:
+    tally, _ = face_to_face(1, 0)
+    assert tally.buffers_of_one == tally.buffers_of_all == 400_000
+    tally, _ = face_to_face(4, 0)
+    assert tally.buffers_of_one == 400_000
+    assert 400_000 < tally.buffers_of_all <= 1_600_000
+
+
+def test_slow_consumers_do_not_hold_the_others_up_and_are_left_when_those_are_done() -> None:
+    tally, reading = face_to_face(2, 2, rate=100_000)
+    assert reading.seconds < 2  # one of the answers alone takes a slow one four seconds
+    assert 10 <= reading.answers < 20
+    assert reading.wrong == 0
+    assert len(reading.latencies) == 10  # those of slow ones say nothing about the sender
+    assert tally.broken == 0
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        EXPECTED[1]._replace(size=69_999),
+        EXPECTED[1]._replace(digest=digest(b"something else")),
+    ],
+)
+def test_an_answer_that_is_not_the_planned_one_is_seen(other: Expected) -> None:
+    _, reading = face_to_face(2, 0, [EXPECTED[0], other, *EXPECTED[2:]])
+    assert reading.wrong == 2
+
+
+class _Lying(BytesSend):
+    """Promises ten bytes more than it has."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.size += 10
+
+
+def test_a_promise_that_is_not_kept_is_seen() -> None:
+    ours, theirs = socket.socketpair()
+    driver = Driver([ours], FETCHES, lambda fetch: _Lying(ANSWERS[fetch.position]))
+    with theirs:
+        theirs.sendall(REQUEST.pack(0))
+        thread = Thread(target=driver.run)
+        thread.start()
+        assert theirs.recv(ANSWER_HEAD.size, socket.MSG_WAITALL) == ANSWER_HEAD.pack(11)
+        assert theirs.recv(1) == ANSWERS[0]
+    thread.join(20)
+    assert (driver.tally.broken, driver.tally.promised, driver.tally.sent) == (1, 11, 1)
+
+
+def test_consumers_that_go_away_end_the_driver() -> None:
+    ours, theirs = zip(*(socket.socketpair() for _ in range(3)), strict=True)
+    driver = Driver(ours, FETCHES, ready)
+    theirs[0].sendall(REQUEST.pack(3))  # and never reads the answer
+    theirs[1].sendall(REQUEST.pack(0)[:2])  # the beginning of a request
+    for connected in theirs:
+        connected.close()
+    assert driver.run().answers == 0

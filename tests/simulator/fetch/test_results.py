@@ -1,0 +1,135 @@
+"""What is made of measurements: failures, words, tables, and the page."""
+
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from records.units import MiB
+from simulator import MODES, Options, Result
+from simulator.fetch.consumers import Reading
+from simulator.fetch.driver import Tally
+from simulator.fetch.fetches import Fetch
+from simulator.fetch.metrics import METRICS
+from simulator.fetch.options import Mode
+from simulator.fetch.plan import Answer, Plan
+from simulator.fetch.report import write_report
+from simulator.fetch.results import ModeResult
+from simulator.fetch.runs import Run, Sent
+from simulator.fetch.table import headline, table, verdict
+
+PEAKS: dict[Mode, int] = {"lazy": 2 * MiB, "eager": 40 * MiB, "zero-copy": 0}
+
+
+def measured(mode: Mode) -> ModeResult:
+    answer = Answer(1000, b"", 10, 0 if mode == "zero-copy" else 10, 0)
+    reading = Reading(
+        seconds=2.0,
+        size=4_000_000,
+        records=20_000,
+        answers=400,
+        first_bytes=[0.004, 0.001],
+        latencies=[0.02, 0.01],
+    )
+    sent = Sent("native", Tally(400, 4_000_000, 4_000_000), 10 * MiB, PEAKS[mode], 0.5)
+    timeline = [(0.0, 0), (0.5, PEAKS[mode]), (1.0, PEAKS[mode] // 2)]
+    plan = Plan([Fetch(0, 0, 900, 0)], [answer])
+    return ModeResult(plan, Run(mode, sent, reading, timeline))
+
+
+@pytest.fixture
+def result() -> Result:
+    modes = {mode: measured(mode) for mode in MODES}
+    return Result("codec=none", 1, 900, Options(), modes, [])
+
+
+def printed(result: Result, width: int) -> str:
+    console = Console(file=StringIO(), width=width, soft_wrap=True)
+    console.print(headline(result), table(result), verdict(result), sep="\n")
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def test_nothing_failed_where_everything_is_true(result: Result) -> None:
+    assert result.failures() == []
+
+
+def test_each_check_that_fails_is_named_with_its_mode(result: Result) -> None:
+    lazy, eager = result.modes["lazy"], result.modes["eager"]
+    lazy.plan.different = 2
+    eager.run.sent.tally.broken = 1
+    lazy.run.reading.wrong = 3
+    lazy.plan.answers[0] = lazy.plan.answers[0]._replace(records=9)
+    assert result.failures() == [
+        "lazy: not the bytes of the eager conversion: 2 answers",
+        "lazy: other bytes than planned reached a consumer: 3 answers",
+        "eager: not of the size promised: 1 answer",
+        "the modes do not deliver the same number of records: lazy 9, eager 10, zero-copy 10",
+    ]
+    assert printed(result, 100).count("FAILED  ") == 4
+
+
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [
+        ("peak above idle", ("20x less", True)),
+        ("first byte, p50", ("same", None)),
+        ("bytes sent", ("", None)),
+        ("buffers of one send", ("", None)),
+    ],
+)
+def test_lazy_beside_eager_is_said_in_words(
+    label: str, words: tuple[str, bool | None], result: Result
+) -> None:
+    (metric,) = (metric for metric in METRICS if metric.label == label)
+    assert metric.verdict(result) == words
+
+
+def test_more_is_better_or_worse_as_the_figure_has_it(result: Result) -> None:
+    result.modes["lazy"].run.reading.seconds = 1.0
+    by_label = {metric.label: metric for metric in METRICS}
+    assert by_label["records a second"].verdict(result) == ("2.0x more", True)
+    result.modes["lazy"].run.sent.cpu_seconds = 5.0
+    assert by_label["CPU of the sender"].verdict(result) == ("10x more", False)
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_table_fits_on_a_terminal(width: int, result: Result) -> None:
+    text = printed(result, width)
+    assert max(map(len, text.splitlines())) <= width
+    for metric in METRICS:
+        assert metric.label in text
+    assert "2 MiB" in text
+    assert "40 MiB" in text
+
+
+def test_a_table_of_one_mode_compares_nothing(result: Result) -> None:
+    alone = replace(result, modes={"lazy": result.modes["lazy"]})
+    assert "vs" not in printed(alone, 80)
+
+
+def test_the_page_names_everything_and_loads_nothing(result: Result, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    broken = replace(result, name="<b>&", damage=["x.log: torn"])
+    broken.modes["lazy"].plan.broken = 1
+    write_report(path, [result, broken], Options(), "downconvert simulate 'a b'")
+    page = path.read_text()
+    assert page.count("<svg") == 6
+    assert "://" not in page
+    assert "<b>&" not in page.replace('<b class="', "")
+    assert "&lt;b&gt;&amp;" in page
+    assert "read only up to its damage: x.log: torn" in page
+    assert "lazy: not of the size promised: 1 answer" in page
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_json_holds_every_figure(result: Result) -> None:
+    document = result.to_json()
+    assert document["failures"] == []
+    lazy = document["modes"]["lazy"]
+    assert lazy["peak_bytes"] == 2 * MiB
+    assert lazy["first_byte_seconds"] == {"p50": 0.001, "p90": 0.004, "p99": 0.004, "p100": 0.004}
+    assert lazy["memory_over_time"] == [[0.0, 0], [0.5, 2 * MiB], [1.0, MiB]]
+    assert (lazy["bytes_per_second"], lazy["records_per_second"]) == (2_000_000, 10_000)

@@ -1,0 +1,90 @@
+"""Clients over TCP: real sockets, and a real server."""
+
+import socket
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from records.units import KiB
+from simulator.children import SimulationError
+from simulator.load.clients import Clients, Seat
+from simulator.load.plan import make_walks
+from simulator.load.steps import Step
+from tests.simulator.loads import SMALL, heard, serving, topic
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return topic(tmp_path_factory.mktemp("clients"), SMALL)
+
+
+@pytest.fixture(scope="module")
+def walks(directory: Path) -> dict[tuple[int, int], list[Step]]:
+    return make_walks(directory, SMALL)
+
+
+def test_every_kind_reads_all_and_checks_it(
+    directory: Path, walks: dict[tuple[int, int], list[Step]]
+) -> None:
+    seats = [
+        Seat(group.kind, walks[group.version, number])
+        for group in SMALL.clients
+        for number in range(group.count)
+    ]
+    with serving(directory, SMALL) as address:
+        listening = heard(address, seats, 0.0)
+    assert set(listening.kinds) == {"0.8", "0.10", "3.x"}
+    for group in SMALL.clients:
+        of_kind = listening.kinds[group.kind]
+        ways = [walks[group.version, number] for number in range(group.count)]
+        assert of_kind.wrong == 0
+        assert of_kind.answers >= sum(map(len, ways))
+        assert of_kind.records >= sum(step.records for way in ways for step in way)
+        assert of_kind.size >= sum(step.size for way in ways for step in way)
+        assert len(of_kind.latencies) == len(of_kind.first_bytes) == of_kind.answers
+        times = zip(of_kind.first_bytes, of_kind.latencies, strict=True)
+        assert all(0 < first <= last for first, last in times)
+
+
+@pytest.mark.parametrize("change", [{"digest": b"another "}, {"size": 77}])
+def test_an_answer_that_is_not_as_planned_is_counted(
+    directory: Path, walks: dict[tuple[int, int], list[Step]], change: dict[str, object]
+) -> None:
+    walk = list(walks[3, 0])
+    walk[0] = walk[0]._replace(**change)  # type: ignore[arg-type]
+    with serving(directory, SMALL) as address:
+        listening = heard(address, [Seat("0.10", walk)], 0.0)
+    assert listening.kinds["0.10"].wrong >= 1
+
+
+def test_a_slow_client_reads_at_its_rate_and_is_not_timed(
+    directory: Path, walks: dict[tuple[int, int], list[Step]]
+) -> None:
+    rate = 16 * KiB
+    with serving(directory, SMALL) as address:
+        seats = [Seat("0.8", walks[0, 0], rate), Seat("3.x", walks[12, 0], pause=0.01)]
+        listening = heard(address, seats, 0.5)
+    slow = listening.kinds["0.8"]
+    assert slow.size <= (listening.seconds + 0.5) * rate
+    assert slow.wrong == 0
+    assert not slow.latencies
+    assert listening.kinds["3.x"].latencies
+
+
+def test_a_broker_that_hangs_up_is_an_error(walks: dict[tuple[int, int], list[Step]]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = Thread(target=lambda: listener.accept()[0].close())
+        thread.start()
+        clients = Clients(listener.getsockname()[:2], [Seat("0.8", walks[0, 0])])
+        thread.join()
+        line = SilentLine()
+        with pytest.raises(SimulationError, match=r"of 0\.8|takes? a request|lost its connection"):
+            clients.run(line, 0.0)  # type: ignore[arg-type]
+
+
+class SilentLine:
+    """A parent that says nothing."""
+
+    def has_heard(self) -> bool:
+        return False

@@ -1,0 +1,137 @@
+"""Simulations over TCP at smoke size: everybody is served rightly, within the broker's memory."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from rich.console import Console
+
+from records.units import KiB, MiB
+from simulator import Workload
+from simulator.load.metrics import write_prometheus
+from simulator.load.options import Group, Slow, preset
+from simulator.load.report import write_report
+from simulator.load.results import LoadResult
+from simulator.load.simulation import simulate_load
+from simulator.load.table import fairness_lines, table, verdict
+from tests.simulator.loads import SMALL
+
+OLD = 40
+
+
+@pytest.fixture(scope="module")
+def result() -> LoadResult:
+    """Some clients of each age, some of the old ones slow, on a topic whose answers are recoded."""
+    options = replace(
+        SMALL,
+        clients=(Group("0.8", OLD), Group("0.10", OLD), Group("3.x", 4)),
+        slow=Slow(count=OLD // 2),
+        rate=64 * KiB,
+        workload=Workload(size=2 * MiB),
+        modes=("lazy", "zero-copy"),
+        max_bytes=MiB,
+        seconds=0.2,
+    )
+    return simulate_load("smoke", options)
+
+
+def test_a_consumer_of_many_partitions_takes_little_memory_lazily_and_an_answer_eagerly() -> None:
+    options = replace(
+        preset("kip-283", 40 * MiB), partitions=40, per_fetch=40, modes=("lazy", "eager")
+    )
+    found = simulate_load("kip-283", options)
+    lazy, eager = found.runs["lazy"], found.runs["eager"]
+    assert found.failures() == []
+    assert lazy.peak <= 8 * MiB
+    assert eager.peak >= 40 * MiB
+    assert eager.kinds["0.10.0"].size == lazy.kinds["0.10.0"].size >= 40 * MiB
+
+
+def test_every_answer_to_every_kind_is_as_planned(result: LoadResult) -> None:
+    assert result.failures() == []
+    for run in result.runs.values():
+        assert set(run.kinds) == {"0.8", "0.10", "3.x"}
+        for kind, heard in run.kinds.items():
+            assert heard.answers > 0, kind
+            assert 0 < run.first_byte(kind, 50) <= run.latency(kind, 99)
+
+
+def test_old_clients_that_convert_take_64_kib_each(result: LoadResult) -> None:
+    large = 16 * 512 * KiB  # the first few conversions may have large chunks
+    assert result.runs["lazy"].peak <= large + 2 * OLD * 64 * KiB
+
+
+def test_todays_clients_are_measured_with_old_ones_and_without(result: LoadResult) -> None:
+    assert result.alone is not None
+    assert set(result.alone.kinds) == {"3.x"}
+    ratio = result.unfairness("lazy")
+    assert ratio == pytest.approx(result.runs["lazy"].todays(99) / result.alone.todays(99))
+    assert len(fairness_lines(result)) == 2
+
+
+def test_cpu_time_is_divided_by_what_it_was_for(result: LoadResult) -> None:
+    run = result.runs["lazy"]
+    phases = run.cpu(result.shares)
+    assert sum(phases.values()) >= run.served.cpu * 0.99
+    assert all(phases[phase] > 0 for phase in ("find and measure", "read", "convert", "send"))
+    assert phases["decompress"] == phases["compress"] == 0
+    assert result.runs["zero-copy"].cpu(result.shares)["convert"] == 0
+
+
+def test_an_answer_that_was_wrong_is_a_failure_in_words(result: LoadResult) -> None:
+    heard = result.runs["lazy"].kinds["0.8"]
+    heard.wrong = 2
+    try:
+        assert result.failures() == [
+            "lazy: other bytes than planned reached clients of 0.8: 2 answers"
+        ]
+        assert "FAILED" in str(verdict(result))
+    finally:
+        heard.wrong = 0
+
+
+def test_a_table_shows_modes_kinds_and_phases(result: LoadResult) -> None:
+    console = Console(width=120)
+    with console.capture() as capture:
+        console.print(table(result), verdict(result))
+    text = capture.get()
+    for words in (
+        "peak above idle",
+        f"fetches of {OLD} clients of 0.8",
+        "find and measure",
+        "today's clients, p99",
+        "every byte",
+    ):
+        assert words in text
+
+
+def test_a_report_is_one_file_that_loads_nothing(result: LoadResult, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    write_report(path, [result], "downconvert simulate <x>")
+    text = path.read_text()
+    assert text.count("<svg") == 4
+    assert "://" not in text
+    assert not re.search(r"<(script|link|img|iframe|object)\b|@import|url\((?!#)", text)
+    assert "downconvert simulate &lt;x&gt;" in text
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_figures_are_written_as_json_and_for_prometheus(result: LoadResult, tmp_path: Path) -> None:
+    document = json.loads(json.dumps(result.to_json()))
+    assert document["failures"] == []
+    lazy = document["modes"]["lazy"]
+    assert lazy["clients"]["0.8"]["fetch_version"] == 0
+    assert document["modes"]["zero-copy"]["clients"]["0.8"]["fetch_version"] == 12
+    path = tmp_path / "figures.prom"
+    write_prometheus(path, [result])
+    samples = {
+        (sample.name, sample.labels["mode"], sample.labels.get("kind")): sample.value
+        for family in text_string_to_metric_families(path.read_text())
+        for sample in family.samples
+    }
+    assert samples["simulation_broker_peak_bytes", "lazy", None] == lazy["peak_bytes"]
+    assert samples["simulation_wrong_answers", "alone", "3.x"] == 0
+    assert samples["simulation_answers", "lazy", "0.10"] == lazy["clients"]["0.10"]["answers"]

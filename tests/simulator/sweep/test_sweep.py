@@ -1,0 +1,37 @@
+"""A sweep measures each point of its grid in every mode."""
+
+import base64
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from simulator.sweep.report import write_report
+from simulator.sweep.sweep import Grid, sweep
+
+SMALL = Grid(codecs=["none"], record_sizes=[1000], chunk_sizes=[4096], consumers=[2], size=50_000)
+
+
+def test_each_point_is_measured_and_plotted(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [row.asDict() for row in sweep(spark, SMALL, str(tmp_path / "sweep")).collect()]
+    assert {(row["codec"], row["record_size"], row["chunk_size"], row["mode"]) for row in rows} == {
+        ("none", 1000, 4096, "lazy"),
+        ("none", 1000, 4096, "eager"),
+    }
+    assert all(row["records_per_second"] > 0 and row["failures"] == [] for row in rows)
+    write_report(tmp_path / "sweep.html", rows, "downconvert spark sweep <OUT>")
+    page = (tmp_path / "sweep.html").read_text()
+    pictures = re.findall(r'src="data:image/png;base64,([^"]+)"', page)
+    assert len(pictures) == 2
+    assert all(base64.b64decode(picture).startswith(b"\x89PNG") for picture in pictures)
+    assert "<OUT>" not in page
+    assert "http" not in page
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"codecs": ["lzma"]}, {"chunk_sizes": [1]}, {"consumers": [0]}, {"modes": ["fast"]}]
+)
+def test_a_wrong_grid_is_refused_before_anything_runs(wrong: dict[str, list[object]]) -> None:
+    with pytest.raises(ValueError, match=r"codec is|chunk_size is|consumers are|a mode is"):
+        Grid(**wrong)  # type: ignore[arg-type]

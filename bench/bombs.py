@@ -22,7 +22,7 @@ NO_PRODUCER: Final = (-1, -1, -1)
 
 def bomb(path: Path, codec: Codec, *, records: int, value_size: int) -> Path:
     """One v2 batch of so many records with a value of `value_size` bytes."""
-    encoder = open_encoder(codec, magic=V2, effort="kafka")
+    encoder = open_encoder(codec, magic=V2, compression_level="kafka")
     pieces = [encoder.write(piece) for n in range(records) for piece in record(n, value_size)]
     body = b"".join((*pieces, encoder.finish()))
     size = BATCH_HEADER.size - PREFIX.size + len(body)

@@ -34,11 +34,11 @@ POLICIES: Final = (
         chunk_size=300,
         size="auto",
         isolation="read_committed",
-        aborted=[AbortedTransaction(1, 0), AbortedTransaction(2, 3, 8)],
         record_size_max=1000,
     ),
     replace(ConversionPolicy.kafka(), chunk_size=150),
 )
+ABORTED: Final = (AbortedTransaction(1, 0), AbortedTransaction(2, 3, 8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,11 @@ class Mutant:
     first_offset: int
     policy: ConversionPolicy
     job: Job  # for the kernel alone
+
+    @property
+    def aborted(self) -> tuple[AbortedTransaction, ...]:
+        """What was aborted, for a policy that asks."""
+        return ABORTED if self.policy.isolation == "read_committed" else ()
 
     def __str__(self) -> str:
         return (
@@ -158,7 +163,7 @@ def _damaged_inside(random: Random) -> bytes:
         inside = inside[BATCH_HEADER_SIZE:]
     inside = mutated(inside, random)
     codec = random.choice(EVERY_CODEC[1:] if magic == V2 else LEGACY_CODECS[1:])
-    compressed = compress(codec, inside, magic=magic, effort="fast")
+    compressed = compress(codec, inside, magic=magic, compression_level="fast")
     offset = random.choice((0, 4, 2**63 - 2))
     attributes = codec | random.choice((0, 8))
     if magic != V2:

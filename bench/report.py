@@ -14,7 +14,7 @@ Row = tuple[str, ...]
 
 COMPARISON: Final[Row] = (
     "shape",
-    "effort",
+    "level",
     "chunk",
     "M records/s, best (median)",
     "Kafka's",
@@ -41,7 +41,7 @@ def comparison(results: Sequence[Result]) -> Iterator[Row]:
             size = case.checked.size / result.kafka_size if result.kafka_size else None
             yield (
                 result.shape,
-                case.effort if "gzip" in result.shape else NONE,
+                case.compression_level if "gzip" in result.shape else NONE,
                 f"{case.chunk_size // KiB} KiB",
                 millions(case.estimate),
                 millions(result.kafka) if result.kafka else NONE,

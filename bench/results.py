@@ -24,7 +24,7 @@ class Case:
     is part of."""
 
     chunk_size: int
-    effort: str
+    compression_level: str
     checked: Checked
     estimate: list[Round] = field(default_factory=list)
     exact: list[Round] = field(default_factory=list)

@@ -1,8 +1,8 @@
 """Segments to measure on: the same bytes on every machine, of every shape that the figures name.
 
 Values of the plain shapes are half random and half a cycle of seven letters, so that a codec has
-something to find and effort finds nothing more; events are JSON as services log it, where effort
-does pay. A segment is built once, by this project's own builder, and kept in `build/segments`.
+something to find and a higher level finds nothing more; events are JSON as services log it, where
+it does pay. A segment is built once, by this project's own builder, and kept in `build/segments`.
 
 Not here: what is done with them."""
 

@@ -17,7 +17,11 @@ from downconvert import ConversionPolicy
 from .ours import Ours
 from .rounds import Fetch, Round
 
-OPTIONS: Final = ("chunk_size", "size", "effort")  # of the policy, which is all that benchmarks set
+OPTIONS: Final = (
+    "chunk_size",
+    "size",
+    "compression_level",
+)  # of the policy, which is all that benchmarks set
 
 
 def reference_round(

@@ -16,7 +16,7 @@ from crc32c import crc32c
 
 from .backend import encode
 from .batch import NONE
-from .codecs import Effort, compress
+from .codecs import CompressionLevel, compress
 from .columns import Columns
 from .control import KEY, MARKER, ControlRecordType
 from .formats import (
@@ -66,7 +66,7 @@ def build(
     base_sequence: int = NONE,
     transactional: bool = False,
     control: bool = False,
-    effort: Effort = "kafka",
+    compression_level: CompressionLevel = "kafka",
 ) -> bytes:
     """The bytes of one batch. ValueError: no records, or what the format does not have.
 
@@ -100,14 +100,16 @@ def build(
             timestamp_type = TimestampType.CREATE
         relative_to = base if codec and magic == V1 else 0
         messages = _encoded(columns, magic, timestamp_type, relative_to, NO_TIMESTAMP)
-        return _messages(messages, magic, codec, effort, is_append, columns.offsets[-1], latest)
+        return _messages(
+            messages, magic, codec, compression_level, is_append, columns.offsets[-1], latest
+        )
     if delete_horizon is not None:
         base_timestamp = delete_horizon
     elif base_timestamp is None:
         base_timestamp = columns.timestamps[0]
     body = _encoded(columns, magic, timestamp_type, base, base_timestamp)
     return _batch(
-        compress(codec, body, magic=magic, effort=effort) if codec else body,
+        compress(codec, body, magic=magic, compression_level=compression_level) if codec else body,
         base_offset=base,
         leader_epoch=leader_epoch,
         attributes=_attributes(codec, timestamp_type, transactional, control)
@@ -208,7 +210,7 @@ def _messages(
     messages: memoryview,
     magic: int,
     codec: Codec,
-    effort: Effort,
+    compression_level: CompressionLevel,
     is_append: bool,
     offset: int,
     timestamp: int,
@@ -217,7 +219,7 @@ def _messages(
     if not codec:
         return bytes(messages)
     return wrapper(
-        compress(codec, messages, magic=magic, effort=effort),
+        compress(codec, messages, magic=magic, compression_level=compression_level),
         magic=magic,
         offset=offset,
         attributes=codec | (LOG_APPEND_TIME if is_append else 0),

@@ -7,12 +7,12 @@ them in memory for as long as it takes.
 
 Not here: what is kept and what is measured (reading.py)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from threading import Lock
 from time import perf_counter
 from typing import Any, Final, Self
 
-from downconvert import ConversionPolicy, ConversionStats, convert
+from downconvert import AbortedTransaction, ConversionPolicy, ConversionStats, convert
 from records import RecordsError
 from records.channel import Write, writer
 from records.source import Records
@@ -92,6 +92,7 @@ class KeptSend:
         policy: ConversionPolicy,
         room: KeepRoom,
         *,
+        aborted: Iterable[AbortedTransaction] = (),
         clock: Callable[[], float] = perf_counter,
     ) -> Self | None:
         """The records converted; None: there is no room. RecordsError: damage or a refusal is all
@@ -100,7 +101,7 @@ class KeptSend:
         held = 0
         damage: RecordsError | None = None
         started = clock()
-        conversion = convert(records, to_magic, first_offset, policy)
+        conversion = convert(records, to_magic, first_offset, policy, aborted=aborted)
         try:
             for piece in conversion:
                 if held + len(piece) > KEPT_SIZE_MAX or not room.take(len(piece)):

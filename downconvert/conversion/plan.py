@@ -16,7 +16,8 @@ from records.source import Records
 
 from .converter import Converter
 from .filler import NOTHING_LEFT_SIZE
-from .policy import RESPONSE_SIZE_MAX, ConversionPolicy
+from .policy import RESPONSE_SIZE_MAX
+from .request import Request
 from .rules import rules_for
 
 KAFKA_READ_SIZE_MAX: Final = 128 * 1024  # LazyDownConversionRecordsSend.MAX_READ_SIZE
@@ -26,35 +27,37 @@ KAFKA_READ_SIZE_MAX: Final = 128 * 1024  # LazyDownConversionRecordsSend.MAX_REA
 class Plan:
     """size: bytes promised. is_exact: all of it will be messages. first_end: where the first
     batch that converts to something ends. damage: why the range ends before the records do, or
-    None."""
+    None. is_cut: it ends where the size of an answer does."""
 
     size: int
     is_exact: bool
     first_end: int
     damage: RecordsError | None
+    is_cut: bool = False
 
 
-def plan(records: Records, to_magic: int, first_offset: int, policy: ConversionPolicy) -> Plan:
+def plan(records: Records, request: Request) -> Plan:
     """Raises RecordsError where there is nothing good before the first damage or refusal."""
-    if policy.size != "estimate":
-        exact = _exact(records, to_magic, first_offset, policy)
+    if request.policy.size != "estimate":
+        exact = _exact(records, request)
         if exact is not None:
             return exact
-    return _estimate(records, to_magic, first_offset, policy)
+    return _estimate(records, request)
 
 
-def _exact(
-    records: Records, to_magic: int, first_offset: int, policy: ConversionPolicy
-) -> Plan | None:
+def _exact(records: Records, request: Request) -> Plan | None:
     """None: the policy is "auto", and compressed output turned up."""
-    converter = Converter(records, to_magic, first_offset, policy, measuring=True)
+    converter = Converter.measuring(records, request)
+    is_auto = request.policy.size == "auto"
     size = 0
     damage: RecordsError | None = None
+    is_cut = False
     try:
-        for piece in converter.walk(records.size):
-            if policy.size == "auto" and converter.compresses:
+        for piece in converter.pieces(records.size):
+            if is_auto and converter.compresses:
                 return None
             if size + piece > RESPONSE_SIZE_MAX:
+                is_cut = True
                 break
             size += piece
     except RecordsError as error:
@@ -63,16 +66,16 @@ def _exact(
         damage = error
     finally:
         converter.release()
-    return Plan(size, True, 0, damage)
+    return Plan(size, True, 0, damage, is_cut)
 
 
-def _estimate(records: Records, to_magic: int, first_offset: int, policy: ConversionPolicy) -> Plan:
-    converter = Converter(records, to_magic, first_offset, policy, measuring=True, first_only=True)
+def _estimate(records: Records, request: Request) -> Plan:
+    converter = Converter.measuring(records, request, first_only=True)
     size = end = 0
     try:
         for header in records.batches():
             end = header.position + header.size
-            size = sum(converter.walk(end))
+            size = sum(converter.pieces(end))
             if size:
                 return Plan(max(records.size, size), False, end, None)
     finally:
@@ -80,9 +83,9 @@ def _estimate(records: Records, to_magic: int, first_offset: int, policy: Conver
     return Plan(NOTHING_LEFT_SIZE if end else 0, False, end, None)
 
 
-def ends(records: Records, policy: ConversionPolicy, to_magic: int, chosen: Plan) -> Iterator[int]:
+def ends(records: Records, request: Request, chosen: Plan) -> Iterator[int]:
     """How far to convert, step by step: each end is known to be good to go to when it is given."""
-    rules = rules_for(policy, to_magic)
+    rules = rules_for(request.policy, request.to_magic)
     if chosen.is_exact or not rules.may_refuse:
         yield records.size
         return

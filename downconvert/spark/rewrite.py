@@ -55,7 +55,8 @@ class Settings:
         policy = self.policy
         recode = ",".join(f"{codec}:{into}" for codec, into in sorted(policy.recode.items()))
         return (
-            f"v{self.to_magic} {self.isolation} recode={recode} effort={policy.effort} "
+            f"v{self.to_magic} {self.isolation} recode={recode} "
+            f"compression_level={policy.compression_level} "
             f"wrapper_size_max={policy.wrapper_size_max} split_at_gaps={policy.split_at_gaps}"
         )
 
@@ -94,7 +95,12 @@ def rewrite(
         return found
     for _ in runs:  # all of it is sound
         pass
-    pieces = convert(source, settings.to_magic, 0, _policy(settings, aborted))
+    policy = replace(settings.policy, isolation=settings.isolation)
+    left_out = aborted if settings.isolation == "read_committed" else []
+    transactions = [
+        Aborted(each.producer_id, each.first_offset, each.last_offset) for each in left_out
+    ]
+    pieces = convert(source, settings.to_magic, 0, policy, aborted=transactions)
     for piece in pieces:
         write(piece)
     found.records_converted = pieces.stats.records_converted
@@ -121,13 +127,6 @@ def _runs(
         yield was_old, source.slice(start, end - start)
     if end < source.size:
         raise CorruptRecordsError("what follows is no whole batch", source.origin + end)
-
-
-def _policy(settings: Settings, aborted: list[AbortedTransaction]) -> ConversionPolicy:
-    if settings.isolation == "read_uncommitted":
-        return settings.policy
-    transactions = [Aborted(a.producer_id, a.first_offset, a.last_offset) for a in aborted]
-    return replace(settings.policy, isolation="read_committed", aborted=transactions)
 
 
 def _copy(source: FileRecords, write: Write) -> None:

@@ -46,7 +46,7 @@ FAITHFUL: Final = st.builds(
     trim_compressed=st.booleans(),
     split_at_gaps=st.booleans(),
     wrapper_size_max=st.sampled_from([1024 * KiB, 128 * KiB, None]),
-    effort=st.sampled_from(["fast", "kafka"]),
+    compression_level=st.sampled_from(["fast", "kafka"]),
 )
 ESTIMATING: Final = st.builds(
     lambda policy, kafka: ConversionPolicy.kafka() if kafka else replace(policy, size="estimate"),
@@ -65,8 +65,8 @@ def conversions(
     return log, draw(TARGETS), draw(st.sampled_from(offsets)) + draw(st.sampled_from([0, 1, -1]))
 
 
-def eagerly(data: bytes, to_magic: int, *arguments: Any) -> bytes:
-    return eager(MemoryRecords(data), to_magic, *arguments)
+def eagerly(data: bytes, to_magic: int, *arguments: Any, **options: Any) -> bytes:
+    return eager(MemoryRecords(data), to_magic, *arguments, **options)
 
 
 def found(converted: bytes) -> list[Record]:
@@ -297,9 +297,11 @@ def test_read_committed_leaves_out_what_was_aborted_and_nothing_else(
             unique_by=lambda transaction: transaction.producer_id,
         )
     )
-    policy = replace(policy, isolation="read_committed", aborted=aborted)
+    policy = replace(policy, isolation="read_committed")
     kept = Segment(tuple(committed(log, aborted)))
-    assert found(eagerly(log.data, to_magic, 0, policy)) == list(expected(kept, to_magic))
+    assert found(eagerly(log.data, to_magic, 0, policy, aborted=aborted)) == list(
+        expected(kept, to_magic)
+    )
 
 
 def committed(log: Segment, aborted: list[AbortedTransaction]) -> Iterator[Any]:

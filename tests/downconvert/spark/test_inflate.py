@@ -21,7 +21,7 @@ def message(magic: int, offset: int, value: bytes) -> bytes:
 
 
 def wrapped(inner: bytes, *, offset: int, attributes: int = 0, magic: int = V1) -> bytes:
-    data = compress(Codec.GZIP, inner, magic=magic, effort="fast")
+    data = compress(Codec.GZIP, inner, magic=magic, compression_level="fast")
     return wrapper(
         data, magic=magic, offset=offset, attributes=attributes | Codec.GZIP, timestamp=99
     )

@@ -1,7 +1,8 @@
 """Compressed batches and messages of a log: how their bytes are decompressed for conversion.
 
-A small one is decompressed in one go, which is several times faster; a larger one, or one that
-expands to much, through a window. One-shot or not, the messages made are the same.
+A small one that is to be compressed again is for the kernel, which does all of it in one call. A
+small one that becomes plain messages is decompressed in one go. All others, and those that expand to
+much or are damaged, go through a window. One way or the other, the messages made are the same.
 
 Not here: what is made of the bytes (body_converter.py), whether to convert at all
 (converter.py)."""
@@ -37,6 +38,7 @@ from .window import LogWindow
 KiB: Final = 1024
 ONE_SHOT_SIZE_MAX: Final = 128 * KiB  # of the compressed bytes, and of what they decompress to
 _UNLIMITED: Final = 2**63 - 1
+_INNER_SIZE_MAX: Final = 2**31 - 1  # of a message, as its size field has it
 
 
 class CompressedEntry(NamedTuple):
@@ -72,15 +74,16 @@ class CompressedEntries:
         self._converter: BodyConverter | None = None
         self._rest: Iterator[int] = iter(())
         self._source_bytes = self._batches = 0
+        self._inner_size_max = min(wrapper_size_max, _INNER_SIZE_MAX)
+        self._largest_made = 0
         self.has_compressed = False
 
     @property
     def buffer_bytes(self) -> int:
         """The most that buffers for compressed batches have held."""
         converter = self._converter
-        if converter is None:
-            return 0
-        return len(self._window) + len(self._input) + self._largest_body + converter.buffer_bytes
+        streamed = 0 if converter is None else self._largest_body + converter.buffer_bytes
+        return len(self._window) + len(self._input) + self._largest_made + streamed
 
     @property
     def temporary_bytes(self) -> int:
@@ -96,6 +99,9 @@ class CompressedEntries:
             log.read()
         if entry.target_codec is not Codec.NONE:
             self.has_compressed = True
+            made = self._recoded(entry)
+            if made is not None:
+                return self._output.messages(made)
         entered = self._enter_batch(entry) if entry.magic == V2 else self._enter_message(entry)
         if entered is None:
             return 0
@@ -110,6 +116,29 @@ class CompressedEntries:
         pieces = self._converter.rest() if size is None else iter((size,))
         self._rest = self._to_the_end(entry, pieces, body, inner)
         return None
+
+    def _recoded(self, entry: CompressedEntry) -> bytes | None:
+        """The compressed messages that the kernel makes of the entry in one call. None: it is for
+        a window."""
+        source = self._compressed(0, entry.size)
+        if source is None:
+            return None
+        policy, transcoder = self._request.policy, self._transcoder
+        made = transcoder.recode(
+            source,
+            0,
+            entry.size,
+            entry.target_codec,
+            policy.compression_level == "fast",
+            policy.trim_compressed,
+            policy.split_at_gaps,
+            self._one_shot,
+            self._inner_size_max,
+        )
+        if made is not None:
+            self._batches = transcoder.totals[1]  # the kernel has counted it, all of it
+            self._largest_made = max(self._largest_made, len(made))
+        return made
 
     def rest(self) -> Iterator[int]:
         """What `begin` has left to do: the sizes of its pieces, 0 where a step made none."""

@@ -28,6 +28,8 @@ from .items import message
 from .places import Header, wrapped
 
 if TYPE_CHECKING:
+    from records.codecs import CompressionLevel
+
     from .transcoder import Transcoder
 
 # A record has seven bytes or more, a message of v1 34: messages are never more times larger.
@@ -158,7 +160,8 @@ def _wrapper(transcoder: "Transcoder", inner: memoryview, job: Recode) -> bytes:
     from records.wrapper import wrapper
 
     magic = inner[MAGIC_AT]
-    data = compress(job.codec, inner, magic=magic, effort="fast" if job.fast else "kafka")
+    level: CompressionLevel = "fast" if job.fast else "kafka"
+    data = compress(job.codec, inner, magic=magic, compression_level=level)
     _, _, last_offset, timestamp, _ = transcoder.wrapper
     attributes = int(job.codec)
     if magic == V1 and transcoder.append_time is not None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from records.codecs import compress, decompress
 from records.errors import CorruptRecordsError
 from records.formats import (
+    CRC,
     ATTRIBUTES_AT_LEGACY,
     BATCH_HEADER_SIZE,
     CODEC_MASK,
@@ -29,7 +30,7 @@ from records.kernel import Outcome
 from tests.damage import mutated
 
 from . import raw
-from .examples import CRC, batch, damaged, message, record, with_checksum
+from .examples import batch, damaged, message, record, with_checksum
 from .kernels import KERNELS, REQUIRE_NATIVE, each_kernel
 
 MiB = 1024 * 1024
@@ -40,7 +41,7 @@ each_codec = pytest.mark.parametrize("codec", WRITTEN)
 
 
 def compressed_batch(codec: Codec, *records: bytes, **fields: int) -> bytes:
-    data = compress(codec, b"".join(records), magic=V2, effort="kafka")
+    data = compress(codec, b"".join(records), magic=V2, compression_level="kafka")
     fields.setdefault("records_count", len(records))
     fields["attributes"] = fields.get("attributes", 0) | codec
     return batch(compressed=data, **fields)
@@ -49,7 +50,7 @@ def compressed_batch(codec: Codec, *records: bytes, **fields: int) -> bytes:
 def compressed_message(
     codec: Codec, magic: int, offset: int, inner: bytes, *, attributes: int = 0
 ) -> bytes:
-    data = compress(codec, inner, magic=magic, effort="kafka")
+    data = compress(codec, inner, magic=magic, compression_level="kafka")
     return message(magic, offset, None, data, timestamp=77, attributes=attributes | codec)
 
 
@@ -358,12 +359,12 @@ def tasks(draw: st.DrawFn) -> tuple[Job, bytes]:
     if draw(sides):
         body = draw(raw.records())
         header = draw(raw.batches(body))[:BATCH_HEADER_SIZE]
-        data = compress(codec, b"".join(body), magic=V2, effort="fast")
+        data = compress(codec, b"".join(body), magic=V2, compression_level="fast")
         entry = damaged(header + data, attributes=codec, size=len(data) + BATCH_HEADER_SIZE - 12)
     else:
         magic = draw(st.sampled_from([V0, V1]))
         codec = draw(st.sampled_from(WRITTEN))
-        data = compress(codec, draw(raw.entries()), magic=magic, effort="fast")
+        data = compress(codec, draw(raw.entries()), magic=magic, compression_level="fast")
         attributes = codec | draw(st.sampled_from([0, LOG_APPEND_TIME]))
         offset = draw(raw.offsets)
         timestamp = draw(raw.timestamps)

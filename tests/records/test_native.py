@@ -241,7 +241,7 @@ def test_what_is_decompressed_at_once_the_stream_gives_too(
     limit: int,
 ) -> None:
     written = V2 if codec is Codec.ZSTD else magic
-    data = compress(codec, content, magic=written, effort="fast") * repeated + behind
+    data = compress(codec, content, magic=written, compression_level="fast") * repeated + behind
     if damage is not None:
         data = mutated(data, damage)
     at_once = native.decompress(codec, data, 0, len(data), magic, limit)

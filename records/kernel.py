@@ -234,17 +234,17 @@ class Transcoder(Protocol):
         It stands in a log, or in an uncompressed batch of one. `source` is a descriptor, or all of
         the file as a buffer; `channel` the descriptor of a plain socket (`is_socket`) or of a pipe
         or file. A chunk is what transcode makes of up to `chunk_size` bytes of source, in a target
-        of twice that, and is written by one call of the system. The buffers belong to the thread.
+        of twice that or of what is left of `promised`, and is written by one call of the system.
+        The buffers belong to the thread.
 
         Comes back with: CHANNEL, where a chunk was not taken whole; what is left of it is in the
         result and is the caller's, and so is the channel's error, unless it would only have blocked
-        (EINTR is one: the caller asks again). LIMIT, where `promised` bytes have been written, of
-        the last chunk perhaps a part, or `budget` bytes have been consumed or written: no other
-        chunk is begun then. END at `end`. Otherwise the outcome of transcode where that needs its
-        caller: BATCH, DAMAGE, END, SOURCE for an item of more than two chunks (one, where chunks
-        are of 64 KiB or more), TARGET for one that does not fit alone. SOURCE also where nothing
-        can be read or there is no memory. `damage` is None: asked at the same place, transcode
-        tells it.
+        (EINTR is one: the caller asks again). LIMIT, where `promised` bytes have been written, or
+        `budget` bytes have been consumed or written: no other chunk is begun then. END at `end`.
+        Otherwise the outcome of transcode where that needs its caller: BATCH, DAMAGE, END, SOURCE
+        for an item of more than two chunks (one, where chunks are of 64 KiB or more), TARGET for a
+        message that does not fit. SOURCE also where nothing can be read or there is no memory.
+        `damage` is None: asked at the same place, transcode tells it.
 
         ValueError: entered by the caller, `to_magic` 2 in a batch, a negative number, no chunk, an
         end before the position or behind the buffer."""

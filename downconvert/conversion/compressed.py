@@ -1,8 +1,8 @@
 """Compressed batches and messages of a log: how their bytes are decompressed for conversion.
 
 A small one that is to be compressed again is for the kernel, which does all of it in one call. A
-small one that becomes plain messages is decompressed in one go. All others, and those that expand to
-much or are damaged, go through a window. One way or the other, the messages made are the same.
+small one that becomes plain messages is decompressed in one go. All others, and those that expand
+to much or are damaged, go through a window. One way or the other, the messages made are the same.
 
 Not here: what is made of the bytes (body_converter.py), whether to convert at all
 (converter.py)."""

@@ -25,12 +25,13 @@ from records.formats import (
     V2,
     Codec,
 )
-from records.kernel import Outcome
+from records.kernel import Buffer, Outcome
 from records.reader import read_batch
 from records.source import Records
 
 from .aborted import AbortedTransactions
 from .compressed import CompressedEntries, CompressedEntry
+from .direct import Direct, source_of
 from .output import Output
 from .oversize import Oversize
 from .policy import RESPONSE_SIZE_MAX
@@ -43,6 +44,7 @@ SOURCE, TARGET, BATCH, END, DAMAGE = (
     int(outcome)
     for outcome in (Outcome.SOURCE, Outcome.TARGET, Outcome.BATCH, Outcome.END, Outcome.DAMAGE)
 )
+CHANNEL, LIMIT = int(Outcome.CHANNEL), int(Outcome.LIMIT)
 
 LARGE_CHUNK_SIZE: Final = 64 * 1024
 
@@ -69,6 +71,12 @@ class Converter:
         shared = request, self.window, output, self._transcoder
         self._oversize = Oversize(*shared)
         self._compressed = CompressedEntries(*shared)
+        self._is_plain = True  # as far as it is known, what comes next
+        self._is_between = True  # it stands between two pieces, and needs no buffer to go on
+        # A window of the kernel's is two chunks.
+        is_seen = policy.record_size_max is None or policy.record_size_max >= 2 * chunk_size
+        self._source = source_of(records) if is_seen else None
+        self.direct: Direct | None = None  # while the kernel may write itself
 
     @classmethod
     def converting(cls, records: Records, request: Request) -> Self:
@@ -120,16 +128,22 @@ class Converter:
     def pieces(self, end: int) -> Iterator[int]:
         """Converts up to `end`: the boundary of an entry, or the end of the records.
 
-        Yields the size of each piece, or 0 where a window's worth of work made none. Raises
+        Yields the size of each piece, or 0 where a window's worth of work made none, and where
+        `direct` tells what the kernel has written itself. Raises
         RecordsError where the records are damaged or refused, after everything before that
         place."""
         window, output = self.window, self.output
-        window.open()
-        output.open()
         is_measuring = output.is_measuring
         transcode, measure = self._transcoder.transcode, self._transcoder.measure
         step = self._chunk_size
         while window.position < end:
+            if self.direct is not None and self._is_plain and self._source is not None:
+                self._transfer(self.direct, self._source, end)
+                yield 0
+                continue
+            if not window.is_open:
+                window.open()
+                output.open()
             if window.start >= window.filled:
                 window.read()
             start, left = window.start, end - window.position
@@ -145,8 +159,11 @@ class Converter:
                 )
             window.position += consumed
             window.start = start + consumed
+            self._is_plain = outcome != BATCH
             if produced or window.start >= stop:
                 yield produced
+                if not window.is_open:
+                    continue  # it has rested, and is asked the same again
             step = self._chunk_size
             if outcome == SOURCE or (outcome == TARGET and not produced):
                 if consumed and stop < window.filled:
@@ -155,7 +172,9 @@ class Converter:
                     if stop - start < window.size and stop < window.filled and outcome == SOURCE:
                         step = window.size  # an item larger than a chunk, but not that large
                         continue
+                    self._is_between = False
                     yield from self._oversize.convert(left)
+                    self._is_between = True
                 window.start = window.filled = 0
             elif outcome == BATCH:
                 entry = self._decide()
@@ -164,7 +183,9 @@ class Converter:
                 size = self._compressed.begin(entry)
                 if size is None:
                     window.in_hand = entry.size
+                    self._is_between = False
                     yield from self._compressed.rest()
+                    self._is_between = True
                     window.in_hand = 0
                 window.advance(entry.size)
                 if size:
@@ -175,8 +196,22 @@ class Converter:
             elif outcome == END:
                 return
 
+    def _transfer(self, direct: Direct, source: tuple[int | Buffer, int], end: int) -> None:
+        """Lets the kernel go on for as long as what comes next is plain."""
+        window = self.window
+        consumed, outcome = direct.run(
+            self._transcoder, source, window.position, end, self._chunk_size
+        )
+        window.advance(consumed)
+        self._is_plain = outcome in (CHANNEL, LIMIT)
+
+    def rest(self) -> None:
+        """Nothing will be asked for in a while: the buffers are for others, if it needs none."""
+        if self._is_between:
+            self.release()
+
     def release(self) -> None:
-        """Nothing more will be asked for: the buffers are for others now."""
+        """What is ready has been taken: the buffers are for others now."""
         self.window.release()
         self.output.release()
 

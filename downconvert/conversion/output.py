@@ -13,31 +13,32 @@ class Output:
     Plain messages are written to `target`, and are ready there. A compressed one is ready where it
     was made."""
 
-    __slots__ = ("_buffer", "_is_open", "_size", "is_measuring", "ready", "target")
+    __slots__ = ("_buffer", "_is_open", "_size", "_was_open", "is_measuring", "ready", "target")
 
     def __init__(self, size: int, *, is_measuring: bool = False) -> None:
         """`size`: of the buffer, which is had from `open` on."""
         self.is_measuring = is_measuring
         self._size = size
-        self._is_open = False
+        self._is_open = self._was_open = False
         self._buffer = bytearray()
         self.target = self.ready = memoryview(self._buffer)
 
     @property
     def buffer_bytes(self) -> int:
         """The size of its buffer, once it has had one."""
-        return self._size if self._is_open else 0
+        return self._size if self._was_open else 0
 
     def open(self) -> None:
-        """Takes the buffer, the first time."""
+        """Takes the buffer, if it has none."""
         if not self._is_open:
-            self._is_open = True
+            self._is_open = self._was_open = True
             self._buffer = buffers.take(self._size)
             self.target = self.ready = memoryview(self._buffer)
 
     def release(self) -> None:
-        """Nothing more will be written: the buffer is for others now."""
+        """What was ready has been taken: the buffer is for others now."""
         buffers.release(self._buffer)
+        self._is_open = False
         self._buffer = bytearray()
         self.target = self.ready = memoryview(self._buffer)
 

@@ -35,7 +35,7 @@ pub struct Limits {
     pub end: u64,
     /// Of source, in bytes.
     pub chunk_size: usize,
-    /// Not a byte more than this is written.
+    /// Not a byte more than this is written: what a chunk may become, so that no message is cut.
     pub promised: u64,
     /// No other chunk is begun once so much has been consumed, or written.
     pub budget: u64,
@@ -112,13 +112,14 @@ impl Transcoder {
             }
             let start = held.start;
             let stop = held.filled.min(start + step);
-            let progress = self.transcode(&source[start..stop], left, target);
+            let owed = usize::try_from(limits.promised - done.written).unwrap_or(usize::MAX);
+            let room = owed.min(target.len());
+            let progress = self.transcode(&source[start..stop], left, &mut target[..room]);
             let (consumed, produced) = (progress.consumed, progress.produced as usize);
             done.consumed += consumed;
             done.outcome = progress.outcome;
             held.start = start.saturating_add(consumed as usize);
-            let kept = produced.min((limits.promised - done.written) as usize);
-            if kept > 0 && !write(channel, &target[..kept], rest, &mut done) {
+            if produced > 0 && !write(channel, &target[..produced], rest, &mut done) {
                 return done;
             }
             let tried = std::mem::replace(&mut step, chunk_size);

@@ -51,18 +51,18 @@ class Transfer:
                 return self._done(Outcome.END)
             if max(self.consumed, self.written) >= self.budget or self.written >= self.promised:
                 return self._done(Outcome.LIMIT)
+            room = min(len(target), self.promised - self.written)
             for size in sizes:  # a larger window where an item is larger than a chunk
                 window = self._window(min(size, left))
                 if not window:
                     return self._done(Outcome.SOURCE)
                 consumed, produced, outcome = transcoder.transcode(
-                    window, 0, len(window), left, target, 0, len(target)
+                    window, 0, len(window), left, target, 0, room
                 )
                 if consumed or outcome != Outcome.SOURCE:
                     break
             self.consumed += consumed
-            chunk = target[: min(produced, self.promised - self.written)]
-            if chunk and not self._write(chunk):
+            if produced and not self._write(target[:produced]):
                 return self._done(Outcome.CHANNEL)
             goes_on = (outcome == Outcome.SOURCE and consumed) or (
                 outcome == Outcome.TARGET and produced

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from records.codecs import compress, decompress
 from records.errors import CorruptRecordsError
 from records.formats import (
-    CRC,
     ATTRIBUTES_AT_LEGACY,
     BATCH_HEADER_SIZE,
     CODEC_MASK,
+    CRC,
     CRC_AT_LEGACY,
     LOG_APPEND_TIME,
     MAGIC_AT,

@@ -12,13 +12,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from crc32c import crc32c
-
 from .backend import encode
 from .batch import NONE
 from .codecs import CompressionLevel, compress
 from .columns import Columns
 from .control import KEY, MARKER, ControlRecordType
+from .crc32c import crc32c
 from .formats import (
     ATTRIBUTES_AT_BATCH,
     BATCH_HEADER,
@@ -80,7 +79,12 @@ def build(
         compressed v1.
     last_offset: of the batch before compaction took its last records; only v2, as all that follow.
     base_timestamp: what timestamps are relative to; the first record's if it is not given.
-    delete_horizon: milliseconds from which on tombstones may go; the base timestamp is this."""
+    delete_horizon: milliseconds from which on tombstones may go; the base timestamp is this.
+
+    >>> from records import MemoryRecords, Record
+    >>> log = build([Record(offset=7, timestamp=0, value=b"v" * 1000)], magic=2, codec=Codec.GZIP)
+    >>> [(header.magic, header.codec.name) for header in MemoryRecords(log).batches()]
+    [(2, 'GZIP')]"""
     columns = records if isinstance(records, Columns) else Columns.of(records)
     if not len(columns):
         raise ValueError("no records: an empty batch is what build_empty builds")

@@ -4,7 +4,7 @@ Read from the imports as they stand in the files, wherever in a file they stand.
 
 import ast
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from sys import stdlib_module_names
@@ -16,7 +16,7 @@ ROOT: Final = Path(__file__).parent.parent
 
 # The only import names, and the folders at the top that are none.
 NAMES: Final = {"records", "downconvert", "simulator"}
-OTHER_FOLDERS: Final = {"native", "tests", "bench", "docs"}
+OTHER_FOLDERS: Final = {"native", "tests", "bench", "docs", "deploy"}
 
 # Each floor, and the floors that it rests on. `downconvert` is the public face: its one file.
 LIBRARY: Final = {"records", "downconvert.conversion", "downconvert"}
@@ -148,6 +148,34 @@ def modules(node: ast.AST, here: tuple[str, ...]) -> Iterator[str]:
         yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
+def imported_files(path: Path, names: set[str]) -> Iterator[str]:
+    """Which of these modules a file imports. `from x import y` means the file x.y where there is
+    one, and else x."""
+    here = path.relative_to(ROOT).parent.parts
+    for node in ast.walk(ast.parse(path.read_text())):
+        found = list(modules(node, here))
+        if isinstance(node, ast.ImportFrom):
+            base, *members = found
+            found = [member if member in names else base for member in members]
+        yield from names.intersection(found)
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[set[str]]:
+    """Sets of two or more nodes each of which leads to all others of its set."""
+
+    def reached(start: str) -> set[str]:
+        seen, waiting = set[str](), [start]
+        while waiting:
+            for node in graph[waiting.pop()] - seen:
+                seen.add(node)
+                waiting.append(node)
+        return seen
+
+    reach = {node: reached(node) for node in graph}
+    found = {frozenset(other for other in reach[node] if node in reach[other]) for node in graph}
+    return [set(circle) for circle in found if len(circle) > 1]
+
+
 FILES: Final = [path for name in sorted(NAMES) for path in sorted((ROOT / name).rglob("*.py"))]
 IMPORTS: Final = [found for path in FILES for found in imports_of(path)]
 
@@ -199,6 +227,19 @@ def test_floors_have_no_circle() -> None:
     for floor, below in FLOORS.items():
         assert below <= seen, f"{floor} stands below what it rests on"
         seen.add(floor)
+
+
+def test_files_do_not_import_one_another_in_a_circle() -> None:
+    names = {module_of(path.relative_to(ROOT)): path for path in FILES}
+    found = circles({
+        name: set(imported_files(path, set(names))) - {name} for name, path in names.items()
+    })  # fmt: skip
+    assert found == [], "imports under TYPE_CHECKING count, too"
+
+
+def test_a_circle_is_seen() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set[str](), "e": {"a", "f"}, "f": {"e"}}
+    assert sorted(map(sorted, circles(graph))) == [["b", "c"], ["e", "f"]]
 
 
 def test_only_the_kernels_face_touches_the_kernel() -> None:

@@ -9,44 +9,38 @@ calls `run_due` and `run_turn`.
 
 Not here: sockets (server.py), what single requests do (one file each, listed in apis.py)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from downconvert.broker.groups.coordinator import Groups
-from downconvert.broker.handlers.apis import APIS
+from downconvert.broker.handlers.apis import APIS, Api
 from downconvert.broker.wire.requests import Request, parse_body, parse_header
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 
-from .chunks import Chunks
 from .config import BrokerConfig
 from .errors import BadRequestError
 from .exchange import Client, Exchange
-from .fetch_session import FetchSessions
 from .handlers import api_versions, sasl
-from .kept import KeepRoom
-from .metrics import Metrics
 from .owner import Owner, ThreadOwner
-from .producer_ids import ProducerIds
-from .purgatory import Purgatory
-from .topics import Topics
+from .state import BrokerState
 
 
-class Broker:
-    """What all requests of a broker share."""
+class Broker(BrokerState):
+    """The state of a broker, and how requests reach it."""
 
     def __init__(self, log_dir: LogDir, config: BrokerConfig | None = None) -> None:
-        self.config = config or BrokerConfig()
-        self.topics = Topics(log_dir, self.config)
-        self.producer_ids = ProducerIds(self.topics, self.config.node_id)
-        self.purgatory = Purgatory()
-        self.groups = Groups(self)
-        self.fetch_sessions = FetchSessions(self.config.fetch_session_slots)
-        self.keep_room = KeepRoom(self.config.conversions_kept_bytes)
-        self.metrics = Metrics(self.fetch_sessions, self.purgatory)
-        self.chunks = Chunks(self.config.policy)
-        self._mine = ThreadOwner()
+        super().__init__(log_dir, config)
         self.apis = APIS
-        self.credentials: sasl.Credentials | None = None  # None: nobody has to authenticate
+        self._mine = ThreadOwner()
+
+    @property
+    def apis(self) -> Mapping[ApiKey, Api]:
+        """What serves each request."""
+        return self._apis
+
+    @apis.setter
+    def apis(self, apis: Mapping[ApiKey, Api]) -> None:
+        self._apis = apis
+        self.versions = {key: api.versions for key, api in apis.items()}
 
     def handle(
         self,

@@ -8,9 +8,9 @@ from typing import Final
 from downconvert.broker.replication.leader_epochs import EpochEnd
 from downconvert.broker.replication.replica import IsrChange, Leadership, Replicas
 from downconvert.storage import AbortedTransaction, Log, TopicPartition
+from downconvert.storage.names import OFFSET_MAX
 from records import FileRecords, MemoryRecords
 
-from . import appending
 from .appending import Appended, Prepared
 from .errors import ApiError, ErrorCode
 from .replication import leader_epochs
@@ -138,12 +138,42 @@ class Partition:
     # --- leading
 
     def append(self, prepared: Prepared, now: int) -> Appended:
-        """Appends what a producer sent; as `appending.append`. `now` in milliseconds."""
+        """Appends what a producer sent at the log's end, or finds that it is there already. `now`
+        in milliseconds.
+
+        ApiError: this broker does not lead, the producer's sequence number is not the next, or the
+        log cannot hold this much. OSError, StorageError: the disk; then nothing is appended."""
         with self.lock:
             self.check(-1, leader=True)
-            appended = appending.append(self, prepared, now)
+            appended = self._known(prepared)
+            if appended is None:
+                appended = self._append(prepared, now)
             self._advance(now / 1000)
             return appended
+
+    def _known(self, prepared: Prepared) -> Appended | None:
+        """Where a batch of an idempotent producer is in the log, if it is there already."""
+        batch = prepared.batches[0]
+        if batch.producer_id < 0:
+            return None
+        known = self.sequences.check(batch, self.log.writer.producers)
+        if known is None:
+            return None
+        return Appended(known.base_offset, known.last_offset, known.timestamp)
+
+    def _append(self, prepared: Prepared, now: int) -> Appended:
+        writer, batch = self.log.writer, prepared.batches[0]
+        base_offset = writer.end_offset
+        if base_offset > OFFSET_MAX - prepared.records_count:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the log has no offsets left")
+        data = prepared.place(base_offset, self.leader_epoch)
+        try:
+            end_offset = writer.append(data, now)
+        except ValueError as error:  # larger than a segment
+            raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, str(error)) from error
+        if batch.producer_id >= 0:
+            self.sequences.note(batch, base_offset)
+        return Appended(base_offset, end_offset - 1, prepared.log_append_time)
 
     def follower_fetched(
         self, replica_id: int, offset: int, now: float, broker_epoch: int = -1

@@ -19,6 +19,7 @@ import click
 
 from .failure import CommandError
 from .serve_options import RECODE
+from .terminal import name_the_backend
 
 LOG: Final = logging.getLogger("gateway")
 SECONDS: Final = click.FloatRange(min=0, min_open=True)
@@ -156,6 +157,7 @@ def gateway(
             raise CommandError(str(error)) from None
 
     config = read()
+    name_the_backend()
     _log(as_json)
     _allow_files()
     stop = Event()

@@ -19,9 +19,9 @@ from rich.table import Table
 
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.conversions import DEFAULT_RULES, RecodeRule
+from downconvert.broker.credentials import Credentials
 from downconvert.broker.following import Following
 from downconvert.broker.handlers.admin import PARTITIONS_MAX
-from downconvert.broker.handlers.sasl import Credentials
 from downconvert.broker.limits import Limits
 from downconvert.broker.metrics_server import MetricsServer
 from downconvert.broker.server import Server

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from .extras import words_for
 from .failure import CommandError
 from .terminal import Step, name_the_backend, notices, progress
 
@@ -18,10 +19,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-EXTRA_NEEDED: Final = (
-    'this needs the Spark extra: pip install "lazy-downconvert[spark]", and Java 17 or newer'
-)
-OF_THE_EXTRA: Final = ("pyspark", "pyarrow", "pandas")
+OF_THE_EXTRA: Final = ("pyspark", "pyarrow", "pandas", "numpy")
 
 
 def of_topics(command: Command) -> Command:
@@ -79,7 +77,7 @@ def open_job(
 ) -> "Iterator[tuple[SparkSession, Step]]":
     """A session, and progress while it works. What Spark has to say is one line."""
     if any(find_spec(module) is None for module in OF_THE_EXTRA):
-        raise CommandError(EXTRA_NEEDED)
+        raise CommandError(f"{words_for('pyspark')}, and Java 17 or newer")
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
     from pyspark.errors import PySparkException
 
@@ -88,7 +86,7 @@ def open_job(
 
     name_the_backend()
     try:
-        with progress() as step:
+        with progress() as step, _warnings_as_lines():
             step("start Spark", 0, 1)
             with open_session(f"downconvert {name}", master, configuration) as session:
                 yield session, step
@@ -99,3 +97,15 @@ def open_job(
         raise CommandError(
             "a job of Spark's failed, as above; DOWNCONVERT_SPARK_LOG=1 shows Spark's own messages"
         ) from None
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """What a job warns of, for who is at the terminal: not where in the code it does."""
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        click.echo(f"downconvert: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield

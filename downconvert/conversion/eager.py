@@ -61,7 +61,13 @@ def convert(
 ) -> Conversion:
     """Converts records without a promise, for a file or for callers that have no socket.
 
-    Arguments as for LazyDownConvertRecords."""
+    Arguments as for LazyDownConvertRecords.
+
+    >>> from records import MemoryRecords, Record, build, read
+    >>> log = build([Record(offset=7, timestamp=0, value=b"hello")], magic=2)
+    >>> old = b"".join(convert(MemoryRecords(log), to_magic=0))
+    >>> [(record.offset, record.value) for record in read(MemoryRecords(old))]
+    [(7, b'hello')]"""
     request = Request.of(to_magic, first_offset, policy, aborted)
     return Conversion(Converter.converting(records, request))
 

@@ -28,7 +28,19 @@ class LazyDownConvertRecords:
     Records below `first_offset`, the offset that was asked for, are left out where they need not
     be sent. `aborted`: the transactions of the range that were aborted, in any order, for a policy
     of isolation="read_committed"; under another one that is a ValueError. Raises RecordsError where
-    nothing can be sent: the first batch is damaged, or refused by the policy."""
+    nothing can be sent: the first batch is damaged, or refused by the policy.
+
+    >>> from io import BytesIO
+    >>> from records import MemoryRecords, Record, build
+    >>> log = MemoryRecords(build([Record(offset=7, timestamp=0, value=b"hello")], magic=2))
+    >>> lazy = LazyDownConvertRecords(log, to_magic=1, first_offset=7)
+    >>> lazy.size
+    39
+    >>> channel, send = BytesIO(), lazy.to_send()
+    >>> while not send.completed:
+    ...     _ = send.write_to(channel)
+    >>> len(channel.getvalue())
+    39"""
 
     __slots__ = ("_clock", "_plan", "_records", "_request")
 

@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from struct import Struct
 from typing import Any, Final
 
-from crc32c import crc32c
-
 from records.batch import BatchHeader
 from records.channel import Write, writer
 from records.checksum import verify_checksum
 from records.codecs import CompressionLevel, open_decoder, open_encoder
+from records.crc32c import crc32c
 from records.errors import CorruptRecordsError, RecordsError, UnsupportedCodecError
 from records.formats import (
     ATTRIBUTES_AT_BATCH,

@@ -1,8 +1,9 @@
 """What one segment is made of, and what its old consumers would cost and lose. No Spark in here.
 
-All headers are read. Of the records, and of the work that a conversion is, a sample is: stretches
-of a MiB, spread over the segment, of each format and codec. What they gave is in the same row as
-the bytes that they were, so that who adds rows up can say how much of all that is.
+All headers are read, and all checksums are compared unless that is not wanted. Of the records, and
+of the work that a conversion is, a sample is: stretches of a MiB, spread over the segment, of each
+format and codec. What they gave is in the same row as the bytes that they were, so that who adds
+rows up can say how much of all that is.
 
 Not here: adding up (audit.py), what it looks like (audit_report.py)."""
 
@@ -13,10 +14,20 @@ from typing import Any, Final
 
 from downconvert import convert
 from downconvert.storage import Log, Segment
+from downconvert.storage.names import Kind, file_name
 from downconvert.storage.transactions import AbortedRanges
-from records import BatchHeader, Codec, FileRecords, RecordsError, RecordTooLargeError, read
+from records import (
+    BatchHeader,
+    Codec,
+    CorruptRecordsError,
+    FileRecords,
+    RecordsError,
+    RecordTooLargeError,
+    read,
+)
 from records.formats import NO_TIMESTAMP, V0, V1, V2
 
+from .checksums import Checksums
 from .sample import Key, Sample, Stretch
 
 STRETCHES: Final = 4  # sampled of each format and codec in a segment
@@ -28,13 +39,15 @@ SAMPLED_RECORD_MAX: Final = 4 * 1024 * 1024  # bytes; a stretch with a larger on
 class Task:
     """Segments to look through, by their base offsets, of one partition's directory.
 
-    stretches: how many are sampled of each format and codec; 0: everything is."""
+    stretches: how many are sampled of each format and codec; 0: everything is.
+    verify_crc: whether all batches' checksums are compared, so that all bytes are read."""
 
     topic: str
     partition: int
     directory: str
     segments: tuple[int, ...]
     stretches: int = STRETCHES
+    verify_crc: bool = True
 
 
 @dataclass(slots=True)
@@ -86,12 +99,20 @@ class Share:
 
 def audit_segments(task: Task) -> Iterator[dict[str, Any]]:
     """The shares of a task's segments, as rows. OSError: they cannot be read."""
+    is_here = False
     with Log.open(task.directory) as log:
         for segment in log.segments:
             if segment.base_offset in task.segments:
+                is_here = True
                 look = _Look(log, segment, Share(task.topic, task.partition, segment.base_offset))
-                yield from map(asdict, look.shares(task.stretches))
+                shares = look.shares(task.stretches, verify_crc=task.verify_crc)
+                yield from map(asdict, shares)
                 segment.release()
+    if not is_here:  # retention took them, or this machine has something else at that path
+        names = ", ".join(file_name(base, Kind.LOG) for base in task.segments[:DAMAGES_MAX])
+        share = Share(task.topic, task.partition, task.segments[0])
+        share.damages.append(f"{task.directory}: {names} not there any more")
+        yield asdict(share)
 
 
 class _Look:
@@ -107,16 +128,19 @@ class _Look:
         first.segments, first.log_bytes = 1, segment.size
         self._shares: dict[Key, Share] = {}
 
-    def shares(self, stretches: int) -> list[Share]:
+    def shares(self, stretches: int, *, verify_crc: bool) -> list[Share]:
         if self._is_last and self._log.damage is not None:
             self._damaged(self._log.damage)
         end = 0
         sample = Sample(self._records.size, stretches)
+        checksums = Checksums(self._records) if verify_crc else None
         try:
             for header in self._records.batches():
                 self._count(self._share(header), header)
                 self._follow(header)
                 sample.add(header)
+                if checksums is not None:
+                    self._verify(checksums, header)
                 end = header.position + header.size
             if end < self._records.size:
                 self._damaged(f"what follows is no whole batch, at byte {end}")
@@ -128,6 +152,13 @@ class _Look:
         for stretch in sample.stretches:
             self._measure(self._shares[stretch.key], stretch)
         return list(self._shares.values()) or [self._first]
+
+    def _verify(self, checksums: Checksums, header: BatchHeader) -> None:
+        """Tells of a checksum that is not right; what is behind the batch is looked at as well."""
+        try:
+            checksums.verify(header)
+        except CorruptRecordsError as error:
+            self._damaged(error)
 
     def _share(self, header: BatchHeader) -> Share:
         key = header.magic, header.codec

@@ -15,9 +15,10 @@ from downconvert.storage.segment import Segment
 from downconvert.storage.tail import NOT_WRITTEN
 from downconvert.storage.transactions import AbortedRanges
 from records import BatchHeader, CorruptRecordsError, FileRecords
-from records.checksum import verify_checksum
+from records.checksum import MISMATCH, verify_checksum
 from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE
 
+from .checksums import is_sound
 from .errors import CorruptSegmentError, SegmentChangedError
 from .options import Mode, Options
 from .splits import Boundaries, Split, aligned
@@ -62,10 +63,16 @@ class Entries:
         """Whether there are entries behind the one at `position`, which runs past the end."""
         return self.position < self.size and self._boundary(self.position + 1) is not None
 
-    def verify(self, header: BatchHeader) -> None:
-        """CorruptRecordsError where checksums are to be compared and one is not right."""
-        if self.options.verify_crc:
+    def verify(self, header: BatchHeader, held: memoryview) -> None:
+        """CorruptRecordsError where checksums are to be compared and one is not right.
+
+        `held`: the entry's bytes, as far as they are at hand: what is not is read."""
+        if not self.options.verify_crc:
+            return
+        if len(held) < header.size:
             verify_checksum(self.records, header)
+        elif not is_sound(held):
+            raise CorruptRecordsError(MISMATCH, header.position)
 
     def recover(self, damage: CorruptRecordsError, entry: int, schema: Any) -> Iterator[Any]:
         """What to do about damage in the entry that begins at `entry`: reading goes on at

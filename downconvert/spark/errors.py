@@ -27,3 +27,17 @@ class DataLossError(RecordsError):
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}; the option failOnDataLoss=false goes on without")
+
+
+class MixedClustersError(RecordsError):
+    """Logs of more than one cluster, or topic, that would be taken for copies of one."""
+
+
+class NotMountedError(RecordsError):
+    """A directory that the driver has and this executor does not."""
+
+    def __init__(self, directory: str, host: str) -> None:
+        super().__init__(
+            f"{directory} is not on {host}: mount it there under the same path as for the driver; "
+            "if its topic was deleted after the query was planned, run the query again"
+        )

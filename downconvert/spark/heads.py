@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from records import BatchHeader, CorruptRecordsError
+from records.checksum import MISMATCH, verify_checksum
 from records.formats import (
     ATTRIBUTES_AT_BATCH,
     ATTRIBUTES_AT_LEGACY,
@@ -22,7 +23,6 @@ from records.formats import (
     ENTRY_HEAD_SIZE,
     MAGIC_AT,
     MESSAGE_HEAD,
-    MESSAGE_OVERHEAD,
     PREFIX,
     SIZE_FIELD,
     V1,
@@ -30,12 +30,12 @@ from records.formats import (
     Codec,
 )
 
+from .checksums import SIZES_MIN, is_sound
 from .entries import RUNS_PAST, Entries
 
 SIZE: Final = Struct(">i").unpack_from
 SIZE_AT: Final = PREFIX.size - SIZE_FIELD.size
 CODEC_AT: Final = (ATTRIBUTES_AT_LEGACY, ATTRIBUTES_AT_LEGACY, ATTRIBUTES_AT_BATCH + 1)  # low byte
-SIZES_MIN: Final = (*MESSAGE_OVERHEAD.values(), BATCH_HEADER_SIZE)
 CODEC_MAX: Final = max(Codec)
 
 NUMPY: Final = {"q": ">i8", "i": ">i4", "I": ">u4", "h": ">i2", "b": "i1"}
@@ -101,7 +101,7 @@ class Heads:
                 BatchHeader.parse(window[:filled], at, position)  # says what is wrong
             if position + size > size_all:
                 break
-            if not looks_closer or self._is_wanted(entries, window[:filled], at, position):
+            if not looks_closer or self._is_wanted(entries, window[:filled], at, size, position):
                 target = len(self.positions) * BATCH_HEADER_SIZE
                 head = window[at : at + BATCH_HEADER_SIZE]
                 self._view[target : target + BATCH_HEADER_SIZE] = head
@@ -117,11 +117,19 @@ class Heads:
         """The fields of all of them."""
         return HeadTable(self._view[: len(self) * BATCH_HEADER_SIZE], np.array(self.positions))
 
-    def _is_wanted(self, entries: Entries, window: memoryview, at: int, position: int) -> bool:
+    def _is_wanted(
+        self, entries: Entries, window: memoryview, at: int, size: int, position: int
+    ) -> bool:
         entries.position = position
-        header = BatchHeader.parse(window, at, position)
-        entries.verify(header)
-        return not entries.aborted.cover(header)
+        if entries.options.verify_crc:
+            entry = window[at : at + size]
+            if len(entry) < size:
+                verify_checksum(entries.records, BatchHeader.parse(window, at, position))
+            elif not is_sound(entry):
+                raise CorruptRecordsError(MISMATCH, position)
+        if not entries.split.aborted:
+            return True
+        return not entries.aborted.cover(BatchHeader.parse(window, at, position))
 
 
 class HeadTable:

@@ -11,9 +11,10 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, TypeAlias
 
+from records.units import MiB
+
 from .offsets import EARLIEST, LATEST, StartingPoint
 
-MiB: Final = 1024 * 1024
 KINDS_OF_BYTES: Final = {"": 1, "b": 1, "k": 1024, "m": MiB, "g": 1024 * MiB}
 BYTES: Final = re.compile(r"([0-9]{1,18})\s*([bkmg]?)(?:i?b)?", re.IGNORECASE)
 INTEGERS: Final = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
@@ -66,10 +67,12 @@ class Options:
     committed: bool = False
     max_partition_bytes: int = 128 * MiB
     max_record_bytes: int = RECORD_BYTES_MAX
-    verify_crc: bool = False
+    verify_crc: bool = True
     mode: Mode = Mode.FAILFAST
     corrupt_column: str = "_corrupt"
     fail_on_data_loss: bool = True
+    cluster_id: str | None = None  # of those whose directories are there; None: there is but one
+    stop_at_high_watermark: bool = False
     max_offsets_per_trigger: int | None = None
     max_bytes_per_trigger: int | None = None
 
@@ -95,10 +98,12 @@ class Options:
             == "read_committed",
             max_partition_bytes=reader.size("maxPartitionBytes", 128 * MiB),
             max_record_bytes=reader.size("maxRecordBytes", RECORD_BYTES_MAX, RECORD_BYTES_LIMIT),
-            verify_crc=reader.boolean("verifyCrc", default=False),
+            verify_crc=reader.boolean("verifyCrc", default=True),
             mode=Mode(reader.choice("mode", *reversed([m.value for m in Mode])).upper()),
             corrupt_column=reader.take("columnNameOfCorruptRecord") or "_corrupt",
             fail_on_data_loss=reader.boolean("failOnDataLoss", default=True),
+            cluster_id=reader.take("clusterId") or None,
+            stop_at_high_watermark=reader.boolean("stopAtHighWatermark", default=bool(streaming)),
             max_offsets_per_trigger=reader.integer("maxOffsetsPerTrigger", minimum=1),
             max_bytes_per_trigger=reader.size("maxBytesPerTrigger", None),
         )

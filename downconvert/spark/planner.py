@@ -18,22 +18,24 @@ from .isolation import Committed, committed
 from .options import Options
 from .splits import Boundaries, Split, pack, split
 from .trees import PartitionLog, SegmentFile, find_partitions
+from .watermarks import HighWatermarks
 
 
 def plan(options: Options, bounds: Bounds) -> list[tuple[Split, ...]]:
     """What there is to be read, a tuple for each task."""
+    watermarks = HighWatermarks() if options.stop_at_high_watermark else None
     splits = [
         found
         for log in partitions(options)
         if bounds.takes(*log.topic_partition)
-        for found in splits_of(log, options, bounds)
+        for found in splits_of(log, options, bounds, watermarks)
     ]
     return pack(splits, options.max_partition_bytes)
 
 
 def partitions(options: Options) -> list[PartitionLog]:
     """The partitions that the options ask for. ValueError: there is none at all below the paths."""
-    found = find_partitions(options.paths)
+    found = find_partitions(options.paths, options.cluster_id)
     if not found:
         raise ValueError(
             f"no partition below {', '.join(options.paths)}: "
@@ -42,13 +44,22 @@ def partitions(options: Options) -> list[PartitionLog]:
     return [log for log in found if options.takes(*log.topic_partition)]
 
 
-def splits_of(log: PartitionLog, options: Options, bounds: Bounds) -> Iterator[Split]:
-    """The splits of one partition."""
+def splits_of(
+    log: PartitionLog,
+    options: Options,
+    bounds: Bounds,
+    watermarks: HighWatermarks | None = None,
+) -> Iterator[Split]:
+    """The splits of one partition, up to its high watermark where these are given."""
     transactions = committed(log.directory) if options.committed else None
     start, end = offsets_of(log, options)
     start, end = max(start, bounds.offset_min), min(end, bounds.offset_max + 1)
     if transactions is not None:
         end = min(end, transactions.end)
+    if watermarks is not None:
+        end = min(end, watermarks.of(log.topic_partition, log.directory))
+    if start >= end:
+        return
     for found in stretches(log, start, end, options, transactions):
         if not _is_older(found.segment, log, bounds):
             yield found

@@ -2,6 +2,8 @@
 
 Not here: what is read (planner.py), and how (rows.py, batches.py)."""
 
+import os
+import socket
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from .batches import read_batches
 from .bounds import Bounds
-from .errors import DataLossError, SegmentChangedError
+from .errors import DataLossError, NotMountedError, SegmentChangedError
 from .options import Options
 from .planner import plan
 from .rows import read_records
@@ -69,7 +71,11 @@ class PushFilters:
 def read_splits(
     splits: Iterable[Split], options: Options, bounds: Bounds, schema: StructType
 ) -> Iterator[Any]:
-    """Record batches of splits, one after the other."""
+    """Record batches of splits, one after the other.
+
+    DataLossError: a segment is not what it was, and that is to fail. NotMountedError: its directory
+    is not on this machine. That is no loss of data: the records are there for whoever looks for
+    them, so `failOnDataLoss` does not matter."""
     wanted = arrow_schema(schema)
     for split in splits:
         try:
@@ -78,6 +84,9 @@ def read_splits(
             else:
                 yield from read_records(split, options, bounds, wanted)
         except FileNotFoundError as error:
+            directory = split.segment.directory
+            if not os.path.isdir(directory):  # noqa: PTH112 - strings, as planned
+                raise NotMountedError(directory, socket.gethostname()) from error
             lost = f"{error.filename} was deleted after the query was planned"
         except SegmentChangedError as error:
             lost = str(error)

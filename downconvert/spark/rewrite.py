@@ -15,11 +15,12 @@ from downconvert.storage import AbortedTransaction
 from downconvert.storage.transactions import AbortedRanges
 from downconvert.storage.upgrade import UpgradeCount, upgrade_batches
 from records import CorruptRecordsError, FileRecords
-from records.checksum import verify_checksum
 from records.formats import V2
 from records.source import TRUNCATED
+from records.units import MiB
 
-MiB: Final = 1024 * 1024
+from .checksums import Checksums
+
 COPY_SIZE: Final = MiB  # bytes at a time of what stays as it is
 
 # What a task holds of one record at most: read, built anew and compared, it takes some six times as
@@ -113,8 +114,9 @@ def _runs(
     """Stretches of old batches (True) and of v2, whose checksums are right, counted."""
     start = end = 0
     was_old = False
+    checksums = Checksums(source)
     for header in source.batches():
-        verify_checksum(source, header)
+        checksums.verify(header)
         found.batches += 1
         found.control_batches += header.is_control
         found.aborted_batches += not header.is_control and aborted.cover(header)

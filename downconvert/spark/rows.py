@@ -9,24 +9,15 @@ where entries begin and what comes behind damage (entries.py)."""
 from collections.abc import Iterator
 from typing import Any, Final
 
-from crc32c import crc32c
-
 from records import BatchHeader, Codec, CorruptRecordsError
-from records.backend import Transcoder, crc32
-from records.checksum import MISMATCH
-from records.formats import (
-    ATTRIBUTES_AT_BATCH,
-    BATCH_HEADER_SIZE,
-    ENTRY_HEAD_SIZE,
-    MAGIC_AT,
-    V0,
-    V2,
-)
+from records.backend import Transcoder
+from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE, V0, V2
 from records.kernel import Outcome
 from records.source import TRUNCATED
 
 from .accumulator import Accumulator
 from .bounds import Bounds
+from .checksums import sound_until
 from .entries import RUNS_PAST, Entries
 from .gather import MICROSECONDS, Gatherer
 from .inflate import Inflation
@@ -35,6 +26,7 @@ from .splits import Split
 
 # Compressed entries are walked through a window of their own; a larger one is streamed.
 ENTRIES_SIZE: Final = 256 * 1024  # bytes
+NOTHING: Final = memoryview(b"")
 
 
 def read_records(split: Split, options: Options, bounds: Bounds, schema: Any) -> Iterator[Any]:
@@ -186,26 +178,7 @@ class _RowReader:
         to where they are right. False: there is none, and the buffer holds other bytes."""
         entries, buffer = self._entries, self._accumulator.buffer
         view = self._accumulator.view
-        at = start
-        while at < end:
-            position = entries.position + at - start
-            head = min(BATCH_HEADER_SIZE, entries.size - position)
-            if at + head > end or head <= ENTRY_HEAD_SIZE:
-                break
-            try:
-                header = BatchHeader.parse(view[at : at + head], 0, position)
-            except (CorruptRecordsError, ValueError):
-                break
-            if at + header.size > end:
-                break
-            covered = at + (ATTRIBUTES_AT_BATCH if header.magic == V2 else MAGIC_AT)
-            if header.magic == V2:
-                crc = crc32c(view[covered : at + header.size])
-            else:
-                crc = crc32(buffer, covered, at + header.size)
-            if crc != header.crc:
-                break
-            at += header.size
+        at = sound_until(view, start, end)
         if at > start:
             self._verified = entries.position + at - start
             return True
@@ -215,7 +188,7 @@ class _RowReader:
             return True
         if self._accumulator.used and header_.size <= len(buffer):
             return False
-        entries.verify(header_)
+        entries.verify(header_, view[:0])
         self._verified = entries.position + header_.size
         return True
 
@@ -237,7 +210,7 @@ class _RowReader:
             if not self._is_left_out(header):
                 entry = window.view(header.position, header.size)
                 if self._verified <= header.position:
-                    self._verify_entry(header, entry)
+                    self._entries.verify(header, entry or NOTHING)
                 if not self._is_unwanted(header):
                     yield from self._inflation.read(header, entry)
             entries.position += header.size
@@ -252,15 +225,6 @@ class _RowReader:
         if header.magic == V2 and header.base_offset > self._last_offset:
             return True
         return header.magic != V0 and MICROSECONDS * header.max_timestamp < self._bounds.time_min
-
-    def _verify_entry(self, header: BatchHeader, entry: memoryview | None) -> None:
-        if entry is None:
-            self._entries.verify(header)
-            return
-        covered = ATTRIBUTES_AT_BATCH if header.magic == V2 else MAGIC_AT
-        crc = crc32c(entry[covered:]) if header.magic == V2 else crc32(entry, covered, len(entry))
-        if crc != header.crc:
-            raise CorruptRecordsError(MISMATCH, header.position)
 
 
 class _EntryWindow:

@@ -17,7 +17,11 @@ FORMAT: Final = "kafka-segments"
 
 
 def register(session: SparkSession) -> None:
-    """Makes the format known to a session."""
+    """Makes the format known to a session.
+
+    register(spark)
+    frame = spark.read.format("kafka-segments").load("/backup/broker-1")
+    frame.groupBy("topic", "magic").count().show()"""
     session.dataSource.register(SegmentSource)
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from .follow import Following, Json, Offsets, from_json, to_json
+from .follow import Following, Offsets
 from .options import Options
+from .places import Json, Place, from_json, to_json
 from .reader import EVERYTHING, Task, read_splits
 from .schemas import check_wanted
 from .splits import pack
@@ -48,7 +49,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._target is not None:
             ends = {n: min(end, self._target[n]) for n, end in ends.items() if n in self._target}
         if start is None:  # Spark before 4.2
-            return to_json(ends)
+            return to_json(following.placed(ends))
         return to_json(
             following.latest(
                 from_json(start),
@@ -68,7 +69,8 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def reportLatestOffset(self) -> Json:  # noqa: N802
-        return to_json(self._follow().refresh())
+        ends = self._follow().refresh()
+        return to_json({name: Place(end) for name, end in ends.items()})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._target = self._follow().refresh()

@@ -1,13 +1,14 @@
 """Finds the partitions and segments below log directories, as they lie, were copied or mounted.
 
 A path may be a broker's log directory, a partition's directory, or any directory above several of
-them: a backup with a folder for each broker, say. A partition that several brokers have is read
-once, from the copy that reaches furthest.
+them: a backup with a folder for each broker, say. A partition that several brokers of a cluster
+have is read once; brokers of two clusters are refused.
 
-Only names and sizes are looked at; which files count after a crash:
-downconvert/storage/layout.py.
+Only names and sizes are looked at, unless there are copies to choose from; which files count after
+a crash says downconvert/storage/layout.py.
 
-Not here: where to cut a segment (splits.py), which offsets to read of it (planner.py)."""
+Not here: which copy is read (replicas.py), where to cut a segment (splits.py), which offsets to
+read of it (planner.py)."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -18,11 +19,15 @@ from typing import Final
 from downconvert.storage.checkpoint import read_offsets
 from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.layout import Layout, read_layout, replaced
+from downconvert.storage.metadata import read_meta_properties
 from downconvert.storage.names import LOG_STARTS, OFFSET_MAX, State, TopicPartition, parse_partition
 from downconvert.storage.open_files import OpenFiles
 from downconvert.storage.segment import Segment
 from downconvert.storage.tail import next_offset_of
 from records import CorruptRecordsError
+
+from .errors import MixedClustersError
+from .replicas import best_of, look
 
 # A cluster's backup has a folder for each day, broker and disk; more are not looked into.
 DEPTH_MAX: Final = 12
@@ -54,29 +59,89 @@ class PartitionLog:
     start_offset: int
     segments: tuple[SegmentFile, ...]
 
-    @property
-    def reach(self) -> tuple[int, int]:
-        """How far it goes: of two copies the one with more has the higher one."""
-        return (self.segments[-1].base_offset, self.segments[-1].size) if self.segments else (-1, 0)
+
+def find_partitions(paths: Sequence[str], cluster_id: str | None = None) -> list[PartitionLog]:
+    """The partitions below the paths, by topic and number, of a cluster if one is named.
+
+    OSError: a path is no directory. MixedClustersError: there are several clusters below them."""
+    found: dict[TopicPartition, list[PartitionLog]] = {}
+    for name, directory in find_directories(paths, cluster_id):
+        found.setdefault(name, []).append(read_partition(name, directory))
+    return [_chosen(name, found[name]) for name in sorted(found)]
 
 
-def find_partitions(paths: Sequence[str]) -> list[PartitionLog]:
-    """The partitions below the paths, by topic and number. OSError: a path is no directory."""
-    found: dict[TopicPartition, PartitionLog] = {}
-    for name, directory in find_directories(paths):
-        log = read_partition(name, directory)
-        if name not in found or found[name].reach < log.reach:
-            found[name] = log
-    return [found[name] for name in sorted(found)]
+def _chosen(name: TopicPartition, logs: list[PartitionLog]) -> PartitionLog:
+    """The copy to be read of a partition."""
+    if len(logs) == 1:
+        return logs[0]
+    by_directory, copies = {}, []
+    for found in logs:
+        log = found
+        for attempt in range(ATTEMPTS):
+            try:
+                segments = [file.open() for file in log.segments]
+                copies.append(look(log.directory, log.start_offset, segments))
+                break
+            except FileNotFoundError:  # deleted or cleaned since it was found
+                if attempt == ATTEMPTS - 1:
+                    raise
+                log = read_partition(name, log.directory)
+        by_directory[log.directory] = log
+    return by_directory[best_of(name, copies).directory]
 
 
-def find_directories(paths: Sequence[str]) -> Iterator[tuple[TopicPartition, str]]:
-    """The partitions' directories, each once, whichever way leads to it."""
+def find_directories(
+    paths: Sequence[str], cluster_id: str | None = None
+) -> Iterator[tuple[TopicPartition, str]]:
+    """The partitions' directories, each once, whichever way leads to it: absolute, for executors
+    have working directories of their own.
+
+    MixedClustersError: they are of several clusters, and none is named."""
     seen: set[str] = set()
+    clusters = _Clusters(cluster_id)
     for path in paths:
         if not os.path.isdir(path):  # noqa: PTH112 - a path is a string here, as Spark gave it
             raise NotADirectoryError(f"{path} is not a directory")
-        yield from _below(os.path.normpath(path), DEPTH_MAX, seen)
+        for name, directory in _below(os.path.abspath(path), DEPTH_MAX, seen):  # noqa: PTH100
+            if clusters.take(directory):
+                yield name, directory
+
+
+class _Clusters:
+    """Whose directories there are, by the `meta.properties` beside the partitions."""
+
+    def __init__(self, wanted: str | None) -> None:
+        self._wanted = wanted
+        self._of: dict[str, str | None] = {}  # by broker's directory
+        self._first: tuple[str, str] | None = None  # a cluster, and a directory of it
+
+    def take(self, directory: str) -> bool:
+        """Whether a partition's directory is to be read."""
+        broker = os.path.dirname(directory)  # noqa: PTH120
+        if broker not in self._of:
+            self._of[broker] = cluster_of(broker)
+        cluster = self._of[broker]
+        if self._wanted is not None:
+            return cluster == self._wanted
+        if cluster is None:
+            return True
+        if self._first is None:
+            self._first = cluster, broker
+        if cluster != self._first[0]:
+            raise MixedClustersError(
+                f"{self._first[1]} is of the cluster {self._first[0]}, and {broker} of {cluster}: "
+                "name directories of one cluster only (for the data source, clusterId names it)"
+            )
+        return True
+
+
+def cluster_of(broker: str) -> str | None:
+    """The cluster whose a broker's directory is; None where nothing that can be read says it."""
+    try:
+        meta = read_meta_properties(Path(broker))
+    except (OSError, CorruptFileError):
+        return None
+    return None if meta is None else meta.cluster_id
 
 
 def read_partition(name: TopicPartition, directory: str) -> PartitionLog:

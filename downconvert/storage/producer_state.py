@@ -15,10 +15,9 @@ from pathlib import Path
 from struct import Struct
 from typing import Final
 
-from crc32c import crc32c
-
 from records import BatchHeader, Records
 from records.control import ControlRecordType, EndTransactionMarker
+from records.crc32c import crc32c
 from records.reader import read_batch
 
 from .errors import CorruptFileError

@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from downconvert.cli.failure import CommandError
+from downconvert.cli.terminal import name_the_backend
 from simulator.cluster.options import BROKERS_MAX, FAULTS, options_for
 from simulator.cluster.truth import InvariantError
 
@@ -123,6 +124,7 @@ def simulate_cluster(
     """
     if seconds is not None and not SECONDS_MIN <= seconds < inf:
         raise click.UsageError(f"--seconds is at least {SECONDS_MIN:g} and finite, not {seconds:g}")
+    name_the_backend()
     # Brokers take a while to load: only where they run.
     from simulator.cluster.cluster import simulate_cluster as run_cluster
 

@@ -4,18 +4,16 @@ Not here: what a producer does (cluster_producer.py), what a consumer does (clus
 
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from downconvert.broker.wire.decoder import Cursor, decode, reader
 from downconvert.broker.wire.encoder import encode
 from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
 
+from .context import Context
 from .network import Connection
 from .node import Tag
 from .truth import InvariantError
-
-if TYPE_CHECKING:
-    from .cluster import Cluster
 
 TOPIC: Final = "t"
 METADATA_VERSION: Final = 7  # the first with leader epochs
@@ -61,22 +59,21 @@ class _Line:
 class SimulatedClient:
     """A host that asks brokers."""
 
-    def __init__(self, cluster: "Cluster", host: str, client_id: str) -> None:
-        self.cluster = cluster
+    def __init__(self, context: Context, host: str, client_id: str) -> None:
+        self.context = context
         self.host = host
-        self.random = Random(f"{cluster.options.seed}/{host}")
+        self.random = Random(f"{context.options.seed}/{host}")
         self.leaders: dict[int, Leader] = {}  # by partition
-        self.topic_id = bytes(16)
         self._client_id = client_id
-        self._lines = {node.id: _Line() for node in cluster.nodes}
+        self._lines = {node: _Line() for node in range(len(context.machines))}
         self._is_refreshing = False
 
     @property
     def now(self) -> float:
-        return self.cluster.timeline.now
+        return self.context.timeline.now
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
-        self.cluster.timeline.after(seconds, action)
+        self.context.timeline.after(seconds, action)
 
     def is_busy(self, node: int) -> bool:
         """Whether a request to that broker is under way."""
@@ -125,8 +122,8 @@ class SimulatedClient:
                 on_answer(None, {})
 
         if line.connection is None or line.connection.is_closed:
-            line.connection = self.cluster.network.connect(
-                self.host, self.cluster.nodes[node], lambda *_: None, lambda: None
+            line.connection = self.context.network.connect(
+                self.host, self.context.machines[node], lambda *_: None, lambda: None
             )
         line.connection.listen(answered, failed)
         line.connection.send(data)

@@ -16,8 +16,9 @@ from typing import Final
 from downconvert.broker.partition import Partition
 from downconvert.storage import TopicPartition
 
-from .clients import TOPIC, SimulatedClient
+from .clients import TOPIC
 from .consumer import Consumer
+from .context import Context
 from .controller import Controller
 from .faults import Faults
 from .network import Network
@@ -79,15 +80,32 @@ class Cluster:
         }
         self.controller = Controller(self.assignment, options.min_insync)
         self.truth = Truth(list(self.assignment))
-        self.nodes = [Node(self, id_, directory / f"broker-{id_}") for id_ in brokers]
+        context = Context(
+            options=options,
+            timeline=self.timeline,
+            network=self.network,
+            controller=self.controller,
+            truth=self.truth,
+            assignment=self.assignment,
+        )
+        self.nodes = [
+            Node(context, id_, directory / f"broker-{id_}", self._restart_later) for id_ in brokers
+        ]
+        context.machines = self.nodes
         for node in self.nodes:
             node.start()
         topic = next(n.broker.topics[TOPIC] for n in self.nodes if n.broker and n.broker.topics)
-        self.topic_id = topic.id
-        self.producers = [Producer(self, *one) for one in enumerate(options.producers)]
-        self.consumers = [Consumer(self, *one) for one in enumerate(options.consumers)]
-        self.clients: list[SimulatedClient] = [*self.producers, *self.consumers]
-        self.faults = Faults(self)
+        context.topic_id = topic.id
+        self.producers = [
+            Producer(context, number, one, self._check_held)
+            for number, one in enumerate(options.producers)
+        ]
+        self.consumers = [
+            Consumer(context, number, one, self._check_held)
+            for number, one in enumerate(options.consumers)
+        ]
+        hosts = [client.host for client in (*self.producers, *self.consumers)]
+        self.faults = Faults(context, self.nodes, hosts, self._restart_later)
 
     def run(self) -> Outcome:
         """InvariantError: something that must never be so was so."""
@@ -110,7 +128,7 @@ class Cluster:
         for node in self.nodes:
             node.die()
 
-    def has_died(self, node: Node) -> None:
+    def _restart_later(self, node: Node) -> None:
         """It is started again, after a while."""
 
         def start() -> None:
@@ -119,7 +137,7 @@ class Cluster:
 
         self.timeline.after(self.faults.down_time(), start)
 
-    def check_held(self, name: TopicPartition, offset: int, why: str) -> None:
+    def _check_held(self, name: TopicPartition, offset: int, why: str) -> None:
         """Whether a record is on as many brokers as it must be. Who is down, or has lost what it
         had, may have had it."""
         held = maybe = 0

@@ -8,15 +8,26 @@ Not here: what brokers do with requests (node.py), when ways are cut (faults.py)
 
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from .timeline import Action, Timeline
 
-if TYPE_CHECKING:
-    from .node import Node
-
 LATENCY: Final = 0.001, 0.01  # seconds, from and to
 Way = frozenset[str]
+
+
+class Machine(Protocol):
+    """What connections lead to: a host with a broker, which dies and is started again.
+
+    life: a number that changes with each death and each start. connections: those that are open
+    to this life."""
+
+    host: str
+    life: int
+    is_up: bool
+    connections: "set[Connection]"
+
+    def receive(self, connection: "Connection", data: bytes) -> None: ...
 
 
 class Network:
@@ -59,7 +70,7 @@ class Network:
     def connect(
         self,
         host: str,
-        node: "Node",
+        node: Machine,
         on_response: Callable[[bytes, Any], None],
         on_close: Action,
     ) -> "Connection":
@@ -74,7 +85,7 @@ class Connection:
         self,
         network: Network,
         host: str,
-        node: "Node",
+        node: Machine,
         on_response: Callable[[bytes, Any], None],
         on_close: Action,
     ) -> None:

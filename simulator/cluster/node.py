@@ -14,7 +14,7 @@ from io import BytesIO
 from pathlib import Path
 from random import Random
 from shutil import rmtree
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker import BadRequestError, Broker, BrokerConfig, Client, Exchange
 from downconvert.broker.replication.replica_manager import Replication
@@ -22,12 +22,10 @@ from downconvert.storage import LogConfig, LogDir, StorageError, TopicPartition
 from downconvert.storage.faulty_disk import FaultyDisk, Killed
 from records import RecordsError
 
+from .context import Context
 from .membership import Membership
 from .network import Connection
 from .timeline import Action
-
-if TYPE_CHECKING:
-    from .cluster import Cluster
 
 LENGTH_SIZE: Final = 4  # bytes: what responses begin with
 HEARTBEAT: Final = 0.5  # seconds
@@ -39,7 +37,10 @@ Tag = dict[TopicPartition, tuple[int, bool, bool]]  # leader's epoch, whether it
 class Node:
     """One machine, and the lives of its broker."""
 
-    def __init__(self, cluster: "Cluster", id_: int, path: Path) -> None:
+    def __init__(
+        self, context: Context, id_: int, path: Path, on_death: Callable[["Node"], None]
+    ) -> None:
+        """on_death: is told when the broker has died of what it did to its disk."""
         self.id = id_
         self.host = f"broker-{id_}"
         self.life = 0
@@ -49,15 +50,16 @@ class Node:
         self.replication: Replication | None = None
         self.disk: FaultyDisk | None = None
         self.has_lost = False  # since it was last in sync everywhere
-        self._cluster = cluster
+        self._context = context
+        self._on_death = on_death
         self._path = path
-        self._random = Random(f"{cluster.options.seed}/{self.host}")
+        self._random = Random(f"{context.options.seed}/{self.host}")
         self._paused_until = 0.0
         self._tick_at = float("inf")
         self._waiting: dict[Connection, deque[bytes]] = {}
         self._log_dir: LogDir | None = None
         self._ends_by_power = False
-        self.membership = Membership(self, cluster)
+        self.membership = Membership(self, context)
 
     @property
     def is_registered(self) -> bool:
@@ -71,7 +73,7 @@ class Node:
     # --- life and death
 
     def start(self) -> None:
-        options = self._cluster.options
+        options = self._context.options
         self.life += 1
         self.is_up, self._ends_by_power, self._tick_at = True, False, float("inf")
         self._path.mkdir(exist_ok=True)
@@ -80,7 +82,7 @@ class Node:
             segment_bytes=options.segment_bytes, segment_index_bytes=240, index_interval_bytes=512
         )
         self._log_dir = LogDir.open(self._path, writable=True, config=config, files=self.disk)
-        for name, replicas in self._cluster.assignment.items():
+        for name, replicas in self._context.assignment.items():
             if self.id in replicas:
                 self._log_dir.logs.create(name)
         self.broker = Broker(
@@ -133,7 +135,7 @@ class Node:
 
     def pause(self, seconds: float) -> None:
         """It does nothing for a while, and does not know."""
-        self._paused_until = self._cluster.timeline.now + seconds
+        self._paused_until = self._context.timeline.now + seconds
 
     def flush(self) -> None:
         """The machine writes back what it has in memory."""
@@ -150,7 +152,7 @@ class Node:
         """Does something as this life of the broker; it may die of it."""
         if not self.is_up:
             return
-        timeline = self._cluster.timeline
+        timeline = self._context.timeline
         if self._paused_until > timeline.now:
             self._later(self._paused_until - timeline.now, action)
             return
@@ -159,7 +161,7 @@ class Node:
             self._tick()
         except Killed:
             self.die(power=self._ends_by_power)
-            self._cluster.has_died(self)
+            self._on_death(self)
 
     def _later(self, seconds: float, action: Action) -> None:
         life = self.life
@@ -168,7 +170,7 @@ class Node:
             if self.life == life:
                 self.run(action)
 
-        self._cluster.timeline.after(seconds, act)
+        self._context.timeline.after(seconds, act)
 
     def _repeat(self, every: float, action: Action) -> None:
         def act() -> None:
@@ -180,7 +182,7 @@ class Node:
     def _tick(self) -> None:
         if self.broker is None:
             return
-        now = self._cluster.timeline.now
+        now = self._context.timeline.now
         deadline = self.broker.tick(now)
         if deadline is not None and not now < self._tick_at <= deadline:
             self._tick_at = deadline
@@ -209,7 +211,7 @@ class Node:
                 self._done(connection, exchange)
 
         try:
-            self.broker.handle(client, memoryview(data), self._cluster.timeline.now, on_done)
+            self.broker.handle(client, memoryview(data), self._context.timeline.now, on_done)
         except BadRequestError:
             self._end(connection)
         self.membership.change_isr()

@@ -6,7 +6,7 @@ their order."""
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import TopicPartition
@@ -14,13 +14,11 @@ from records import Record, TimestampType, build
 from records.formats import V0, V1, V2, Codec
 
 from .clients import BACKOFF, RETRIABLE, TOPIC, Leader, SimulatedClient
+from .context import Context
 from .node import Tag
 from .options import ProducerOptions
 from .partitioner import partition_for
-from .truth import InvariantError, Written
-
-if TYPE_CHECKING:
-    from .cluster import Cluster
+from .truth import CheckHeld, InvariantError, Written
 
 ALL: Final = -1
 TOPIC_IDS_SINCE: Final = 13
@@ -43,12 +41,15 @@ class _Batch:
 class Producer(SimulatedClient):
     """One producer, from its first record on until `stop`."""
 
-    def __init__(self, cluster: "Cluster", number: int, options: ProducerOptions) -> None:
-        super().__init__(cluster, f"producer-{number}", f"producer-{number}")
+    def __init__(
+        self, context: Context, number: int, options: ProducerOptions, check_held: CheckHeld
+    ) -> None:
+        super().__init__(context, f"producer-{number}", f"producer-{number}")
         self.number = number
         self.options = options
+        self._check_held = check_held
         self.written = 0
-        self._count = cluster.options.partitions
+        self._count = context.options.partitions
         self._next = [0] * self._count  # the number of the next record, by partition
         self._sequences = [0] * self._count
         self._batches: list[deque[_Batch]] = [deque() for _ in range(self._count)]
@@ -125,7 +126,7 @@ class Producer(SimulatedClient):
             topic_data=[
                 Message(
                     name=TOPIC,
-                    topic_id=self.cluster.topic_id,
+                    topic_id=self.context.topic_id,
                     partition_data=[
                         Message(index=index, records=self._bytes(batch))
                         for index, (batch, _) in sent.items()
@@ -169,9 +170,9 @@ class Producer(SimulatedClient):
             name = TopicPartition(TOPIC, result.index)
             for at, (_, value, _) in enumerate(batch.records):
                 offset = result.base_offset + at
-                self.cluster.truth.acknowledged(name, offset, value, self.host)
+                self.context.truth.acknowledged(name, offset, value, self.host)
             last = result.base_offset + len(batch.records) - 1
-            self.cluster.check_held(name, last, f"{self.host} is told that it is safe")
+            self._check_held(name, last, f"{self.host} is told that it is safe")
 
     def _bytes(self, batch: _Batch) -> bytes:
         version = self.options.version

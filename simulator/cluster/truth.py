@@ -6,10 +6,14 @@ is given a record, as many brokers as min.insync.replicas hold it.
 
 Not here: who looks (producers.py, consumers of clients.py), which logs there are (cluster.py)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from downconvert.storage import TopicPartition
+
+# Whether enough brokers hold a record: its partition, its offset, and why they must.
+CheckHeld = Callable[[TopicPartition, int, str], None]
 
 
 class InvariantError(Exception):

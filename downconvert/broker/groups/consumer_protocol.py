@@ -1,4 +1,4 @@
-"""What consumers say in a group: which topics they read, as bytes.
+"""What consumers say and are told in a group: subscriptions and assignments, as bytes.
 
 A group takes them for bytes; these are those of the protocol type "consumer". As Kafka's
 ConsumerProtocol: a version that is not known yet is read as the newest that is, and what follows is
@@ -31,6 +31,14 @@ class Subscription:
     rack: str | None = None  # from version 3 on
 
 
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a member gets."""
+
+    partitions: frozenset[Partition]
+    user_data: bytes | None = None
+
+
 def read_subscription(data: bytes | memoryview) -> Subscription:
     """BadRequestError: the bytes are none."""
     found = _read("ConsumerProtocolSubscription", data)
@@ -55,6 +63,21 @@ def write_subscription(subscription: Subscription, version: int = 3) -> bytes:
             rack_id=subscription.rack,
         ),
     )
+
+
+def read_assignment(data: bytes | memoryview) -> Assignment:
+    """BadRequestError: the bytes are none. No bytes at all are no partitions."""
+    if not len(data):
+        return Assignment(frozenset())
+    found = _read("ConsumerProtocolAssignment", data)
+    return Assignment(_partitions(found.assigned_partitions), _owned_bytes(found.user_data))
+
+
+def write_assignment(assignment: Assignment, version: int = 3) -> bytes:
+    body = Message(
+        assigned_partitions=_topics(assignment.partitions), user_data=assignment.user_data
+    )
+    return _write("ConsumerProtocolAssignment", version, body)
 
 
 def _read(name: str, data: bytes | memoryview) -> Message:

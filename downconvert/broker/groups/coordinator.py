@@ -7,18 +7,18 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import RLock
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from downconvert.broker.config import BrokerConfig
 from downconvert.broker.errors import ErrorCode
+from downconvert.broker.purgatory import Purgatory
+from downconvert.broker.topics import Topics
 from downconvert.broker.wire.schemas import Message
 
 from .group import Group, Limits, State
 from .member import Claim, Join, Joined, Synced
 from .offset_expiry import CONSUMER, expired, subscribed_topics
 from .offsets import Committed, Offsets, Partition
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 LOG: Final = logging.getLogger("broker")
 ID_MAX: Final = 0x7FFF  # bytes; older versions and records have no more for a string
@@ -27,9 +27,8 @@ ID_MAX: Final = 0x7FFF  # bytes; older versions and records have no more for a s
 class Groups:
     """By id. Any thread may call anything."""
 
-    def __init__(self, broker: "Broker") -> None:
-        config = broker.config
-        self._purgatory = broker.purgatory
+    def __init__(self, config: BrokerConfig, topics: Topics, purgatory: Purgatory) -> None:
+        self._purgatory = purgatory
         self._groups_max = config.groups_max
         self._limits = Limits(
             config.group_max_size,
@@ -43,7 +42,7 @@ class Groups:
         self._lock = RLock()
         self._groups: dict[str, Group] = {}
         self._alarms: dict[str, float] = {}
-        self._offsets = Offsets(broker)
+        self._offsets = Offsets(config, topics, purgatory)
         self._is_writable = config.is_writable
         self._retention = 60.0 * config.offsets_retention_minutes
         self._check_interval = config.offsets_retention_check_interval_ms / 1000

@@ -10,10 +10,12 @@ transactions do to them (committed_offsets.py), who may commit (group.py), when 
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from downconvert.broker.config import BrokerConfig
 from downconvert.broker.errors import BadRequestError, ErrorCode
-from downconvert.broker.topics import OFFSETS_TOPIC
+from downconvert.broker.purgatory import Purgatory
+from downconvert.broker.topics import OFFSETS_TOPIC, Topics
 from downconvert.storage.names import OFFSET_MAX
 from records import Record
 
@@ -34,9 +36,6 @@ from .offset_records import (
 )
 from .offsets_topic import OffsetsTopic, partition_of
 
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
-
 __all__ = ["NO_TIME", "Committed", "Offsets", "Partition"]
 
 LOG: Final = logging.getLogger("broker")
@@ -46,13 +45,13 @@ SHOWN_MAX: Final = 60  # partitions that one line of the log names
 class Offsets:
     """By group. Its owner holds a lock around every call."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, config: BrokerConfig, topics: Topics, purgatory: Purgatory) -> None:
         """Reads what there is. What cannot be read is said in the log, and left out."""
-        self._is_writable = broker.config.is_writable
-        self._topics = broker.topics
+        self._is_writable = config.is_writable
+        self._topics = topics
         self._kept = CommittedOffsets()
         self._found_in: dict[str, int] = {}  # the partition that a group's records are in
-        self.topic = OffsetsTopic(broker)
+        self.topic = OffsetsTopic(config, topics, purgatory)
         self.stored: dict[str, StoredGroup] = {}  # that have not been asked for yet
         self.topic.read(self._read, self._end)
         self._say_what_is_odd()

@@ -6,13 +6,15 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from downconvert.broker.appending import prepare
+from downconvert.broker.config import BrokerConfig
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.partition import Partition
+from downconvert.broker.purgatory import Purgatory
 from downconvert.broker.topic_configs import AppendConfig
-from downconvert.broker.topics import OFFSETS_TOPIC, Topic
+from downconvert.broker.topics import OFFSETS_TOPIC, Topic, Topics
 from downconvert.storage import Log, StorageError
 from downconvert.storage.producer_state import read_marker
 from records import BatchHeader, Columns, FileRecords, Record, RecordsError, build, read
@@ -20,9 +22,6 @@ from records.control import ControlRecordType
 from records.formats import V2
 
 from .offset_records import Key, write_key
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 # A partition's index, a record of it, and in whose transaction it was written.
 TakeRecord: TypeAlias = Callable[[int, Record, int | None], None]
@@ -41,10 +40,10 @@ READ_MAX: Final = 1024 * 1024  # bytes of neighbouring batches that are read as 
 class OffsetsTopic:
     """The topic in a broker's directory, of which some or all partitions may be missing."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._config = broker.config
-        self._topics = broker.topics
-        self._purgatory = broker.purgatory
+    def __init__(self, config: BrokerConfig, topics: Topics, purgatory: Purgatory) -> None:
+        self._config = config
+        self._topics = topics
+        self._purgatory = purgatory
 
     # --- which partitions
 

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Hashable
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker.conversions import (
     ZSTD_SINCE,
@@ -38,14 +38,12 @@ from downconvert.broker.reading import (
     read_converted,
 )
 from downconvert.broker.replication.leader_epochs import EpochEnd
+from downconvert.broker.state import BrokerState
 from downconvert.broker.topics import Topic
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import OffsetOutOfRangeError, StorageError
 from records import RecordsError, RecordTooLargeError, UnsupportedCodecError
 from records.zero_copy import ZeroCopySend
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 LOG: Final = logging.getLogger("broker")
 UNKNOWN: Final = -1  # an offset, an epoch
@@ -69,7 +67,7 @@ WAIT_MAX: Final = 60.0  # seconds
 NOT_LED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     request, version = exchange.request.body, exchange.request.version
     follower = replica_of(request, version) >= 0
     context: Context
@@ -94,7 +92,9 @@ class Fetch:
     """A fetch until it is answered. It waits in the purgatory for records, and with its exchange's
     owner for its next turn."""
 
-    def __init__(self, broker: "Broker", exchange: Exchange, context: Context, now: float) -> None:
+    def __init__(
+        self, broker: BrokerState, exchange: Exchange, context: Context, now: float
+    ) -> None:
         self._broker = broker
         self._exchange = exchange
         self._context = context

@@ -8,21 +8,19 @@ Not here: which records may be appended (appending.py)."""
 
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker.appending import Appended, RefusedRecordsError, prepare
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.partition import Partition
+from downconvert.broker.state import BrokerState
 from downconvert.broker.topic_configs import AppendConfig
 from downconvert.broker.topics import Topic
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import StorageError
 from records import CorruptRecordsError, MemoryRecords
 from records.formats import NO_TIMESTAMP, V2, Codec
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 NOBODY, LEADER, ALL = 0, 1, -1  # acks
 BATCHES_VERSION: Final = 3  # from here on a request has one v2 batch for each partition
@@ -91,7 +89,7 @@ class _Produced:
             self.records = tuple(error.records)
 
 
-def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body = exchange.request.body
     produced = []
     for topic in body.topic_data:
@@ -112,7 +110,7 @@ def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
 
 
 def _produce(
-    broker: "Broker", exchange: Exchange, topic: Message, one: Message, now: float
+    broker: BrokerState, exchange: Exchange, topic: Message, one: Message, now: float
 ) -> _Produced:
     """Appends for one partition, or says why not."""
     produced = _Produced(topic, one.index)
@@ -150,7 +148,7 @@ def _produce(
     return produced
 
 
-def _find(broker: "Broker", topic: Message, index: int, version: int) -> tuple[Topic, Partition]:
+def _find(broker: BrokerState, topic: Message, index: int, version: int) -> tuple[Topic, Partition]:
     """The partition that is meant. ApiError: there is none, or it is led by another broker."""
     if version >= TOPIC_IDS_VERSION:
         found = broker.topics.by_id(bytes(topic.topic_id))

@@ -9,10 +9,11 @@ Not here: which leader to follow, and connections to it (replication.py, and who
 
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker.errors import BadRequestError, ErrorCode
 from downconvert.broker.partition import Partition
+from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.decoder import Cursor, decode, reader
 from downconvert.broker.wire.encoder import encode
 from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
@@ -21,9 +22,6 @@ from downconvert.storage.names import OFFSET_MAX
 from records import RecordsError
 
 from .leader_epochs import NO_EPOCH, EpochEnd, epochs_of, latest
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 FETCH_VERSION: Final = 17
 LIST_OFFSETS_VERSION: Final = 7
@@ -56,7 +54,7 @@ class Follower:
 
     def __init__(
         self,
-        broker: "Broker",
+        broker: BrokerState,
         leader: int,
         *,
         broker_epoch: int = -1,

@@ -17,9 +17,9 @@ import pytest
 from scramp import ScramClient
 
 from downconvert.broker import Broker
+from downconvert.broker.credentials import Credentials
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.handlers.fetch import Fetch
-from downconvert.broker.handlers.sasl import Credentials
 from downconvert.broker.limits import KiB, Limits, MiB
 from downconvert.broker.reading import Contribution, read_converted
 from downconvert.broker.server import Server, Wake

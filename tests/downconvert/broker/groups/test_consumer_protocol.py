@@ -1,4 +1,4 @@
-"""Subscriptions, against kafka-python's and as bytes of anybody."""
+"""Subscriptions and assignments, against kafka-python's and as bytes of anybody."""
 
 import contextlib
 
@@ -9,8 +9,11 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription as The
 
 from downconvert.broker import BadRequestError
 from downconvert.broker.groups.consumer_protocol import (
+    Assignment,
     Subscription,
+    read_assignment,
     read_subscription,
+    write_assignment,
     write_subscription,
 )
 
@@ -27,7 +30,16 @@ def test_subscriptions_keep_what_their_version_has(version: int) -> None:
     assert found.rack == (FULL.rack if version >= 3 else None)
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_assignments_are_read_as_they_were_written(version: int) -> None:
+    assignment = Assignment(FULL.owned, b"")
+    assert read_assignment(write_assignment(assignment, version)) == assignment
+
+
 def test_bytes_are_those_of_the_protocol() -> None:
+    written = "0000 00000001 0001 61 00000002 00000000 00000002 ffffffff"
+    assignment = Assignment(frozenset({("a", 2), ("a", 0)}))
+    assert write_assignment(assignment, 0) == bytes.fromhex(written)
     theirs = Theirs(version=1, topics=["t"], user_data=b"x", owned_partitions=[])
     encoded = theirs.encode(version=1)
     data = encoded if encoded[:2] == b"\0\1" else b"\0\1" + encoded
@@ -39,7 +51,12 @@ def test_a_version_of_the_future_is_read_as_the_newest() -> None:
     assert read_subscription(b"\0\x63" + data[2:] + b"more") == FULL
 
 
+def test_no_bytes_are_no_partitions() -> None:
+    assert read_assignment(b"") == Assignment(frozenset())
+
+
 @given(st.binary(max_size=60) | st.binary(max_size=60).map(lambda data: b"\0\1" + data))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    with contextlib.suppress(BadRequestError):
-        read_subscription(data)
+    for read in (read_subscription, read_assignment):
+        with contextlib.suppress(BadRequestError):
+            read(data)

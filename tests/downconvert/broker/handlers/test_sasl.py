@@ -4,7 +4,7 @@ import pytest
 from scramp import ScramClient
 
 from downconvert.broker import BadRequestError, Broker, Client, ErrorCode
-from downconvert.broker.handlers.sasl import MECHANISMS, SCRAM, Credentials
+from downconvert.broker.credentials import MECHANISMS, SCRAM, Credentials
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import answer, ask, begin, frame, sent, someone

@@ -1,0 +1,36 @@
+"""What all requests of a broker share: its topics, its groups, and everything that waits.
+
+Not here: which requests are served, and by what (broker.py, handlers/apis.py)."""
+
+from collections.abc import Mapping
+
+from downconvert.broker.groups.coordinator import Groups
+from downconvert.broker.wire.schemas import ApiKey
+from downconvert.storage import LogDir
+
+from .chunks import Chunks
+from .config import BrokerConfig
+from .credentials import Credentials
+from .fetch_session import FetchSessions
+from .kept import KeepRoom
+from .metrics import Metrics
+from .producer_ids import ProducerIds
+from .purgatory import Purgatory
+from .topics import Topics
+
+
+class BrokerState:
+    """The state of one broker. Handlers are given it with each request. Any thread may use it."""
+
+    def __init__(self, log_dir: LogDir, config: BrokerConfig | None = None) -> None:
+        self.config = config or BrokerConfig()
+        self.topics = Topics(log_dir, self.config)
+        self.producer_ids = ProducerIds(self.topics, self.config.node_id)
+        self.purgatory = Purgatory()
+        self.groups = Groups(self.config, self.topics, self.purgatory)
+        self.fetch_sessions = FetchSessions(self.config.fetch_session_slots)
+        self.keep_room = KeepRoom(self.config.conversions_kept_bytes)
+        self.metrics = Metrics(self.fetch_sessions, self.purgatory)
+        self.chunks = Chunks(self.config.policy)
+        self.credentials: Credentials | None = None  # None: nobody has to authenticate
+        self.versions: Mapping[ApiKey, range] = {}  # of the requests that are served

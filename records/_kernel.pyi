@@ -1,6 +1,6 @@
 """The compiled kernel, native/src/face: what it does is in kernel.py."""
 
-from .kernel import Buffer, Progress, Transferred
+from .kernel import Buffer, Progress, Recodes, Transferred
 
 class Transcoder:
     def __new__(
@@ -54,6 +54,7 @@ class Transcoder:
         is_socket: bool,
         promised: int,
         budget: int,
+        recodes: Recodes | None = None,
     ) -> Transferred: ...
     def recode(
         self,

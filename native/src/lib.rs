@@ -40,6 +40,6 @@ pub use encode::encode;
 pub use layout::{ROW_FIELDS, ROW_SIZE};
 pub use outcome::{Outcome, Progress};
 pub use reason::Reason;
-pub use transcoder::{Entered, Recode, RecordHead, Settings, Transcoder};
-pub use transfer::{Input, Limits, ReadAt, Transferred};
+pub use transcoder::{Compress, Entered, Recode, RecordHead, Settings, Transcoder};
+pub use transfer::{Input, Limits, ReadAt, Recodes, Transferred};
 pub use workspace::Workspace;

@@ -10,12 +10,24 @@ const KEPT_MAX: usize = 1024 * 1024;
 /// Buffers that grow where they are needed.
 #[derive(Default)]
 pub struct Workspace {
+    pub(crate) recoding: Recoding,
+    pub(crate) sending: Sending,
+}
+
+/// Those of a recode.
+#[derive(Default)]
+pub struct Recoding {
     /// An entry's decompressed bytes.
     pub(crate) body: Vec<u8>,
     /// The messages made of them.
     pub(crate) inner: Vec<u8>,
     /// Those messages compressed.
     pub(crate) made: Vec<u8>,
+}
+
+/// Those of a transfer.
+#[derive(Default)]
+pub struct Sending {
     /// The part of a log that is in memory.
     pub(crate) window: Vec<u8>,
     /// A chunk of messages.
@@ -27,12 +39,12 @@ pub struct Workspace {
 impl Workspace {
     /// What the last recode made: messages, each of them compressed.
     pub fn made(&self) -> &[u8] {
-        &self.made
+        &self.recoding.made
     }
 
     /// What the channel of the last transfer left of a chunk.
     pub fn rest(&self) -> &[u8] {
-        &self.rest
+        &self.sending.rest
     }
 
     /// What `data` decompresses to, if that is no more than `limit`.
@@ -43,18 +55,16 @@ impl Workspace {
         data: &[u8],
         limit: usize,
     ) -> Option<&[u8]> {
-        let room = room(&mut self.body, limit.min(BODY_SIZE_MAX))?;
-        let size = codec::decompress(codec, magic, data, room)?;
-        Some(&self.body[..size])
+        let body = &mut self.recoding.body;
+        let size = codec::decompress(codec, magic, data, room(body, limit.min(BODY_SIZE_MAX))?)?;
+        Some(&body[..size])
     }
 
     /// Gives back what is larger than usual.
     pub fn trim(&mut self) {
-        let (recoding, sending) = (
-            [&mut self.body, &mut self.inner, &mut self.made],
-            [&mut self.window, &mut self.target, &mut self.rest],
-        );
-        for buffer in recoding.into_iter().chain(sending) {
+        let Recoding { body, inner, made } = &mut self.recoding;
+        let Sending { window, target, rest } = &mut self.sending;
+        for buffer in [body, inner, made, window, target, rest] {
             if buffer.capacity() > KEPT_MAX {
                 *buffer = Vec::new();
             }

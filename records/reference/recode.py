@@ -50,6 +50,7 @@ class Recode:
     split_at_gaps: bool
     body_size_max: int
     inner_size_max: int
+    made_size_max: int | None = None
 
 
 def recode(transcoder: "Transcoder", entry: memoryview, job: Recode) -> bytes:
@@ -66,7 +67,10 @@ def recode(transcoder: "Transcoder", entry: memoryview, job: Recode) -> bytes:
     if body is None:
         return b""
     transcoder.count_entry(len(entry))
-    return _messages(transcoder, body, job, counted=magic == V2)
+    made = _messages(transcoder, body, job, counted=magic == V2)
+    if job.made_size_max is not None and len(made) > job.made_size_max:
+        raise NotAtOnce
+    return made
 
 
 def _enter_batch(transcoder: "Transcoder", entry: memoryview, job: Recode) -> Buffer | None:

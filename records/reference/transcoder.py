@@ -6,7 +6,7 @@ import copy
 from typing import Final, TypeAlias
 
 from records.formats import BATCH_HEADER_SIZE, V0, V1, V2, Codec
-from records.kernel import UNKNOWN, Buffer, Outcome, Progress, Transferred
+from records.kernel import UNKNOWN, Buffer, Outcome, Progress, Recodes, Transferred
 
 from . import inside, log
 from .call import Call, Damaged, Room, Stop, Target, Window
@@ -151,13 +151,15 @@ class Transcoder:
         is_socket: bool,  # noqa: ARG002  (Python ignores SIGPIPE: write(2) serves for both)
         promised: int,
         budget: int,
+        recodes: Recodes | None = None,
     ) -> Transferred:
         place = self._state.place
         if isinstance(place, Entries) or (place is not None and place.bytes_left == UNKNOWN):
             raise ValueError("it stands in what was entered")
         if isinstance(place, Batch) and self.to_magic == V2:
             raise ValueError(NO_MAGIC_2)
-        transfer = Transfer(source, position, end, chunk_size, channel, promised, budget)
+        limits = (position, end, chunk_size)
+        transfer = Transfer(source, *limits, channel, promised, budget, recodes)
         try:
             return transfer.run(self)
         finally:
@@ -182,17 +184,29 @@ class Transcoder:
         if body_size_max < 0 or inner_size_max < 0:
             raise ValueError("a size is negative")
         entry = Window(source, start, end, 0).source[start:end]
+        how = (fast, trim, split_at_gaps, body_size_max, inner_size_max)
+        return self._recode(entry, Recode(Codec(codec), *how))
+
+    def recode_into(self, room: int, entry: Buffer, codec: int, how: Recodes) -> bytes | None:
+        """The same for a transfer. None also where the messages are more than `room` bytes."""
+        job = Recode(Codec(codec), *how[1:6], made_size_max=room)
+        return self._recode(memoryview(entry), job)
+
+    def _recode(self, entry: memoryview, job: Recode) -> bytes | None:
         self._damage = None
         before = copy.deepcopy(self._state)
-        limits = (body_size_max, inner_size_max)
         try:
-            return recode(self, entry, Recode(Codec(codec), fast, trim, split_at_gaps, *limits))
+            return recode(self, entry, job)
         except NotAtOnce:
             self._state = before
             return None
         finally:
             self.leave()
             self._damage = None
+
+    @property
+    def stops_transactional(self) -> bool:
+        return self._state.stop_transactional
 
     @property
     def to_magic(self) -> int:

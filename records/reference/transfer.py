@@ -7,7 +7,19 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from records.kernel import Buffer, Outcome, Transferred
+from records.formats import (
+    BATCH_HEADER_SIZE,
+    CODEC_MASK,
+    CONTROL,
+    MAGIC_AT,
+    PREFIX,
+    TRANSACTIONAL,
+    V2,
+    Codec,
+)
+from records.kernel import Buffer, Outcome, Recodes, Transferred
+
+from .places import Header
 
 if TYPE_CHECKING:
     from .transcoder import Transcoder
@@ -26,6 +38,7 @@ class Transfer:
     channel: int
     promised: int
     budget: int
+    recodes: Recodes | None
     consumed: int = 0
     written: int = 0
     rest: bytes | None = None
@@ -64,11 +77,44 @@ class Transfer:
             self.consumed += consumed
             if produced and not self._write(target[:produced]):
                 return self._done(Outcome.CHANNEL)
+            if outcome == Outcome.BATCH:
+                made = self._recoded(transcoder)
+                if made is None:
+                    return self._done(Outcome.BATCH)
+                if made and not self._write(memoryview(made)):
+                    return self._done(Outcome.CHANNEL)
+                continue
             goes_on = (outcome == Outcome.SOURCE and consumed) or (
                 outcome == Outcome.TARGET and produced
             )
             if not goes_on:
                 return self._done(Outcome(outcome))
+
+    def _recoded(self, transcoder: "Transcoder") -> bytes | None:
+        """The batch that is next as messages. None: it is for the caller."""
+        recodes = self.recodes
+        left = self.end - self.position - self.consumed
+        head = self._window(min(BATCH_HEADER_SIZE, left))
+        if recodes is None or len(head) < BATCH_HEADER_SIZE or head[MAGIC_AT] != V2:
+            return None
+        room = self.promised - self.written - recodes.reserve
+        header = Header.read(head, 0)
+        size = header.size + PREFIX.size
+        is_transactional = header.attributes & (CONTROL | TRANSACTIONAL)
+        if room <= 0 or (is_transactional and transcoder.stops_transactional):
+            return None
+        codec = recodes.codecs.ljust(8, b"\0")[header.attributes & CODEC_MASK]
+        if codec not in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4):
+            return None
+        if size > min(recodes.body_size_max, left):
+            return None
+        entry = self._window(size)
+        if len(entry) < size:
+            return None
+        made = transcoder.recode_into(room, entry, codec, recodes)
+        if made is not None:
+            self.consumed += size
+        return made
 
     def _window(self, size: int) -> Buffer:
         position = self.position + self.consumed

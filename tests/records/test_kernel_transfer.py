@@ -15,8 +15,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from records.formats import MESSAGE_OVERHEAD, V1, V2
-from records.kernel import Outcome
+from records.codecs import compress
+from records.formats import (
+    ATTRIBUTES_AT_BATCH,
+    TRANSACTIONAL,
+    V1,
+    V2,
+    Codec,
+)
+from records.kernel import Outcome, Recodes
 
 from . import raw
 from .examples import batch, damaged, message, record
@@ -94,13 +101,14 @@ def send(
     budget: int = EVERYTHING,
     chunk_size: int = CHUNK,
     drains: int = 1 << 20,
+    recodes: Recodes | None = None,
 ) -> tuple[int, Outcome]:
     """Calls until something else than room or budget is missing."""
     position = 0
     while True:
         consumed, written, outcome, rest, error = transcoder.transfer(
             *(source, position, size, chunk_size, channel.writer, channel.is_socket),
-            *(EVERYTHING, budget),
+            *(EVERYTHING, budget, recodes),
         )
         assert error == 0
         position += consumed
@@ -212,6 +220,75 @@ def test_a_channel_that_is_gone_is_an_error_and_keeps_the_chunk(
 
 
 COMPRESSED = batch(compressed=b"anything", attributes=1, records_count=1)
+
+
+def recoded(kernel: ModuleType, entry: bytes, recodes: Recodes) -> bytes:
+    codec = recodes.codecs[entry[ATTRIBUTES_AT_BATCH + 1] & 7]
+    transcoder = kernel.Transcoder(V1, 0, 1, False)
+    made = transcoder.recode(entry, 0, len(entry), codec, *recodes[1:6])
+    assert isinstance(made, bytes)
+    return made
+
+
+RECODES = Recodes(bytes([0, 3, 2, 3, 1]), True, True, True, 1 << 17, 1 << 20, 0)
+RECORDS = [record(delta, b"key", b"value %d " % delta * 9) for delta in (*range(30), 40)]
+
+
+def compressed(codec: Codec, size: int = 0, **fields: int) -> bytes:
+    records = [*RECORDS, record(41, None, bytes(range(256)) * (size // 256))]
+    data = compress(codec, b"".join(records), magic=V2, compression_level="kafka")
+    fields["attributes"] = fields.get("attributes", 0) | codec
+    return batch(compressed=data, records_count=len(records), last_offset_delta=41, **fields)
+
+
+@each_kernel
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("budget", [1, EVERYTHING])
+def test_compressed_batches_are_recoded_on_the_way(
+    kernel: ModuleType, tmp_path: Path, channel: Channel, mapped: bool, budget: int
+) -> None:
+    entries = [compressed(codec) for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)]
+    entries.append(compressed(Codec.LZ4, size=60_000))
+    log = b"".join(LOG[: len(LOG) // 200] + entry for entry in entries) + LOG
+    expected = b"".join(
+        converted(kernel, LOG[: len(LOG) // 200]) + recoded(kernel, entry, RECODES)
+        for entry in entries
+    )
+    with opened(tmp_path / "log", log, mapped=mapped) as source:
+        transcoder = kernel.Transcoder(V1, 0, 1, False)
+        ended = send(transcoder, source, len(log), channel, budget=budget, recodes=RECODES)
+    assert ended == (len(log), Outcome.END)
+    assert channel.taken == expected + converted(kernel, LOG)
+    assert transcoder.totals[1] == 200 + 2 * len(entries)
+
+
+@each_kernel
+def test_what_is_not_to_be_recoded_comes_back(
+    kernel: ModuleType, tmp_path: Path, channel: Channel
+) -> None:
+    good = compressed(Codec.GZIP)
+    made = len(recoded(kernel, good, RECODES))
+    for entry, recodes, stops, is_done in [
+        (good, RECODES, False, True),
+        (good, None, False, False),
+        (good, RECODES._replace(codecs=b""), False, False),
+        (good, RECODES._replace(codecs=b"\0\4"), False, False),
+        (good, RECODES._replace(body_size_max=100), False, False),
+        (good, RECODES._replace(inner_size_max=100), False, False),
+        (good, RECODES._replace(reserve=EVERYTHING - made), False, True),
+        (good, RECODES._replace(reserve=EVERYTHING - made + 1), False, False),
+        (good, RECODES._replace(reserve=EVERYTHING), False, False),
+        (compressed(Codec.GZIP, attributes=TRANSACTIONAL), RECODES, False, True),
+        (compressed(Codec.GZIP, attributes=TRANSACTIONAL), RECODES, True, False),
+        (COMPRESSED, RECODES, False, False),
+    ]:
+        with opened(tmp_path / "log", entry) as source:
+            transcoder = kernel.Transcoder(V1, 0, 1, stops)
+            position, outcome = send(transcoder, source, len(entry), channel, recodes=recodes)
+        assert (position, outcome) == ((len(entry), Outcome.END) if is_done else (0, Outcome.BATCH))
+        assert (transcoder.totals[0] > 0) == is_done
+
+
 DECISIONS = {
     "a compressed batch": (COMPRESSED, Outcome.BATCH, 0),
     "damage": (damaged(batch(record(0)), records_count=-1), Outcome.DAMAGE, 0),
@@ -274,7 +351,6 @@ def test_what_cannot_be_asked_is_refused(kernel: ModuleType) -> None:
     entered.enter_batch(LOG, 0, False, False, False)
     with pytest.raises(ValueError, match=r"\w"):
         entered.transfer(*good)
-    assert MESSAGE_OVERHEAD[V1]
     passing = kernel.Transcoder(V2, 0, EVERY_CODEC, False)
     assert passing.transfer(*good)[2] == Outcome.LIMIT
 

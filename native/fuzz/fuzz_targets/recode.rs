@@ -46,6 +46,7 @@ fuzz_target!(|input: Input| {
         split_at_gaps: input.split_at_gaps,
         body_size_max: 1 << 16,
         inner_size_max: 1 << 16,
+        made_size_max: usize::MAX,
     };
     let mut transcoder = Transcoder::new(settings);
     let mut workspace = Workspace::default();

@@ -10,13 +10,16 @@ use super::buffers::Buffer;
 use super::codecs;
 use super::descriptors::{Readable, Writable};
 use crate::layout::{BATCH_HEADER_SIZE, V1, V2};
-use crate::{Codec, Effort, Entered, Input, Limits, Recode, Settings};
+use crate::{Codec, Compress, Effort, Entered, Input, Limits, Recode, Recodes, Settings};
 
 /// Offset, timestamp, size, bytes before the key, key size.
 type Head = (i64, i64, u64, u64, i32);
 
 /// Bytes consumed and written, outcome, what the channel left of a chunk, its error.
 type Transferred<'py> = (u64, u64, u8, Option<Bound<'py, PyBytes>>, i32);
+
+/// Target codec by source codec, whether fast, trim, split at gaps, body, inner and reserved sizes.
+type RecodeArguments = (Vec<u8>, bool, bool, bool, Index, Index, Index);
 
 /// Reads entries of a log, or records of one decompressed batch, and converts them.
 #[pyclass(module = "records._kernel")]
@@ -171,8 +174,15 @@ impl Transcoder {
         let mut buffer = Buffer::new();
         let entry = part(buffer.read(source)?, start, end)?;
         let effort = if fast { Effort::Fast } else { Effort::Kafka };
-        let (body_size_max, inner_size_max) = (body_size_max.0, inner_size_max.0);
-        let job = Recode { codec, effort, trim, split_at_gaps, body_size_max, inner_size_max };
+        let job = Recode {
+            codec,
+            effort,
+            trim,
+            split_at_gaps,
+            body_size_max: body_size_max.0,
+            inner_size_max: inner_size_max.0,
+            made_size_max: usize::MAX,
+        };
         let isal = if fast && codec == Codec::Gzip { codecs::isal(py) } else { None };
         let kernel = &mut self.kernel;
         codecs::with_workspace(|workspace| {
@@ -189,6 +199,8 @@ impl Transcoder {
         })
     }
 
+    #[pyo3(signature = (source, position, end, chunk_size, channel, is_socket, promised, budget,
+        recodes=None))]
     fn transfer<'py>(
         &mut self,
         py: Python<'py>,
@@ -200,6 +212,7 @@ impl Transcoder {
         is_socket: bool,
         promised: Index,
         budget: Index,
+        recodes: Option<RecodeArguments>,
     ) -> PyResult<Transferred<'py>> {
         if !self.kernel.stands_in_log_or_its_batch() {
             return Err(PyValueError::new_err("it stands in what was entered"));
@@ -227,10 +240,23 @@ impl Transcoder {
             promised: promised.0 as u64,
             budget: budget.0 as u64,
         };
+        let recodes = recodes.map(recodes_of).transpose()?;
+        let isal = match &recodes {
+            Some(recodes) if recodes.effort == Effort::Fast => codecs::isal(py),
+            _ => None,
+        };
         let mut channel = Writable::borrow(channel, is_socket)?;
         let kernel = &mut self.kernel;
         codecs::with_workspace(|workspace| {
-            let done = guarded(py, || kernel.transfer(&input, &mut channel, &limits, workspace))?;
+            let done = guarded(py, || {
+                let mut compress = |data: &[u8], target: &mut Vec<u8>| {
+                    isal.and_then(|isal| codecs::compress_by(isal, data, target))
+                };
+                let gzip: Option<Compress<'_>> =
+                    if isal.is_some() { Some(&mut compress) } else { None };
+                let recodes = recodes.as_ref();
+                kernel.transfer(&input, &mut channel, &limits, recodes, gzip, workspace)
+            })?;
             self.damage = None;
             let rest = workspace.rest();
             let rest = (!rest.is_empty()).then(|| PyBytes::new(py, rest));
@@ -316,6 +342,26 @@ impl Transcoder {
     fn note_damage(&mut self, start: Index) {
         self.damage = self.kernel.damage().map(|(reason, at)| (reason.text(), start.0 + at));
     }
+}
+
+fn recodes_of(arguments: RecodeArguments) -> PyResult<Recodes> {
+    let (codecs, fast, trim, split_at_gaps, body_size_max, inner_size_max, reserve) = arguments;
+    let mut targets = [None; Recodes::CODECS];
+    if codecs.len() > targets.len() {
+        return Err(PyValueError::new_err("there are no more than eight codecs"));
+    }
+    for (target, codec) in targets.iter_mut().zip(codecs) {
+        *target = Codec::of(codec).filter(|codec| *codec != Codec::Zstd);
+    }
+    Ok(Recodes {
+        targets,
+        effort: if fast { Effort::Fast } else { Effort::Kafka },
+        trim,
+        split_at_gaps,
+        body_size_max: body_size_max.0,
+        inner_size_max: inner_size_max.0,
+        reserve: reserve.0 as u64,
+    })
 }
 
 fn magic(magic: i64, highest: u8) -> PyResult<u8> {

@@ -11,7 +11,7 @@ mod log;
 mod recode;
 
 pub use large::RecordHead;
-pub use recode::Recode;
+pub use recode::{Compress, Recode};
 
 use crate::account::{Account, Purpose, Wrapper};
 use crate::header::Header;
@@ -221,6 +221,11 @@ impl Transcoder {
     /// The same where perhaps no record is left.
     pub fn stands_in_batch(&self) -> bool {
         matches!(self.place, Place::LogBatch | Place::Batch)
+    }
+
+    /// Whether transactional and control batches need a decision.
+    pub fn stops_transactional(&self) -> bool {
+        self.settings.stop_transactional
     }
 
     /// Whether an entry of a log is next.

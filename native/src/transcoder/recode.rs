@@ -14,7 +14,7 @@ use crate::layout::{
 };
 use crate::message;
 use crate::outcome::Outcome;
-use crate::workspace::{Workspace, room};
+use crate::workspace::{Recoding, Workspace, room};
 
 /// What becomes of the entry.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +31,8 @@ pub struct Recode {
     pub body_size_max: usize,
     /// What becomes more messages in one message is not for this, either.
     pub inner_size_max: usize,
+    /// What becomes more bytes in all is not for this.
+    pub made_size_max: usize,
 }
 
 /// Compresses what the kernel is not asked to: appends to the target, as `codec::compress` does.
@@ -49,9 +51,20 @@ impl Transcoder {
         workspace: &mut Workspace,
         other: Option<Compress<'_>>,
     ) -> Option<()> {
+        self.recode_with(entry, job, &mut workspace.recoding, other)
+    }
+
+    /// The same with the buffers that it takes.
+    pub(crate) fn recode_with(
+        &mut self,
+        entry: &[u8],
+        job: &Recode,
+        buffers: &mut Recoding,
+        other: Option<Compress<'_>>,
+    ) -> Option<()> {
         let before = self.clone();
-        workspace.made.clear();
-        let recoded = self.recode_entry(entry, job, workspace, other);
+        buffers.made.clear();
+        let recoded = self.recode_entry(entry, job, buffers, other);
         if recoded.is_some() {
             self.leave();
             self.damage = None;
@@ -65,7 +78,7 @@ impl Transcoder {
         &mut self,
         entry: &[u8],
         job: &Recode,
-        workspace: &mut Workspace,
+        buffers: &mut Recoding,
         other: Option<Compress<'_>>,
     ) -> Option<()> {
         let head = entry.first_chunk::<ENTRY_HEAD_SIZE>()?;
@@ -74,9 +87,9 @@ impl Transcoder {
             return None;
         }
         let (body, is_counted) = match head[MAGIC_AT] {
-            V2 => (self.body_of_batch(entry, job, &mut workspace.body)?, true),
+            V2 => (self.body_of_batch(entry, job, &mut buffers.body)?, true),
             magic if magic < V2 => {
-                (self.body_of_message(entry, magic, job, &mut workspace.body)?, false)
+                (self.body_of_message(entry, magic, job, &mut buffers.body)?, false)
             }
             _ => return None,
         };
@@ -84,10 +97,11 @@ impl Transcoder {
             return Some(()); // nothing of it is kept
         };
         self.account.start_batch(entry.len() as u64);
-        let body = &workspace.body[..body_size];
-        let read = self.messages(body, job, &mut workspace.inner, &mut workspace.made, other)?;
+        let body = &buffers.body[..body_size];
+        let read = self.messages(body, job, &mut buffers.inner, &mut buffers.made, other)?;
         // Bytes behind the last record are damage, those behind the last whole message are not.
-        (!is_counted || read == body_size).then_some(())
+        let is_all = !is_counted || read == body_size;
+        (is_all && buffers.made.len() <= job.made_size_max).then_some(())
     }
 
     /// Enters a v2 batch; gives the bytes that it decompresses to. None within: it is dropped.

@@ -24,7 +24,7 @@ from records.formats import (
     V2,
     Codec,
 )
-from records.kernel import Outcome, Transcoder
+from records.kernel import Outcome, Recodes, Transcoder
 from records.source import Records
 from records.wrapper import value_range
 
@@ -136,9 +136,26 @@ class CompressedEntries:
             self._inner_size_max,
         )
         if made is not None:
-            self._batches = transcoder.totals[1]  # the kernel has counted it, all of it
+            self.counted_elsewhere()
             self._largest_made = max(self._largest_made, len(made))
         return made
+
+    def recodes(self, target_codecs: bytes) -> Recodes:
+        """The same for a transfer, by the codecs of batches."""
+        policy = self._request.policy
+        return Recodes(
+            target_codecs,
+            policy.compression_level == "fast",
+            policy.trim_compressed,
+            policy.split_at_gaps,
+            self._one_shot,
+            self._inner_size_max,
+            reserve=0,
+        )
+
+    def counted_elsewhere(self) -> None:
+        """The kernel has counted what it converted since, all of it."""
+        self._batches = self._transcoder.totals[1]
 
     def rest(self) -> Iterator[int]:
         """What `begin` has left to do: the sizes of its pieces, 0 where a step made none."""

@@ -71,8 +71,10 @@ class Converter:
         shared = request, self.window, output, self._transcoder
         self._oversize = Oversize(*shared)
         self._compressed = CompressedEntries(*shared)
-        self._is_plain = True  # as far as it is known, what comes next
+        self._is_direct = True  # what comes next may be for the kernel alone
+        self._went_on = False  # it was, the last time
         self._is_between = True  # it stands between two pieces, and needs no buffer to go on
+        self._recodes = self._compressed.recodes(self._rules.target_codecs)
         # A window of the kernel's is two chunks.
         is_seen = policy.record_size_max is None or policy.record_size_max >= 2 * chunk_size
         self._source = source_of(records) if is_seen else None
@@ -137,7 +139,7 @@ class Converter:
         transcode, measure = self._transcoder.transcode, self._transcoder.measure
         step = self._chunk_size
         while window.position < end:
-            if self.direct is not None and self._is_plain and self._source is not None:
+            if self.direct is not None and self._is_direct and self._source is not None:
                 self._transfer(self.direct, self._source, end)
                 yield 0
                 continue
@@ -159,7 +161,7 @@ class Converter:
                 )
             window.position += consumed
             window.start = start + consumed
-            self._is_plain = outcome != BATCH
+            self._is_direct = outcome != BATCH or self._went_on
             if produced or window.start >= stop:
                 yield produced
                 if not window.is_open:
@@ -197,13 +199,14 @@ class Converter:
                 return
 
     def _transfer(self, direct: Direct, source: tuple[int | Buffer, int], end: int) -> None:
-        """Lets the kernel go on for as long as what comes next is plain."""
+        """Lets the kernel go on for as long as nothing has to be decided."""
         window = self.window
-        consumed, outcome = direct.run(
-            self._transcoder, source, window.position, end, self._chunk_size
-        )
+        where = (source, window.position, end, self._chunk_size)
+        consumed, outcome = direct.run(self._transcoder, *where, self._recodes)
         window.advance(consumed)
-        self._is_plain = outcome in (CHANNEL, LIMIT)
+        self._compressed.counted_elsewhere()
+        self._went_on = consumed > 0
+        self._is_direct = outcome in (CHANNEL, LIMIT)
 
     def rest(self) -> None:
         """Nothing will be asked for in a while: the buffers are for others, if it needs none."""

@@ -1,15 +1,16 @@
-"""Plain messages from a file to a channel by one call of the kernel, which writes them itself.
+"""From a file to a channel by one call of the kernel, which converts and writes by itself.
 
 For files, mappings and memory; and for channels that have nothing but a descriptor: plain sockets,
 pipes, raw files. A socket with a time-out waits as Python does, and is none of them.
 
-Not here: what is not plain, and what follows from what was written (converter.py, send.py)."""
+Not here: what the kernel leaves to others (converter.py), what follows from what was written
+(send.py)."""
 
 import io
 import sys
 from typing import Any
 
-from records.kernel import Buffer, Transcoder
+from records.kernel import Buffer, Recodes, Transcoder
 from records.source import Records
 
 
@@ -36,6 +37,7 @@ class Direct:
         position: int,
         end: int,
         chunk_size: int,
+        recodes: Recodes,
     ) -> tuple[int, int]:
         """Bytes consumed, and the Outcome. `source`: a file or its bytes, and where the records
         begin in it."""
@@ -49,6 +51,7 @@ class Direct:
             self._is_socket,
             self.promised,
             self.budget,
+            recodes,
         )
         return consumed, outcome
 

@@ -55,6 +55,7 @@ class Transcoder:
         promised: int,
         budget: int,
         recodes: Recodes | None = None,
+        held: bytes | None = None,
     ) -> Transferred: ...
     def recode(
         self,

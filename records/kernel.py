@@ -39,15 +39,15 @@ class Outcome(IntEnum):
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Progress: TypeAlias = tuple[int, int, int]  # bytes consumed, bytes produced, Outcome
-# Bytes consumed, bytes written, Outcome, what the channel left of a chunk, its error (errno) or 0.
-Transferred: TypeAlias = tuple[int, int, int, bytes | None, int]
+# Bytes consumed, bytes written, Outcome, what the channel left of a chunk, its error (errno) or 0,
+# what is held back.
+Transferred: TypeAlias = tuple[int, int, int, bytes | None, int, bytes | None]
 
 
 class Recodes(NamedTuple):
     """What becomes of compressed v2 batches that a transfer meets: arguments of `recode`.
 
-    codecs: the target codec for each of them, by the batch's (0: come back). reserve: so many bytes
-    of what is promised are left for what the caller decides."""
+    codecs: the target codec for each of them, by the batch's (0: come back)."""
 
     codecs: bytes
     fast: bool
@@ -55,7 +55,6 @@ class Recodes(NamedTuple):
     split_at_gaps: bool
     body_size_max: int
     inner_size_max: int
-    reserve: int
 
 
 # One row of `columns`: ten signed 64-bit integers in the machine's byte order. Positions index the
@@ -243,6 +242,7 @@ class Transcoder(Protocol):
         promised: int,
         budget: int,
         recodes: Recodes | None = None,
+        held: bytes | None = None,
     ) -> Transferred:
         """Converts from `position` of a file, up to its `end`, and writes to a channel, chunk after
         chunk, without coming back for each.
@@ -260,9 +260,15 @@ class Transcoder(Protocol):
         Otherwise the outcome of transcode where that needs its caller: BATCH, DAMAGE, END, SOURCE
         for an item of more than two chunks (one, where chunks are of 64 KiB or more), TARGET for a
         message that does not fit. SOURCE also where nothing can be read or there is no memory.
-        With `recodes` BATCH is not the end where the batch becomes messages by `recode` that leave
-        more than the reserve, or as much; they are a chunk. A batch of up to `body_size_max` bytes
-        is read for that, whatever the size of chunks.
+        With `recodes` BATCH is not the end where the batch becomes messages by `recode` that fit
+        into what is left of `promised`; they are a chunk. A batch of up to `body_size_max` bytes is
+        read for that, whatever the size of chunks.
+
+        With `held` the last compressed message is always held back: it is written when another one
+        has been made that fits behind it into what is left of `promised`, and is in the result.
+        `held` is the one to begin with, or empty. Nothing but compressed messages is written then:
+        TARGET where there is a plain one. Without `held` the result's is None.
+
         `damage` is None: asked at the same place, transcode tells it.
 
         ValueError: entered by the caller, `to_magic` 2 in a batch, a negative number, no chunk, an

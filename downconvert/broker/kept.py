@@ -126,6 +126,11 @@ class KeptSend:
         self._data = self._data[: self.size]
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all of the records are in it, before it is cut."""
+        return self.damage is None
+
+    @property
     def head(self) -> memoryview:
         """How it begins."""
         return self._data

@@ -232,7 +232,7 @@ def _converted(
 ) -> tuple[Sendable, bool] | None:
     """What sends a range, and whether that is all of it; None: there is nothing in it."""
     first = next(records.batches(), None)
-    if room is not None and first is not None and first.codec and policy.size == "exact":
+    if room is not None and first is not None and first.codec and _is_measured(policy):
         kept = KeptSend.of(records, magic, offset, policy, room)
         if kept is not None:
             if not kept.size:
@@ -240,12 +240,17 @@ def _converted(
             size_max = _size_max(kept.size, limits, lambda: kept.head)
             if size_max is not None:
                 kept.cut(size_max)
-            return kept, kept.damage is None and size_max is None
+            return kept, kept.is_whole and size_max is None
     lazy = LazyDownConvertRecords(records, magic, offset, policy)
     if not lazy.size:
         return None
     size_max = _size_max(lazy.size, limits, lambda: next(convert(records, magic, offset, policy)))
-    return lazy.to_send(size_max), lazy.damage is None and size_max is None
+    return lazy.to_send(size_max), lazy.is_whole and size_max is None
+
+
+def _is_measured(policy: ConversionPolicy) -> bool:
+    """Whether what is compressed again is compressed twice, unless it is kept."""
+    return policy.size == "exact" and not policy.predicts
 
 
 def _size_max(size: int, limits: Limits, head: Callable[[], bytes | memoryview]) -> int | None:
@@ -285,7 +290,7 @@ def _join(
             used += records.size
             if lazy.size:
                 sends.append(lazy.to_send())
-            if lazy.damage is not None:
+            if not lazy.is_whole:
                 break
     except (RecordsError, StorageError, OSError):
         pass

@@ -7,7 +7,7 @@ to much or are damaged, go through a window. One way or the other, the messages 
 Not here: what is made of the bytes (body_converter.py), whether to convert at all
 (converter.py)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from records import backend
@@ -30,6 +30,7 @@ from records.wrapper import value_range
 
 from .body import Body
 from .body_converter import BodyConverter
+from .kept_wrappers import KeptWrapper
 from .large_inner import InnerFormat
 from .output import Output
 from .request import Request
@@ -57,8 +58,14 @@ class CompressedEntries:
     Buffers are made when the first one comes, and reused."""
 
     def __init__(
-        self, request: Request, window: LogWindow, output: Output, transcoder: Transcoder
+        self,
+        request: Request,
+        window: LogWindow,
+        output: Output,
+        transcoder: Transcoder,
+        kept: Mapping[int, KeptWrapper],
     ) -> None:
+        """`kept`: what entries have become already, by their positions."""
         policy = request.policy
         wrapper_size_max = policy.wrapper_size_max or _UNLIMITED
         record_size_max = policy.record_size_max or _UNLIMITED
@@ -73,9 +80,11 @@ class CompressedEntries:
         self._largest_body = 0
         self._converter: BodyConverter | None = None
         self._rest: Iterator[int] = iter(())
+        self._kept = kept
         self._source_bytes = self._batches = 0
         self._inner_size_max = min(wrapper_size_max, _INNER_SIZE_MAX)
         self._largest_made = 0
+        self.kept_records = self.kept_batches = 0  # that were converted elsewhere
         self.has_compressed = False
 
     @property
@@ -95,13 +104,20 @@ class CompressedEntries:
         """Begins with an entry whose head is in the log's window. The size of the one piece that
         it has become, 0 where nothing of it is kept; None: `rest` goes on with it."""
         log = self._log
+        kept = self._kept.get(log.position) if self._kept else None
+        if kept is not None:
+            self.has_compressed = True
+            self.kept_records += kept.records
+            self.kept_batches += kept.batches
+            self._source_bytes += kept.temporary_bytes
+            return self._output.wrapper(kept.message)
         if log.start + min(entry.size, log.size) > log.filled:
             log.read()
         if entry.target_codec is not Codec.NONE:
             self.has_compressed = True
             made = self._recoded(entry)
             if made is not None:
-                return self._output.messages(made)
+                return self._begin_recoded(made)
         entered = self._enter_batch(entry) if entry.magic == V2 else self._enter_message(entry)
         if entered is None:
             return 0
@@ -140,6 +156,23 @@ class CompressedEntries:
             self._largest_made = max(self._largest_made, len(made))
         return made
 
+    def _begin_recoded(self, made: bytes) -> int | None:
+        """As `begin`, of messages that have been made."""
+        if not made:
+            return 0
+        size = PREFIX.unpack_from(made)[1] + PREFIX.size
+        if size == len(made):
+            return self._output.wrapper(made)
+        self._rest = self._one_by_one(made)
+        return None
+
+    def _one_by_one(self, made: bytes) -> Iterator[int]:
+        at = 0
+        while at < len(made):
+            size = PREFIX.unpack_from(made, at)[1] + PREFIX.size
+            yield self._output.wrapper(made[at : at + size])
+            at += size
+
     def recodes(self, target_codecs: bytes) -> Recodes:
         """The same for a transfer, by the codecs of batches."""
         policy = self._request.policy
@@ -150,7 +183,6 @@ class CompressedEntries:
             policy.split_at_gaps,
             self._one_shot,
             self._inner_size_max,
-            reserve=0,
         )
 
     def counted_elsewhere(self) -> None:

@@ -18,9 +18,19 @@ class Direct:
     """One turn: what may be written to which descriptor, and what came of it.
 
     promised: bytes that the send has left. budget: bytes that the turn has left. written: bytes
-    that the channel took. rest: what it left of a chunk; error: why, as errno, or 0."""
+    that the channel took. rest: what it left of a chunk; error: why, as errno, or 0. held: what
+    is held back, empty if nothing is, or None."""
 
-    __slots__ = ("_descriptor", "_is_socket", "budget", "error", "promised", "rest", "written")
+    __slots__ = (
+        "_descriptor",
+        "_is_socket",
+        "budget",
+        "error",
+        "held",
+        "promised",
+        "rest",
+        "written",
+    )
 
     def __init__(self, descriptor: int, is_socket: bool, promised: int, budget: int) -> None:
         self._descriptor = descriptor
@@ -29,6 +39,7 @@ class Direct:
         self.budget = budget
         self.written = self.error = 0
         self.rest: bytes | None = None
+        self.held: bytes | None = None
 
     def run(
         self,
@@ -38,11 +49,12 @@ class Direct:
         end: int,
         chunk_size: int,
         recodes: Recodes,
+        held: bytes | None,
     ) -> tuple[int, int]:
         """Bytes consumed, and the Outcome. `source`: a file or its bytes, and where the records
         begin in it."""
         where, origin = source
-        consumed, self.written, outcome, self.rest, self.error = transcoder.transfer(
+        consumed, self.written, outcome, self.rest, self.error, self.held = transcoder.transfer(
             where,
             origin + position,
             origin + end,
@@ -52,6 +64,7 @@ class Direct:
             self.promised,
             self.budget,
             recodes,
+            held,
         )
         return consumed, outcome
 

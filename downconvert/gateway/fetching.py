@@ -88,7 +88,7 @@ class Found:
         if converted.size:
             self.sends.append(converted if isinstance(converted, KeptSend) else converted.to_send())
         if self.sends:
-            is_last = converted.damage is not None or not self.offset < following < bound
+            is_last = not converted.is_whole or not self.offset < following < bound
             self.is_done = is_last or self.used > JOINED_SIZE_MAX or self.room <= 0
         elif following == self.offset:  # not even one whole batch
             self.is_done = alone
@@ -178,9 +178,9 @@ def _converted(
     room: KeepRoom,
     aborted: list[AbortedTransaction],
 ) -> LazyDownConvertRecords | KeptSend:
-    """What is to be compressed again is kept where there is room, so that it is done once."""
+    """What is measured by compressing it is kept where there is room, so that it is done once."""
     first = next(records.batches(), None)
-    if first is not None and first.codec and policy.size == "exact":
+    if first is not None and first.codec and policy.size == "exact" and not policy.predicts:
         kept = KeptSend.of(records, magic, offset, policy, room, aborted=aborted)
         if kept is not None:
             return kept

@@ -62,8 +62,8 @@ pub struct Recodes {
     pub body_size_max: usize,
     #[allow(missing_docs)]
     pub inner_size_max: usize,
-    /// So much of what is promised is left for what the caller decides.
-    pub reserve: u64,
+    /// The last message is held back, and nothing but compressed ones is written.
+    pub holds: bool,
 }
 
 impl Recodes {
@@ -149,7 +149,8 @@ impl Transcoder {
         workspace: &mut Workspace,
     ) -> Transferred {
         let Workspace { recoding, sending } = workspace;
-        let Sending { window, target, rest } = sending;
+        let Sending { window, target, rest, held: message } = sending;
+        let holds = recodes.is_some_and(|recodes| recodes.holds);
         rest.clear();
         let mut done =
             Transferred { consumed: 0, written: 0, outcome: Outcome::Source, error: None };
@@ -178,7 +179,7 @@ impl Transcoder {
             let is_part = source.len() > step;
             let chunk = &source[..step.min(source.len())];
             let owed = usize::try_from(limits.promised - done.written).unwrap_or(usize::MAX);
-            let room = owed.min(target.len());
+            let room = if holds { 0 } else { owed.min(target.len()) };
             let progress = self.transcode(chunk, left, &mut target[..room]);
             let (consumed, produced) = (progress.consumed, progress.produced as usize);
             done.consumed += consumed;
@@ -202,7 +203,8 @@ impl Transcoder {
                     let Some(recodes) = recodes else {
                         return done;
                     };
-                    let room = limits.promised - done.written;
+                    let promised = limits.promised - done.written;
+                    let room = promised.saturating_sub(message.len() as u64);
                     let left = limits.end - limits.position - done.consumed;
                     let at = (limits.position + done.consumed, left, room);
                     let Some(size) = self.recode_next(&mut held, at, recodes, &mut gzip, recoding)
@@ -211,8 +213,12 @@ impl Transcoder {
                     };
                     done.consumed += size;
                     held.advance(size);
-                    let made = recoding.made.as_slice();
-                    if !made.is_empty() && !write(channel, made, rest, &mut done) {
+                    let mut chunk = recoding.made.as_slice();
+                    if holds && !chunk.is_empty() {
+                        exchange(message, &mut recoding.made);
+                        chunk = &recoding.made;
+                    }
+                    if !chunk.is_empty() && !write(channel, chunk, rest, &mut done) {
                         return done;
                     }
                 }
@@ -223,8 +229,8 @@ impl Transcoder {
         done
     }
 
-    /// Recodes the entry that is next; gives its size. `at`: its position, and the bytes left of the
-    /// source and of what is promised. None: it is for the caller.
+    /// Recodes the entry that is next; gives its size. `at`: its position, the bytes left of the
+    /// source, and the room for the messages. None: it is for the caller.
     fn recode_next(
         &mut self,
         held: &mut Held<'_, '_>,
@@ -233,10 +239,7 @@ impl Transcoder {
         gzip: &mut Option<Compress<'_>>,
         recoding: &mut Recoding,
     ) -> Option<u64> {
-        let (position, left, promised) = at;
-        if promised <= recodes.reserve {
-            return None;
-        }
+        let (position, left, room) = at;
         if held.rest().len() < BATCH_HEADER_SIZE && held.is_read() {
             held.drop();
             held.fill(position, BATCH_HEADER_SIZE, left);
@@ -263,7 +266,7 @@ impl Transcoder {
             split_at_gaps: recodes.split_at_gaps,
             body_size_max: recodes.body_size_max,
             inner_size_max: recodes.inner_size_max,
-            made_size_max: usize::try_from(promised - recodes.reserve).unwrap_or(usize::MAX),
+            made_size_max: usize::try_from(room).unwrap_or(usize::MAX),
         };
         let is_gzip = codec == Codec::Gzip && recodes.effort == Effort::Fast;
         let other: Option<Compress<'_>> = match gzip {
@@ -273,6 +276,19 @@ impl Transcoder {
         self.recode_with(held.rest().get(..size)?, &job, recoding, other)?;
         Some(size as u64)
     }
+}
+
+/// Takes the last of the messages made in the place of the one held, which becomes the first of
+/// them.
+fn exchange(held: &mut Vec<u8>, made: &mut Vec<u8>) {
+    let (mut last, mut at) = (0, 0);
+    while let Some(head) = made[at..].first_chunk::<PREFIX_SIZE>() {
+        last = at;
+        at += PREFIX_SIZE + message::prefix(head).1 as usize;
+    }
+    held.extend_from_slice(&made[..last]);
+    made.drain(..last);
+    std::mem::swap(held, made);
 }
 
 /// Writes a chunk. False: the channel did not take all of it.

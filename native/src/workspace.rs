@@ -34,6 +34,8 @@ pub struct Sending {
     pub(crate) target: Vec<u8>,
     /// What a channel left of it.
     pub(crate) rest: Vec<u8>,
+    /// The last compressed message, where it is held back.
+    pub(crate) held: Vec<u8>,
 }
 
 impl Workspace {
@@ -45,6 +47,17 @@ impl Workspace {
     /// What the channel of the last transfer left of a chunk.
     pub fn rest(&self) -> &[u8] {
         &self.sending.rest
+    }
+
+    /// What the last transfer holds back, if it was to.
+    pub fn held(&self) -> &[u8] {
+        &self.sending.held
+    }
+
+    /// Has the next transfer begin with a message held back, or with none.
+    pub fn hold(&mut self, message: &[u8]) {
+        self.sending.held.clear();
+        self.sending.held.extend_from_slice(message);
     }
 
     /// What `data` decompresses to, if that is no more than `limit`.
@@ -63,8 +76,8 @@ impl Workspace {
     /// Gives back what is larger than usual.
     pub fn trim(&mut self) {
         let Recoding { body, inner, made } = &mut self.recoding;
-        let Sending { window, target, rest } = &mut self.sending;
-        for buffer in [body, inner, made, window, target, rest] {
+        let Sending { window, target, rest, held } = &mut self.sending;
+        for buffer in [body, inner, made, window, target, rest, held] {
             if buffer.capacity() > KEPT_MAX {
                 *buffer = Vec::new();
             }

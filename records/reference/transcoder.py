@@ -152,6 +152,7 @@ class Transcoder:
         promised: int,
         budget: int,
         recodes: Recodes | None = None,
+        held: bytes | None = None,
     ) -> Transferred:
         place = self._state.place
         if isinstance(place, Entries) or (place is not None and place.bytes_left == UNKNOWN):
@@ -159,7 +160,7 @@ class Transcoder:
         if isinstance(place, Batch) and self.to_magic == V2:
             raise ValueError(NO_MAGIC_2)
         limits = (position, end, chunk_size)
-        transfer = Transfer(source, *limits, channel, promised, budget, recodes)
+        transfer = Transfer(source, *limits, channel, promised, budget, recodes, held)
         try:
             return transfer.run(self)
         finally:
@@ -189,7 +190,7 @@ class Transcoder:
 
     def recode_into(self, room: int, entry: Buffer, codec: int, how: Recodes) -> bytes | None:
         """The same for a transfer. None also where the messages are more than `room` bytes."""
-        job = Recode(Codec(codec), *how[1:6], made_size_max=room)
+        job = Recode(Codec(codec), *how[1:], made_size_max=room)
         return self._recode(memoryview(entry), job)
 
     def _recode(self, entry: memoryview, job: Recode) -> bytes | None:

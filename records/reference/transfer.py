@@ -39,6 +39,7 @@ class Transfer:
     promised: int
     budget: int
     recodes: Recodes | None
+    held: bytes | None
     consumed: int = 0
     written: int = 0
     rest: bytes | None = None
@@ -64,7 +65,7 @@ class Transfer:
                 return self._done(Outcome.END)
             if max(self.consumed, self.written) >= self.budget or self.written >= self.promised:
                 return self._done(Outcome.LIMIT)
-            room = min(len(target), self.promised - self.written)
+            room = 0 if self.held is not None else min(len(target), self.promised - self.written)
             for size in sizes:  # a larger window where an item is larger than a chunk
                 window = self._window(min(size, left))
                 if not window:
@@ -81,7 +82,7 @@ class Transfer:
                 made = self._recoded(transcoder)
                 if made is None:
                     return self._done(Outcome.BATCH)
-                if made and not self._write(memoryview(made)):
+                if made and not self._write(memoryview(self._exchanged(made))):
                     return self._done(Outcome.CHANNEL)
                 continue
             goes_on = (outcome == Outcome.SOURCE and consumed) or (
@@ -97,7 +98,7 @@ class Transfer:
         head = self._window(min(BATCH_HEADER_SIZE, left))
         if recodes is None or len(head) < BATCH_HEADER_SIZE or head[MAGIC_AT] != V2:
             return None
-        room = self.promised - self.written - recodes.reserve
+        room = self.promised - self.written - len(self.held or b"")
         header = Header.read(head, 0)
         size = header.size + PREFIX.size
         is_transactional = header.attributes & (CONTROL | TRANSACTIONAL)
@@ -116,6 +117,17 @@ class Transfer:
             self.consumed += size
         return made
 
+    def _exchanged(self, made: bytes) -> bytes:
+        """What is to be written once these messages have been made: all but what is held back."""
+        if self.held is None:
+            return made
+        last = at = 0
+        while at < len(made):
+            last = at
+            at += PREFIX.size + PREFIX.unpack_from(made, at)[1]
+        exchanged, self.held = self.held + made[:last], made[last:]
+        return exchanged
+
     def _window(self, size: int) -> Buffer:
         position = self.position + self.consumed
         if not isinstance(self.source, int):
@@ -127,6 +139,8 @@ class Transfer:
 
     def _write(self, chunk: memoryview) -> bool:
         """Whether the channel took all of it."""
+        if not chunk:
+            return True
         try:
             taken = os.write(self.channel, chunk)
         except OSError as error:
@@ -138,4 +152,4 @@ class Transfer:
         return self.rest is None
 
     def _done(self, outcome: Outcome) -> Transferred:
-        return self.consumed, self.written, outcome, self.rest, self.error
+        return self.consumed, self.written, outcome, self.rest, self.error, self.held

@@ -106,7 +106,7 @@ def send(
     """Calls until something else than room or budget is missing."""
     position = 0
     while True:
-        consumed, written, outcome, rest, error = transcoder.transfer(
+        consumed, written, outcome, rest, error, _ = transcoder.transfer(
             *(source, position, size, chunk_size, channel.writer, channel.is_socket),
             *(EVERYTHING, budget, recodes),
         )
@@ -152,9 +152,9 @@ def test_a_budget_ends_a_call_and_nothing_else(
     with opened(tmp_path / "log", LOG) as source:
         transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
         call = (source, 0, len(LOG), CHUNK, channel.writer, channel.is_socket, EVERYTHING)
-        consumed, written, outcome, _, _ = transcoder.transfer(*call, 0)
+        consumed, written, outcome, _, _, _ = transcoder.transfer(*call, 0)
         assert (consumed, written, outcome) == (0, 0, Outcome.LIMIT)
-        consumed, written, outcome, _, _ = transcoder.transfer(*call, budget)
+        consumed, written, outcome, _, _, _ = transcoder.transfer(*call, budget)
         assert outcome == Outcome.LIMIT
         assert budget <= max(consumed, written) <= budget + 2 * CHUNK
         again = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
@@ -171,7 +171,7 @@ def test_not_a_byte_more_than_promised_is_written(
 ) -> None:
     with opened(tmp_path / "log", LOG) as source:
         transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
-        _, written, outcome, rest, _ = transcoder.transfer(
+        _, written, outcome, rest, _, _ = transcoder.transfer(
             *(source, 0, len(LOG), CHUNK, channel.writer, channel.is_socket),
             *(promised, EVERYTHING),
         )
@@ -192,7 +192,7 @@ def test_what_a_full_channel_left_of_a_chunk_comes_back(kernel: ModuleType, tmp_
         with opened(tmp_path / "log", LOG) as source:
             transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
             call = (len(LOG), 3000, channel.writer, False, EVERYTHING, EVERYTHING)
-            consumed, written, outcome, rest, error = transcoder.transfer(source, 0, *call)
+            consumed, written, outcome, rest, error, _ = transcoder.transfer(source, 0, *call)
             assert (outcome, error) == (Outcome.CHANNEL, 0)
             channel.drain()
             assert len(channel.taken) == written
@@ -209,7 +209,7 @@ def test_a_channel_that_is_gone_is_an_error_and_keeps_the_chunk(
     os.close(channel.reader)
     with opened(tmp_path / "log", LOG) as source:
         transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
-        consumed, written, outcome, rest, error = transcoder.transfer(
+        consumed, written, outcome, rest, error, _ = transcoder.transfer(
             *(source, 0, len(LOG), CHUNK, channel.writer, channel.is_socket),
             *(EVERYTHING, EVERYTHING),
         )
@@ -225,12 +225,12 @@ COMPRESSED = batch(compressed=b"anything", attributes=1, records_count=1)
 def recoded(kernel: ModuleType, entry: bytes, recodes: Recodes) -> bytes:
     codec = recodes.codecs[entry[ATTRIBUTES_AT_BATCH + 1] & 7]
     transcoder = kernel.Transcoder(V1, 0, 1, False)
-    made = transcoder.recode(entry, 0, len(entry), codec, *recodes[1:6])
+    made = transcoder.recode(entry, 0, len(entry), codec, *recodes[1:])
     assert isinstance(made, bytes)
     return made
 
 
-RECODES = Recodes(bytes([0, 3, 2, 3, 1]), True, True, True, 1 << 17, 1 << 20, 0)
+RECODES = Recodes(bytes([0, 3, 2, 3, 1]), True, True, True, 1 << 17, 1 << 20)
 RECORDS = [record(delta, b"key", b"value %d " % delta * 9) for delta in (*range(30), 40)]
 
 
@@ -263,11 +263,49 @@ def test_compressed_batches_are_recoded_on_the_way(
 
 
 @each_kernel
+@pytest.mark.parametrize("missing", [0, 1])
+@pytest.mark.parametrize("first", [b"", b"held before"])
+def test_the_last_message_is_held_back_as_long_as_it_fits(
+    kernel: ModuleType, tmp_path: Path, channel: Channel, missing: int, first: bytes
+) -> None:
+    gaps = compressed(Codec.LZ4)  # two messages
+    whole = compressed(Codec.GZIP, base_offset=100)
+    expected = first + b"".join(recoded(kernel, entry, RECODES) for entry in (gaps, whole, gaps))
+    last = len(recoded(kernel, gaps, RECODES))
+    log = gaps + whole + gaps
+    with opened(tmp_path / "log", log) as source:
+        transcoder = kernel.Transcoder(V1, 0, 1, False)
+        consumed, written, outcome, rest, _, held = transcoder.transfer(
+            *(source, 0, len(log), CHUNK, channel.writer, channel.is_socket),
+            *(len(expected) - missing, EVERYTHING, RECODES, first),
+        )
+    is_done = not missing
+    assert (consumed, outcome) == (
+        (len(log), Outcome.END) if is_done else (len(log) - len(gaps), Outcome.BATCH)
+    )
+    channel.drain()
+    assert rest is None
+    assert written == len(channel.taken)
+    assert channel.taken + held == (expected if is_done else expected[:-last])
+    assert len(held) == 12 + int.from_bytes(held[8:12])  # one message
+
+
+@each_kernel
+def test_no_plain_message_is_written_where_something_may_be_held_back(
+    kernel: ModuleType, tmp_path: Path, channel: Channel
+) -> None:
+    with opened(tmp_path / "log", LOG) as source:
+        transcoder = kernel.Transcoder(V1, 0, 1, False)
+        call = (source, 0, len(LOG), CHUNK, channel.writer, channel.is_socket)
+        done = transcoder.transfer(*call, EVERYTHING, EVERYTHING, RECODES, b"")
+        assert done[1:] == (0, Outcome.TARGET, None, 0, b"")
+
+
+@each_kernel
 def test_what_is_not_to_be_recoded_comes_back(
     kernel: ModuleType, tmp_path: Path, channel: Channel
 ) -> None:
     good = compressed(Codec.GZIP)
-    made = len(recoded(kernel, good, RECODES))
     for entry, recodes, stops, is_done in [
         (good, RECODES, False, True),
         (good, None, False, False),
@@ -275,9 +313,6 @@ def test_what_is_not_to_be_recoded_comes_back(
         (good, RECODES._replace(codecs=b"\0\4"), False, False),
         (good, RECODES._replace(body_size_max=100), False, False),
         (good, RECODES._replace(inner_size_max=100), False, False),
-        (good, RECODES._replace(reserve=EVERYTHING - made), False, True),
-        (good, RECODES._replace(reserve=EVERYTHING - made + 1), False, False),
-        (good, RECODES._replace(reserve=EVERYTHING), False, False),
         (compressed(Codec.GZIP, attributes=TRANSACTIONAL), RECODES, False, True),
         (compressed(Codec.GZIP, attributes=TRANSACTIONAL), RECODES, True, False),
         (COMPRESSED, RECODES, False, False),

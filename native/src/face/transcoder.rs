@@ -15,11 +15,12 @@ use crate::{Codec, Compress, Effort, Entered, Input, Limits, Recode, Recodes, Se
 /// Offset, timestamp, size, bytes before the key, key size.
 type Head = (i64, i64, u64, u64, i32);
 
-/// Bytes consumed and written, outcome, what the channel left of a chunk, its error.
-type Transferred<'py> = (u64, u64, u8, Option<Bound<'py, PyBytes>>, i32);
+/// Bytes consumed and written, outcome, what the channel left of a chunk, its error, what is held.
+type Transferred<'py> =
+    (u64, u64, u8, Option<Bound<'py, PyBytes>>, i32, Option<Bound<'py, PyBytes>>);
 
-/// Target codec by source codec, whether fast, trim, split at gaps, body, inner and reserved sizes.
-type RecodeArguments = (Vec<u8>, bool, bool, bool, Index, Index, Index);
+/// Target codec by source codec, whether fast, trim, split at gaps, body and inner sizes.
+type RecodeArguments = (Vec<u8>, bool, bool, bool, Index, Index);
 
 /// Reads entries of a log, or records of one decompressed batch, and converts them.
 #[pyclass(module = "records._kernel")]
@@ -200,7 +201,7 @@ impl Transcoder {
     }
 
     #[pyo3(signature = (source, position, end, chunk_size, channel, is_socket, promised, budget,
-        recodes=None))]
+        recodes=None, held=None))]
     fn transfer<'py>(
         &mut self,
         py: Python<'py>,
@@ -213,6 +214,7 @@ impl Transcoder {
         promised: Index,
         budget: Index,
         recodes: Option<RecodeArguments>,
+        held: Option<&[u8]>,
     ) -> PyResult<Transferred<'py>> {
         if !self.kernel.stands_in_log_or_its_batch() {
             return Err(PyValueError::new_err("it stands in what was entered"));
@@ -240,7 +242,7 @@ impl Transcoder {
             promised: promised.0 as u64,
             budget: budget.0 as u64,
         };
-        let recodes = recodes.map(recodes_of).transpose()?;
+        let recodes = recodes.map(|recodes| recodes_of(recodes, held.is_some())).transpose()?;
         let isal = match &recodes {
             Some(recodes) if recodes.effort == Effort::Fast => codecs::isal(py),
             _ => None,
@@ -248,6 +250,7 @@ impl Transcoder {
         let mut channel = Writable::borrow(channel, is_socket)?;
         let kernel = &mut self.kernel;
         codecs::with_workspace(|workspace| {
+            workspace.hold(held.unwrap_or_default());
             let done = guarded(py, || {
                 let mut compress = |data: &[u8], target: &mut Vec<u8>| {
                     isal.and_then(|isal| codecs::compress_by(isal, data, target))
@@ -261,7 +264,8 @@ impl Transcoder {
             let rest = workspace.rest();
             let rest = (!rest.is_empty()).then(|| PyBytes::new(py, rest));
             let error = done.error.and_then(|error| error.raw_os_error()).unwrap_or(0);
-            Ok((done.consumed, done.written, done.outcome as u8, rest, error))
+            let held = held.map(|_| PyBytes::new(py, workspace.held()));
+            Ok((done.consumed, done.written, done.outcome as u8, rest, error, held))
         })
     }
 
@@ -344,8 +348,8 @@ impl Transcoder {
     }
 }
 
-fn recodes_of(arguments: RecodeArguments) -> PyResult<Recodes> {
-    let (codecs, fast, trim, split_at_gaps, body_size_max, inner_size_max, reserve) = arguments;
+fn recodes_of(arguments: RecodeArguments, holds: bool) -> PyResult<Recodes> {
+    let (codecs, fast, trim, split_at_gaps, body_size_max, inner_size_max) = arguments;
     let mut targets = [None; Recodes::CODECS];
     if codecs.len() > targets.len() {
         return Err(PyValueError::new_err("there are no more than eight codecs"));
@@ -360,7 +364,7 @@ fn recodes_of(arguments: RecodeArguments) -> PyResult<Recodes> {
         split_at_gaps,
         body_size_max: body_size_max.0,
         inner_size_max: inner_size_max.0,
-        reserve: reserve.0 as u64,
+        holds,
     })
 }
 

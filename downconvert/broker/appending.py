@@ -22,6 +22,7 @@ from records.checksum import MISMATCH, verify_checksum
 from records.columns import AT, FIELDS
 from records.formats import (
     ATTRIBUTES_AT_BATCH,
+    CRC,
     CRC_AT_BATCH,
     LOG_APPEND_TIME,
     MAGIC_AT,
@@ -39,7 +40,6 @@ from .up_conversion import EXPANSION_MAX, Rewritten, rewrite
 
 OFFSET: Final = Struct(">q")
 EPOCH: Final = Struct(">i")
-CRC: Final = Struct(">I")
 ATTRIBUTES: Final = Struct(">h")
 TIMESTAMP: Final = Struct(">q")
 EPOCH_AT: Final = PREFIX.size

@@ -3,11 +3,12 @@
 Any thread may call it, and for several connections at a time. It neither waits nor reads a clock:
 `now` is handed in, in seconds since the epoch of a clock that never goes back.
 
-An exchange belongs to one owner until `finished`: the thread that hands its request in, which runs
-what comes due for it with `settle` and `tick`; or an owner that is given, for which whoever has it
-calls `run_due` and `run_turn`.
+An exchange belongs to one owner until `finished`. That is the thread that hands its request in,
+which calls `complete_due` and `tick`; or an owner that is handed in with it, whose thread calls
+`run_due` and `run_turn`.
 
-Not here: sockets (server.py), what single requests do (one file each, listed in apis.py)."""
+Not here: what requests share (state.py), sockets (server.py), what single requests do (a file each,
+listed in handlers/apis.py)."""
 
 from collections.abc import Callable, Mapping
 
@@ -83,9 +84,11 @@ class Broker(BrokerState):
             self.finished(exchange)
             raise
         if owner is None:
-            self.settle(now)
+            self.complete_due(now)
         else:
-            self.purgatory.settle(now, expires=False)  # what is late is told by who keeps the time
+            self.purgatory.complete_due(
+                now, expires=False
+            )  # what is late is told by who keeps the time
         return exchange
 
     def finished(self, exchange: Exchange) -> None:
@@ -94,7 +97,7 @@ class Broker(BrokerState):
         if not exchange.is_done:
             exchange.abandon()
         self.purgatory.forget(exchange)
-        self.chunks.give_back(exchange.client.id)
+        self.chunk_budget.release(exchange.client.id)
         if exchange.defect is not None:
             self.metrics.failed(exchange)
         if exchange.send is not None:
@@ -106,24 +109,24 @@ class Broker(BrokerState):
     def run_due(self, owner: Owner, now: float) -> bool:
         """One step of what has happened to an owner's exchanges; whether there was one."""
         has_run = owner.run_due(now)
-        self.purgatory.settle(now, expires=False)  # what that has touched
+        self.purgatory.complete_due(now, expires=False)  # what that has touched
         return has_run
 
     def run_turn(self, owner: Owner, now: float) -> bool:
         """One step of an owner's work that takes several; whether there was one."""
         has_run = owner.run_turn(now)
-        self.purgatory.settle(now, expires=False)
+        self.purgatory.complete_due(now, expires=False)
         return has_run
 
     def keep_time(self, now: float) -> float | None:
         """Tells the owners of what is late; the time of the next deadline, in seconds of the same
         clock. For whoever keeps the time of a broker whose exchanges have owners of their own."""
-        self.purgatory.settle(now)
+        self.purgatory.complete_due(now)
         return self.purgatory.next_deadline()
 
-    def settle(self, now: float) -> None:
+    def complete_due(self, now: float) -> None:
         """Does what has come due for the exchanges of the calling thread."""
-        self.purgatory.settle(now, expires=False)
+        self.purgatory.complete_due(now, expires=False)
         while self.run_due(self._mine.owner, now):
             pass
 
@@ -131,8 +134,8 @@ class Broker(BrokerState):
         """Does what has come due for the exchanges of the calling thread, also by the clock, and a
         turn of what takes several; when to call it again, in seconds of the same clock."""
         self._mine.owner.run_turns(now)
-        self.purgatory.settle(now)
-        self.settle(now)
+        self.purgatory.complete_due(now)
+        self.complete_due(now)
         if self._mine.owner.has_work:
             return now
         return self.purgatory.next_deadline()

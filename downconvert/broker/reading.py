@@ -12,26 +12,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from downconvert import ConversionPolicy, LazyDownConvertRecords, LazyRecodedRecords, convert
-from downconvert.broker.wire.encoder import Sendable
+from downconvert import ConversionPolicy, LazyDownConvertRecords, LazyRecodedRecords
 from downconvert.broker.wire.joined_send import JoinedSend
 from downconvert.conversion.skip import skip
 from downconvert.storage import StorageError
 from records import BatchHeader, FileRecords, RecordsError, read_batch
 from records.formats import PREFIX, V2
+from records.sends import Send
+from records.units import MiB
 
-from .kept import KeepRoom, KeptSend
+from .buffered_send import MemoryBudget
+from .fetch_assembly import JOINED_SIZE_MAX, convert_range, end_offset_of, head_of, to_send
 from .partition import Partition
-
-MiB: Final = 1024 * 1024
 
 # How much of a log is gone over in one turn for a client for which there is nothing in it. Kernel
 # and disk do that in some milliseconds, and then others have theirs.
 SKIP_SIZE: Final = 16 * MiB
-
-# Segments as small as this are joined in an answer: else a client of a log that rolls often gets
-# little for each request. To know where a range ends costs reading its headers.
-JOINED_SIZE_MAX: Final = 64 * 1024
 
 # How many batches are looked at in one turn for a client that reads v2: some milliseconds.
 BATCHES_A_TURN: Final = 1_000
@@ -45,7 +41,7 @@ class ConvertedSend(JoinedSend):
 
     __slots__ = ("topic",)
 
-    def __init__(self, topic: str, sends: list[Sendable]) -> None:
+    def __init__(self, topic: str, sends: list[Send]) -> None:
         super().__init__(sends)
         self.topic = topic
 
@@ -56,7 +52,7 @@ class Contribution:
     count. seen_to: there is nothing else below this offset. is_whole: else there was so much to go
     over that it goes on in another turn, from `seen_to`. source: where they lie, if as they are."""
 
-    records: Sendable | bytes
+    records: Send | bytes
     source_size: int
     seen_to: int
     is_whole: bool = True
@@ -118,12 +114,12 @@ def read_converted(
     *,
     magic: int,
     policy: ConversionPolicy,
-    room: KeepRoom | None = None,
+    budget: MemoryBudget | None = None,
     start: int | None = None,
 ) -> Contribution:
     """Converted to messages of format `magic`, none of them below `offset`.
 
-    `room`: for what is compressed again. `start`: where an earlier turn has come to. No lock is
+    `budget`: for what is compressed again. `start`: where an earlier turn has come to. No lock is
     held while anything is measured. RecordsError: damage, or a refusal, is the next there is."""
     position = offset if start is None else start
     skipped = 0
@@ -132,7 +128,7 @@ def read_converted(
         if not _fits(records, limits):
             # Nothing at all up to there, or something for which there is no room this time.
             return nothing(position if records.size else max(position, up_to))
-        converted = _converted(records, magic, offset, policy, limits, room)
+        converted = _converted(records, magic, offset, policy, limits, budget)
         if converted is not None:
             send, is_all = converted
             sends, size = [send], records.size
@@ -228,24 +224,16 @@ def _converted(
     offset: int,
     policy: ConversionPolicy,
     limits: Limits,
-    room: KeepRoom | None,
-) -> tuple[Sendable, bool] | None:
+    budget: MemoryBudget | None,
+) -> tuple[Send, bool] | None:
     """What sends a range, and whether that is all of it; None: there is nothing in it."""
-    first = next(records.batches(), None)
-    if room is not None and first is not None and first.codec and policy.size == "exact":
-        kept = KeptSend.of(records, magic, offset, policy, room)
-        if kept is not None:
-            if not kept.size:
-                return None
-            size_max = _size_max(kept.size, limits, lambda: kept.head)
-            if size_max is not None:
-                kept.cut(size_max)
-            return kept, kept.damage is None and size_max is None
-    lazy = LazyDownConvertRecords(records, magic, offset, policy)
-    if not lazy.size:
+    converted = convert_range(records, magic, offset, policy, budget)
+    if not converted.size:
         return None
-    size_max = _size_max(lazy.size, limits, lambda: next(convert(records, magic, offset, policy)))
-    return lazy.to_send(size_max), lazy.damage is None and size_max is None
+    size_max = _size_max(
+        converted.size, limits, lambda: head_of(converted, records, magic, offset, policy)
+    )
+    return to_send(converted, size_max), converted.damage is None and size_max is None
 
 
 def _size_max(size: int, limits: Limits, head: Callable[[], bytes | memoryview]) -> int | None:
@@ -267,7 +255,7 @@ def _join(
     limits: Limits,
     magic: int,
     policy: ConversionPolicy,
-    sends: list[Sendable],
+    sends: list[Send],
 ) -> int:
     """Adds what follows in the next segments, as far as it fits; the bytes of the log added.
 
@@ -275,7 +263,7 @@ def _join(
     size = used = records.size
     try:
         while records.size <= JOINED_SIZE_MAX:
-            position, left = _end_of(records), limits.max_bytes - used
+            position, left = end_offset_of(records), limits.max_bytes - used
             if position is None or position >= up_to or left <= 0:
                 break
             records = partition.read(position, left, up_to)
@@ -290,11 +278,3 @@ def _join(
     except (RecordsError, StorageError, OSError):
         pass
     return used - size
-
-
-def _end_of(records: FileRecords) -> int | None:
-    """The offset behind the last whole batch; None where there is none."""
-    end = None
-    for header in records.batches():
-        end = header.last_offset + 1
-    return end

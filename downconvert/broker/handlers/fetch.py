@@ -25,12 +25,12 @@ from downconvert.broker.conversions import (
 )
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.fetch_assembly import error_code_of, known_code
 from downconvert.broker.fetch_session import Asked, Context, Key, Sessionless, asked_in
 from downconvert.broker.partition import Partition
 from downconvert.broker.reading import (
     Contribution,
     Limits,
-    MiB,
     all_available,
     available,
     nothing,
@@ -41,8 +41,8 @@ from downconvert.broker.replication.leader_epochs import EpochEnd
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topics import Topic
 from downconvert.broker.wire.schemas import Message
-from downconvert.storage import OffsetOutOfRangeError, StorageError
-from records import RecordsError, RecordTooLargeError, UnsupportedCodecError
+from records import RecordsError
+from records.units import MiB
 from records.zero_copy import ZeroCopySend
 
 LOG: Final = logging.getLogger("broker")
@@ -51,7 +51,6 @@ READ_COMMITTED: Final = 1
 
 # Versions of Fetch.
 FIRST_BATCH_WHOLE_SINCE: Final = 3
-STORAGE_ERROR_SINCE: Final = 6
 SESSIONS_SINCE: Final = 7
 FOLLOWERS_SERVE_SINCE: Final = 11
 REPLICA_STATE_SINCE: Final = 15
@@ -117,20 +116,20 @@ class Fetch:
         """Reads, unless it is plain that there is too little to convert."""
         found = self._too_little() if self._deadline > now else None
         if found is None:
-            self.go_on(now)
+            self.resume(now)
         else:
             self._wait(found, now)
 
-    def go_on(self, now: float) -> None:
+    def resume(self, now: float) -> None:
         """Reads on; then answers, waits for more records, or for the next turn."""
         read = self._read
-        if not self._take_turn(read, now):
-            self._exchange.post_turn(self.go_on)
+        if not self._read_some(read, now):
+            self._exchange.post_turn(self.resume)
         elif read.is_final or read.size >= self._min_bytes or self._deadline <= now:
             self._answer(now)
         else:
             read.drop_records()
-            self._broker.chunks.give_back(self._exchange.client.id)
+            self._broker.chunk_budget.release(self._exchange.client.id)
             self._wait(read, now)
 
     def _wait(self, read: "_Read", now: float) -> None:
@@ -170,7 +169,7 @@ class Fetch:
             # Whatever is found is enough now. But where nothing is, as when all that came was a
             # marker, an old client would ask again at once.
             self._min_bytes = 0 if timed_out else min(self._min_bytes, 1)
-        self.go_on(now)
+        self.resume(now)
 
     # --- reading
 
@@ -200,7 +199,7 @@ class Fetch:
         found.is_whole = True
         return found if found.results and found.size < self._min_bytes else None
 
-    def _take_turn(self, read: "_Read", now: float) -> bool:
+    def _read_some(self, read: "_Read", now: float) -> bool:
         """Reads the partitions that have not been read; whether that was all of them."""
         measured = 0
         for asked in self._context.asked[len(read.results) :]:
@@ -224,7 +223,7 @@ class Fetch:
             contribution = self._contribution(read, asked, topic, partition, result, now)
         except (ApiError, RecordsError, OSError) as error:
             read.has_news = True
-            self._refuse(result, partition, self._code_of(error))
+            self._refuse(result, partition, error_code_of(error))
         except Exception:
             LOG.exception("a defect: partition %s of %s", asked.index, asked.topic)
             read.has_news = True
@@ -323,7 +322,7 @@ class Fetch:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         policy = config.policy
         if asked.offset < up_to:  # else there is nothing to convert
-            policy = self._broker.chunks.policy_for(self._exchange.client.id)
+            policy = self._broker.chunk_budget.policy_for(self._exchange.client.id)
         policy = policy_for(policy, config.recode_rules, topic.name, names)
         return read_converted(
             partition,
@@ -332,7 +331,7 @@ class Fetch:
             limits,
             magic=self._magic,
             policy=policy,
-            room=self._broker.keep_room,
+            budget=self._broker.memory_budget,
             start=self._starts.get(asked.key),
         )
 
@@ -340,7 +339,7 @@ class Fetch:
         """The answer has the high watermark as it was before: the next one has the new [Kafka]."""
         epoch = self._exchange.request.body.replica_state.replica_epoch
         if partition.follower_fetched(self._replica_id, asked.offset, now, epoch):
-            self._broker.purgatory.touch(_key(partition))
+            self._broker.purgatory.notify(_key(partition))
 
     def _bound(self, partition: Partition) -> int:
         return partition.bound(self._replica_id, committed=self._is_committed)
@@ -348,29 +347,12 @@ class Fetch:
     # --- answering
 
     def _refuse(self, result: Message, partition: Partition | None, code: ErrorCode) -> None:
-        result.error_code = code
+        result.error_code = known_code(code, self._version)
         if partition is not None and code in NOT_LED and self._version >= LEADERS_TOLD_SINCE:
             result.current_leader = Message(
                 leader_id=UNKNOWN if partition.leader is None else partition.leader,
                 leader_epoch=partition.leader_epoch,
             )
-
-    def _code_of(self, error: Exception) -> ErrorCode:
-        match error:
-            case ApiError():
-                return error.code
-            case OffsetOutOfRangeError():
-                return ErrorCode.OFFSET_OUT_OF_RANGE
-            case UnsupportedCodecError():
-                return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-            case RecordTooLargeError():
-                return ErrorCode.MESSAGE_TOO_LARGE
-            case StorageError() | OSError():
-                if self._version < STORAGE_ERROR_SINCE:
-                    return ErrorCode.NOT_LEADER_OR_FOLLOWER
-                return ErrorCode.KAFKA_STORAGE_ERROR
-            case _:
-                return ErrorCode.CORRUPT_MESSAGE
 
     def _answer(self, now: float) -> None:
         body = self._context.answer(self._read.results, now)

@@ -140,7 +140,7 @@ def _produce(
             appended = partition.append(prepared, now_ms)
             produced.written = _Written(partition, leader_epoch, appended, isr_min)
             produced.start_offset = partition.start_offset
-            broker.purgatory.touch(("partition", *partition.name))
+            broker.purgatory.notify(("partition", *partition.name))
     except ApiError as error:
         produced.refuse(error)
     except (OSError, StorageError) as error:

@@ -17,16 +17,19 @@ import pytest
 from scramp import ScramClient
 
 from downconvert.broker import Broker
+from downconvert.broker.credentials import Credentials
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.handlers.fetch import Fetch
-from downconvert.broker.credentials import Credentials
-from downconvert.broker.limits import KiB, Limits, MiB
+from downconvert.broker.limits import Limits
 from downconvert.broker.reading import Contribution, read_converted
-from downconvert.broker.server import Server, Wake
+from downconvert.broker.server import Server
+from downconvert.broker.state import BrokerState
 from downconvert.broker.tls import server_context
+from downconvert.broker.wake import Wake
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from records import Codec, MemoryRecords
+from records.units import KiB, MiB
 from tests.downconvert.storage.logs import batch
 
 from .asking import frame
@@ -125,7 +128,7 @@ def test_an_answer_that_another_thread_gives_goes_out_at_once(tmp_path: Path) ->
     held: list[Exchange] = []
     broker = Broker(LogDir.open(tmp_path))
 
-    def hold(_broker: Broker, exchange: Exchange, _now: float) -> None:
+    def hold(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
         held.append(exchange)
 
     api = broker.apis[ApiKey.Metadata]
@@ -155,7 +158,7 @@ def test_a_defect_ends_one_connection_and_is_logged_once(
 ) -> None:
     broker = Broker(LogDir.open(tmp_path))
 
-    def fail(_broker: Broker, _exchange: Exchange, _now: float) -> None:
+    def fail(_broker: BrokerState, _exchange: Exchange, _now: float) -> None:
         raise KeyError("a defect")
 
     api = broker.apis[ApiKey.Metadata]
@@ -185,7 +188,7 @@ def test_a_defect_in_what_waits_ends_that_one_and_not_who_woke_it(
         for version, talk in enumerate(waiting):
             talk.send(ApiKey.Fetch, version, fetch(wait=60_000))
         assert comes_true(lambda: len(broker.purgatory) == len(waiting))
-        monkeypatch.setattr("downconvert.broker.handlers.fetch.Fetch.go_on", fail)
+        monkeypatch.setattr("downconvert.broker.handlers.fetch.Fetch.resume", fail)
         with Talk(server.address) as producer:
             for _ in range(3):
                 data = [Message(index=0, records=batch(0))]
@@ -270,19 +273,19 @@ def test_one_that_is_handed_over_is_left_alone_by_who_had_it(
     waiting: list[Exchange] = []
     is_busy, goes_on, is_answered = threading.Event(), threading.Event(), threading.Event()
 
-    def hold(_broker: Broker, exchange: Exchange, _now: float) -> None:
+    def hold(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
         waiting.append(exchange)
 
-    def keep_busy(_broker: Broker, exchange: Exchange, _now: float) -> None:
+    def keep_busy(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
         is_busy.set()
         assert goes_on.wait(SECONDS)
         exchange.reply_nothing()
 
-    def finish(_broker: Broker, exchange: Exchange, _now: float) -> None:
+    def finish(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
         waiting[0].reply(Message(responses=[]))
         exchange.reply_nothing()
 
-    def wait_for_answer(_broker: Broker, exchange: Exchange, _now: float) -> None:
+    def wait_for_answer(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
         assert is_answered.wait(SECONDS)
         exchange.reply_nothing()
 
@@ -293,7 +296,7 @@ def test_one_that_is_handed_over_is_left_alone_by_who_had_it(
         ApiKey.DescribeGroups: wait_for_answer,
     }
     made = type(broker.apis[ApiKey.Fetch])
-    broker.apis = broker.apis | {
+    broker.apis = dict(broker.apis) | {
         api: made(handler, broker.apis[api].versions) for api, handler in handlers.items()
     }
     with (

@@ -49,6 +49,7 @@ class Topics(Mapping[str, Topic]):
         self.configs = TopicConfigs(log_dir.path, config, log_dir.logs.files)
         self._config = config
         self._topics: dict[str, Topic] = {}
+        self._by_id: dict[bytes, Topic] = {}
         self.refresh()
 
     def __getitem__(self, name: str) -> Topic:
@@ -72,10 +73,11 @@ class Topics(Mapping[str, Topic]):
         return dict(sorted(self._topics.items()))
 
     def by_id(self, id: bytes) -> Topic | None:  # noqa: A002 - the protocol's name
-        return next((topic for topic in list(self._topics.values()) if topic.id == id), None)
+        return self._by_id.get(id)
 
-    def partition(self, topic: str, index: int) -> Partition | None:
-        found = self._topics.get(topic)
+    def partition(self, topic: str | bytes, index: int) -> Partition | None:
+        """A partition of a topic of this name, or id."""
+        found = self._by_id.get(topic) if isinstance(topic, bytes) else self._topics.get(topic)
         return found.partitions.get(index) if found is not None else None
 
     def partitions(self) -> Iterator[Partition]:
@@ -104,6 +106,7 @@ class Topics(Mapping[str, Topic]):
                             self._topics[topic].id = _read_id(topic, partitions)
                 else:
                     self._topics[topic] = self._topic(topic, partitions)
+            self._by_id = {topic.id: topic for topic in self._topics.values()}
 
     # --- changing them, where the directory is ours
 

@@ -140,7 +140,7 @@ def _produce(
             appended = partition.append(prepared, now_ms)
             produced.written = _Written(partition, leader_epoch, appended, isr_min)
             produced.start_offset = partition.start_offset
-            broker.purgatory.notify(("partition", *partition.name))
+            broker.purgatory.notify(partition.key)
     except ApiError as error:
         produced.refuse(error)
     except (OSError, StorageError) as error:
@@ -194,7 +194,7 @@ class _Replication:
         self._exchange = exchange
         self._produced = produced
         self._written = [one.written for one in produced if one.written is not None]
-        self.keys = [("partition", *written.partition.name) for written in self._written]
+        self.keys = [written.partition.key for written in self._written]
 
     def is_due(self) -> bool:
         return all(written.is_settled() for written in self._written)

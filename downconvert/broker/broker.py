@@ -11,6 +11,8 @@ Not here: what requests share (state.py), sockets (server.py), what single reque
 listed in handlers/apis.py)."""
 
 from collections.abc import Callable, Mapping
+from struct import Struct
+from typing import Final
 
 from downconvert.broker.handlers.apis import APIS, Api
 from downconvert.broker.wire.requests import Request, parse_body, parse_header
@@ -18,11 +20,14 @@ from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 
 from .config import BrokerConfig
+from .conversions import magic_of
 from .errors import BadRequestError
 from .exchange import Client, Exchange
-from .handlers import api_versions, sasl
+from .handlers import api_versions, produce, sasl
 from .owner import Owner, ThreadOwner
 from .state import BrokerState
+
+API: Final = Struct(">hh")  # what a request begins with: its key, and its version
 
 
 class Broker(BrokerState):
@@ -90,6 +95,30 @@ class Broker(BrokerState):
                 now, expires=False
             )  # what is late is told by who keeps the time
         return exchange
+
+    def converts(self, frame: memoryview) -> bool:
+        """Whether records are converted for a request, or are likely to be: for a fetch of an old
+        version, a produce of one, or one into a topic with another codec. Cheap."""
+        if len(frame) < API.size:
+            return False
+        key, version = API.unpack_from(frame)
+        if key == ApiKey.Fetch:
+            return version >= 0 and magic_of(version) is not None
+        if key != ApiKey.Produce or not self.config.is_writable:
+            return False
+        if 0 <= version < produce.BATCHES_VERSION:
+            return True
+        return self.topics.has_rewriting and self._rewrites(frame)
+
+    def _rewrites(self, frame: memoryview) -> bool:
+        try:
+            header = parse_header(frame)
+            api = self.apis.get(header.api)
+            if api is None or header.version not in api.versions:
+                return False
+            return produce.has_rewriting(self, parse_body(header, frame))
+        except BadRequestError:  # which is told when it is handled
+            return False
 
     def finished(self, exchange: Exchange) -> None:
         """Its answer is out, or its client has gone: what it holds is given back, and nothing more

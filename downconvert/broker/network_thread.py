@@ -18,17 +18,14 @@ from dataclasses import dataclass
 from itertools import cycle
 from math import inf
 from selectors import EVENT_READ, EVENT_WRITE
-from struct import Struct
 from threading import Thread, get_ident
 from typing import Final
 
-from downconvert.broker.wire.schemas import ApiKey
 from records import RecordsError
 
 from .broker import Broker
 from .clock import Clock
 from .connection import Connection, ConnectionEndedError
-from .conversions import magic_of
 from .errors import BadRequestError
 from .exchange import Exchange
 from .limits import Admission, Limits
@@ -41,7 +38,6 @@ SWEEP: Final = 1.0  # seconds between looks for connections that have taken too 
 TURN: Final = 0.0005  # seconds of sending, or of working, before looking for new requests
 SOON: Final = 0.002  # seconds: selectors wait for whole milliseconds, which is too long for less
 MEMORY_RETRY: Final = 0.01  # seconds until a request that found no memory is tried again
-API: Final = Struct(">hh")  # what a request begins with: its key, and its version
 NOT_NOW: Final = (BlockingIOError, InterruptedError, WANTS_READ)
 
 
@@ -238,7 +234,11 @@ class NetworkThread:
             return
         connection.request_started = None
         connection.frame = frame
-        if self._converting is not None and not connection.authenticates and _converts(frame):
+        if (
+            self._converting is not None
+            and not connection.authenticates
+            and self._broker.converts(frame)
+        ):
             self._leave(connection)
             next(self._converting).take(connection)
         else:
@@ -408,11 +408,3 @@ class NetworkThread:
             connection.incoming.release()
             connection.channel.close()
             self._serving.admission.dismiss(connection.client.address)
-
-
-def _converts(frame: memoryview) -> bool:
-    """Whether a request is of a client for whom records are converted."""
-    if len(frame) < API.size:
-        return False
-    key, version = API.unpack_from(frame)
-    return key == ApiKey.Fetch and version >= 0 and magic_of(version) is not None

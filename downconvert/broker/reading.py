@@ -29,6 +29,12 @@ from .partition import Partition
 # and disk do that in some milliseconds, and then others have theirs.
 SKIP_SIZE: Final = 16 * MiB
 
+# How much of a log is converted in one turn for a client that reads older formats: some
+# milliseconds, in which other clients of the thread wait. What is compressed has to be inflated and
+# compressed again, and counts as many times its size.
+CONVERTED_SIZE: Final = 8 * MiB
+COMPRESSED_WEIGHT: Final = 64
+
 # How many batches are looked at in one turn for a client that reads v2: some milliseconds.
 BATCHES_A_TURN: Final = 1_000
 
@@ -49,8 +55,9 @@ class ConvertedSend(JoinedSend):
 @dataclass(frozen=True, slots=True)
 class Contribution:
     """records: to be sent. source_size: bytes of the log that they come from, which is what limits
-    count. seen_to: there is nothing else below this offset. is_whole: else there was so much to go
-    over that it goes on in another turn, from `seen_to`. source: where they lie, if as they are."""
+    count. seen_to: there is nothing else below this offset. is_whole: else there was so much to
+    look at or to convert that it goes on in another turn, from `seen_to`. source: where they lie,
+    if as they are."""
 
     records: Send | bytes
     source_size: int
@@ -116,22 +123,31 @@ def read_converted(
     policy: ConversionPolicy,
     budget: MemoryBudget | None = None,
     start: int | None = None,
+    so_far: Contribution | None = None,
 ) -> Contribution:
     """Converted to messages of format `magic`, none of them below `offset`.
 
-    `budget`: for what is compressed again. `start`: where an earlier turn has come to. No lock is
-    held while anything is measured. RecordsError: damage, or a refusal, is the next there is."""
+    `budget`: for what is compressed again. `start`: where an earlier turn has come to; `so_far`:
+    what it has converted. No lock is held while anything is measured. RecordsError: damage, or a
+    refusal, is the next there is."""
     position = offset if start is None else start
+    if so_far is not None and so_far.source_size:
+        return _continued(partition, offset, position, up_to, limits, magic, policy, budget, so_far)
     skipped = 0
     while True:
         records = partition.read(position, limits.max_bytes, up_to)
         if not _fits(records, limits):
             # Nothing at all up to there, or something for which there is no room this time.
             return nothing(position if records.size else max(position, up_to))
-        converted = _converted(records, magic, offset, policy, limits, budget)
+        piece = _one_turn_of(records)
+        converted = _converted(piece, magic, offset, policy, limits, budget)
         if converted is not None:
             send, is_all = converted
-            sends, size = [send], records.size
+            sends, size = [send], piece.size
+            end = end_offset_of(piece) if piece.size < records.size else None
+            if is_all and end is not None:
+                more = ConvertedSend(partition.name.topic, sends)
+                return Contribution(more, size, end, is_whole=False)
             if is_all:
                 size += _join(partition, records, up_to, limits, magic, policy, sends)
             return Contribution(ConvertedSend(partition.name.topic, sends), size, up_to)
@@ -142,6 +158,54 @@ def read_converted(
         skipped += gone_over.size
         if skipped >= SKIP_SIZE:
             return Contribution(b"", 0, position, is_whole=False)
+
+
+def _continued(
+    partition: Partition,
+    offset: int,
+    position: int,
+    up_to: int,
+    limits: Limits,
+    magic: int,
+    policy: ConversionPolicy,
+    budget: MemoryBudget | None,
+    so_far: Contribution,
+) -> Contribution:
+    """Another turn of a range of which something has been converted. What is wrong in the rest is
+    for the next fetch, which begins with it."""
+    assert isinstance(so_far.records, ConvertedSend)
+    sends = list(so_far.records.parts)
+    size, sent = so_far.source_size, so_far.records.size
+    end: int | None = None
+    try:
+        left = limits.max_bytes - size
+        records = partition.read(position, left, up_to) if position < up_to and left > 0 else None
+        if records is not None and 0 < records.size <= left:
+            piece = _one_turn_of(records)
+            converted = convert_range(piece, magic, offset, policy, budget)
+            size += piece.size
+            room = limits.max_bytes - sent if limits.is_hard else converted.size
+            if converted.size and room > 0:
+                sends.append(to_send(converted, min(room, converted.size)))
+            if converted.damage is None and converted.size <= room and piece.size < records.size:
+                end = end_offset_of(piece)
+    except (RecordsError, StorageError, OSError):
+        pass
+    converted_send = ConvertedSend(partition.name.topic, sends)
+    return Contribution(converted_send, size, up_to if end is None else end, is_whole=end is None)
+
+
+def _one_turn_of(records: FileRecords) -> FileRecords:
+    """The first batches of a range, as many as are converted in one turn; one at least."""
+    left = CONVERTED_SIZE
+    try:
+        for header in records.batches():
+            left -= header.size * (COMPRESSED_WEIGHT if header.codec else 1)
+            if left <= 0:
+                return records.slice(0, header.position + header.size)
+    except RecordsError:  # the conversion finds it, after what is good
+        pass
+    return records
 
 
 def available(partition: Partition, offset: int, up_to: int, max_bytes: int) -> int:

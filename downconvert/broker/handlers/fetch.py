@@ -108,7 +108,8 @@ class Fetch:
         self._max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
         self._deadline = now + min(max(0.0, request.max_wait_ms / 1000), WAIT_MAX)
         self._magic = magic_of(self._version)
-        self._starts: dict[Key, int] = {}  # how far earlier turns came where there is nothing
+        self._starts: dict[Key, int] = {}  # how far earlier turns came
+        self._so_far: Contribution | None = None  # of the partition that is being converted
         self._asked = context.asked  # but for those that are idle
         self._idle: list[Asked] = []
         self._states = IdleStates(broker.topics, now)
@@ -292,8 +293,11 @@ class Fetch:
             read.has_news = True
             result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
         if not contribution.is_whole:
-            self._starts[asked.key] = contribution.seen_to
+            self._starts[asked.key], self._so_far = contribution.seen_to, contribution
             return False
+        if self._so_far is not None and self._so_far.source_size:
+            del self._starts[asked.key]  # if it is read again, from its beginning
+        self._so_far = None
         result.records = contribution.records
         read.add(result, partition, contribution)
         return True
@@ -404,6 +408,7 @@ class Fetch:
             policy=policy,
             budget=self._broker.memory_budget,
             start=self._starts.get(asked.key),
+            so_far=self._so_far,
         )
 
     def _note_follower(self, asked: Asked, partition: Partition, now: float) -> None:

@@ -68,7 +68,12 @@ class Consumer:
             for index, offset in offsets.items()
         ]
         topics = [Message(topic="t", topic_id=self.topic_id, partitions=partitions)]
-        start = {"replica_id": -1, "max_wait_ms": 0, "min_bytes": 0, "max_bytes": 2**26}
+        start: dict[str, Any] = {
+            "replica_id": -1,
+            "max_wait_ms": 0,
+            "min_bytes": 0,
+            "max_bytes": 2**26,
+        }
         start |= {"isolation_level": 0, "session_id": self.id, "session_epoch": self.epoch}
         start |= {"topics": topics if offsets else [], "forgotten_topics_data": []}
         return Message(**start | fields)

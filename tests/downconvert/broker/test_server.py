@@ -17,6 +17,7 @@ import pytest
 from scramp import ScramClient
 
 from downconvert.broker import Broker
+from downconvert.broker.appending import prepare
 from downconvert.broker.credentials import Credentials
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.handlers.fetch import Fetch
@@ -29,6 +30,7 @@ from downconvert.broker.wake import Wake
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from records import Codec, MemoryRecords
+from records.formats import V1, V2
 from records.units import KiB, MiB
 from tests.downconvert.storage.logs import batch
 
@@ -595,3 +597,41 @@ def test_who_gives_a_wrong_password_hears_it_and_is_disconnected(tmp_path: Path)
         refused = talk.ask(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=b"\0alice\0wrong"))
         assert refused.error_code == 58
         assert talk.has_ended()
+
+
+@pytest.mark.parametrize(
+    ("own", "version", "codec", "thread"),
+    [
+        ({"compression.type": "gzip"}, 9, Codec.LZ4, "converting"),
+        ({"compression.type": "gzip"}, 9, Codec.NONE, "converting"),
+        ({"compression.type": "gzip"}, 9, Codec.GZIP, "network"),
+        ({}, 9, Codec.LZ4, "network"),
+        ({}, 2, Codec.LZ4, "converting"),
+    ],
+)
+def test_records_are_compressed_again_where_nobody_waits(
+    own: dict[str, str],
+    version: int,
+    codec: Codec,
+    thread: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: list[str] = []
+
+    def prepared(*args: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return prepare(*args)
+
+    monkeypatch.setattr("downconvert.broker.handlers.produce.prepare", prepared)
+    with writable_broker(tmp_path, TOPIC) as broker:
+        broker.topics.configure(TOPIC, own)
+        magic = V2 if version > 2 else V1
+        with serving_broker(broker) as server, Talk(server.address) as talk:
+            for _ in range(2):
+                records = batch(0, magic=magic, codec=codec)
+                topics = [Message(name=TOPIC, partition_data=[Message(index=0, records=records)])]
+                body = Message(acks=1, timeout_ms=1000, topic_data=topics)
+                (topic,) = talk.ask(ApiKey.Produce, version, body).responses
+                assert topic.partition_responses[0].error_code == 0
+    assert [name.partition("-")[0] for name in threads] == [thread] * 2

@@ -1,8 +1,6 @@
 """Batches that expand to far more than they are: legal, and what a converter must survive.
 
-Written through a codec's stream, so that whoever builds one does not hold it either.
-
-Not here: measuring what a conversion of them holds (memory.py)."""
+Written through a codec's stream, so that building one does not need its memory either."""
 
 from collections.abc import Iterator
 from pathlib import Path

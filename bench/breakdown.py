@@ -22,13 +22,14 @@ from downconvert.conversion.request import Request
 from records import FileRecords
 from records.backend import Transcoder
 from records.kernel import Outcome
+from records.units import MiB
 
 from .ours import Ours
 from .rounds import fetches, records_in
 from .segments import CACHE, SHAPES, segment
 
 TO_MAGIC: Final = 1
-FETCH_SIZE: Final = 1024 * 1024
+FETCH_SIZE: Final = MiB
 ALL_CODECS: Final = 0b11111
 POLICY: Final = ConversionPolicy(size="estimate")
 
@@ -68,7 +69,7 @@ def transcode(log: FileRecords) -> None:
 
 
 def convert(log: FileRecords) -> None:
-    """The conversion, without anybody who takes what it makes."""
+    """The conversion, without a channel."""
     converter = Converter.converting(log, Request(TO_MAGIC, 0, POLICY))
     for _ in converter.pieces(log.size):
         pass

@@ -1,10 +1,7 @@
 """Lets the contenders convert one shape in turns.
 
 First everything is checked, then the JVMs are warmed up; after that each has a round, again and
-again, so that whatever else happens on the machine happens to all of them.
-
-Not here: the contenders (ours.py, kafka_jvm.py, clients.py), what follows from the rounds
-(results.py)."""
+again, so that whatever else happens on the machine happens to all of them."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress

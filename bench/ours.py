@@ -1,6 +1,4 @@
-"""This project's conversion, driven as an embedder drives it: lazily, from Python, into a channel.
-
-Not here: what it is compared with (kafka_jvm.py, clients.py)."""
+"""This project's conversion, as an embedder calls it: lazily, from Python, into a channel."""
 
 import zlib
 from collections.abc import Sequence

@@ -1,6 +1,4 @@
-"""The tables of a comparison, for a terminal and for the documents.
-
-Not here: the figures in them (results.py)."""
+"""The tables of a comparison, for a terminal and for the documents."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final

@@ -1,6 +1,4 @@
-"""What a comparison found: every round of every contender, and the figures that follow from them.
-
-Not here: measuring (conversion.py), printing (report.py)."""
+"""The results of a comparison: every round of every contender, and the figures made of them."""
 
 from dataclasses import dataclass, field
 from statistics import median

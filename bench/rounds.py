@@ -1,8 +1,6 @@
 """What one round of converting a segment did, and how a segment is cut into fetches.
 
-Every contender converts the same fetches, and says what it did in the same words.
-
-Not here: the contenders (ours.py, kafka_jvm.py, clients.py)."""
+Every contender converts the same fetches, and reports the same figures."""
 
 import os
 from collections.abc import Iterator, Sequence

@@ -1,10 +1,8 @@
 """What happens to a damaged segment in a reader, a converter and a send, and what may not.
 
-Each trial gives an outcome: what came out, and with which error. Two kernels have done the same
+Each trial returns an outcome: what came out, and with which error. Two kernels have done the same
 where their outcomes are. The only error that may come out is a RecordsError. A source that is read
-too often, or beyond its end, means that something goes round in circles or astray.
-
-Not here: the segments (mutants.py), the kernels' own steps (tests/records/tracing.py)."""
+too often, or beyond its end, means that something goes round in circles or astray."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Self, TypeAlias

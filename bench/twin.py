@@ -1,7 +1,5 @@
 """What the reference makes of fetches, and how long it takes: in a process of its own, since the
-kernel is chosen once in each.
-
-Not here: when to ask it (check.py, conversion.py)."""
+kernel is chosen once in each."""
 
 import json
 import os

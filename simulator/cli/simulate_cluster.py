@@ -1,7 +1,5 @@
 """`downconvert simulate-cluster`, and `downconvert simulate --brokers …`: replicated brokers under
-faults, in simulated time.
-
-Not here: the simulation (simulator.cluster), what a seed stands for (simulator.cluster_options)."""
+faults, in simulated time."""
 
 import shlex
 from collections.abc import Callable
@@ -114,9 +112,8 @@ def simulate_cluster(
     """Run brokers, producers and consumers in simulated time, and let things go wrong.
 
     A seed makes everything: options, load, faults and their times; the same seed is the same run.
-    All along it is checked that nothing that was acknowledged is lost, that nobody is given what
-    is not committed, or anything twice, that high watermarks do not go back, and in the end that
-    all replicas are the same, byte for byte.
+    Checked are: no acknowledged record is lost; no consumer reads a record that is not committed,
+    or one twice; high watermarks do not go back; in the end all replicas are equal, byte for byte.
 
     \b
     downconvert simulate-cluster --faults all --seed 1 --seeds 100
@@ -124,10 +121,10 @@ def simulate_cluster(
     """
     if seconds is not None and not SECONDS_MIN <= seconds < inf:
         raise click.UsageError(f"--seconds is at least {SECONDS_MIN:g} and finite, not {seconds:g}")
-    name_the_backend()
     # Brokers take a while to load: only where they run.
     from simulator.cluster.cluster import simulate_cluster as run_cluster
 
+    name_the_backend()
     for one in range(seed, seed + seeds):
         options = options_for(one, brokers=brokers, faults=faults, seconds=seconds)
         for line in options.describe():

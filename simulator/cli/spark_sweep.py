@@ -1,6 +1,4 @@
-"""`downconvert spark sweep`: the simulator over a grid.
-
-Not here: measuring and plotting (simulator/sweep)."""
+"""`downconvert spark sweep`: the simulator over a grid."""
 
 import json
 import shlex

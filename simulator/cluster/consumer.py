@@ -1,7 +1,7 @@
-"""A simulated consumer, old or new, that looks at every byte that it is given.
+"""A simulated consumer, old or new, which checks every byte that it reads.
 
-Each record has the offset after the one before it: no gaps, nothing twice, and nothing that anybody
-was told otherwise. Nothing is given before it is committed, and high watermarks do not go back."""
+Offsets have no gaps and do not repeat. No two clients ever read different records at one offset. No
+record is read before it is committed, and high watermarks do not go back."""
 
 from typing import Final
 
@@ -35,14 +35,14 @@ class Consumer(SimulatedClient):
         count = context.options.partitions
         self.positions = [0] * count
         self._max_bytes = [options.max_bytes] * count
-        self._under_way: set[int] = set()
-        self._at_leader = [False] * count  # the last replica that was asked did not have it yet
+        self._in_flight: set[int] = set()
+        self._at_leader = [False] * count  # where the last replica did not have the offset yet
         self.later(self.random.uniform(0, 0.5), self._fetch)
 
     def _fetch(self) -> None:
-        """Asks whoever is idle for the partitions that he has."""
+        """Fetches from each idle broker the partitions that it has."""
         found: dict[int, list[int]] = {}
-        idle = [index for index in range(len(self.positions)) if index not in self._under_way]
+        idle = [index for index in range(len(self.positions)) if index not in self._in_flight]
         for index in idle:
             node = self._replica(index)
             if node is not None:
@@ -91,7 +91,7 @@ class Consumer(SimulatedClient):
         )
 
         def answered(body: Message | None, tag: Tag) -> None:
-            self._under_way -= asked.keys()
+            self._in_flight -= asked.keys()
             if body is None or body.error_code:
                 for index, (_, leader) in asked.items():
                     self._give_up(index, leader)
@@ -107,7 +107,7 @@ class Consumer(SimulatedClient):
             else:
                 self.later(BACKOFF, self._fetch)
 
-        self._under_way |= asked.keys()
+        self._in_flight |= asked.keys()
         self.ask(node, ApiKey.Fetch, self.options.version, body, answered)
 
     def _give_up(self, index: int, leader: Leader) -> None:
@@ -121,7 +121,7 @@ class Consumer(SimulatedClient):
             self._give_up(index, leader)
             return False
         if result.error_code == OFFSET_OUT_OF_RANGE and not is_leader:
-            self._give_up(index, leader)  # it has not come here yet
+            self._give_up(index, leader)  # this follower does not have it yet
             return False
         if result.error_code:
             raise InvariantError(
@@ -144,7 +144,7 @@ class Consumer(SimulatedClient):
             self._check_format(records)
             for record in read(records):
                 if record.offset < self.positions[index] and self.options.version >= 4:
-                    continue  # of a batch that begins in front
+                    continue  # of a batch that begins before the position
                 self._take_record(name, record.offset, record.value or b"")
         except RecordsError as error:
             raise InvariantError(f"{self.host} cannot read what it is given: {error}") from error
@@ -159,7 +159,7 @@ class Consumer(SimulatedClient):
         elif len(data):
             if self.options.version >= 3:
                 raise InvariantError(f"{self.host} gets {len(data)} bytes, and no record of {name}")
-            self._max_bytes[index] *= 2  # a part of a record that is larger than that
+            self._max_bytes[index] *= 2  # the record is larger than that
 
     def _check_format(self, records: MemoryRecords) -> None:
         version = self.options.version

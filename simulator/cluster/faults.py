@@ -1,10 +1,7 @@
 """What goes wrong in a simulated cluster, and when: drawn from the seed.
 
-What is promised limits what may happen. A record that was acknowledged is on as many machines as
-min.insync.replicas says, and is lost if all of these lose it: so never have as many machines lost
-what was not flushed without having caught up since.
-
-Not here: what the parts do when it happens (network.py, node.py)."""
+An acknowledged record is on min.insync.replicas machines, and is lost if all of them lose it. So
+fewer machines than that may have lost unflushed data and not yet caught up."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -19,7 +16,7 @@ FLUSH_EVERY: Final = 2.0  # seconds
 
 
 class Faults:
-    """Of one run, until `stop`."""
+    """The faults of one run, until `stop`."""
 
     def __init__(
         self,
@@ -28,7 +25,7 @@ class Faults:
         client_hosts: Sequence[str],
         on_death: Callable[[Node], None],
     ) -> None:
-        """on_death: is told of each broker that has been killed."""
+        """on_death: is called with each broker that has been killed."""
         self.happened: dict[str, int] = {}
         self._context = context
         self._nodes = nodes
@@ -54,7 +51,7 @@ class Faults:
         self._flush()
 
     def stop(self) -> None:
-        """Everything is well again; who is down comes back."""
+        """Ends all faults; brokers that are down start again."""
         self._is_stopped = True
         self._context.network.heal()
         for node in self._nodes:
@@ -78,13 +75,13 @@ class Faults:
                 self.happened[name] = self.happened.get(name, 0) + 1
         self._next()
 
-    # --- kinds; each says whether it happened
+    # --- kinds: each returns whether it happened
 
     def _node(self) -> Node:
         return self._random.choice(self._nodes)
 
     def _ends(self) -> tuple[str, str]:
-        """The two ends of some way: between brokers, or from one to its clients or controller."""
+        """The hosts of a random link: two brokers, or a broker and a client or the controller."""
         nodes, random = self._nodes, self._random
         others = [CONTROLLER, *(n.host for n in nodes), *self._client_hosts]
         node = random.choice(nodes).host
@@ -155,14 +152,14 @@ class Faults:
         self._context.controller.move_leader(name, self._random.randrange(9))
         return True
 
-    # --- what is no fault
+    # --- not faults
 
     def down_time(self) -> float:
-        """How long a broker is away that has died."""
+        """Seconds until a broker that has died starts again."""
         return 0.1 if self._is_stopped else self._random.uniform(*DOWN)
 
     def _flush(self) -> None:
-        """A machine writes back what was written to it a while ago."""
+        """A machine writes dirty pages back now and then."""
         if self._is_stopped:
             return
         self._node().flush()

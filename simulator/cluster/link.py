@@ -1,6 +1,6 @@
-"""A simulated broker's way to a leader that it follows: one request at a time, and again.
+"""A simulated follower's connection to its leader: one request at a time, with retries.
 
-Not here: what is asked and what becomes of the answers
+Not here: what is requested and what is done with the answers
 (downconvert/broker/replication/follower.py)."""
 
 from typing import Final, Protocol
@@ -16,7 +16,7 @@ FETCH_TIMEOUT: Final = 1.5  # seconds
 
 
 class Host(Protocol):
-    """Where a follower runs: what is done as its broker's present life."""
+    """The machine of a follower. `run` and `later` do nothing once its broker has died."""
 
     host: str
 

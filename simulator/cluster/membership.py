@@ -1,5 +1,5 @@
-"""What a simulated broker and the controller say to each other: that it is there, that it is alive,
-who leads, and who is in sync. It follows the leaders that it hears of.
+"""A simulated broker's side of the controller's protocol: registration, heartbeats, changes of the
+ISR. It starts a follower for each leader that the controller names.
 
 Not here: what the controller decides (controller.py), what a broker does with it
 (downconvert/broker/replication/replica_manager.py)."""
@@ -29,20 +29,20 @@ class Member(Host, Protocol):
 
 
 class Membership:
-    """Of one machine: `register` begins it for a life of its broker, `end` ends it."""
+    """Of one machine: `register` begins it when the broker starts, `end` ends it when it dies."""
 
     def __init__(self, node: Member, context: Context) -> None:
         self._node = node
         self._context = context
         self._links: dict[int, Link] = {}
-        self._wishes: dict[TopicPartition, IsrChange] = {}  # which the controller did not answer
-        self._lost_disk = False  # and the controller does not know
+        self._isr_requests: dict[TopicPartition, IsrChange] = {}  # not answered yet
+        self._lost_disk = False  # and the controller has not been told
 
     def end(self, *, lost: bool) -> None:
         """The broker has died; `lost`: its machine too, with what was not flushed."""
         for link in self._links.values():
             link.close()
-        self._links, self._wishes = {}, {}
+        self._links, self._isr_requests = {}, {}
         self._lost_disk = self._lost_disk or lost
 
     def register(self) -> None:
@@ -55,7 +55,7 @@ class Membership:
         def registered(epoch: int) -> None:
             if node.life == life and node.replication is not None:
                 if epoch < node.replication.broker_epoch:
-                    return  # it was asked for twice
+                    return  # an answer to an earlier request
                 node.replication.register(epoch)
                 self._lost_disk = False
                 self.heartbeat()
@@ -63,7 +63,7 @@ class Membership:
         self._ask(ask)
 
     def heartbeat(self) -> None:
-        """Says that the broker is alive, and wishes once more for what was not answered."""
+        """Sends a heartbeat, and repeats requests that were not answered."""
         node, context, life = self._node, self._context, self._node.life
         assert node.replication is not None
         epoch, versions = node.replication.broker_epoch, node.replication.versions
@@ -73,25 +73,25 @@ class Membership:
 
         def ask() -> None:
             said = context.controller.heartbeat(node.id, epoch, versions, context.timeline.now)
-            self._answer(lambda: hear(said))
+            self._answer(lambda: apply(said))
 
-        def hear(said: dict[TopicPartition, Leadership] | None) -> None:
+        def apply(said: dict[TopicPartition, Leadership] | None) -> None:
             if node.life == life:
-                self._hear(said)
+                self._apply(said)
 
         self._ask(ask)
-        for name, change in self._wishes.items():
-            self._wish(name, change)
+        for name, change in self._isr_requests.items():
+            self._request_isr(name, change)
 
     def change_isr(self) -> None:
-        """Asks for the changes of who is in sync that the broker has found due."""
+        """Requests the changes of the ISR that are due."""
         assert self._node.replication is not None
         changes = self._node.replication.isr_changes(self._context.timeline.now)
         for name, change in changes.items():
-            self._wishes[name] = change
-            self._wish(name, change)
+            self._isr_requests[name] = change
+            self._request_isr(name, change)
 
-    # --- how
+    # --- messages
 
     def _ask(self, action: Action) -> None:
         """At the controller."""
@@ -102,15 +102,15 @@ class Membership:
         node = self._node
         self._context.network.message(CONTROLLER, node.host, lambda: node.run(action))
 
-    def _hear(self, said: dict[TopicPartition, Leadership] | None) -> None:
+    def _apply(self, said: dict[TopicPartition, Leadership] | None) -> None:
         replication, context = self._node.replication, self._context
         assert replication is not None
         if said is None:
             replication.register(-1)
             return
         for name in said:
-            self._wishes.pop(name, None)
-        with suppress(StorageError):  # there is no room to note an epoch: the same is said again
+            self._isr_requests.pop(name, None)
+        with suppress(StorageError):  # the disk is full: the next heartbeat brings the same
             replication.assign(said, context.timeline.now)
         followers = replication.followers
         for gone in self._links.keys() - followers.keys():
@@ -120,7 +120,7 @@ class Membership:
                 self._links[leader] = Link(self._node, context, follower)
                 self._links[leader].resume()
 
-    def _wish(self, name: TopicPartition, change: IsrChange) -> None:
+    def _request_isr(self, name: TopicPartition, change: IsrChange) -> None:
         node, controller, life = self._node, self._context.controller, self._node.life
         assert node.replication is not None
         epoch = node.replication.broker_epoch
@@ -131,7 +131,7 @@ class Membership:
 
         def refused() -> None:
             if node.life == life and node.broker is not None:
-                self._wishes.pop(name, None)
+                self._isr_requests.pop(name, None)
                 partition = node.broker.topics.partition(*name)
                 assert partition is not None
                 partition.refuse(change)

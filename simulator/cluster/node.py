@@ -1,11 +1,8 @@
-"""A simulated machine with a broker on it: a real `Broker` on real files, without sockets.
+"""A simulated machine with a broker: a real `Broker` on real files, without sockets.
 
-It is killed and started again, with the files that it had, or with what a disk keeps of them when
-the power fails. In between it does what a broker does: answers requests one after the other on each
-connection, and notes high watermarks.
-
-Not here: what it and the controller say to each other (membership.py), when something happens to it
-(faults.py)."""
+It is killed and started again with its files, or with what a disk keeps of them when the power
+fails. While it runs it answers requests, one after the other on each connection, and checkpoints
+high watermarks."""
 
 from collections import deque
 from collections.abc import Callable
@@ -29,18 +26,20 @@ from .timeline import Action
 
 LENGTH_SIZE: Final = 4  # bytes: what responses begin with
 HEARTBEAT: Final = 0.5  # seconds
-NOTES: Final = 1.0  # seconds between notes of high watermarks
+CHECKPOINT: Final = 1.0  # seconds between checkpoints of high watermarks
 
-Tag = dict[TopicPartition, tuple[int, bool, bool]]  # leader's epoch, whether it leads, certain
+# A broker's state by partition: leader epoch, whether it leads, whether its high watermark is
+# certain.
+Tag = dict[TopicPartition, tuple[int, bool, bool]]
 
 
 class Node:
-    """One machine, and the lives of its broker."""
+    """One machine. `life` changes whenever its broker dies or starts."""
 
     def __init__(
         self, context: Context, id_: int, path: Path, on_death: Callable[["Node"], None]
     ) -> None:
-        """on_death: is told when the broker has died of what it did to its disk."""
+        """on_death: is called when the broker has died during an operation on its disk."""
         self.id = id_
         self.host = f"broker-{id_}"
         self.life = 0
@@ -49,7 +48,7 @@ class Node:
         self.broker: Broker | None = None
         self.replication: Replication | None = None
         self.disk: FaultyDisk | None = None
-        self.has_lost = False  # since it was last in sync everywhere
+        self.has_lost = False  # unflushed data, since it was last in sync for all its partitions
         self._context = context
         self._on_death = on_death
         self._path = path
@@ -67,7 +66,7 @@ class Node:
 
     @property
     def may_lose(self) -> bool:
-        """Whether its machine is about to die."""
+        """Whether the power is about to fail."""
         return self._ends_by_power
 
     # --- life and death
@@ -99,12 +98,12 @@ class Node:
         for every, action in (
             (HEARTBEAT, self.membership.heartbeat),
             (options.lag_max_ms / 2000, self.membership.change_isr),
-            (NOTES, self._note),
+            (CHECKPOINT, self._checkpoint),
         ):
             self._repeat(every, action)
 
     def die(self, *, power: bool = False) -> None:
-        """`power`: the machine with it, so that what was not flushed may be lost."""
+        """`power`: the power fails, so that unflushed data may be lost."""
         if not self.is_up:
             return
         self.is_up = False
@@ -128,28 +127,28 @@ class Node:
         self.disk = None
 
     def die_in(self, operations: int, *, power: bool) -> None:
-        """In the middle of what it does to its disk."""
+        """Dies at one of its next operations on the disk."""
         if self.disk is not None:
             self._ends_by_power = power
             self.disk.dies_in(operations)
 
     def pause(self, seconds: float) -> None:
-        """It does nothing for a while, and does not know."""
+        """Stops for a while, as in a long pause of a garbage collector."""
         self._paused_until = self._context.timeline.now + seconds
 
     def flush(self) -> None:
-        """The machine writes back what it has in memory."""
+        """Writes dirty pages back, as the system does."""
 
         def flush() -> None:
             assert self._log_dir is not None
-            with suppress(StorageError):  # there is no room
+            with suppress(StorageError):  # the disk is full
                 for log in self._log_dir.logs.opened.values():
                     log.writer.flush()
 
         self.run(flush)
 
     def run(self, action: Action) -> None:
-        """Does something as this life of the broker; it may die of it."""
+        """Runs an action on this machine, which may die during it."""
         if not self.is_up:
             return
         timeline = self._context.timeline
@@ -221,7 +220,7 @@ class Node:
         if exchange.defect is not None:
             raise exchange.defect
         tag = self.tag()
-        if exchange.hangs_up:
+        if exchange.close_after_reply:
             self._give_up(connection, exchange)
         elif exchange.send is None:
             self._later(0, lambda: self._finish(connection, exchange))
@@ -262,7 +261,7 @@ class Node:
         connection.reset()
 
     def tag(self) -> Tag:
-        """What the broker is like at the moment, for those who check what it says."""
+        """The state of the broker at the moment, to check its answers against."""
         if self.broker is None:
             return {}
         return {
@@ -270,13 +269,13 @@ class Node:
             for p in self.broker.topics.partitions()
         }
 
-    # --- by the clock
+    # --- timers
 
-    def _note(self) -> None:
+    def _checkpoint(self) -> None:
         assert self.replication is not None
         with suppress(StorageError):
             self.replication.note_high_watermarks()
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
-        """As this life of the broker, if it still is the same by then."""
+        """Runs an action later, unless the broker has died by then."""
         self._later(seconds, action)

@@ -1,8 +1,7 @@
-"""A simulated producer: records with keys, batches by size and linger, acks, and trying again.
+"""A simulated producer: records with keys, batches by size and linger, acks, retries.
 
-It knows what it was promised: with acks all every record that it wrote is in the log for ever, and
-if it is idempotent, once. It has one request under way to each broker, so that its records keep
-their order."""
+With acks all every record that it wrote is in the log for ever; if it is idempotent, exactly once.
+It has one request in flight to each broker, so that its records keep their order."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ ALL: Final = -1
 TOPIC_IDS_SINCE: Final = 13
 TIMEOUT_MS: Final = 1000
 VALUE_SIZES: Final = (20, 100, 600)  # bytes
-WAITING_MAX: Final = 200  # batches; a real producer has so much memory, and then blocks
+WAITING_MAX: Final = 200  # batches: buffer.memory, after which a producer blocks
 PRODUCER_ID: Final = 1000
 
 
@@ -39,7 +38,7 @@ class _Batch:
 
 
 class Producer(SimulatedClient):
-    """One producer, from its first record on until `stop`."""
+    """One producer, which writes until `stop`."""
 
     def __init__(
         self, context: Context, number: int, options: ProducerOptions, check_held: CheckHeld
@@ -53,7 +52,7 @@ class Producer(SimulatedClient):
         self._next = [0] * self._count  # the number of the next record, by partition
         self._sequences = [0] * self._count
         self._batches: list[deque[_Batch]] = [deque() for _ in range(self._count)]
-        self._under_way: set[int] = set()  # partitions
+        self._in_flight: set[int] = set()  # partitions
         self._is_stopped = False
         self.later(self.random.uniform(0, 0.5), self._write)
 
@@ -101,10 +100,10 @@ class Producer(SimulatedClient):
     # --- sending
 
     def _send(self) -> None:
-        """Sends the first batch of each partition to whoever leads it, if it is due."""
+        """Sends the first batch of each partition to its leader, if it is due."""
         due = []
         for index, batches in enumerate(self._batches):
-            if batches and index not in self._under_way and self._is_due(batches[0]):
+            if batches and index not in self._in_flight and self._is_due(batches[0]):
                 due.append(index)
         led = self.by_leader(due)
         for node, partitions in led.items():
@@ -115,7 +114,7 @@ class Producer(SimulatedClient):
 
     def _is_due(self, batch: _Batch) -> bool:
         if self._is_stopped or self.now - batch.born >= self.options.linger - 1e-6:
-            batch.is_closed = True  # what was sent once is never added to
+            batch.is_closed = True  # nothing is added to a batch that was sent
         return batch.is_closed
 
     def _produce(self, node: int, partitions: list[int]) -> None:
@@ -136,7 +135,7 @@ class Producer(SimulatedClient):
         )
 
         def answered(body: Message | None, _tag: Tag) -> None:
-            self._under_way -= sent.keys()
+            self._in_flight -= sent.keys()
             if body is None:
                 for index, (_, leader) in sent.items():
                     self.forget(index, leader)
@@ -153,7 +152,7 @@ class Producer(SimulatedClient):
                 self._batches[index].popleft()
             self.later(0, self._send)
         else:
-            self._under_way |= sent.keys()
+            self._in_flight |= sent.keys()
             self.ask(node, ApiKey.Produce, self.options.version, body, answered)
 
     def _take(self, result: Message, batch: _Batch, leader: Leader) -> None:

@@ -12,9 +12,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from downconvert import ConversionStats, LazyDownConvertSend
 
+from .buffered_send import BufferedSend
 from .exchange import Exchange
 from .fetch_session import FetchSessions
-from .kept import KeptSend
 from .purgatory import Purgatory
 from .reading import ConvertedSend
 
@@ -131,5 +131,5 @@ class Metrics:
 
 def stats_of(send: ConvertedSend) -> list[ConversionStats]:
     """Of each range in it."""
-    kinds = (LazyDownConvertSend, KeptSend)
+    kinds = (LazyDownConvertSend, BufferedSend)
     return [part.stats for part in send.parts if isinstance(part, kinds)]

@@ -118,9 +118,9 @@ def test_what_a_defect_ended_is_counted(tmp_path: Path, monkeypatch: pytest.Monk
     with broker_of(tmp_path, {"a": {0: [batch(0)]}}) as broker:
         body = request(broker, {"a": 1}, max_wait_ms=100, min_bytes=1)
         waiting = begin(broker, ApiKey.Fetch, 3, body)
-        monkeypatch.setattr("downconvert.broker.handlers.fetch.Fetch.go_on", fail)
+        monkeypatch.setattr("downconvert.broker.handlers.fetch.Fetch.resume", fail)
         broker.tick(0.1)
-        assert waiting.hangs_up
+        assert waiting.close_after_reply
         broker.finished(waiting)
         with pytest.raises(ValueError, match="a defect"):
             begin(broker, ApiKey.Fetch, 3, request(broker, {"a": 0}))

@@ -57,6 +57,7 @@ HARMLESS: Final = {
 # In the broker and the gateway only these have sockets, threads or a clock. All may have locks.
 OUTSIDE: Final = {
     "downconvert/broker/server.py",
+    "downconvert/broker/maintenance.py",
     "downconvert/broker/tls.py",
     "downconvert/broker/metrics_server.py",
     "downconvert/gateway/server.py",

@@ -39,6 +39,7 @@ from .conversions import magic_of
 from .errors import BadRequestError
 from .exchange import Client, Exchange
 from .limits import Admission, Limits, RequestMemory
+from .maintenance import MaintenanceThread
 from .owner import Owner
 from .tls import WANTS_READ, WANTS_WRITE, has_pending, wrap
 
@@ -125,6 +126,8 @@ class Server:
         ]
         self.timekeeper = self._network[0]  # tells who is late
         self.caretaker = self._converting[0]  # calls `on_tick`, which may take its time
+        cleans_up = broker.config.is_writable and broker.config.cleans_up
+        self._maintenance = MaintenanceThread(broker) if cleans_up else None
         self._accepting = Thread(target=self._accept, name="acceptor", daemon=True)
         self._wake = Wake()
         self._ids = count(1)
@@ -147,11 +150,15 @@ class Server:
         for thread in self._threads:
             thread.start()
         self._accepting.start()
+        if self._maintenance is not None:
+            self._maintenance.start()
 
     def stop(self) -> None:
         """Takes no more connections and requests, finishes what is under way for a few seconds."""
         self._stopping = True
         self._wake.ring()
+        if self._maintenance is not None:
+            self._maintenance.stop()
         if self._accepting.ident is not None:
             self._accepting.join()
         self.timekeeper = self._converting[0]  # which outlives the others

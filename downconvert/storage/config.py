@@ -3,8 +3,8 @@
 Not here: what they do (log_writer.py, retention.py, cleanable.py)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Self
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from .entry_file import INDEX_SIZE_MAX
 
@@ -73,22 +73,21 @@ class LogConfig:
         return self.segment_ms
 
     @classmethod
-    def of(cls, settings: Mapping[str, str]) -> Self:
+    def of(cls, settings: Mapping[str, str], defaults: "LogConfig | None" = None) -> "LogConfig":
         """From a topic's settings by Kafka's names; others are not looked at.
 
         ValueError: a value that the setting cannot have."""
-        given: dict[str, int] = {}
+        given: dict[str, Any] = {}
         for name in INTEGERS & settings.keys():
             given[name.replace(".", "_")] = int(settings[name])
         if "segment_index_bytes" in given:  # Kafka takes less, and rounds it up to an entry
             given["segment_index_bytes"] = max(INDEX_SIZE_MIN, given["segment_index_bytes"])
-        policy = settings.get("cleanup.policy", DELETE)
-        ratio = settings.get("min.cleanable.dirty.ratio", "0.5")
-        return cls(
-            **given,
-            cleanup_policy=frozenset(part.strip() for part in policy.split(",") if part.strip()),
-            min_cleanable_dirty_ratio=float(ratio),
-        )
+        if "cleanup.policy" in settings:
+            parts = [part.strip() for part in settings["cleanup.policy"].split(",")]
+            given["cleanup_policy"] = frozenset(part for part in parts if part)
+        if "min.cleanable.dirty.ratio" in settings:
+            given["min_cleanable_dirty_ratio"] = float(settings["min.cleanable.dirty.ratio"])
+        return replace(defaults or cls(), **given)
 
 
 INTEGERS: Final = {

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ def test_without_limits_nothing_goes() -> None:
     assert count([(10, 0), (10, 0)], config, now=10**15) == 0
 
 
-def opened(tmp_path: Path, **config: int) -> Log:
+def opened(tmp_path: Path, **config: Any) -> Log:
     (tmp_path / "topic-0").mkdir()
     return Log.open(tmp_path / "topic-0", writable=True, config=LogConfig(**config), files=UNSYNCED)
 

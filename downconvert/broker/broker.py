@@ -1,7 +1,8 @@
 """A broker without sockets: request bytes in, exchanges out.
 
 Any thread may call it, and for several connections at a time. It neither waits nor reads a clock:
-`now` is handed in, in seconds since the epoch of a clock that never goes back.
+`now` is handed in, in seconds since the epoch of a clock that never goes back; what is written to
+disk has the time of day instead (time_of_day.py).
 
 An exchange belongs to one owner until `finished`: the thread that hands its request in, which runs
 what comes due for it with `settle` and `tick`; or an owner that is given, for which whoever has it
@@ -28,6 +29,7 @@ from .metrics import Metrics
 from .owner import Owner, ThreadOwner
 from .producer_ids import ProducerIds
 from .purgatory import Purgatory
+from .time_of_day import TimeOfDay
 from .topics import Topics
 
 
@@ -36,6 +38,7 @@ class Broker:
 
     def __init__(self, log_dir: LogDir, config: BrokerConfig | None = None) -> None:
         self.config = config or BrokerConfig()
+        self.time_of_day = TimeOfDay()
         self.topics = Topics(log_dir, self.config)
         self.producer_ids = ProducerIds(self.topics, self.config.node_id)
         self.purgatory = Purgatory()

@@ -55,13 +55,18 @@ NOT_NOW: Final = (BlockingIOError, InterruptedError, WANTS_READ)
 
 
 class Clock:
-    """Seconds since the epoch; never goes back, also where the system's clock is set."""
+    """Seconds since the epoch when it was made, and as many later as have passed; never goes back,
+    also where the system's clock is set."""
 
     def __init__(self) -> None:
         self._epoch = time.time() - time.monotonic()
 
     def __call__(self) -> float:
         return self._epoch + time.monotonic()
+
+    def shift(self) -> float:
+        """By how many seconds the system's clock is ahead, for it was set."""
+        return time.time() - self()
 
 
 class Wake:
@@ -540,7 +545,8 @@ class _NetworkThread:
             self._close(connection)
 
     def _sweep(self, now: float) -> None:
-        """Closes connections that have taken too long."""
+        """Closes connections that have taken too long; looks at the system's clock."""
+        self._broker.time_of_day.shift = self._clock.shift()
         limits = self._server.limits
         for connection in list(self._connections.values()):
             waits = connection.exchange is not None and connection.send is None

@@ -30,6 +30,7 @@ class Groups:
     def __init__(self, broker: "Broker") -> None:
         config = broker.config
         self._purgatory = broker.purgatory
+        self._time_of_day = broker.time_of_day
         self._groups_max = config.groups_max
         self._limits = Limits(
             config.group_max_size,
@@ -226,7 +227,7 @@ class Groups:
                 return
             if expires:
                 offsets = self._offsets.of(group_id)
-                old = expired(group, offsets, now, self._retention)
+                old = expired(group, offsets, self._time_of_day.at(now), self._retention)
                 pending = self._offsets.pending(group_id)
                 old = [at for at in old if at not in pending]
                 if old and not self._offsets.remove(group_id, old, now):

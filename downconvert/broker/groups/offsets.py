@@ -50,6 +50,7 @@ class Offsets:
         """Reads what there is. What cannot be read is said in the log, and left out."""
         self._is_writable = broker.config.is_writable
         self._topics = broker.topics
+        self._time_of_day = broker.time_of_day
         self._kept = CommittedOffsets()
         self._found_in: dict[str, int] = {}  # the partition that a group's records are in
         self.topic = OffsetsTopic(broker)
@@ -96,12 +97,14 @@ class Offsets:
         """Keeps a group, so that it is gone on with when the broker starts again."""
         if not self._is_writable:
             return ErrorCode.NONE
+        if group.state is State.EMPTY:
+            group.empty_since = self._time_of_day.at(now)  # as it will be read again
         stored = StoredGroup(
             group.protocol_type or "",
             group.generation,
             group.protocol,
             group.leader if group.members else None,
-            int(now * 1000),
+            self._time_of_day.ms(now),
             tuple(group.members.values()),
         )
         code, _ = self.topic.append(group.id, [(Key(group.id), write_group(stored))], now)

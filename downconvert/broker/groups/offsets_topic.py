@@ -45,6 +45,7 @@ class OffsetsTopic:
         self._config = broker.config
         self._topics = broker.topics
         self._purgatory = broker.purgatory
+        self._time_of_day = broker.time_of_day
 
     # --- which partitions
 
@@ -126,7 +127,7 @@ class OffsetsTopic:
     def _append(
         self, index: int, records: Sequence[tuple[Key, bytes | None]], now: float
     ) -> tuple[ErrorCode, int]:
-        time = int(now * 1000)
+        time = self._time_of_day.ms(now)
         try:
             topic, partition = self._partition(index, time)
             count = len(records)

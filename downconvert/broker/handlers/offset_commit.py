@@ -32,7 +32,8 @@ def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
             if code:
                 refused[at] = code
             else:
-                offsets[at] = _committed(partition, body.retention_time_ms, now)
+                time = broker.time_of_day.ms(now)
+                offsets[at] = _committed(partition, body.retention_time_ms, time)
     claim = Claim(body.member_id, body.generation_id_or_member_epoch, body.group_instance_id)
     code = broker.groups.commit(body.group_id, claim, offsets, now)
     exchange.reply(
@@ -72,8 +73,8 @@ def _check(broker: "Broker", partition: Partition, metadata: str | None) -> Erro
     return ErrorCode.NONE
 
 
-def _committed(partition: Message, retention_ms: int, now: float) -> Committed:
-    time = int(now * 1000)
+def _committed(partition: Message, retention_ms: int, time: int) -> Committed:
+    """`time` in milliseconds, of the day."""
     told = partition.commit_timestamp
     return Committed(
         partition.committed_offset,

@@ -370,7 +370,8 @@ class NetworkThread:
             self._close(connection)
 
     def _sweep(self, now: float) -> None:
-        """Closes connections that have taken too long."""
+        """Closes connections that have taken too long; looks at the system's clock."""
+        self._broker.time_of_day.shift = self._clock.shift()
         limits = self._limits
         for connection in list(self._connections.values()):
             waits = connection.exchange is not None and connection.send is None

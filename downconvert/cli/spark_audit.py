@@ -1,6 +1,6 @@
 """`downconvert spark audit`: what is in log directories, and what stands between them and Kafka 4.
 
-Not here: the audit (pipeline)."""
+Not here: the audit (downconvert/spark/audit.py)."""
 
 import json
 import shlex

@@ -1,6 +1,6 @@
 """`downconvert spark convert`: log directories in another format.
 
-Not here: the conversion (pipeline)."""
+Not here: the conversion (downconvert/spark/convert.py)."""
 
 import json
 from dataclasses import asdict

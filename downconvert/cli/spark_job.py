@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from .failure import CommandError
-from .terminal import Step, name_the_backend, notices, progress
+from .terminal import Step, name_the_backend, progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,10 +81,12 @@ def open_job(
     if any(find_spec(module) is None for module in OF_THE_EXTRA):
         raise CommandError(EXTRA_NEEDED)
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     from downconvert.spark.jobs import JobError
     from downconvert.spark.session import open_session
+    from downconvert.spark.spark_errors import in_a_line
 
     name_the_backend()
     try:
@@ -94,10 +96,9 @@ def open_job(
                 yield session, step
     except JobError as error:
         raise CommandError(str(error)) from None
-    except PySparkException as error:
-        notices().print(str(error), style="dim")
+    except (PySparkException, Py4JError) as error:
         raise CommandError(
-            "a job of Spark's failed, as above; DOWNCONVERT_SPARK_LOG=1 shows Spark's own messages"
+            f"{name}: {in_a_line(error)}; DOWNCONVERT_SPARK_LOG=1 shows Spark's own messages"
         ) from None
 
 

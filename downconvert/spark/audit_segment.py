@@ -49,6 +49,9 @@ class Task:
     stretches: int = STRETCHES
     verify_crc: bool = True
 
+    def __str__(self) -> str:
+        return f"{self.directory}, segments {self.segments[0]} to {self.segments[-1]}"
+
 
 @dataclass(slots=True)
 class Cost:

@@ -27,6 +27,7 @@ from .convert_segment import Task, convert_segment, failed, remove_leftovers
 from .jobs import JobError, Json, Step, chosen, no_step, run_tasks, watched
 from .manifest import MANIFEST, gather, read_manifest
 from .rewrite import Settings
+from .trees import expanded
 
 RESULT: Final = pa.schema(
     [
@@ -122,7 +123,7 @@ def plan(
 ) -> list[Task]:
     """A task for each segment. JobError: the target is among the sources, or holds other things."""
     logs = chosen(paths, topics)
-    for path in map(Path, paths):
+    for path in map(Path, expanded(paths)):
         if target.resolve().is_relative_to(path.resolve()):
             raise JobError(f"{target} is inside of {path}: name a directory outside of it")
     _check(target, settings)
@@ -189,9 +190,10 @@ def _copy_directory_files(paths: Sequence[str], target: Path, settings: Settings
 
     Not the note of a clean shutdown: a broker that starts on the result looks for itself. Where
     batches were left out, it finds out too how far the logs reach."""
-    if len(paths) != 1 or not (Path(paths[0]) / META_PROPERTIES).exists():
+    directories = [Path(path) for path in expanded(paths)]
+    if len(directories) != 1 or not (directories[0] / META_PROPERTIES).exists():
         return
-    for path in sorted(Path(paths[0]).iterdir()):
+    for path in sorted(directories[0].iterdir()):
         is_wanted = settings.to_magic == V2 or path.name in (META_PROPERTIES, LOG_STARTS)
         if path.is_file() and is_wanted and path.name not in (LOCK, CLEAN_SHUTDOWN):
             replace_file(DISK, target / path.name, path.read_bytes())

@@ -51,6 +51,9 @@ class Task:
     target: str
     settings: Settings
 
+    def __str__(self) -> str:
+        return f"{self.source}, segment {self.base_offset}"
+
 
 def convert_segment(task: Task, *, attempt: str, files: Files = DISK) -> Entry:
     """Converts a segment, unless that has been done. What is wrong with it is in the entry.

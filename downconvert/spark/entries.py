@@ -21,7 +21,7 @@ from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE
 from .checksums import is_sound
 from .errors import CorruptSegmentError, SegmentChangedError
 from .options import Mode, Options
-from .splits import Boundaries, Split, aligned
+from .splits import Boundaries, Split
 
 
 class Entries:
@@ -33,7 +33,7 @@ class Entries:
         self.size = split.segment.size
         if self._segment.size < self.size:
             raise SegmentChangedError(str(self._segment.path()))
-        self.split = aligned(split)
+        self.split = split
         self.options = options
         self.aborted = AbortedRanges(split.aborted)
         self.position = self.split.start

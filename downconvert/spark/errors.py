@@ -29,6 +29,10 @@ class DataLossError(RecordsError):
         super().__init__(f"{what}; the option failOnDataLoss=false goes on without")
 
 
+class TaskFailedError(Exception):
+    """A task of a job failed; says which one, and why."""
+
+
 class MixedClustersError(RecordsError):
     """Logs of more than one cluster, or topic, that would be taken for copies of one."""
 

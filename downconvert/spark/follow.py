@@ -180,7 +180,7 @@ class Following:
             if self._options.committed:
                 transactions = committed(str(log.path))
             found = read_partition(name, str(log.path))
-            yield from stretches(found, first, behind, self._options, transactions)
+            yield from stretches(found, first, behind, transactions)
 
     # --- one partition
 

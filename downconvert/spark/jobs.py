@@ -21,6 +21,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from records import RecordsError
+
+from .errors import TaskFailedError
+from .spark_errors import in_a_line, is_worker_lost
 from .trees import PartitionLog, find_partitions
 
 Step: TypeAlias = Callable[[str, float, float], None]  # what is done, how far it is, of how much
@@ -81,8 +85,20 @@ def _in_arrow(
     """What a Python worker does with a partition."""
     for batch in batches:
         for task in batch.column(0):
-            for rows in _grouped(work(pickle.loads(task.as_py()))):
+            for rows in _grouped(_worked(work, pickle.loads(task.as_py()))):
                 yield pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def _worked(work: Callable[[Any], Iterable[Json]], task: Any) -> Iterator[Json]:
+    """The rows of a task. Of an error that does not say what it was about, the task is named."""
+    try:
+        yield from work(task)
+    except OSError:  # names its file
+        raise
+    except RecordsError as error:
+        raise TaskFailedError(f"{task}: {error}") from error
+    except Exception as error:
+        raise TaskFailedError(f"{task}: {type(error).__name__}: {error}") from error
 
 
 def _grouped(rows: Iterable[Json]) -> Iterator[list[Json]]:
@@ -117,14 +133,9 @@ def watched(session: SparkSession, what: str, total: int, step: Step) -> Iterato
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise JobError(f"{what}: {_in_a_line(error)}; try it again") from error
+        again = "; run it again" if is_worker_lost(error) else ""
+        raise JobError(f"{what}: {in_a_line(error)}{again}") from error
     finally:
         ended.set()
         thread.join()
 
-
-def _in_a_line(error: Exception) -> str:
-    """The first line of what the JVM says, where it does: the rest is stacks."""
-    java = getattr(error, "java_exception", None)
-    words = str(java.getMessage() if java is not None else error).strip()
-    return words.partition("\n")[0].rstrip(".")

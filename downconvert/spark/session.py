@@ -7,17 +7,21 @@ Not here: what is run in it (audit.py, convert.py, export.py, sweep.py), shippin
 executors (shipping.py)."""
 
 import os
+import re
 import shutil
+import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from pyspark.errors import PySparkRuntimeError
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from .jobs import JobError
 from .source import register
+from .spark_errors import in_a_line
 
 # A task that was killed with its worker is tried again; local[*] would give up.
 LOCAL: Final = "local[*,3]"
@@ -25,6 +29,8 @@ JAVA_NEEDED: Final = (
     "Spark needs Java 17 or newer: install it (apt install openjdk-17-jre-headless), or set "
     "JAVA_HOME to where it is"
 )
+STANDALONE: Final = re.compile(r"spark://(.+)")
+CONNECT_SECONDS: Final = 10.0
 SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which has started the JVM
 LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 SMALL: Final = {
@@ -67,6 +73,7 @@ def _started(name: str, master: str | None, options: dict[str, str]) -> SparkSes
         if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
             raise JobError(JAVA_NEEDED)
         master = master or LOCAL
+        _check_reachable(master)
         if master.startswith("local"):
             settings |= SMALL
             # Workers are `python3` of the path otherwise, which may be any.
@@ -78,10 +85,30 @@ def _started(name: str, master: str | None, options: dict[str, str]) -> SparkSes
     try:
         with _quiet_start():
             return builder.getOrCreate()
-    except PySparkRuntimeError as error:
+    except (PySparkException, Py4JError) as error:
         if "JAVA_GATEWAY_EXITED" in str(error):
             raise JobError(JAVA_NEEDED) from error
-        raise JobError(f"Spark does not start: {error}") from error
+        of = "" if master is None else f" on {master}"
+        raise JobError(f"Spark does not start{of}: {in_a_line(error)}") from error
+
+
+def _check_reachable(master: str) -> None:
+    """JobError: none of the addresses of a standalone cluster's masters answers.
+
+    Spark itself tries for a minute, and then ends with an error that does not say so."""
+    addresses = STANDALONE.fullmatch(master)
+    if addresses is None:
+        return
+    reasons = []
+    for address in addresses[1].split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+        except (OSError, ValueError, OverflowError) as error:
+            reasons.append(f"{address}: {getattr(error, 'strerror', None) or error}")
+        else:
+            return
+    raise JobError(f"no master answers at {master} ({'; '.join(reasons)})")
 
 
 @contextmanager

@@ -13,15 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-PACKAGES: Final = (
-    "records",
-    "downconvert",
-    "storage",
-    "broker",
-    "gateway",
-    "simulator",
-    "pipeline",
-)
+PACKAGES: Final = ("records", "downconvert", "simulator", "pyspark_kafka_segments")
 SUFFIXES: Final = {".py", ".so", ".typed"}
 FOLDER: Final = "lazy-downconvert"  # beside the executor, where the archive is unpacked
 EARLIEST: Final = (1980, 1, 1, 0, 0, 0)  # of what a zip can say: the same files, the same archive

@@ -4,6 +4,7 @@ Not here: its options (options.py), its columns (schemas.py), reading (reader.py
 
 from typing import Final
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
@@ -14,11 +15,16 @@ from .schemas import schema_of
 from .stream import SegmentStreamReader
 
 FORMAT: Final = "kafka-segments"
+FOUND: Final = "DATA_SOURCE_ALREADY_EXISTS"
 
 
 def register(session: SparkSession) -> None:
-    """Makes the format known to a session."""
-    session.dataSource.register(SegmentSource)
+    """Makes the format known to a session that has not found it by itself."""
+    try:
+        session.dataSource.register(SegmentSource)
+    except AnalysisException as error:
+        if error.getCondition() != FOUND:  # by way of pyspark_kafka_segments
+            raise
 
 
 class SegmentSource(DataSource):

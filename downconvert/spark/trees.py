@@ -11,8 +11,10 @@ Not here: which copy is read (replicas.py), where to cut a segment (splits.py), 
 read of it (planner.py)."""
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +33,9 @@ from .replicas import best_of, look
 
 # A cluster's backup has a folder for each day, broker and disk; more are not looked into.
 DEPTH_MAX: Final = 12
+
+PATTERN: Final = re.compile(r"[*?\[{]")
+BRACES: Final = re.compile(r"\{([^{}]*)\}")
 
 # A cleaner renames while a directory is listed.
 ATTEMPTS: Final = 8
@@ -99,12 +104,47 @@ def find_directories(
     MixedClustersError: they are of several clusters, and none is named."""
     seen: set[str] = set()
     clusters = _Clusters(cluster_id)
-    for path in paths:
-        if not os.path.isdir(path):  # noqa: PTH112 - a path is a string here, as Spark gave it
-            raise NotADirectoryError(f"{path} is not a directory")
+    for path in expanded(paths):
         for name, directory in _below(os.path.abspath(path), DEPTH_MAX, seen):  # noqa: PTH100
             if clusters.take(directory):
                 yield name, directory
+
+
+def expanded(paths: Iterable[str]) -> list[str]:
+    """Directories, with patterns replaced by the directories that they match: `*`, `?`, `[ab]`,
+    `[^ab]` and `{a,b}`, as in the paths of Spark's file sources. A path that exists is no pattern.
+
+    NotADirectoryError: a path is none, or nothing matches a pattern."""
+    found: list[str] = []
+    for path in paths:
+        if os.path.isdir(path):  # noqa: PTH112 - a path is a string here, as Spark gave it
+            found.append(path)
+            continue
+        if not PATTERN.search(path):
+            raise NotADirectoryError(f"{path} is not a directory")
+        matches = [
+            match
+            for alternative in _alternatives(path)
+            for match in sorted(glob(alternative.replace("[^", "[!")))  # noqa: PTH207
+            if os.path.isdir(match)  # noqa: PTH112
+        ]
+        if not matches:
+            raise NotADirectoryError(f"{path}: no directory matches that")
+        found += matches
+    return list(dict.fromkeys(found))
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """`{a,b}` written out; braces may stand in braces."""
+    innermost = BRACES.search(pattern)
+    if innermost is None:
+        return [pattern]
+    before, after = pattern[: innermost.start()], pattern[innermost.end() :]
+    return [
+        found
+        for choice in innermost[1].split(",")
+        for found in _alternatives(f"{before}{choice}{after}")
+    ]
 
 
 class _Clusters:

@@ -87,7 +87,7 @@ def test_offsets_of_partitions_that_are_not_named_are_the_default() -> None:
         ({"verifyCrc": "yes"}, "verifyCrc is true or false"),
         ({"maxPartitionBytes": "0"}, "maxPartitionBytes is a number of bytes"),
         ({"maxPartitionBytes": "64mm"}, "maxPartitionBytes is a number of bytes"),
-        ({"maxRecordBytes": "2g"}, "maxRecordBytes is a number of bytes up to"),
+        ({"maxRecordBytes": "2g"}, "maxRecordBytes is a number of bytes from 1 to"),
         ({"partitions": "0-9999999"}, "are too many"),
         ({"partitions": "one"}, "numbers and ranges"),
         ({"topicsPattern": "("}, "topicsPattern is no regular expression"),

@@ -18,7 +18,7 @@ def test_a_session_that_is_there_is_used_and_stays(spark: SparkSession) -> None:
 
 def test_without_java_it_says_what_to_install(tmp_path: Path) -> None:
     ran = subprocess.run(
-        [sys.executable, ROOT / "cli" / "__main__.py", "spark", "audit", tmp_path],
+        [sys.executable, ROOT / "downconvert" / "__main__.py", "spark", "audit", tmp_path],
         capture_output=True,
         text=True,
         check=False,

@@ -51,7 +51,7 @@ def on_spark(command: Command) -> Command:
             "--master",
             metavar="URL",
             help="A cluster's master. By default all cores of this machine, or what "
-            "spark-submit was told.",
+            "spark-submit was given.",
         ),
         click.option("--json", "as_json", is_flag=True, help="Results as JSON, and nothing else."),
     ):
@@ -77,7 +77,7 @@ def names_of(topics: Sequence[str]) -> tuple[str, ...]:
 def open_job(
     name: str, master: str | None, configuration: dict[str, str]
 ) -> "Iterator[tuple[SparkSession, Step]]":
-    """A session, and progress while it works. What Spark has to say is one line."""
+    """A session, and progress while it works. An error of Spark becomes one line."""
     if any(find_spec(module) is None for module in OF_THE_EXTRA):
         raise CommandError(EXTRA_NEEDED)
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
@@ -104,7 +104,7 @@ def open_job(
 
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    """What a job warns of, for who is at the terminal: not where in the code it does."""
+    """Prints the warnings of a job as one line each, without the place in the code."""
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
         click.echo(f"downconvert: {message}", err=True)

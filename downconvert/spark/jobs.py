@@ -1,8 +1,8 @@
 """How a job's tasks get to Spark and their results back: one task a partition, results by Arrow.
 
-Spark is handed a row for each task, in as many partitions as there are tasks, so that each gets its
-own and a long one holds up nobody. A task's function runs in a Python worker of an executor, which
-finds this package there (docs/spark.md says how it is shipped).
+Spark is given a row for each task, in as many partitions as there are tasks, so that each runs by
+itself and a long one delays no other. A task's function runs in a Python worker of an executor,
+which finds this package there (docs/spark.md says how it is shipped).
 
 Not here: what the tasks do (audit.py, convert.py, sweep.py)."""
 
@@ -36,11 +36,11 @@ ROWS_MAX: Final = 1000
 
 
 class JobError(Exception):
-    """A job that cannot be run as it was asked for, in one line for who asked."""
+    """A job that cannot be run as it was asked for; says why in one line."""
 
 
 def no_step(_what: str, _done: float, _total: float) -> None:
-    """For who watches nothing."""
+    """For callers that do not show progress."""
 
 
 def chosen(paths: Sequence[str], topics: Sequence[str]) -> list[PartitionLog]:
@@ -71,7 +71,7 @@ def run_tasks(
     work: Callable[[Task], Iterable[Json]],
     schema: pa.Schema,
 ) -> DataFrame:
-    """The rows that `work` makes of each task, with the columns of `schema`. Nothing has run yet,
+    """The rows that `work` yields for each task, with the columns of `schema`. Nothing has run yet,
     and each action on the result runs all of it."""
     rows = [(pickle.dumps(task),) for task in tasks]
     given = session.sparkContext.parallelize(rows, max(1, len(rows)))
@@ -102,7 +102,7 @@ def _worked(work: Callable[[Any], Iterable[Json]], task: Any) -> Iterator[Json]:
 
 
 def _grouped(rows: Iterable[Json]) -> Iterator[list[Json]]:
-    """So many rows at a time that an Arrow batch is worth it, and stays small."""
+    """Rows in groups for an Arrow batch each."""
     left = iter(rows)
     while group := list(islice(left, ROWS_MAX)):
         yield group
@@ -110,9 +110,9 @@ def _grouped(rows: Iterable[Json]) -> Iterator[list[Json]]:
 
 @contextmanager
 def watched(session: SparkSession, what: str, total: int, step: Step) -> Iterator[None]:
-    """Tells `step` how many of `total` tasks are done, while jobs run in the block.
+    """Calls `step` with how many of `total` tasks are done, while jobs run in the block.
 
-    JobError: Spark gave up on one of them; what it said, in a line."""
+    JobError: one of them failed; says why in one line."""
     tracker = session.sparkContext.statusTracker()
     before = set(tracker.getJobIdsForGroup())
     ended = threading.Event()
@@ -138,4 +138,3 @@ def watched(session: SparkSession, what: str, total: int, step: Step) -> Iterato
     finally:
         ended.set()
         thread.join()
-

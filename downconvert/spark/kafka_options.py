@@ -53,11 +53,14 @@ OF_TABLES: Final = frozenset(
 )
 
 
+OPTION_PREFIX: Final = "option."
+
+
 def renamed(given: Mapping[str, str]) -> dict[str, str]:
     """Options by their names here, in lower case. ValueError: one is given twice, or is refused."""
     found: dict[str, str] = {}
     names: dict[str, str] = {}
-    for name, text in given.items():
+    for name, text in _without_prefix(given).items():
         if name.lower() in REFUSED:
             raise ValueError(f"option {name} is not supported: {REFUSED[name.lower()]}")
         key = SYNONYMS.get(name.lower(), name.lower())
@@ -65,6 +68,19 @@ def renamed(given: Mapping[str, str]) -> dict[str, str]:
             raise ValueError(f"options {names[key]} and {name} mean the same: give one of them")
         found[key], names[key] = text, name
     return found
+
+
+def _without_prefix(given: Mapping[str, str]) -> dict[str, str]:
+    """Options by their own names: Spark's catalog hands some of a table's on as `option.topics` or
+    as `topics`, and some as both."""
+    prefixed, plain = dict[str, str](), dict[str, str]()
+    for name, text in given.items():
+        if name.lower().startswith(OPTION_PREFIX):
+            prefixed[name.lower().removeprefix(OPTION_PREFIX)] = text
+        else:
+            plain[name] = text
+    known = {name.lower() for name in plain}
+    return plain | {name: text for name, text in prefixed.items() if name not in known}
 
 
 def unknown(names: Iterable[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the data source can be told, by the names and in the forms of Spark's own Kafka source where
+"""The options of the data source, by the names and in the forms of Spark's own Kafka source where
 that has them.
 
 Not here: options that only Spark's Kafka source has (kafka_options.py), what is read as they say
@@ -28,7 +28,7 @@ KINDS_OF_BYTES: Final = {"": 1, "b": 1, "k": 1024, "m": MiB, "g": 1024 * MiB}
 BYTES: Final = re.compile(r"([0-9]{1,18})\s*([bkmg]?)(?:i?b)?", re.IGNORECASE)
 INTEGERS: Final = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
-# Sixteen times what a broker takes unless told otherwise, and a worker stays below 256 MB: it holds
+# Sixteen times what a broker takes by default, and a worker stays below 256 MB: it holds
 # a record some four times on its way to Spark.
 RECORD_BYTES_MAX: Final = 16 * MiB
 

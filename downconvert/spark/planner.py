@@ -1,6 +1,6 @@
 """From options to splits: which stretches of which segments are read.
 
-Only names, sizes and index entries are looked at, but for what is asked by time or by transaction.
+Only names, sizes and index entries are read, except for bounds by time or by transaction.
 
 Not here: finding the files (trees.py), cutting them (splits.py)."""
 
@@ -175,7 +175,7 @@ def stretches(
 
 
 def _positions(file: SegmentFile, start: int, end: int) -> tuple[int, int]:
-    """Boundaries around the batches that hold the offsets, near to them."""
+    """Batch boundaries closely around the offsets."""
     first, last = 0, file.size
     if start > file.base_offset or end < file.next_offset:
         boundaries = Boundaries(file)
@@ -183,8 +183,8 @@ def _positions(file: SegmentFile, start: int, end: int) -> tuple[int, int]:
             if start > file.base_offset:
                 first = boundaries.before_offset(start)
             if end < file.next_offset:
-                behind = boundaries.behind_offset(end)
-                last = file.size if behind is None else max(first, behind)
+                after = boundaries.after_offset(end)
+                last = file.size if after is None else max(first, after)
         finally:
             boundaries.close()
     return first, last

@@ -1,7 +1,7 @@
 """The Spark session that jobs run in: an embedded one of this machine, or the cluster's.
 
 Under `spark-submit`, and where the caller names a master, Spark's own configuration decides; only
-what jobs cannot do without is set.
+what jobs need is set.
 
 Not here: what is run in it (audit.py, convert.py, export.py, sweep.py), shipping the package to
 executors (shipping.py)."""
@@ -23,7 +23,7 @@ from .jobs import JobError
 from .source import register
 from .spark_errors import in_a_line
 
-# A task that was killed with its worker is tried again; local[*] would give up.
+# A task whose worker was killed is tried again; local[*] would not do that.
 LOCAL: Final = "local[*,3]"
 JAVA_NEEDED: Final = (
     "Spark needs Java 17 or newer: install it (apt install openjdk-17-jre-headless), or set "
@@ -43,7 +43,7 @@ SMALL: Final = {
 }
 NEEDED: Final = {
     "spark.sql.session.timeZone": "UTC",
-    # Executors without a hint what killed a worker are of no help.
+    # So that an executor says where in native code a worker was killed.
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
 }
 
@@ -54,8 +54,8 @@ def open_session(
 ) -> Iterator[SparkSession]:
     """A session that ends with the block; one that was there before stays.
 
-    `master` is Spark's; None is this machine, or what spark-submit was told. JobError: there is no
-    Java, or the master cannot be had."""
+    `master` is Spark's; None is this machine, or what spark-submit was given. JobError: there is no
+    Java, or the master cannot be reached."""
     existing = SparkSession.getActiveSession()
     session = existing or _started(name, master, dict(options or {}))
     register(session)
@@ -113,9 +113,9 @@ def _check_reachable(master: str) -> None:
 
 @contextmanager
 def _quiet_start() -> Iterator[None]:
-    """The JVM says half a page of warnings as it starts, which tell a user nothing. It keeps the
-    standard error that it was born with, so what it says later is not seen either; what goes wrong
-    there is in the exceptions that come from it. DOWNCONVERT_SPARK_LOG=1 shows all of it."""
+    """Hides what the JVM writes to standard error. As it starts, that is half a page of warnings;
+    it keeps the descriptor, so later output is hidden, too. Failures are in the exceptions that it
+    raises. DOWNCONVERT_SPARK_LOG=1 shows all of it."""
     if os.environ.get("DOWNCONVERT_SPARK_LOG"):
         yield
         return

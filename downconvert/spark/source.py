@@ -1,4 +1,4 @@
-"""The data source `kafka-segments`: what Spark is told of it.
+"""The data source `kafka-segments`: its name, schema and readers for Spark.
 
 Not here: its options (options.py), its columns (schemas.py), reading (reader.py, stream.py)."""
 

@@ -5,7 +5,7 @@ where two batches follow each other at its position (downconvert/storage/segment
 
 A segment without an index is one stretch. Its batches could only be found from header to header
 from its beginning, which every task would do again for all that is before its own stretch; and a
-batch that is found by looking for one, checksum and all, may lie in a record's value.
+batch that is found by looking for one, checksum and all, may be in a record's value.
 
 Not here: which segments and offsets are read (planner.py), reading (rows.py, batches.py)."""
 
@@ -59,7 +59,7 @@ class Split:
 
 
 class Boundaries:
-    """The places in a segment of which its index says that a batch begins there."""
+    """The positions in a segment at which a batch begins, by its index."""
 
     __slots__ = ("_index", "_segment", "_size")
 
@@ -78,7 +78,7 @@ class Boundaries:
         return self._index is not None and len(self._index) > 0
 
     def from_position(self, position: int, tries: int | None = None) -> int | None:
-        """The first boundary at or behind a position; None: none is known there."""
+        """The first boundary at or after a position; None: none is known."""
         index = self._index
         if index is None or not index.file.is_whole():
             return None
@@ -91,14 +91,14 @@ class Boundaries:
         return None
 
     def before_offset(self, offset: int) -> int:
-        """A boundary at or in front of the batch that holds an offset, near to it."""
+        """A boundary at or before the batch that holds an offset, close to it."""
         return self._verified(offset)
 
-    def behind_offset(self, offset: int) -> int | None:
-        """A boundary behind every batch with offsets below `offset`; None: none is known.
+    def after_offset(self, offset: int) -> int | None:
+        """A boundary after every batch with offsets below `offset`; None: none is known.
 
-        What an entry's offset is has changed over the years (storage/offset_index.py). Of
-        all kinds the second entry from `offset` on is behind it."""
+        Versions of Kafka differ in which offset of a batch an entry has (storage/offset_index.py).
+        In all of them the second entry from `offset` on is after it."""
         index = self._index
         if index is None or not index.file.is_whole():
             return None

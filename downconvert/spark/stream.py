@@ -47,13 +47,13 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._following: Following | None = None  # in the driver only: workers need no files
-        self._target: Offsets | None = None  # where a query ends that reads what there is now
+        self._target: Offsets | None = None  # where an availableNow query ends
 
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's names
         return to_json(self._follow().initial())
 
     def latestOffset(self, start: Json | None = None, limit: Limit = None) -> Json:  # noqa: N802
-        """Up to where the next micro-batch reads."""
+        """The offsets up to which the next micro-batch reads."""
         following = self._follow()
         ends = following.refresh()
         if self._target is not None:

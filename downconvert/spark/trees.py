@@ -4,8 +4,8 @@ A path may be a broker's log directory, a partition's directory, or any director
 them: a backup with a folder for each broker, say. A partition that several brokers of a cluster
 have is read once; brokers of two clusters are refused.
 
-Only names and sizes are looked at, unless there are copies to choose from; which files count after
-a crash says downconvert/storage/layout.py.
+Only names and sizes are read, unless there are copies to choose from. Which files count after a
+crash is decided by downconvert/storage/layout.py.
 
 Not here: which copy is read (replicas.py), where to cut a segment (splits.py), which offsets to
 read of it (planner.py)."""
@@ -31,7 +31,7 @@ from records import CorruptRecordsError
 from .errors import MixedClustersError
 from .replicas import best_of, look
 
-# A cluster's backup has a folder for each day, broker and disk; more are not looked into.
+# Levels of folders. A backup has one for each day, broker and disk.
 DEPTH_MAX: Final = 12
 
 PATTERN: Final = re.compile(r"[*?\[{]")
@@ -43,7 +43,7 @@ ATTEMPTS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """A log file, as it was when it was found; `next_offset` is where the following one begins."""
+    """A log file as it was when it was found; `next_offset`: the base offset of the next one."""
 
     directory: str
     base_offset: int
@@ -98,8 +98,8 @@ def _chosen(name: TopicPartition, logs: list[PartitionLog]) -> PartitionLog:
 def find_directories(
     paths: Sequence[str], cluster_id: str | None = None
 ) -> Iterator[tuple[TopicPartition, str]]:
-    """The partitions' directories, each once, whichever way leads to it: absolute, for executors
-    have working directories of their own.
+    """The partitions' directories, each once, also where several paths or links lead to it. They
+    are absolute: executors have working directories of their own.
 
     MixedClustersError: they are of several clusters, and none is named."""
     seen: set[str] = set()
@@ -117,7 +117,7 @@ def expanded(paths: Iterable[str]) -> list[str]:
     NotADirectoryError: a path is none, or nothing matches a pattern."""
     found: list[str] = []
     for path in paths:
-        if os.path.isdir(path):  # noqa: PTH112 - a path is a string here, as Spark gave it
+        if os.path.isdir(path):  # noqa: PTH112 - a path is a string here, as from Spark
             found.append(path)
             continue
         if not PATTERN.search(path):
@@ -148,7 +148,7 @@ def _alternatives(pattern: str) -> list[str]:
 
 
 class _Clusters:
-    """Whose directories there are, by the `meta.properties` beside the partitions."""
+    """Which clusters the directories are of, by the `meta.properties` beside the partitions."""
 
     def __init__(self, wanted: str | None) -> None:
         self._wanted = wanted
@@ -176,7 +176,7 @@ class _Clusters:
 
 
 def cluster_of(broker: str) -> str | None:
-    """The cluster whose a broker's directory is; None where nothing that can be read says it."""
+    """The cluster that a broker's directory is of; None: not known."""
     try:
         meta = read_meta_properties(Path(broker))
     except (OSError, CorruptFileError):
@@ -214,7 +214,7 @@ def _read_partition(name: TopicPartition, directory: str) -> PartitionLog:
 
 
 def _swap_end(layout: Layout, directory: str) -> int:
-    """Where the offsets of segments end that a cleaner had ready."""
+    """The offset after the segments that a cleaner was about to swap in."""
     swaps = [base for base, state in layout.logs.items() if state is State.SWAP]
     ends = [0]
     for base in swaps:
@@ -226,7 +226,7 @@ def _swap_end(layout: Layout, directory: str) -> int:
 
 
 def _start_offset(name: TopicPartition, directory: str) -> int:
-    """What the broker noted of deleted records; 0 where it noted nothing that can be read."""
+    """The log start offset that the broker has noted; 0: not known."""
     try:
         return read_offsets(Path(directory).parent / LOG_STARTS).get(name, 0)
     except (OSError, CorruptFileError):

@@ -179,8 +179,9 @@ def test_a_run_whose_workers_are_killed_leaves_what_is_whole(
             done = run(spark, [str(large)], str(target), TO_V1)
             break
         except JobError as error:
-            assert str(error).endswith("run it again")
-            check(target, segments=0)
+            reason = str(error)
+        assert reason.endswith("run it again")
+        check(target, segments=0)
     assert (done.converted + done.kept, done.failed) == (4, 0)
     check(target, segments=4)
 

@@ -35,7 +35,7 @@ CRASHED = (
 )
 
 
-class FromTheJvm(Exception):
+class JvmError(Exception):
     """As Py4JJavaError: the message is that of the JVM's exception."""
 
     def __init__(self, message: str) -> None:
@@ -65,7 +65,7 @@ class FromTheJvm(Exception):
     ],
 )
 def test_one_line_says_what_and_where(message: str, expected: str) -> None:
-    assert in_a_line(FromTheJvm(message)) == expected
+    assert in_a_line(JvmError(message)) == expected
 
 
 def test_only_a_lost_worker_is_worth_another_try() -> None:

@@ -22,9 +22,9 @@ SYNONYMS: Final = {
 
 _TRIGGER: Final = "a micro-batch begins as soon as there is something to read; set the interval of "
 REFUSED: Final = {
-    "minoffsetspertrigger": f"{_TRIGGER}the trigger instead",
-    "maxtriggerdelay": f"{_TRIGGER}the trigger instead",
-    "maxrecordsperpartition": "records are counted only as they are read; set maxPartitionBytes",
+    "minOffsetsPerTrigger": f"{_TRIGGER}the trigger instead",
+    "maxTriggerDelay": f"{_TRIGGER}the trigger instead",
+    "maxRecordsPerPartition": "records are counted only as they are read; set maxPartitionBytes",
     "kafka.auto.offset.reset": "set startingOffsets",
     "kafka.enable.auto.commit": "offsets are in the checkpoint of the query, and not committed",
     "kafka.interceptor.classes": "no consumer of Kafka's runs here",
@@ -42,8 +42,6 @@ OF_TABLES: Final = frozenset(
         "collation",
         "comment",
         "external",
-        "is_managed_location",
-        "location",
         "owner",
         "provider",
         "serialization.format",
@@ -61,8 +59,9 @@ def renamed(given: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     names: dict[str, str] = {}
     for name, text in _without_prefix(given).items():
-        if name.lower() in REFUSED:
-            raise ValueError(f"option {name} is not supported: {REFUSED[name.lower()]}")
+        for refused, reason in REFUSED.items():
+            if name.lower() == refused.lower():
+                raise ValueError(f"option {refused} is not supported: {reason}")
         key = SYNONYMS.get(name.lower(), name.lower())
         if key in found:
             raise ValueError(f"options {names[key]} and {name} mean the same: give one of them")

@@ -192,12 +192,17 @@ class _Reader:
             raise ValueError(f"unknown option {', '.join(names)}")
 
     def paths(self) -> tuple[str, ...]:
-        """`path`: one, or a JSON list; `paths`, which `load([...])` sets: a JSON list."""
+        """`path`: one, or a JSON list; `paths`, which `load([...])` sets: a JSON list; of a table
+        that was created with a path `location`, unless Spark chose it."""
         found: list[str] = []
         for name in ("path", "paths"):
             text = self.take(name)
             if text:
                 found += _json_list(text) if text.startswith("[") else [text]
+        location = self.take("location")
+        is_chosen = self.take("is_managed_location") == "true"
+        if not found and location and not is_chosen:
+            found.append(location)
         if not found:
             raise ValueError("no path: load(directory), or load([directory, ...])")
         return tuple(_plain(path) for path in found)

@@ -86,6 +86,7 @@ def test_offsets_of_partitions_that_are_not_named_are_the_default() -> None:
         ({"mode": "IGNORE"}, "mode is"),
         ({"verifyCrc": "yes"}, "verifyCrc is true or false"),
         ({"maxPartitionBytes": "0"}, "maxPartitionBytes is a number of bytes"),
+        ({"maxPartitionBytes": "1023k"}, "maxPartitionBytes is a number of bytes from 1048576"),
         ({"maxPartitionBytes": "64mm"}, "maxPartitionBytes is a number of bytes"),
         ({"maxRecordBytes": "2g"}, "maxRecordBytes is a number of bytes from 1 to"),
         ({"partitions": "0-9999999"}, "are too many"),

@@ -13,6 +13,7 @@ from .options import Options
 from .reader import SegmentReader
 from .schemas import schema_of
 from .stream import SegmentStreamReader
+from .tables import options_of, with_options
 
 FORMAT: Final = "kafka-segments"
 FOUND: Final = "DATA_SOURCE_ALREADY_EXISTS"
@@ -35,10 +36,12 @@ class SegmentSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        return schema_of(Options.parse(self.options))
+        return with_options(schema_of(Options.parse(self.options)), self.options)
 
     def reader(self, schema: StructType) -> SegmentReader:
-        return SegmentReader(Options.parse(self.options, streaming=False), schema)
+        options = options_of(schema, self.options)
+        return SegmentReader(Options.parse(options, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> SegmentStreamReader:  # noqa: N802 - Spark's name
-        return SegmentStreamReader(Options.parse(self.options, streaming=True), schema)
+        options = options_of(schema, self.options)
+        return SegmentStreamReader(Options.parse(options, streaming=True), schema)

@@ -29,6 +29,11 @@ JAVA_NEEDED: Final = (
     "Spark needs Java 17 or newer: install it (apt install openjdk-17-jre-headless), or set "
     "JAVA_HOME to where it is"
 )
+JVM_ENDED: Final = (
+    "Spark's JVM ended as it started: it needs Java 17 or newer; DOWNCONVERT_SPARK_LOG=1 shows "
+    "what it says"
+)
+MASTERS: Final = re.compile(r"local(-cluster)?(\[.+\])?|yarn|(spark|k8s)://.+")
 STANDALONE: Final = re.compile(r"spark://(.+)")
 CONNECT_SECONDS: Final = 10.0
 SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which has started the JVM
@@ -73,7 +78,7 @@ def _started(name: str, master: str | None, options: dict[str, str]) -> SparkSes
         if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
             raise JobError(JAVA_NEEDED)
         master = master or LOCAL
-        _check_reachable(master)
+        _check_master(master)
         if master.startswith("local"):
             settings |= SMALL
             # Workers are `python3` of the path otherwise, which may be any.
@@ -87,15 +92,20 @@ def _started(name: str, master: str | None, options: dict[str, str]) -> SparkSes
             return builder.getOrCreate()
     except (PySparkException, Py4JError) as error:
         if "JAVA_GATEWAY_EXITED" in str(error):
-            raise JobError(JAVA_NEEDED) from error
+            raise JobError(JVM_ENDED) from error
         of = "" if master is None else f" on {master}"
         raise JobError(f"Spark does not start{of}: {in_a_line(error)}") from error
 
 
-def _check_reachable(master: str) -> None:
-    """JobError: none of the addresses of a standalone cluster's masters answers.
+def _check_master(master: str) -> None:
+    """JobError: it is none, or none of the addresses of a standalone cluster's masters answers.
 
     Spark itself tries for a minute, and then ends with an error that does not say so."""
+    if not MASTERS.fullmatch(master):
+        raise JobError(
+            f"{master!r} is no master: name one as spark://host:7077, yarn, k8s://https://host:port, "
+            "or local[4]"
+        )
     addresses = STANDALONE.fullmatch(master)
     if addresses is None:
         return

@@ -103,8 +103,8 @@ def _check_master(master: str) -> None:
     Spark itself tries for a minute, and then ends with an error that does not say so."""
     if not MASTERS.fullmatch(master):
         raise JobError(
-            f"{master!r} is no master: name one as spark://host:7077, yarn, k8s://https://host:port, "
-            "or local[4]"
+            f"{master!r} is no master: name one as spark://host:7077, yarn, "
+            "k8s://https://host:port, or local[4]"
         )
     addresses = STANDALONE.fullmatch(master)
     if addresses is None:

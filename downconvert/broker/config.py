@@ -15,7 +15,7 @@ class BrokerConfig:
     node_id: int = 0
     cluster_id: str = "lazy-downconvert"
     is_writable: bool = False  # else whatever would change something is refused
-    auto_create_topics: bool = False
+    auto_create_topics: bool = False  # when a client asks for their metadata
     num_partitions: int = 1  # of topics that are created without a number
     # With exact sizes. Where all has to be compressed again, an estimate has the first record out
     # 10 (lz4) to 30 ms (gzip) earlier for each MB; but it ends in filler or in a record cut off,

@@ -20,6 +20,7 @@ from .partition import Partition
 from .topic_configs import AppendConfig, TopicConfigs
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+INTERNAL_TOPICS: Final = (OFFSETS_TOPIC, "__transaction_state")
 
 
 @dataclass(slots=True, eq=False)
@@ -38,7 +39,7 @@ class Topic:
 
     @property
     def is_internal(self) -> bool:
-        return self.name in (OFFSETS_TOPIC, "__transaction_state")
+        return self.name in INTERNAL_TOPICS
 
 
 class Topics(Mapping[str, Topic]):

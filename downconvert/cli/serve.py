@@ -19,9 +19,9 @@ from rich.table import Table
 
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.conversions import DEFAULT_RULES, RecodeRule
+from downconvert.broker.credentials import Credentials
 from downconvert.broker.following import Following
 from downconvert.broker.handlers.admin import PARTITIONS_MAX
-from downconvert.broker.credentials import Credentials
 from downconvert.broker.limits import Limits
 from downconvert.broker.metrics_server import MetricsServer
 from downconvert.broker.server import Server
@@ -54,6 +54,18 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
     help="What clients are told to connect to.  [default: where each connected to]",
 )
 @click.option("--writable", is_flag=True, help="Let clients produce, and change topics.")
+@click.option(
+    "--auto-create-topics",
+    is_flag=True,
+    help="With --writable: make topics that clients ask for, as producers of 0.8 and 0.9 expect.",
+)
+@click.option(
+    "--default-partitions",
+    metavar="N",
+    type=click.IntRange(1, PARTITIONS_MAX),
+    default=BrokerConfig().num_partitions,
+    help="With --writable: of topics that are made without a number.",
+)
 @click.option("--follow", is_flag=True, help="LOGDIR's own broker runs: show what it commits.")
 @click.option(
     "--uncommitted", is_flag=True, help="With --follow: show records beyond its high watermark."
@@ -110,6 +122,13 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
     default=BrokerConfig().offsets_retention_minutes,
     help="With --writable: until offsets of groups without members are forgotten.",
 )
+@click.option(
+    "--rebalance-delay",
+    metavar="SECONDS",
+    type=click.FloatRange(0, 3600),
+    default=BrokerConfig().group_initial_rebalance_delay_ms / 1000,
+    help="How long the first member of a group waits for others.",
+)
 @click.option("--threads", type=click.IntRange(1, 64), default=2, help="Network threads.")
 @click.option(
     "--max-connections", type=click.IntRange(1), default=Limits().connections, help="In total."
@@ -134,6 +153,8 @@ def serve(
     listen: tuple[str, int],
     advertise: tuple[str, int] | None,
     writable: bool,
+    auto_create_topics: bool,
+    default_partitions: int,
     follow: bool,
     uncommitted: bool,
     recode: Sequence[RecodeRule],
@@ -144,6 +165,7 @@ def serve(
     metrics_port: int | None,
     offsets_partitions: int | None,
     offsets_retention: int,
+    rebalance_delay: float,
     threads: int,
     max_connections: int,
     max_connections_per_address: int,
@@ -175,6 +197,8 @@ def serve(
         raise CommandError(
             "--follow is for a directory that another broker writes to: leave --writable out"
         )
+    if auto_create_topics and not writable:
+        raise CommandError("--auto-create-topics makes topics: say --writable, too")
     name_the_backend()
     _log(verbose=verbose)
     _allow_files()
@@ -186,7 +210,9 @@ def serve(
         topics=grouped(topic_configs),
         offsets_topic_num_partitions=offsets_partitions,
         offsets_retention_minutes=offsets_retention,
-        group_initial_rebalance_delay_ms=0,  # there are few clients, and somebody waits
+        group_initial_rebalance_delay_ms=round(rebalance_delay * 1000),
+        auto_create_topics=auto_create_topics,
+        num_partitions=default_partitions,
     )
     limits = Limits(
         connections=max_connections,

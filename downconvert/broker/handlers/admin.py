@@ -37,11 +37,12 @@ def check_count(count: int) -> None:
 
 
 def check_replicas(broker: BrokerState, assignments: Iterable[Iterable[int]]) -> None:
-    """Whether replicas are assigned to brokers that there are. This broker makes logs for itself
+    """Whether all replicas are assigned to this broker: it is alone, and makes logs for itself
     only."""
-    for brokers in assignments:
-        if list(brokers) != [broker.config.node_id]:
-            said = f"replicas on {list(brokers)[:10]}: there is broker {broker.config.node_id}"
+    alone = [broker.config.node_id]
+    for number, brokers in enumerate(assignments):
+        if list(brokers) != alone:
+            said = f"assignment {number} is to brokers {list(brokers)[:10]}, and there is {alone}"
             raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, said)
 
 

@@ -1,15 +1,15 @@
 """What a producer sent: whether it may be appended, and how it gets its offsets.
 
-A broker believes nothing: sizes, checksums, counts and every record are looked at before anything
-is appended, a window at a time where records can stay as they are. Batches in the topic's format
-and codec do: their offset and leader epoch, which no checksum covers, are all that changes, and the
-time of the append where the topic asks for that. The rest is written again (up_conversion.py).
+A broker trusts nothing: sizes, checksums, counts and every record are checked before anything is
+appended, a window at a time where records can stay as they are. Batches in the topic's format and
+codec do: only their offset and leader epoch change, which no checksum covers, and the time of the
+append where the topic asks for it. All others are written again (up_conversion.py).
 
 The rules, and the error codes, are those of Kafka's LogValidator and UnifiedLog. Stricter here, so
 that no reader ever meets a record that it cannot convert: a timestamp below -1 is refused, and
 offsets inside of an uncompressed batch are made to follow one another, as in a compressed one.
 
-Not here: appending it (partition.py), who has sent what already (sequences.py)."""
+Not here: appending it (partition.py), what a producer has sent already (sequences.py)."""
 
 from dataclasses import dataclass, field
 from struct import Struct
@@ -43,7 +43,7 @@ EPOCH: Final = Struct(">i")
 ATTRIBUTES: Final = Struct(">h")
 TIMESTAMP: Final = Struct(">q")
 EPOCH_AT: Final = PREFIX.size
-MAX_TIMESTAMP_AT: Final = ATTRIBUTES_AT_BATCH + 14  # behind attributes, delta, base timestamp
+MAX_TIMESTAMP_AT: Final = ATTRIBUTES_AT_BATCH + 14  # after attributes, delta, base timestamp
 OFFSETS, TIMESTAMPS, KEY_SIZES = (
     slice(AT[field], None, FIELDS) for field in ("offset", "timestamp", "key_size")
 )
@@ -61,7 +61,7 @@ class Appended:
 
 
 class RefusedRecordsError(ApiError):
-    """Records for whose sake nothing is appended: which ones, and why."""
+    """Records because of which nothing is appended: which ones, and why."""
 
     def __init__(self, code: ErrorCode, records: list[tuple[int, str]]) -> None:
         super().__init__(code, f"{len(records)} records are refused; the first: {records[0][1]}")

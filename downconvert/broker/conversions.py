@@ -40,14 +40,14 @@ class RecodeRule:
         return any(fnmatchcase(name, self.client) for name in names)
 
 
-# What real clients make of compressed messages of v0 and v1. kafka-node decompresses side by side
+# What real clients do with compressed messages of v0 and v1. kafka-node decompresses side by side
 # and hands records out of order (2.0), takes relative offsets for absolute (2.6), never had lz4
-# (5.0). kafka-go before 0.3 hands out the wrapper as a record. kafka-rust, which gives no client id
-# unless told one, drops what is in front of a compressed message in the same set.
+# (5.0). kafka-go before 0.3 hands out the wrapper as a record. kafka-rust, which sends no client id
+# unless it is configured, drops what is before a compressed message in the same set.
 UNCOMPRESSED: Final = dict.fromkeys(("gzip", "snappy", "lz4", "zstd"), "none")
-TRIPPED_BY_COMPRESSION: Final = ("kafka-node-client*", "*segmentio/kafka-go*", "")
+FAILS_ON_COMPRESSION: Final = ("kafka-node-client*", "*segmentio/kafka-go*", "")
 DEFAULT_RULES: Final = tuple(
-    RecodeRule(UNCOMPRESSED, client=client) for client in TRIPPED_BY_COMPRESSION
+    RecodeRule(UNCOMPRESSED, client=client) for client in FAILS_ON_COMPRESSION
 )
 
 
@@ -64,7 +64,7 @@ def is_enabled(topic_config: Mapping[str, str]) -> bool:
 
 
 def names_of(exchange: Exchange) -> tuple[str, ...]:
-    """The names of who asks, as rules know them."""
+    """The client's names, as rules know them."""
     client, id_ = exchange.client, exchange.request.header.client_id
     software = f"{client.software_name}/{client.software_version}"
     return (software, id_ or "") if client.software_name else (id_ or "",)

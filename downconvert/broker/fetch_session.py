@@ -24,7 +24,7 @@ ID_MAX: Final = 2**31 - 1
 TOPIC_IDS_SINCE: Final = 13
 UNKNOWN: Final = -1  # an offset
 
-# A session that nobody asked in for this long may be evicted by any other [FetchSession.scala].
+# A session without a request for this long may be evicted by any other [FetchSession.scala].
 IDLE_MAX: Final = 120.0  # seconds
 
 # Of all sessions together. One takes some 300 bytes, and a request of 100 MB names millions.
@@ -134,7 +134,7 @@ class FetchSessions:
 
     def __init__(self, slots: int, random: Callable[[int, int], int] | None = None) -> None:
         self._slots = slots
-        # An id that nobody can guess: who knows it can put a session out of step.
+        # An id that cannot be guessed: a client that knows it can put the session out of step.
         self._random = random or SystemRandom().randint
         self._sessions: dict[int, Session] = {}  # the one that was used last at the end
         self._partitions = 0
@@ -213,8 +213,8 @@ class FetchSessions:
             return id_
 
     def told(self, session: Session, epoch: int, results: list[Message]) -> list[Message]:
-        """Those results that are due. Partitions with records go behind the others, so that each
-        comes to be read first. ApiError: the session went on without this request."""
+        """The results that are due. Partitions with records move to the end, so that each is the
+        first to be read some time. ApiError: the session went on without this request."""
         with self._lock:
             if session.epoch != epoch:
                 raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)

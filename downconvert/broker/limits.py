@@ -1,9 +1,9 @@
 """What clients may take of a server: connections, bytes of requests, time.
 
-Each limit holds whatever a client claims or does; who goes beyond it loses its connection, or has
-to wait, and nobody else does.
+Each limit holds whatever a client claims or does. A client beyond it is disconnected, or waits; no
+other client does.
 
-Not here: who asks for what and when (server.py, connection.py)."""
+Not here: where they are checked (server.py, network_thread.py, connection.py)."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ class Limits:
     requests_memory: of all requests that are being received or worked on
         [queued.max.request.bytes].
     idle: without a byte either way, and no answer that is waited for [connections.max.idle.ms].
-    request: from a request's first byte to its last; also for a TLS handshake, and for whoever has
-        to authenticate.
+    request: from a request's first byte to its last; also for a TLS handshake, and for
+        authentication.
     stop: for what is under way when the server is stopped."""
 
     connections: int = 20_000

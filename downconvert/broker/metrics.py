@@ -1,10 +1,10 @@
-"""What a broker counts, for whoever watches it.
+"""What a broker counts, for its operator.
 
 What is converted has the names that Kafka's metrics have (FetchMessageConversionsPerSec,
 MessageConversionsTimeMs, TemporaryMemoryBytes, …), as Prometheus writes them. Kafka's time and
 memory of a fetch are those of the last partition that was converted in it; here they are sums.
 
-Not here: how they are got at (whoever serves `registry`)."""
+Not here: how they are served (metrics_server.py)."""
 
 from typing import Final
 
@@ -80,7 +80,11 @@ class Metrics:
                 "Partitions of all fetch sessions.",
                 lambda: sessions.partitions,
             ),
-            ("purgatory_size", "Requests that wait.", lambda: len(purgatory)),
+            (
+                "purgatory_size",
+                "Requests that wait for records, replicas or time.",
+                lambda: len(purgatory),
+            ),
         ):
             Gauge(name, what, registry=self.registry).set_function(read)
 

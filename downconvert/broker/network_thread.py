@@ -94,7 +94,7 @@ class NetworkThread:
         self._wake.ring()
 
     def wake_by(self, deadline: float) -> None:
-        """Something is due then."""
+        """Something is due at that time."""
         if deadline < self._until:
             self._ring()
 
@@ -115,7 +115,7 @@ class NetworkThread:
         self._ring()
 
     def _ring(self) -> None:
-        """Something has been put down for it."""
+        """Wakes the thread, unless it is the caller."""
         if get_ident() != self._thread.ident:
             self._wake.ring()
 
@@ -126,7 +126,7 @@ class NetworkThread:
         while not self._is_over():
             self._turn()
         while self._new:
-            self._welcome(self._new.popleft())
+            self._add(self._new.popleft())
         for connection in list(self._connections.values()):
             self._close(connection)
         self._selector.close()
@@ -163,7 +163,7 @@ class NetworkThread:
             for _ in range(len(connections)):
                 self._guarded(connections.popleft(), self._read)
         while self._new:
-            self._welcome(self._new.popleft())
+            self._add(self._new.popleft())
         self._begin_sends()
         self._send_for(TURN)
         if now >= self._next_sweep:
@@ -184,8 +184,8 @@ class NetworkThread:
             return None
 
     def _work(self) -> None:
-        """Does what has come due for the exchanges of this thread for a while, and one step of what
-        takes several."""
+        """Runs steps that are due for the exchanges of this thread, for a bounded time, and one
+        turn of work that goes on."""
         if not self._owner.has_work:
             return
         now = self._clock()
@@ -193,28 +193,28 @@ class NetworkThread:
         while now < until and self._broker.run_due(self._owner, now):
             now = self._clock()
         self._broker.run_turn(self._owner, now)
-        self._tell_timekeeper()  # who has been worked on may wait again
+        self._tell_timekeeper()  # what has been worked on may wait again
 
     def _tell_timekeeper(self) -> None:
         deadline = self._broker.purgatory.next_deadline()
         if deadline is not None:
             self._serving.wake_timekeeper(deadline)
 
-    def _welcome(self, connection: Connection) -> None:
+    def _add(self, connection: Connection) -> None:
         self._connections[connection.client.id] = connection
         if connection.frame is not None:
             self._guarded(connection, self._handle)
         else:
-            self._guarded(connection, self._look_for)
+            self._guarded(connection, self._watch)
 
     def _takes_more(self, connection: Connection) -> None:
         connection.waits_to_write = False
-        self._look_for(connection)
+        self._watch(connection)
         self._sending.append(connection)
 
     def _read(self, connection: Connection) -> None:
         if connection.exchange is not None:
-            self._read_behind(connection)
+            self._read_ahead(connection)
             return
         if connection.in_handshake and not self._handshake(connection):
             return
@@ -227,10 +227,10 @@ class NetworkThread:
             if connection.request_started is None:
                 connection.request_started = now
             if connection.incoming.space() is None:
-                self._look_for(connection, reads=False)
+                self._watch(connection, reads=False)
                 self._waiting_for_memory.append(connection)
             else:
-                self._look_for(connection)
+                self._watch(connection)
             return
         connection.request_started = None
         connection.frame = frame
@@ -252,17 +252,17 @@ class NetworkThread:
             connection.client, frame, self._clock(), self._on_done, self._owner
         )
         if not connection.exchange.is_done:
-            self._look_for(connection)
+            self._watch(connection)
             self._tell_timekeeper()
 
-    def _read_behind(self, connection: Connection) -> None:
-        """Bytes behind a request that is not answered: the next request, which waits where it is;
-        or the end of the connection."""
+    def _read_ahead(self, connection: Connection) -> None:
+        """Bytes after a request that is not answered yet: the next request, which waits where it
+        is; or the end of the connection."""
         if type(connection.channel) is socket.socket:
             with suppress(*NOT_NOW):
                 if not connection.channel.recv(1, socket.MSG_PEEK):
                     raise ConnectionEndedError
-        self._look_for(connection, reads=False)
+        self._watch(connection, reads=False)
 
     def _handshake(self, connection: Connection) -> bool:
         try:
@@ -276,7 +276,7 @@ class NetworkThread:
             connection.request_started = (
                 connection.request_started if connection.authenticates else None
             )
-        self._look_for(connection)
+        self._watch(connection)
         return not connection.in_handshake
 
     def _begin_sends(self) -> None:
@@ -313,7 +313,7 @@ class NetworkThread:
             self._sending.append(connection)
         else:
             connection.waits_to_write = True
-            self._look_for(connection, reads=False)
+            self._watch(connection, reads=False)
 
     def _finish(self, connection: Connection) -> None:
         """The exchange is over: the next request may come."""
@@ -328,11 +328,11 @@ class NetworkThread:
             connection.authenticates = False
             connection.incoming.size_max = self._limits.request_size
         connection.request_started = self._clock() if connection.authenticates else None
-        self._look_for(connection)
+        self._watch(connection)
         if has_pending(connection.channel):
             self._pending.append(connection)
 
-    def _look_for(self, connection: Connection, *, reads: bool = True) -> None:
+    def _watch(self, connection: Connection, *, reads: bool = True) -> None:
         """Has the selector look for what the connection waits for."""
         interest = EVENT_READ if reads and connection.send is None else 0
         interest |= EVENT_WRITE if connection.waits_to_write else 0

@@ -1,4 +1,4 @@
-"""The server: a broker behind a listening socket.
+"""The server: a broker at a listening socket.
 
 One thread accepts. Network threads have a selector and their connections each, and work on the
 requests that they read; a conversion's native calls run without the interpreter's lock, so that two
@@ -37,7 +37,7 @@ TOO_MANY_FILES: Final = 0.05  # seconds until the next try to accept
 
 
 class Server:
-    """A broker behind a listening socket, from `start` to `stop`.
+    """Serves a broker at a listening socket, from `start` to `stop`.
 
     listen: host and port; port 0 is any that is free. advertise: the host and port that clients
     are told to come to; None: those that each came to. tls: a context of tls.server_context.

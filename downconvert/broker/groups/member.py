@@ -17,7 +17,7 @@ def size_of(protocols: Protocols) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MemberIdentity:
-    """Who somebody says to be in a group."""
+    """Who a client says it is in a group."""
 
     member_id: str
     generation: int = -1
@@ -26,14 +26,14 @@ class MemberIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """A wish to be a member. Times in seconds."""
+    """A client's request to be a member. Times in seconds."""
 
     protocol_type: str
     protocols: Protocols
     session_timeout: float
     rebalance_timeout: float
     member_id: str = ""
-    instance_id: str | None = None  # of a static member, that comes back as the same one
+    instance_id: str | None = None  # of a static member, which keeps its place over a restart
     client_id: str = ""
     client_host: str = ""
     needs_known_id: bool = False  # whether an id is handed out before it may join

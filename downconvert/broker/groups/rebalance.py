@@ -135,7 +135,7 @@ class Rebalance:
             self.complete_join(now)
 
     def complete_join(self, now: float) -> None:
-        """Begins a generation of those who have joined, and of static members who have not."""
+        """Begins a generation of the members that have joined, and of all static ones."""
         if self._has_newcomers and self._extra_delay > 0:
             delay = min(self._limits.initial_delay, self._extra_delay)
             self._extra_delay -= delay

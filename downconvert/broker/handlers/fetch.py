@@ -3,8 +3,8 @@
 The order of decisions for each partition, and when an answer waits, are Kafka's (KafkaApis,
 ReplicaManager, DelayedFetch). A fetch that finds too little is read again, as a whole, when there
 is more or its time is up. One for which records have to be converted is looked at first: where the
-log has too little for it, nothing is converted before it waits. One for which much has to be
-converted is read in turns, between which others have theirs.
+log has too little for it, nothing is converted before it waits. Where much has to be converted, it
+is read in turns, between which other requests are worked on.
 
 Not here: what a partition contributes (reading.py), the policy of conversions (conversions.py),
 sessions (fetch_session.py)."""
@@ -102,7 +102,7 @@ class Fetch:
         request = exchange.request.body
         self._replica_id = replica_of(request, self._version)
         self._is_reported = self._replica_id < 0  # how far a follower is, is known
-        # Who reads older formats cannot ask for it: the field is 0 in those versions.
+        # Clients of older formats cannot ask for it: the field is 0 in those versions.
         self._is_committed = request.isolation_level == READ_COMMITTED
         self._min_bytes = request.min_bytes
         self._max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
@@ -189,8 +189,8 @@ class Fetch:
                 self._idle += more
             else:
                 self._asked, self._idle = self._split(self._context.asked)
-            # Whatever is found is enough now. But where nothing is, as when all that came was a
-            # marker, an old client would ask again at once.
+            # Whatever is found is enough now. But if nothing is found, because only a marker came,
+            # the fetch waits on: an old client would ask again at once.
             self._min_bytes = 0 if timed_out else min(self._min_bytes, 1)
         self.resume(now)
 
@@ -412,7 +412,7 @@ class Fetch:
         )
 
     def _note_follower(self, asked: Asked, partition: Partition, now: float) -> None:
-        """The answer has the high watermark as it was before: the next one has the new [Kafka]."""
+        """This answer has the high watermark of before, the next one has the new one [Kafka]."""
         epoch = self._exchange.request.body.replica_state.replica_epoch
         if partition.follower_fetched(self._replica_id, asked.offset, now, epoch):
             self._broker.purgatory.notify(partition.key)
@@ -440,7 +440,7 @@ class Fetch:
 
 
 class _Read:
-    """What one look at all partitions gave."""
+    """What one look at all partitions has found."""
 
     def __init__(self) -> None:
         self.results: list[Message] = []
@@ -448,7 +448,7 @@ class _Read:
         self.epochs: list[int] = []  # the leaders', when it was read
         self.contributions: list[Contribution] = []
         self.size = 0  # bytes of the log
-        self.has_news = False  # of a kind that nobody waits with: errors
+        self.has_news = False  # errors, with which an answer does not wait
         self.is_whole = False
 
     def add(self, result: Message, partition: Partition | None, contribution: Contribution) -> None:
@@ -466,7 +466,7 @@ class _Read:
 
 
 def _divergence(asked: Asked, partition: Partition, start_offset: int) -> EpochEnd | None:
-    """Where the client's records cease to be those of this log; None: nowhere [KIP-595]."""
+    """Where the client's records diverge from this log; None: nowhere [KIP-595]."""
     if asked.offset < start_offset:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
     return partition.divergence(asked.offset, asked.last_epoch)

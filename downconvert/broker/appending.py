@@ -97,9 +97,9 @@ class Prepared:
 
 
 def prepare(data: memoryview, config: AppendConfig, now: int) -> Prepared | None:
-    """Looks at all that came for one partition; None: that is nothing. `now` in milliseconds.
+    """Checks all that came for one partition; None: no whole batch came. `now` in milliseconds.
 
-    What follows the last whole batch is left out. ApiError: refused, and why."""
+    What follows the last whole batch is dropped. ApiError: it is refused, and why."""
     records = MemoryRecords(data)
     try:
         first = next(records.batches(), None)
@@ -115,7 +115,7 @@ def prepare(data: memoryview, config: AppendConfig, now: int) -> Prepared | None
                 return prepared
         return _rewritten(records, first, codec, config, now)
     except CorruptRecordsError as error:
-        # A checksum of a message inside of a compressed one; everything else has a right one.
+        # The checksum of a message inside a compressed one; all others have been compared.
         is_corrupt = error.reason == MISMATCH
         code = ErrorCode.CORRUPT_MESSAGE if is_corrupt else ErrorCode.INVALID_RECORD
         raise ApiError(code, str(error)) from error
@@ -133,7 +133,7 @@ def needs_rewriting(first: BatchHeader, codec: Codec, config: AppendConfig) -> b
 
 
 def _check_batches(records: MemoryRecords, first: BatchHeader, config: AppendConfig) -> Codec:
-    """Everything that can be said without reading records; the codec that is not none, if any."""
+    """Checks everything but the records; returns the codec of a compressed batch, if any."""
     codec, count = Codec.NONE, 0
     for header in records.batches():
         if header.magic == V2 and header.base_offset:
@@ -209,7 +209,7 @@ class _RecordChecks:
     def check_all(
         self, first: int, timestamps: list[int], kind: TimestampType, key_sizes: list[int]
     ) -> None:
-        """The same of records from the one of this index on; -1 is the size of no key."""
+        """`check` for several records, the first of which has this index; -1: no key."""
         config = self._config
         is_fine = kind is TimestampType.CREATE and min(timestamps) >= 0
         if not config.is_append_time:
@@ -238,7 +238,7 @@ class _RecordChecks:
 def _as_it_is(
     records: MemoryRecords, header: BatchHeader, config: AppendConfig, now: int
 ) -> Prepared | None:
-    """A v2 batch that needs no writing again; None: its offsets have to be put right."""
+    """A v2 batch that need not be written again; None: its offsets have gaps."""
     checks = _RecordChecks(config, now)
     count, latest = 0, NO_TIMESTAMP
     size_max = EXPANSION_MAX * config.message_size_max

@@ -23,7 +23,7 @@ BYTES: Final = tuple(float(4**power) for power in range(4, 16))  # 256 bytes to 
 
 
 class Metrics:
-    """The metrics of one broker, in a registry of its own. Any thread may call anything."""
+    """The metrics of one broker, in a registry of its own. Any thread may call any method."""
 
     def __init__(self, sessions: FetchSessions, purgatory: Purgatory) -> None:
         self.registry = CollectorRegistry()
@@ -99,7 +99,7 @@ class Metrics:
         self._defects.labels(exchange.request.api.name).inc()
 
     def sent(self, exchange: Exchange) -> None:
-        """A response has gone out, or as much of it as there will be."""
+        """A response was sent, or as much of it as will be."""
         send, name = exchange.send, exchange.request.api.name
         if send is None:
             return

@@ -43,8 +43,8 @@ NOT_NOW: Final = (BlockingIOError, InterruptedError, WANTS_READ)
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What all threads of a server share. wake_timekeeper: has the thread that keeps the time look
-    at what is due at the given time, in seconds of the clock, at the latest."""
+    """What all threads of a server share. wake_timekeeper: makes the thread that keeps the time
+    look for what is late, at the given time, in seconds of the clock."""
 
     broker: Broker
     limits: Limits
@@ -56,7 +56,7 @@ class Serving:
 class NetworkThread:
     """A selector, and the connections that it serves.
 
-    converting: threads to which connections go once records are converted for them.
+    converting: threads to which connections move once records are converted for them.
     keeps_time: it tells the owners of exchanges whose time is up. on_tick: is called with the time
     about once a second."""
 
@@ -176,7 +176,7 @@ class NetworkThread:
         return min(left, MEMORY_RETRY) if self._waiting_for_memory else left
 
     def _keep_time(self, now: float) -> float | None:
-        """When something is late next; None: nothing waits, or that cannot be told."""
+        """When something is due next; None: nothing waits, or that is unknown."""
         try:
             return self._broker.keep_time(now)
         except Exception:
@@ -333,7 +333,7 @@ class NetworkThread:
             self._pending.append(connection)
 
     def _watch(self, connection: Connection, *, reads: bool = True) -> None:
-        """Has the selector look for what the connection waits for."""
+        """Registers with the selector what the connection waits for."""
         interest = EVENT_READ if reads and connection.send is None else 0
         interest |= EVENT_WRITE if connection.waits_to_write else 0
         if interest == connection.interest:
@@ -349,10 +349,10 @@ class NetworkThread:
     # --- ends
 
     def _guarded(self, connection: Connection, step: Callable[[Connection], None]) -> None:
-        """A step of one connection: whatever goes wrong is the end of that one alone.
+        """Runs a step of one connection: whatever goes wrong closes that connection alone.
 
-        Nothing happens to one that has been closed or handed over since it was noted down: events
-        of a turn are as old as the turn."""
+        Does nothing for one that was closed or handed over in this turn: the selector's events are
+        as old as the turn."""
         if self._connections.get(connection.client.id) is not connection:
             return
         try:
@@ -389,7 +389,7 @@ class NetworkThread:
                 LOG.exception("a defect in what is done every second")
 
     def _leave(self, connection: Connection) -> None:
-        """Another thread, or none, serves it from now on."""
+        """It is closed, or another thread serves it from now on."""
         del self._connections[connection.client.id]
         connection.waits_to_write = False
         if connection.interest:
@@ -404,7 +404,7 @@ class NetworkThread:
             self._leave(connection)
             if exchange is not None:
                 self._broker.finished(exchange)
-        finally:  # what it took is others' again, whatever else is wrong
+        finally:  # its memory and its place are released, whatever else is wrong
             connection.incoming.release()
             connection.channel.close()
             self._serving.admission.dismiss(connection.client.address)

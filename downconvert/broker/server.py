@@ -2,8 +2,8 @@
 
 One thread accepts. Network threads have a selector and their connections each, and work on the
 requests that they read; a conversion's native calls run without the interpreter's lock, so that two
-threads convert on two cores. A connection goes over to a converting thread with its first request
-for which records are converted, so that no other client waits for that.
+threads convert on two cores. A connection moves to a converting thread with its first request for
+which records are converted, so that no other client waits for that.
 
 Not here: what such a thread does (network_thread.py), what requests do (broker.py), what clients
 may take (limits.py)."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
+from downconvert.broker.buffered_send import BufferedSend, MemoryBudget
 from downconvert.broker.errors import ErrorCode
-from downconvert.broker.buffered_send import MemoryBudget, BufferedSend
 from downconvert.broker.wire.joined_send import JoinedSend
 from downconvert.broker.wire.schemas import ApiKey, Message
 from records import CorruptRecordsError, FileRecords, MemoryRecords, RecordsError

@@ -18,8 +18,8 @@ from downconvert.broker.conversions import AS_ON_DISK_SINCE, ZSTD_SINCE, zstd_re
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.wire.schemas import ApiKey, Message
 from records import Codec, FileRecords, RecordsError, read_batch
-from records.sends import Send
 from records.formats import V2
+from records.sends import Send
 
 from .exchanges import Ask, Asking
 from .fetching import ANSWER_MAX, NO_SESSION, WITH_NAMES, PolicyOf, Spooled, code_of

@@ -15,8 +15,8 @@ from threading import Lock, Thread
 from types import TracebackType
 from typing import Any, Final, Self
 
-from downconvert.broker.errors import BadRequestError
 from downconvert.broker.buffered_send import MemoryBudget
+from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.schemas import ApiKey, Message
 
 from .config import ConfigError, GatewayConfig

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from downconvert import ConversionPolicy, LazyDownConvertSend
+from downconvert.broker.buffered_send import BufferedSend, MemoryBudget
 from downconvert.broker.conversions import REFUSE, policy_for
 from downconvert.broker.errors import BadRequestError, ErrorCode
-from downconvert.broker.buffered_send import MemoryBudget, BufferedSend
 from downconvert.broker.wire.decoder import decode
 from downconvert.broker.wire.joined_send import JoinedSend
 from downconvert.broker.wire.requests import RequestHeader

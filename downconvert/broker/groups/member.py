@@ -1,6 +1,6 @@
-"""A member of a group: what it offers and waits for; what it asks of its group and is told.
+"""A member of a group, its requests, and the answers to them.
 
-Not here: what becomes of it (group.py)."""
+Not here: its life in the group (group.py, joining.py, rebalance.py)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """The answer to a join. The leader is told of all members, the others of none."""
+    """The answer to a join. The leader gets all members, the others none."""
 
     member_id: str
     code: ErrorCode = ErrorCode.NONE
@@ -81,7 +81,7 @@ class Member:
     rebalance_timeout: float
     protocols: Protocols
     assignment: bytes = b""
-    deadline: float | None = None  # when it is taken for dead; None: it waits for an answer
+    deadline: float | None = None  # when it expires; None: it waits for an answer
     is_new: bool = True  # in no generation yet
     join_reply: Callable[[Joined], None] | None = field(default=None, repr=False)
     sync_reply: Callable[[Synced], None] | None = field(default=None, repr=False)

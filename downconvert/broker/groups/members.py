@@ -47,7 +47,7 @@ class Members(Mapping[str, Member]):
             self.leader = next(iter(self._members), None)
 
     def rename(self, member: Member, new_id: str) -> None:
-        """A static member has another id, and the place that it had."""
+        """A static member gets another id, and keeps its place."""
         assert member.instance_id is not None
         if self.leader == member.id:
             self.leader = new_id
@@ -105,6 +105,6 @@ class Members(Mapping[str, Member]):
         return votes.most_common(1)[0][0]
 
     def metadata(self, protocol: str | None) -> tuple[tuple[str, str | None, bytes], ...]:
-        """For the leader: ids, instance ids, and what was said along with the protocol."""
+        """For the leader: ids, instance ids, and the metadata for the protocol."""
         members = self._members.values()
         return tuple((one.id, one.instance_id, one.metadata(protocol)) for one in members)

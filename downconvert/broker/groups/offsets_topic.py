@@ -1,6 +1,6 @@
 """`__consumer_offsets`: which of its partitions a group's records are in, reading and writing them.
 
-Not here: what the records look like (offset_records.py), what they come to (offsets.py)."""
+Not here: the format of the records (offset_records.py), what they add up to (offsets.py)."""
 
 import logging
 from collections import defaultdict
@@ -89,8 +89,8 @@ class OffsetsTopic:
     # --- reading
 
     def read(self, take: TakeRecord, end: TakeEnd) -> None:
-        """All records and ends of transactions, partition by partition. What cannot be read is
-        said in the log, and left out."""
+        """All records and ends of transactions, partition by partition. What cannot be read is left
+        out, with a line in the log."""
         topic = self._topics.get(OFFSETS_TOPIC)
         for index in sorted(topic.partitions) if topic is not None else ():
             try:
@@ -107,8 +107,8 @@ class OffsetsTopic:
         return self._append(self.partition_of(group_id), records, now)
 
     def bury(self, keys: Iterable[Key], now: float) -> ErrorCode:
-        """Writes tombstones, in their order for each group; an error, the first that there was,
-        keeps those of other partitions from nothing."""
+        """Writes tombstones, in their order for each group. Returns the first error; the other
+        partitions' tombstones are written all the same."""
         by_partition: defaultdict[int, list[Key]] = defaultdict(list)
         for key in keys:
             by_partition[self.partition_of(key.group_id)].append(key)
@@ -147,8 +147,8 @@ class OffsetsTopic:
         return ErrorCode.NONE, appended.base_offset
 
     def _partition(self, index: int, time: int) -> tuple[Topic, Partition]:
-        """Made, if it is not here; and then every other one that is missing, so that how many
-        there are is plain from then on."""
+        """Makes it if it is missing, with every other one that is missing, so that their number is
+        clear from then on."""
         with self._topics.lock:
             topic = self._topics.get(OFFSETS_TOPIC)
             if topic is None:

@@ -6,6 +6,7 @@ import ast
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from pathlib import Path
 from sys import stdlib_module_names
 from typing import Final
@@ -36,6 +37,9 @@ FLOORS: Final = {
     "downconvert.__main__": {"downconvert.cli"},
     "simulator": COMMAND | {"downconvert.cli"},
 }
+
+# Floors with files that import one another: there this is still to be dissolved.
+WITH_CIRCLES: Final = {"downconvert.conversion", "simulator"}
 
 # Modules that reach into the world. Below the broker, only what is said here is used of them, and
 # what is called has its parentheses.
@@ -202,6 +206,18 @@ def test_floors_have_no_circle() -> None:
     for floor, below in FLOORS.items():
         assert below <= seen, f"{floor} stands below what it rests on"
         seen.add(floor)
+
+
+@pytest.mark.parametrize("floor", sorted(FLOORS.keys() - WITH_CIRCLES))
+def test_files_import_one_another_in_no_circle(floor: str) -> None:
+    """Also not for type checkers alone. CycleError names the files."""
+    files = {path.relative_to(ROOT) for path in on_floors(floor) if path.name != "__init__.py"}
+    names = {module_of(path) for path in files}
+    graph: dict[str, set[str]] = {name: set() for name in names}
+    for found in IMPORTS:
+        if found.path in files and found.module in names:
+            graph[module_of(found.path)].add(found.module)
+    TopologicalSorter(graph).prepare()
 
 
 def test_only_the_kernels_face_touches_the_kernel() -> None:

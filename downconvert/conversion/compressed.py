@@ -28,8 +28,10 @@ from records.kernel import Outcome, Recodes, Transcoder
 from records.source import Records
 from records.wrapper import value_range
 
+from . import buffers
 from .body import Body
 from .body_converter import BodyConverter
+from .buffers import NO_BUFFER
 from .kept_wrappers import KeptWrapper
 from .large_inner import InnerFormat
 from .output import Output
@@ -39,6 +41,7 @@ from .window import LogWindow
 KiB: Final = 1024
 ONE_SHOT_SIZE_MAX: Final = 128 * KiB  # of the compressed bytes, and of what they decompress to
 _UNLIMITED: Final = 2**63 - 1
+NOTHING: Final[Iterator[int]] = iter(())
 _INNER_SIZE_MAX: Final = 2**31 - 1  # of a message, as its size field has it
 
 
@@ -55,7 +58,29 @@ class CompressedEntry(NamedTuple):
 class CompressedEntries:
     """Converts the entry that begins at the window's position, one after the other.
 
-    Buffers are made when the first one comes, and reused."""
+    It has buffers from the first one on that needs them, until they are released."""
+
+    __slots__ = (
+        "_batches",
+        "_converter",
+        "_inner_size_max",
+        "_input",
+        "_kept",
+        "_largest_body",
+        "_largest_buffers",
+        "_largest_made",
+        "_log",
+        "_one_shot",
+        "_output",
+        "_request",
+        "_rest",
+        "_source_bytes",
+        "_transcoder",
+        "_window",
+        "has_compressed",
+        "kept_batches",
+        "kept_records",
+    )
 
     def __init__(
         self,
@@ -75,11 +100,11 @@ class CompressedEntries:
         self._log = window
         self._output = output
         self._transcoder = transcoder
-        self._window = bytearray()
-        self._input = bytearray()
+        self._window = self._input = NO_BUFFER
+        self._largest_buffers = 0
         self._largest_body = 0
         self._converter: BodyConverter | None = None
-        self._rest: Iterator[int] = iter(())
+        self._rest = NOTHING
         self._kept = kept
         self._source_bytes = self._batches = 0
         self._inner_size_max = min(wrapper_size_max, _INNER_SIZE_MAX)
@@ -92,7 +117,19 @@ class CompressedEntries:
         """The most that buffers for compressed batches have held."""
         converter = self._converter
         streamed = 0 if converter is None else self._largest_body + converter.buffer_bytes
-        return len(self._window) + len(self._input) + self._largest_made + streamed
+        return self._largest_buffers + self._largest_made + streamed
+
+    def release(self) -> None:
+        """The buffers are for others now, until the next entry."""
+        for buffer in (self._window, self._input):
+            buffers.release(buffer)
+        self._window = self._input = NO_BUFFER
+        if self._converter is not None:
+            self._converter.release()
+
+    def _took_buffers(self) -> None:
+        held = len(self._window) + len(self._input)
+        self._largest_buffers = max(self._largest_buffers, held)
 
     @property
     def temporary_bytes(self) -> int:
@@ -302,7 +339,8 @@ class CompressedEntries:
                 self._largest_body = max(self._largest_body, len(whole))
                 return Body(whole, len(whole), opener, batch, whole=True)
         if not self._window:
-            self._window = bytearray(chunk_size)
+            self._window = buffers.take(chunk_size)
+            self._took_buffers()
         return Body(self._window, 0, opener, batch, whole=False)
 
     def _compressed(self, begins: int, size: int) -> memoryview | None:
@@ -314,7 +352,8 @@ class CompressedEntries:
         if start + size <= log.filled:
             return log.view[start : start + size]
         if not self._input:
-            self._input = bytearray(self._one_shot)
+            self._input = buffers.take(self._one_shot)
+            self._took_buffers()
         window = memoryview(self._input)[:size]
         if log.records.read_into(window, log.position + begins) < size:
             return None

@@ -243,6 +243,11 @@ class Converter:
         self._went_on = consumed > 0
         self._is_direct = outcome in (CHANNEL, LIMIT)
 
+    @property
+    def can_rest(self) -> bool:
+        """Whether it needs no buffer to go on: it is not in the midst of something large."""
+        return self._is_between
+
     def rest(self) -> None:
         """Nothing will be asked for in a while: the buffers are for others, if it needs none."""
         if self._is_between:
@@ -252,6 +257,7 @@ class Converter:
         """What is ready has been taken: the buffers are for others now."""
         self.window.release()
         self.output.release()
+        self._compressed.release()
 
     def _decide(self) -> CompressedEntry | None:
         """What the kernel asked about: the window holds the head of the entry. What is to be

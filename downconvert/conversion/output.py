@@ -7,6 +7,7 @@ hold something back (padded.py)."""
 from collections.abc import Iterator
 
 from . import buffers
+from .buffers import NO_BUFFER, NO_VIEW
 
 
 class Output:
@@ -24,8 +25,8 @@ class Output:
         """`size`: of the buffer, which is had from `open` on."""
         self._size = size
         self._is_open = self._was_open = False
-        self._buffer = bytearray()
-        self.target = self.ready = memoryview(self._buffer)
+        self._buffer = NO_BUFFER
+        self.target = self.ready = NO_VIEW
 
     @property
     def buffer_bytes(self) -> int:
@@ -43,8 +44,8 @@ class Output:
         """What was ready has been taken: the buffer is for others now."""
         buffers.release(self._buffer)
         self._is_open = False
-        self._buffer = bytearray()
-        self.target = self.ready = memoryview(self._buffer)
+        self._buffer = NO_BUFFER
+        self.target = self.ready = NO_VIEW
 
     def plain(self) -> None:
         """What comes next is in `target`."""

@@ -58,6 +58,7 @@ class LazyDownConvertSend:
         "_pieces",
         "_seconds",
         "_sent",
+        "_waiting",
         "_write",
         "size",
     )
@@ -80,6 +81,7 @@ class LazyDownConvertSend:
         self._ends_with_a_piece = ends_with_a_piece
         self._clock = clock
         self._pending: memoryview | None = None  # converted, and not taken by the channel
+        self._waiting = b""  # what of it has been copied, so that buffers need not be held
         self._sent = self._filler_bytes = 0
         self._seconds = 0.0
         self._channel: Any = self  # no channel yet: nobody writes a send to itself
@@ -112,9 +114,12 @@ class LazyDownConvertSend:
         if channel is not self._channel:
             self._write = writer(channel)
             self._channel = channel
-        if budget is None:
-            return self._write_chunk()
-        return self._write_chunks(descriptor_of(channel), budget)
+        if budget is not None:
+            return self._write_chunks(descriptor_of(channel), budget)
+        written = self._write_chunk()
+        if self._pending is not None:
+            self._wait()
+        return written
 
     def _write_chunks(self, descriptor: tuple[int, bool] | None, budget: int) -> int:
         converter, window = self._converter, self._converter.window
@@ -131,10 +136,18 @@ class LazyDownConvertSend:
                     break
         finally:
             converter.direct = None
-            if self._pending is not None:
-                self._pending = memoryview(bytes(self._pending))
-            converter.rest()
+            self._wait()
         return self._sent - sent
+
+    def _wait(self) -> None:
+        """Holds nothing any more but what the channel has not taken."""
+        pending = self._pending
+        if pending is None or pending.obj is self._waiting:
+            self._converter.rest()
+        elif self._converter.can_rest:
+            self._waiting = bytes(pending)
+            self._pending = memoryview(self._waiting)
+            self._converter.rest()
 
     def _write_chunk(self) -> int:
         pending = self._pending
@@ -162,7 +175,7 @@ class LazyDownConvertSend:
             self._pending = pending  # also where the channel raises
         written = self._write(pending)
         if written == len(pending):
-            self._pending = None
+            self._pending, self._waiting = None, b""
         else:
             self._pending = pending[written:]
         self._count(written)

@@ -7,6 +7,7 @@ from records.kernel import Buffer, Transcoder
 from records.source import TRUNCATED, Records
 
 from . import buffers
+from .buffers import NO_BUFFER, NO_VIEW
 
 
 class LogWindow:
@@ -38,9 +39,9 @@ class LogWindow:
         self.position = self.in_hand = 0
         self.start = self.filled = 0
         self.is_open = self._was_open = False
-        self._buffer = bytearray()
-        self.view = memoryview(self._buffer)
-        self.source: Buffer = self._buffer
+        self._buffer = NO_BUFFER
+        self.view = NO_VIEW
+        self.source: Buffer = NO_BUFFER
 
     @property
     def buffer_bytes(self) -> int:
@@ -63,8 +64,8 @@ class LogWindow:
         buffers.release(self._buffer)
         self.is_open = False
         self.start = self.filled = 0
-        self.source = self._buffer = bytearray()
-        self.view = memoryview(self._buffer)
+        self.source = self._buffer = NO_BUFFER
+        self.view = NO_VIEW
 
     def read(self) -> None:
         """Reads what begins at `position`. CorruptRecordsError: there is nothing any more."""

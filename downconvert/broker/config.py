@@ -14,13 +14,13 @@ class BrokerConfig:
 
     node_id: int = 0
     cluster_id: str = "lazy-downconvert"
-    is_writable: bool = False  # else whatever would change something is refused
-    auto_create_topics: bool = False
+    is_writable: bool = False  # else all requests that change something are refused
+    auto_create_topics: bool = False  # when a client asks for their metadata
     num_partitions: int = 1  # of topics that are created without a number
-    # With exact sizes. Where all has to be compressed again, an estimate has the first record out
-    # 10 (lz4) to 30 ms (gzip) earlier for each MB; but it ends in filler or in a record cut off,
-    # and there are clients that never get over either. What `conversions_kept_bytes` has room for
-    # is at least not done twice.
+    # With exact sizes. Where all has to be compressed again, an estimate sends the first record 10
+    # (lz4) to 30 ms (gzip) earlier for each MB; but it ends in filler or in a record cut off, and
+    # some clients cannot go on after either. As far as `conversions_kept_bytes` reaches, exact
+    # sizes do not compress twice.
     policy: ConversionPolicy = field(default_factory=ConversionPolicy)
     recode_rules: tuple[RecodeRule, ...] = DEFAULT_RULES
     # By topic: its configuration.
@@ -44,3 +44,12 @@ class BrokerConfig:
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
     transactional_id_expiration_ms: int = 604_800_000
+    # What is done to logs in the background, where the broker may write.
+    cleans_up: bool = True  # else nothing is: no retention, no cleaner, no rolling by age
+    log_initial_task_delay_ms: int = 30_000
+    log_retention_check_interval_ms: int = 300_000
+    log_cleaner_dedupe_buffer_size: int = 128 * 1024 * 1024
+    # Kafka has no limit. Here the threads that serve clients and the cleaner's share a lock.
+    log_cleaner_io_max_bytes_per_second: float = 10 * 1024 * 1024
+    producer_id_expiration_ms: int = 86_400_000
+    producer_id_expiration_check_interval_ms: int = 600_000

@@ -1,9 +1,9 @@
-"""The server: a broker behind a listening socket.
+"""The server: a broker at a listening socket.
 
 One thread accepts. Network threads have a selector and their connections each, and work on the
 requests that they read; a conversion's native calls run without the interpreter's lock, so that two
-threads convert on two cores. A connection goes over to a converting thread with its first request
-for which records are converted, so that no other client waits for that.
+threads convert on two cores. A connection moves to a converting thread with its first request for
+which records are converted, so that no other client waits for that.
 
 Not here: what such a thread does (network_thread.py), what requests do (broker.py), what clients
 may take (limits.py)."""
@@ -27,6 +27,7 @@ from .clock import Clock
 from .connection import Connection, Incoming
 from .exchange import Client
 from .limits import Admission, Limits, RequestMemory
+from .maintenance import MaintenanceThread
 from .network_thread import NOT_NOW, NetworkThread, Serving
 from .tls import wrap
 from .wake import Wake
@@ -37,7 +38,7 @@ TOO_MANY_FILES: Final = 0.05  # seconds until the next try to accept
 
 
 class Server:
-    """A broker behind a listening socket, from `start` to `stop`.
+    """Serves a broker at a listening socket, from `start` to `stop`.
 
     listen: host and port; port 0 is any that is free. advertise: the host and port that clients
     are told to come to; None: those that each came to. tls: a context of tls.server_context.
@@ -72,6 +73,8 @@ class Server:
         self._timekeeper = self._network[0]
         self._timekeeper.keeps_time = True
         self._converting[0].on_tick = on_tick  # which may take its time
+        cleans_up = broker.config.is_writable and broker.config.cleans_up
+        self._maintenance = MaintenanceThread(broker) if cleans_up else None
         self._accepting = Thread(target=self._accept, name="acceptor", daemon=True)
         self._wake = Wake()
         self._ids = count(1)
@@ -94,11 +97,15 @@ class Server:
         for thread in self._threads:
             thread.start()
         self._accepting.start()
+        if self._maintenance is not None:
+            self._maintenance.start()
 
     def stop(self) -> None:
         """Takes no more connections and requests, finishes what is under way for a few seconds."""
         self._stopping = True
         self._wake.ring()
+        if self._maintenance is not None:
+            self._maintenance.stop()
         if self._accepting.ident is not None:
             self._accepting.join()
         self._timekeeper = self._converting[0]  # which outlives the others

@@ -11,7 +11,7 @@ from threading import RLock
 from typing import Final
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from downconvert.storage import LogDir, StorageError, TopicPartition
+from downconvert.storage import LogConfig, LogDir, StorageError, TopicPartition
 from downconvert.storage.metadata import read_topic_id, write_topic_id
 from records.formats import V2
 
@@ -20,6 +20,7 @@ from .partition import Partition
 from .topic_configs import AppendConfig, TopicConfigs
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+INTERNAL_TOPICS: Final = (OFFSETS_TOPIC, "__transaction_state")
 
 
 @dataclass(slots=True, eq=False)
@@ -38,11 +39,11 @@ class Topic:
 
     @property
     def is_internal(self) -> bool:
-        return self.name in (OFFSETS_TOPIC, "__transaction_state")
+        return self.name in INTERNAL_TOPICS
 
 
 class Topics(Mapping[str, Topic]):
-    """By name. A directory that somebody else writes to is listed again by `refresh`."""
+    """By name. A directory that another process writes to is listed again by `refresh`."""
 
     def __init__(self, log_dir: LogDir, config: BrokerConfig) -> None:
         self.log_dir = log_dir
@@ -64,7 +65,7 @@ class Topics(Mapping[str, Topic]):
         return len(self._topics)
 
     def values(self) -> ValuesView[Topic]:
-        """As they are now, whatever becomes of them while somebody looks."""
+        """As they are now: a copy."""
         return self._now().values()
 
     def items(self) -> ItemsView[str, Topic]:
@@ -157,8 +158,14 @@ class Topics(Mapping[str, Topic]):
         """Replaces what a topic has of its own. Errors as those of `create`."""
         with self.lock:
             self.configs.replace(name, own)
-            self._topics[name].config = self.configs.of(name)
             self._rewrites = None
+            topic = self._topics[name]
+            topic.config = self.configs.of(name)
+            config = LogConfig.of(topic.config, self.log_dir.logs.config)
+            for partition in topic.partitions.values():
+                if partition.log.is_writable:
+                    with partition.lock:
+                        partition.log.writer.configure(config)
 
     def _make(self, name: str, indices: Iterable[int], topic_id: UUID) -> None:
         """All of these partitions, of which there is none yet, or none."""
@@ -180,14 +187,17 @@ class Topics(Mapping[str, Topic]):
     # --- how
 
     def _may_be_back(self, partition: Partition) -> bool:
-        """Whether to look again at one that is offline: somebody else writes there, and goes on."""
+        """Whether to open an offline one again: another process writes there, and may have mended
+        it."""
         return not self._config.is_writable and partition.log.offline_reason is not None
 
     def _open(self, name: TopicPartition) -> Partition:
-        """A partition. One that is damaged so that nobody knows what it is, is offline. KeyError:
-        there is none."""
+        """A partition; an offline one where its log cannot be opened. KeyError: there is none."""
         logs = self.log_dir.logs
-        return Partition(name, logs.open_or_offline(name), self._config.node_id)
+        log = logs.open_or_offline(name)
+        if log.is_writable:
+            log.writer.configure(LogConfig.of(self.configs.of(name.topic), logs.config))
+        return Partition(name, log, self._config.node_id)
 
     def _topic(self, name: str, partitions: dict[int, Partition]) -> Topic:
         return Topic(name, _read_id(name, partitions), partitions, self.configs.of(name))

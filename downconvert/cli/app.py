@@ -27,6 +27,8 @@ COMMANDS: Final = {
     "dump": "downconvert.cli.dump",
     "inspect": "downconvert.cli.inspect",
     "recover": "downconvert.cli.recover",
+    "compact": "downconvert.cli.compact",
+    "retention": "downconvert.cli.retention",
     "upgrade": "downconvert.cli.upgrade",
     "generate": "simulator.cli.generate",
     "serve": "downconvert.cli.serve",

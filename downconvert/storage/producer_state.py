@@ -116,6 +116,20 @@ class ProducerStates:
             header.last_offset + 1 if stable is None else stable,
         )
 
+    def expire(self, now: int, expiration_ms: int) -> int:
+        """Forgets producers that have written nothing for so long, and have no open transaction.
+
+        Milliseconds; a producer is as old as the youngest record of its last batch. Returns how
+        many there were [ProducerStateManager.removeExpiredProducers]."""
+        expired = [
+            producer_id
+            for producer_id, state in self.producers.items()
+            if state.transaction_start < 0 and now - state.timestamp >= expiration_ms
+        ]
+        for producer_id in expired:
+            del self.producers[producer_id]
+        return len(expired)
+
     def of(self, producer_ids: Iterable[int]) -> dict[int, ProducerState | None]:
         """Some producers as they are, to `restore` them."""
         return {producer_id: self.producers.get(producer_id) for producer_id in producer_ids}

@@ -12,7 +12,7 @@ Not here: which codec a batch has (batch.py), and which one it gets (the convers
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
-from records import backend
+from records import backend_name
 from records.formats import Codec
 from records.kernel import Buffer
 
@@ -42,7 +42,7 @@ _DECOMPRESS: Final[tuple[Decompress, ...]] = tuple(codec.decompress for codec in
 _COMPRESS: Final[tuple[Compress, ...]] = tuple(codec.compress for codec in _CODECS)
 _OPEN_ENCODER: Final[tuple[OpenEncoder, ...]] = tuple(codec.open_encoder for codec in _CODECS)
 _native: Callable[[int, Buffer, int, int, int, int], bytes | None] | None = None
-if backend.NAME == backend.NATIVE:
+if backend_name.NAME == backend_name.NATIVE:
     from records import native
 
     _native = native.decompress

@@ -15,7 +15,7 @@ from contextlib import suppress
 from struct import Struct
 from typing import Final, Protocol, cast
 
-from records import backend
+from records import backend_name
 from records.kernel import Buffer
 
 from .stream import CompressionLevel
@@ -71,7 +71,7 @@ with suppress(ImportError):
     DAMAGE += (cast(type[Exception], isal_zlib.error),)
 
 native: Native | None = None
-if backend.NAME == "native":
+if backend_name.NAME == "native":
     from records import native as compiled
 
     native = compiled

@@ -5,8 +5,9 @@ By the packages for Python that records.codecs uses.
 Not here: the messages inside (inside.py)."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from records.codecs import CompressionLevel, compress, decompress
 from records.errors import CorruptRecordsError
 from records.formats import (
     ATTRIBUTES_AT_LEGACY,
@@ -21,16 +22,12 @@ from records.formats import (
     V2,
     Codec,
 )
-from records.kernel import Buffer, Outcome
+from records.kernel import Buffer, Outcome, Transcoder
 
+from . import writing
 from .call import Damaged, Window
 from .items import message
 from .places import Header, wrapped
-
-if TYPE_CHECKING:
-    from records.codecs import CompressionLevel
-
-    from .transcoder import Transcoder
 
 # A record has seven bytes or more, a message of v1 34: messages are never more times larger.
 GROWTH_MAX: Final = 5
@@ -38,6 +35,20 @@ GROWTH_MAX: Final = 5
 
 class NotAtOnce(Exception):  # noqa: N818  (it becomes None)
     """The entry is for a stream."""
+
+
+class Recoding(Transcoder, Protocol):
+    """A transcoder as this needs it."""
+
+    @property
+    def to_magic(self) -> int: ...
+    @property
+    def first_offset(self) -> int: ...
+    def count_entry(self, size: int) -> None:
+        """What has been entered is an entry of the log, of that size."""
+
+    def count_wrapper(self, size: int) -> None:
+        """A compressed message has that many bytes around what is inside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +64,7 @@ class Recode:
     made_size_max: int | None = None
 
 
-def recode(transcoder: "Transcoder", entry: memoryview, job: Recode) -> bytes:
+def recode(transcoder: Recoding, entry: memoryview, job: Recode) -> bytes:
     """`entry`, before which the transcoder stands, as messages.
 
     NotAtOnce: what the transcoder has kept of it is then to be forgotten."""
@@ -73,7 +84,7 @@ def recode(transcoder: "Transcoder", entry: memoryview, job: Recode) -> bytes:
     return made
 
 
-def _enter_batch(transcoder: "Transcoder", entry: memoryview, job: Recode) -> Buffer | None:
+def _enter_batch(transcoder: Recoding, entry: memoryview, job: Recode) -> Buffer | None:
     """The decompressed records. None: nothing of the batch is kept."""
     if len(entry) < BATCH_HEADER_SIZE or transcoder.to_magic == V2:
         raise NotAtOnce
@@ -86,7 +97,7 @@ def _enter_batch(transcoder: "Transcoder", entry: memoryview, job: Recode) -> Bu
     return body
 
 
-def _enter_message(transcoder: "Transcoder", entry: memoryview, job: Recode) -> Buffer | None:
+def _enter_message(transcoder: Recoding, entry: memoryview, job: Recode) -> Buffer | None:
     """The decompressed messages. None: nothing of them is kept."""
     magic = entry[MAGIC_AT]
     try:
@@ -114,8 +125,6 @@ def _enter_message(transcoder: "Transcoder", entry: memoryview, job: Recode) -> 
 
 
 def _decompressed(attributes: int, data: Buffer, magic: int, job: Recode) -> Buffer:
-    from records.codecs import decompress  # which look for a kernel, and so come after this one
-
     codec = attributes & CODEC_MASK
     if not Codec.GZIP <= codec <= Codec.ZSTD:
         raise NotAtOnce
@@ -128,7 +137,7 @@ def _decompressed(attributes: int, data: Buffer, magic: int, job: Recode) -> Buf
     return body
 
 
-def _last_inner_offset(kernel: type["Transcoder"], body: Buffer) -> int:
+def _last_inner_offset(kernel: type[Recoding], body: Buffer) -> int:
     """The offset field of a message's last entry; every other offset hangs off it in v1."""
     scan = kernel(V1, 0, 0, False)
     scan.enter_entries(V1, 0, None, False, False, False)
@@ -138,7 +147,7 @@ def _last_inner_offset(kernel: type["Transcoder"], body: Buffer) -> int:
     return scan.last_offset
 
 
-def _messages(transcoder: "Transcoder", body: Buffer, job: Recode, *, counted: bool) -> bytes:
+def _messages(transcoder: Recoding, body: Buffer, job: Recode, *, counted: bool) -> bytes:
     """Converts what has been entered. `counted`: what is behind the last record is damage."""
     inner = memoryview(bytearray(min(GROWTH_MAX * len(body), job.inner_size_max)))
     made = b""
@@ -159,19 +168,17 @@ def _messages(transcoder: "Transcoder", body: Buffer, job: Recode, *, counted: b
             return made
 
 
-def _wrapper(transcoder: "Transcoder", inner: memoryview, job: Recode) -> bytes:
-    from records.codecs import compress  # as above
-    from records.wrapper import wrapper
-
+def _wrapper(transcoder: Recoding, inner: memoryview, job: Recode) -> bytes:
     magic = inner[MAGIC_AT]
     level: CompressionLevel = "fast" if job.fast else "kafka"
     data = compress(job.codec, inner, magic=magic, compression_level=level)
     _, _, last_offset, timestamp, _ = transcoder.wrapper
-    attributes = int(job.codec)
-    if magic == V1 and transcoder.append_time is not None:
-        attributes |= LOG_APPEND_TIME
-        timestamp = transcoder.append_time
+    append_time = transcoder.append_time if magic == V1 else None
+    if append_time is not None:
+        timestamp = append_time
     transcoder.count_wrapper(MESSAGE_OVERHEAD[magic])
-    return wrapper(
-        data, magic=magic, offset=last_offset, attributes=attributes, timestamp=timestamp
+    value = memoryview(data)
+    is_append_time = append_time is not None
+    return writing.message(
+        magic, last_offset, timestamp, is_append_time, None, value, codec=job.codec
     )

@@ -5,7 +5,7 @@ Not here: what a chunk becomes (transcoder.py)."""
 import errno
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from records.formats import (
     BATCH_HEADER_SIZE,
@@ -17,14 +17,20 @@ from records.formats import (
     V2,
     Codec,
 )
-from records.kernel import Buffer, Outcome, Recodes, Transferred
+from records.kernel import Buffer, Outcome, Recodes, Transcoder, Transferred
 
 from .places import Header
 
-if TYPE_CHECKING:
-    from .transcoder import Transcoder
-
 LARGE_CHUNK_SIZE: Final = 64 * 1024  # of smaller chunks two are read at once
+
+
+class Transferring(Transcoder, Protocol):
+    """A transcoder as this needs it."""
+
+    @property
+    def stops_transactional(self) -> bool: ...
+    def recode_into(self, room: int, entry: Buffer, codec: int, how: Recodes) -> bytes | None:
+        """As `recode`. None also where the messages are more than `room` bytes."""
 
 
 @dataclass
@@ -55,7 +61,7 @@ class Transfer:
         elif self.end > len(self.source):
             raise ValueError("the end is behind the buffer")
 
-    def run(self, transcoder: "Transcoder") -> Transferred:
+    def run(self, transcoder: Transferring) -> Transferred:
         target = memoryview(bytearray(2 * self.chunk_size))
         is_small = self.chunk_size < LARGE_CHUNK_SIZE
         sizes = (self.chunk_size, 2 * self.chunk_size) if is_small else (self.chunk_size,)
@@ -91,7 +97,7 @@ class Transfer:
             if not goes_on:
                 return self._done(Outcome(outcome))
 
-    def _recoded(self, transcoder: "Transcoder") -> bytes | None:
+    def _recoded(self, transcoder: Transferring) -> bytes | None:
         """The batch that is next as messages. None: it is for the caller."""
         recodes = self.recodes
         left = self.end - self.position - self.consumed

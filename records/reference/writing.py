@@ -30,10 +30,11 @@ def message(
     log_append: bool,
     key: bytes | memoryview | None,
     value: bytes | memoryview | None,
+    codec: int = 0,
 ) -> bytes:
-    """A message of v0, which has no timestamp, or v1."""
+    """A message of v0, which has no timestamp, or v1. The value is compressed with `codec`."""
     size = MESSAGE_OVERHEAD[magic] - PREFIX.size + len(key or b"") + len(value or b"")
-    attributes = LOG_APPEND_TIME if magic == V1 and log_append else 0
+    attributes = codec | (LOG_APPEND_TIME if magic == V1 and log_append else 0)
     timestamps = (timestamp,) if magic == V1 else ()
     head = MESSAGE_HEAD[magic]
     body = _sized(key) + _sized(value)

@@ -1,4 +1,4 @@
-"""Committed offsets, and groups that can be gone on with: in memory, and in `__consumer_offsets`.
+"""Committed offsets, and the state of groups: in memory, and in `__consumer_offsets`.
 
 A broker that may write keeps them in that topic, as Kafka does, and makes it when it is first
 needed. One that only reads begins with what the directory's broker had kept there, as far as
@@ -15,6 +15,7 @@ from typing import Final
 from downconvert.broker.config import BrokerConfig
 from downconvert.broker.errors import BadRequestError, ErrorCode
 from downconvert.broker.purgatory import Purgatory
+from downconvert.broker.time_of_day import TimeOfDay
 from downconvert.broker.topics import OFFSETS_TOPIC, Topics
 from downconvert.storage.names import OFFSET_MAX
 from records import Record
@@ -46,13 +47,20 @@ SHOWN_MAX: Final = 60  # partitions that one line of the log names
 class Offsets:
     """By group. Its owner holds a lock around every call."""
 
-    def __init__(self, config: BrokerConfig, topics: Topics, purgatory: Purgatory) -> None:
-        """Reads what there is. What cannot be read is said in the log, and left out."""
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: Topics,
+        purgatory: Purgatory,
+        time_of_day: TimeOfDay,
+    ) -> None:
+        """Reads what there is. What cannot be read is left out, with a line in the log."""
+        self._time_of_day = time_of_day
         self._is_writable = config.is_writable
         self._topics = topics
         self._kept = CommittedOffsets()
         self._found_in: dict[str, int] = {}  # the partition that a group's records are in
-        self.topic = OffsetsTopic(config, topics, purgatory)
+        self.topic = OffsetsTopic(config, topics, purgatory, time_of_day)
         self.stored: dict[str, StoredGroup] = {}  # that have not been asked for yet
         self.topic.read(self._read, self._end)
         self._say_what_is_odd()
@@ -93,15 +101,17 @@ class Offsets:
         return ErrorCode.NONE
 
     def store(self, group: Group, now: float) -> ErrorCode:
-        """Keeps a group, so that it is gone on with when the broker starts again."""
+        """Writes a group, so that it is as it was when the broker starts again."""
         if not self._is_writable:
             return ErrorCode.NONE
+        if group.state is State.EMPTY:
+            group.empty_since = self._time_of_day.at(now)  # as it will be read again
         stored = StoredGroup(
             group.protocol_type or "",
             group.generation,
             group.protocol,
             group.leader if group.members else None,
-            int(now * 1000),
+            self._time_of_day.ms(now),
             tuple(group.members.values()),
         )
         code, _ = self.topic.append(group.id, [(Key(group.id), write_group(stored))], now)
@@ -120,10 +130,11 @@ class Offsets:
         return self._bury([Key(group_id, at) for at in partitions if at in there], now)
 
     def forget_topics(self, names: Collection[str], now: float) -> set[str]:
-        """What was committed of topics that are no more, or are about to be made: nobody is to go
-        on there in a topic of the same name. Gives the groups that had something.
+        """Forgets what was committed of topics that are deleted, or about to be created: a group
+        must not go on at an old offset in a new topic of the same name. Returns the groups that
+        had committed something.
 
-        A disk that takes no tombstones is said in the log; what is in memory goes all the same."""
+        If the disk takes no tombstones a line in the log says so; memory forgets all the same."""
         keys = self._kept.of_topics(names)
         if self._bury(keys, now):
             LOG.warning("offsets of deleted topics stay in %s, as it takes none", OFFSETS_TOPIC)

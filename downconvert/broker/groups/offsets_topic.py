@@ -1,6 +1,6 @@
 """`__consumer_offsets`: which of its partitions a group's records are in, reading and writing them.
 
-Not here: what the records look like (offset_records.py), what they come to (offsets.py)."""
+Not here: the format of the records (offset_records.py), what they add up to (offsets.py)."""
 
 import logging
 from collections import defaultdict
@@ -13,6 +13,7 @@ from downconvert.broker.config import BrokerConfig
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.partition import Partition
 from downconvert.broker.purgatory import Purgatory
+from downconvert.broker.time_of_day import TimeOfDay
 from downconvert.broker.topic_configs import AppendConfig
 from downconvert.broker.topics import OFFSETS_TOPIC, Topic, Topics
 from downconvert.storage import Log, StorageError
@@ -31,7 +32,7 @@ TakeEnd: TypeAlias = Callable[[int, int, bool], None]
 LOG: Final = logging.getLogger("broker")
 CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024)}
 HASH_BITS: Final = 31  # of Java's String.hashCode, without its sign
-KAFKA_COUNT: Final = 50  # offsets.topic.num.partitions, if nobody says otherwise
+KAFKA_COUNT: Final = 50  # offsets.topic.num.partitions, where nothing is configured
 NEW_COUNT: Final = 1  # of a topic that is made here: one broker has no use for more
 TOMBSTONES_MAX: Final = 1000  # in a batch, which stays far below what a message may be
 READ_MAX: Final = 1024 * 1024  # bytes of neighbouring batches that are read as one
@@ -40,7 +41,14 @@ READ_MAX: Final = 1024 * 1024  # bytes of neighbouring batches that are read as 
 class OffsetsTopic:
     """The topic in a broker's directory, of which some or all partitions may be missing."""
 
-    def __init__(self, config: BrokerConfig, topics: Topics, purgatory: Purgatory) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: Topics,
+        purgatory: Purgatory,
+        time_of_day: TimeOfDay,
+    ) -> None:
+        self._time_of_day = time_of_day
         self._config = config
         self._topics = topics
         self._purgatory = purgatory
@@ -89,8 +97,8 @@ class OffsetsTopic:
     # --- reading
 
     def read(self, take: TakeRecord, end: TakeEnd) -> None:
-        """All records and ends of transactions, partition by partition. What cannot be read is
-        said in the log, and left out."""
+        """All records and ends of transactions, partition by partition. What cannot be read is left
+        out, with a line in the log."""
         topic = self._topics.get(OFFSETS_TOPIC)
         for index in sorted(topic.partitions) if topic is not None else ():
             try:
@@ -107,8 +115,8 @@ class OffsetsTopic:
         return self._append(self.partition_of(group_id), records, now)
 
     def bury(self, keys: Iterable[Key], now: float) -> ErrorCode:
-        """Writes tombstones, in their order for each group; an error, the first that there was,
-        keeps those of other partitions from nothing."""
+        """Writes tombstones, in their order for each group. Returns the first error; the other
+        partitions' tombstones are written all the same."""
         by_partition: defaultdict[int, list[Key]] = defaultdict(list)
         for key in keys:
             by_partition[self.partition_of(key.group_id)].append(key)
@@ -125,7 +133,7 @@ class OffsetsTopic:
     def _append(
         self, index: int, records: Sequence[tuple[Key, bytes | None]], now: float
     ) -> tuple[ErrorCode, int]:
-        time = int(now * 1000)
+        time = self._time_of_day.ms(now)
         try:
             topic, partition = self._partition(index, time)
             count = len(records)
@@ -147,8 +155,8 @@ class OffsetsTopic:
         return ErrorCode.NONE, appended.base_offset
 
     def _partition(self, index: int, time: int) -> tuple[Topic, Partition]:
-        """Made, if it is not here; and then every other one that is missing, so that how many
-        there are is plain from then on."""
+        """Makes it if it is missing, with every other one that is missing, so that their number is
+        clear from then on."""
         with self._topics.lock:
             topic = self._topics.get(OFFSETS_TOPIC)
             if topic is None:

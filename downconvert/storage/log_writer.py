@@ -52,7 +52,9 @@ class LogWriter:
         self._open_files = open_files
         self._active = self._open_segment(self.segments[-1], log.position, log.end_offset)
         self._flushed = 0
+        # Another number: what was known of rolled segments may be wrong, but for their order.
         self.generation = 0
+        self.is_closed = False
         self._start = max(checkpoints.start_offset, self.segments[0].base_offset)
         self._is_start_noted = self._are_epochs_noted = True
         if self._start > self.end_offset:
@@ -218,6 +220,7 @@ class LogWriter:
 
         DiskFullError, or another OSError: files are let go of all the same, and recovered later."""
         self.generation += 1
+        self.is_closed = True
         try:
             self.flush()  # first, for that needs no room
             self._write_snapshot(self.end_offset)
@@ -237,6 +240,7 @@ class LogWriter:
     def abandon(self) -> None:
         """Lets go of all files, and leaves the directory as it is."""
         self.generation += 1
+        self.is_closed = True
         self._active.abandon()
         for segment in self.segments:
             segment.release()

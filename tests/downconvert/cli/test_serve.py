@@ -171,7 +171,7 @@ def test_rules_are_read() -> None:
 def test_topics_settings_are_read() -> None:
     assert parse_topic_config("a:retention.ms = 5") == ("a", "retention.ms", "5")
     for unknown in ("a:k=v", "a:retention.ms=x"):
-        with pytest.raises(ValueError, match="Unknown topic config|Invalid value"):
+        with pytest.raises(ValueError, match=r"Unknown topic config|Invalid value"):
             parse_topic_config(unknown)
 
 

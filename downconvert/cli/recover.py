@@ -55,10 +55,10 @@ def recover(directory: Path, dry_run: bool, everything: bool, as_json: bool) -> 
 
 def _recovered(directory: Path, everything: bool) -> Iterator[tuple[str, Recovery]]:
     if _is_partition(directory):
-        with Log.open(directory.resolve(), writable=True, distrust=everything) as log:
+        with Log.open(directory.resolve(), writable=True, verify_all=everything) as log:
             yield directory.name, log.writer.recovery
         return
-    with LogDir.open(directory, writable=True, distrust=everything) as log_dir:
+    with LogDir.open(directory, writable=True, verify_all=everything) as log_dir:
         for partition, log in log_dir.logs.items():
             yield str(partition), log.writer.recovery
 

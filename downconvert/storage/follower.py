@@ -25,7 +25,7 @@ from .tail import Tail, next_offset_of
 ATTEMPTS: Final = 8
 
 
-class Extent(Protocol):
+class LogView(Protocol):
     """What there is of a log, as far as is known."""
 
     @property
@@ -64,7 +64,7 @@ class Extent(Protocol):
 
 
 class Follower:
-    """The extent of a log that somebody else may be changing."""
+    """The view of a log that somebody else may be changing."""
 
     __slots__ = (
         "_listed",

@@ -18,10 +18,10 @@ from records.reader import Record, read
 from .config import LogConfig
 from .errors import LogDirOfflineError, OffsetOutOfRangeError
 from .files import DISK, Files
-from .follower import ATTEMPTS, Extent, Follower
+from .follower import ATTEMPTS, Follower, LogView
 from .log_writer import LogWriter
 from .names import TopicPartition, parse_file_name, parse_partition
-from .offline import OfflineExtent
+from .offline import OfflineView
 from .open_files import OpenFiles, SharedFile
 from .producers import Producers
 from .recovery import RecoveredLog
@@ -42,13 +42,13 @@ class Log:
     def __init__(
         self,
         path: Path,
-        extent: Extent,
+        view: LogView,
         writer: LogWriter | None = None,
         session: Session | None = None,
     ) -> None:
         self.path = path
         self.topic_partition: TopicPartition | None = parse_partition(path.name)
-        self._extent = extent
+        self._view = view
         self._writer = writer
         self._session = session
 
@@ -61,17 +61,17 @@ class Log:
         config: LogConfig | None = None,
         files: Files = DISK,
         open_files: OpenFiles | None = None,
-        distrust: bool = False,
+        verify_all: bool = False,
     ) -> "Log":
         """The log in a partition's directory. OSError where there is no such directory.
 
         `writable`: it is brought into order first, and changed only through this. The directory
         around it is then ours alone (LogInUseError); for several of its logs open a `LogDir`.
-        `distrust`: all of it is read for that, not only what had not been flushed."""
+        `verify_all`: all of it is read for that, not only what had not been flushed."""
         path, open_files = Path(path), open_files or OpenFiles()
         if not writable:
             return cls(path, Follower(path, open_files))
-        session = Session(path.parent, files, distrust=distrust)
+        session = Session(path.parent, files, verify_all=verify_all)
         try:
             return cls.recover(path, session, config or LogConfig(), open_files, owns=True)
         except BaseException:
@@ -100,7 +100,7 @@ class Log:
         log = RecoveredLog(path, open_files, config, files)
         log.recover(
             clean=session.was_clean and not again,
-            recovery_point=0 if session.distrusts else checkpoints.recovery_point,
+            recovery_point=0 if session.verifies_all else checkpoints.recovery_point,
             start_offset=checkpoints.start_offset,
         )
         writer = LogWriter(log, checkpoints, config, files, open_files)
@@ -109,7 +109,7 @@ class Log:
     @classmethod
     def offline(cls, path: Path, reason: str) -> "Log":
         """The place of a log that cannot be opened. It is empty, and says why: `offline_reason`."""
-        return cls(path, OfflineExtent(reason, Producers(path)))
+        return cls(path, OfflineView(reason, Producers(path)))
 
     def __enter__(self) -> "Log":
         return self
@@ -125,7 +125,7 @@ class Log:
         session, self._session = self._session, None
         closed = False
         try:
-            self._extent.close()
+            self._view.close()
             closed = True
         finally:
             if session is not None:
@@ -136,7 +136,7 @@ class Log:
         """Lets go of all files as if the process had died: nothing is flushed or noted."""
         session, self._session = self._session, None
         if self._writer is None:
-            self._extent.close()
+            self._view.close()
         else:
             self._writer.abandon()
         if session is not None:
@@ -150,14 +150,14 @@ class Log:
     def offline_reason(self) -> str | None:
         """Why nobody is to read or write it: it cannot be opened, or its disk has failed, and what
         seems to be there may be lost. None: all is well."""
-        return self._extent.reason
+        return self._view.reason
 
     @property
     def writer(self) -> LogWriter:
         """What changes the log. ValueError: it was opened for reading. LogDirOfflineError: it
         could not be opened."""
-        if self._writer is None and self._extent.reason is not None:
-            raise LogDirOfflineError(str(self.path), self._extent.reason)
+        if self._writer is None and self._view.reason is not None:
+            raise LogDirOfflineError(str(self.path), self._view.reason)
         if self._writer is None:
             raise ValueError(f"{self.path} is open for reading only")
         return self._writer
@@ -166,39 +166,39 @@ class Log:
 
     @property
     def segments(self) -> Segments:
-        return self._extent.segments
+        return self._view.segments
 
     def end_of(self, segment: Segment) -> int:
         """The position behind the last batch of a segment that counts: its file may be longer."""
-        return self._extent.end_of(segment)
+        return self._view.end_of(segment)
 
     @property
     def start_offset(self) -> int:
         """The first offset that is part of the log, as of now. Files may begin in front of it."""
-        self._extent.refresh()
-        return self._extent.start_offset
+        self._view.refresh()
+        return self._view.start_offset
 
     @property
     def end_offset(self) -> int:
         """The offset that the next record will have, as of now."""
-        self._extent.refresh()
-        return self._extent.end_offset
+        self._view.refresh()
+        return self._view.end_offset
 
     @property
     def last_stable_offset(self) -> int:
         """Where the oldest open transaction begins; the end where none is open."""
         end = self.end_offset
-        first = self._extent.producers_at_end().states.first_open_offset
-        return end if first is None else max(self._extent.start_offset, min(first, end))
+        first = self._view.producers_at_end().states.first_open_offset
+        return end if first is None else max(self._view.start_offset, min(first, end))
 
     @property
     def damage(self) -> CorruptRecordsError | None:
         """What is behind the last good batch, if it is no torn tail: recovery cuts it off."""
-        return self._extent.damage
+        return self._view.damage
 
     def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
         """The aborted transactions with records from offset `start` up to `end`."""
-        followed = self._extent.producers_at_end().aborted
+        followed = self._view.producers_at_end().aborted
         return aborted_between(start, end, self.segments, followed)
 
     # --- reading
@@ -215,15 +215,15 @@ class Log:
 
     def upper_bound(self, records: FileRecords) -> int:
         """An offset behind all records of a range that `read` gave, and not far behind."""
-        extent = self._extent
+        view = self._view
         name = parse_file_name(Path(records.name).name)
-        segment = None if name is None else next(extent.segments.starting_at(name.offset), None)
+        segment = None if name is None else next(view.segments.starting_at(name.offset), None)
         if segment is None:
-            return extent.end_offset
-        bound = segment.upper_bound(records.origin + records.size, extent.end_of(segment))
+            return view.end_offset
+        bound = segment.upper_bound(records.origin + records.size, view.end_of(segment))
         if bound is None:
-            following = extent.segments.after(segment)
-            bound = extent.end_offset if following is None else following.base_offset
+            following = view.segments.after(segment)
+            bound = view.end_offset if following is None else following.base_offset
         return bound
 
     def batches(self, start: int | None = None) -> Iterator[tuple[FileRecords, BatchHeader]]:
@@ -231,7 +231,7 @@ class Log:
 
         With each comes the range that it was read from, in which its position counts."""
         end = self.end_offset
-        offset = self._extent.start_offset if start is None else start
+        offset = self._view.start_offset if start is None else start
         while offset < end:
             try:
                 for records in self._ranges(offset):
@@ -244,8 +244,8 @@ class Log:
                 return
             except FileNotFoundError:
                 # Deleted or cleaned meanwhile. What is gone is gone; the rest follows.
-                self._extent.refresh(relist=True)
-                offset = max(offset, self._extent.start_offset)
+                self._view.refresh(relist=True)
+                offset = max(offset, self._view.start_offset)
 
     def records(
         self, start: int | None = None, isolation: Isolation = "read_uncommitted"
@@ -258,7 +258,7 @@ class Log:
             raise ValueError(f"unknown isolation {isolation!r}")
         committed = isolation == "read_committed"
         end = self.last_stable_offset if committed else self.end_offset
-        first = self._extent.start_offset if start is None else start
+        first = self._view.start_offset if start is None else start
         self._check(first)
         return self._records(first, end, self.aborted(first, end) if committed else [])
 
@@ -269,24 +269,24 @@ class Log:
 
     def find_timestamp(self, timestamp: int) -> Record | None:
         """The first record that is not older than `timestamp`; None if all are."""
-        self._extent.refresh()
+        self._view.refresh()
         return self._retried(lambda: self._find_timestamp(timestamp))
 
     # --- how
 
     def _check(self, offset: int) -> None:
-        start, end = self._extent.start_offset, self._extent.end_offset
+        start, end = self._view.start_offset, self._view.end_offset
         if not start <= offset <= end:
             raise OffsetOutOfRangeError(offset, start, end, self.path.name)
 
     def _read(self, offset: int, max_bytes: int, up_to: int | None) -> FileRecords:
-        extent = self._extent
-        if not extent.start_offset <= offset < extent.end_offset:
-            extent.refresh()
+        view = self._view
+        if not view.start_offset <= offset < view.end_offset:
+            view.refresh()
             self._check(offset)
-        end_offset = extent.end_offset if up_to is None else min(up_to, extent.end_offset)
-        for segment in extent.segments.starting_at(offset) if offset < end_offset else ():
-            end = extent.end_of(segment)
+        end_offset = view.end_offset if up_to is None else min(up_to, view.end_offset)
+        for segment in view.segments.starting_at(offset) if offset < end_offset else ():
+            end = view.end_of(segment)
             if up_to is not None and (bound := segment.find(up_to, end)) is not None:
                 end = bound[0]
             found = segment.read(offset, max_bytes, end)
@@ -296,8 +296,8 @@ class Log:
 
     def _ranges(self, offset: int) -> Iterator[FileRecords]:
         """The ranges of the segments that hold the records from `offset` on."""
-        for segment in self._extent.segments.starting_at(offset):
-            yield segment.slice_from(offset, self._extent.end_of(segment))
+        for segment in self._view.segments.starting_at(offset):
+            yield segment.slice_from(offset, self._view.end_of(segment))
 
     def _records(self, start: int, end: int, aborted: list[AbortedTransaction]) -> Iterator[Record]:
         ranges = AbortedRanges(aborted)
@@ -307,15 +307,15 @@ class Log:
                     yield record
 
     def _find_timestamp(self, timestamp: int) -> Record | None:
-        extent = self._extent
-        for segment in extent.segments.starting_at(extent.start_offset):
+        view = self._view
+        for segment in view.segments.starting_at(view.start_offset):
             # Only the time index of a rolled segment says how young its records are.
-            if not extent.segments.is_last(segment):
+            if not view.segments.is_last(segment):
                 youngest = segment.max_timestamp()
                 if youngest is not None and youngest < timestamp:
                     continue
-            end = extent.end_of(segment)
-            found = segment.find_timestamp(timestamp, extent.start_offset, end)
+            end = view.end_of(segment)
+            found = segment.find_timestamp(timestamp, view.start_offset, end)
             if found is not None:
                 return found
         return None
@@ -325,5 +325,5 @@ class Log:
             try:
                 return find()
             except FileNotFoundError:
-                self._extent.refresh(relist=True)
+                self._view.refresh(relist=True)
         return find()

@@ -177,16 +177,16 @@ class LogDir:
         writable: bool = False,
         config: LogConfig | None = None,
         files: Files = DISK,
-        distrust: bool = False,
+        verify_all: bool = False,
     ) -> "LogDir":
         """OSError where there is no such directory; LogInUseError: a broker is writing to it.
 
         `writable`: every log is recovered when it is first asked for, and all are on closing;
-        `distrust`: all of it is read then, not only what had not been flushed."""
+        `verify_all`: all of it is read then, not only what had not been flushed."""
         path = Path(path)
         if not path.is_dir():
             raise NotADirectoryError(f"{path} is not a directory")
-        session = Session(path, files, distrust=distrust) if writable else None
+        session = Session(path, files, verify_all=verify_all) if writable else None
         logs = Logs(path, config or LogConfig(), files, session)
         if session is not None:
             try:

@@ -29,7 +29,7 @@ from .tail import Tail
 
 
 class LogWriter:
-    """The extent of a log that is ours to change."""
+    """The view of a log that is ours to change."""
 
     def __init__(
         self,
@@ -58,12 +58,12 @@ class LogWriter:
         self._start = max(checkpoints.start_offset, self.segments[0].base_offset)
         self._is_start_noted = self._are_epochs_noted = True
         if self._start > self.end_offset:
-            self.restart_at(self._start)
+            self.truncate_fully_and_start_at(self._start)
         self.flush()
         if len(log.report.checked) > 1:  # not again, if this process dies soon
             self._note_recovery_point()
 
-    # --- the extent
+    # --- the view
 
     @property
     def start_offset(self) -> int:
@@ -270,11 +270,11 @@ class LogWriter:
             self._active.truncate_to(offset)
             self._flushed = min(self._flushed, self.end_offset)  # a batch may have begun before
             if self.end_offset < self._start:  # the log began inside of a batch, which is gone
-                self.restart_at(self._start)
+                self.truncate_fully_and_start_at(self._start)
         finally:
             self._forget_behind_end()
 
-    def restart_at(self, offset: int) -> None:
+    def truncate_fully_and_start_at(self, offset: int) -> None:
         """Removes everything, and goes on at `offset`."""
         self._files.check()
         self.generation += 1
@@ -299,7 +299,7 @@ class LogWriter:
         self._checkpoints.set_start_offset(offset)
         self._start = self._flushed = offset
         self._is_start_noted = True
-        self._producers.restart_at(offset)
+        self._producers.truncate_fully_and_start_at(offset)
         self._forget_epochs(0)
 
     def delete_records(self, before: int) -> int:

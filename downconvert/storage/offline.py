@@ -11,8 +11,8 @@ from .segment import Segment
 from .segments import Segments
 
 
-class OfflineExtent:
-    """The extent of a log of which nothing is known but why."""
+class OfflineView:
+    """The view of a log of which nothing is known but why."""
 
     start_offset = 0
     end_offset = 0

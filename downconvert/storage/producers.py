@@ -44,7 +44,7 @@ class Producers:
         """What was followed may not be what is there now: `advance` begins at a snapshot again."""
         self.states, self.offset, self.aborted = ProducerStates(), None, []
 
-    def restart_at(self, offset: int) -> None:
+    def truncate_fully_and_start_at(self, offset: int) -> None:
         """The log has nothing in front of `offset`: there are no producers."""
         self.forget()
         self.offset = offset

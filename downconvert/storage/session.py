@@ -51,17 +51,17 @@ class Session:
     """The right to write to a directory, until `end`: through `files`, as long as its disk does not
     fail."""
 
-    def __init__(self, directory: Path, files: Files, *, distrust: bool = False) -> None:
+    def __init__(self, directory: Path, files: Files, *, verify_all: bool = False) -> None:
         """LogInUseError: another process has it, or another part of this one.
 
-        `distrust`: nothing counts as flushed, whatever the last one has left word of."""
+        `verify_all`: nothing counts as flushed, whatever the last one has left word of."""
         self._directory = directory
         self.files = FencedFiles(directory, files)
         self._lock = DirectoryLock(directory)
         try:
             found = (directory / CLEAN_SHUTDOWN).exists()
-            self.was_clean = found and not distrust
-            self.distrusts = distrust
+            self.was_clean = found and not verify_all
+            self.verifies_all = verify_all
             self.checkpoints = Checkpoints(directory, self.files)
             if found:
                 self.files.remove(directory / CLEAN_SHUTDOWN)

@@ -264,7 +264,7 @@ def test_a_log_is_restarted_at_any_offset(path: Path) -> None:
         for offset in range(8):
             log.writer.append(batch(offset))
         for offset in (100, 5, 5, 0):
-            log.writer.restart_at(offset)
+            log.writer.truncate_fully_and_start_at(offset)
             assert (log.start_offset, log.end_offset, bases(log)) == (offset, offset, [offset])
             log.writer.append(batch(offset) + batch(offset + 1))
             assert offsets(log.records()) == [offset, offset + 1]

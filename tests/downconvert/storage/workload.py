@@ -151,9 +151,9 @@ class Workload:
     def _age(self, log: Log) -> None:
         """Lets the oldest segments go, by time or by size."""
         if self._random.random() < 0.5:
-            config, now = replace(CONFIG, retention_ms=8 * log.end_offset), 10 * log.end_offset
+            config, now = replace(CONFIG, retention_ms=5 * log.end_offset), 10 * log.end_offset
         else:
-            config, now = replace(CONFIG, retention_ms=-1, retention_bytes=150_000), 0
+            config, now = replace(CONFIG, retention_ms=-1, retention_bytes=60_000), 0
         count = removable(log, config, now).count
         if count:
             bases = [segment.base_offset for segment in log.segments]

@@ -28,7 +28,7 @@ def recover(directory: Path, dry_run: bool, everything: bool, as_json: bool) -> 
     """Bring DIR into order, as a broker does when it starts after a crash.
 
     DIR is a broker's log directory, or one partition's; the broker must be stopped. Logs are cut
-    in front of the first batch that is damaged or not whole, and segments behind that are
+    before the first batch that is damaged or not whole, and segments after that are
     removed: with --dry-run you see first what that would be. Indexes and snapshots are made
     again, and renaming and deleting that was interrupted is completed.
 
@@ -89,9 +89,9 @@ def _lines(name: str, report: Recovery, *, dry_run: bool) -> Iterator[str]:
             why = "the rest is no whole batch" if segment.damage is None else segment.damage
             file = file_name(segment.base_offset, Kind.LOG)
             yield f"  {file}: good up to byte {segment.good_size}; {why}"
-            behind = len(report.checked) - number
-            if dry_run and behind:
-                yield f"  {format_count(behind, 'segment')} behind that to remove"
+            following = len(report.checked) - number
+            if dry_run and following:
+                yield f"  {format_count(following, 'segment')} after that to remove"
                 break
     if report.removed:
         yield f"  removed: {', '.join(shortened(report.removed))}"

@@ -4,7 +4,7 @@ A cleaner writes `.cleaned` files, renames them to `.swap` when they are whole, 
 were made from (`.deleted`), and drops the suffix. What a crash leaves is settled by Kafka's rules:
 a `.swap` log counts, and replaces every segment that begins within its offsets; `.cleaned`,
 `.deleted` and `.tmp` count for nothing; so does every file of an offset that has no log. Splitting
-an overflown segment goes the other way round: then a `.swap` at or behind a `.cleaned` is of no use
+an overflown segment goes the other way round: then a `.swap` at or after a `.cleaned` is of no use
 either.
 
 This is only said here, so that readers can look through it; recovery does it (recovery.py)."""

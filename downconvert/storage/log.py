@@ -1,8 +1,7 @@
 """The log of one partition: its segments, as one sequence of records.
 
-Opened for reading, its directory may be one that a broker is writing to: the log grows, is rolled,
-cut at its beginning, cleaned and truncated while it is read, and what is read here goes along with
-that.
+The directory of a log that is open for reading may be one that a broker is writing to. The log is
+then followed: appends, rolls, retention, cleaning and truncation show while it is read.
 
 Not here: one segment (segment.py), what changes on the disk (follower.py), and changing it
 (log_writer.py)."""
@@ -65,9 +64,9 @@ class Log:
     ) -> "Log":
         """The log in a partition's directory. OSError where there is no such directory.
 
-        `writable`: it is brought into order first, and changed only through this. The directory
-        around it is then ours alone (LogInUseError); for several of its logs open a `LogDir`.
-        `verify_all`: all of it is read for that, not only what had not been flushed."""
+        `writable`: it is recovered first. The log directory around it is locked (LogInUseError);
+        to write several of its logs open a `LogDir`. `verify_all`: recovery reads all of it, not
+        only what had not been flushed."""
         path, open_files = Path(path), open_files or OpenFiles()
         if not writable:
             return cls(path, Follower(path, open_files))
@@ -108,7 +107,7 @@ class Log:
 
     @classmethod
     def offline(cls, path: Path, reason: str) -> "Log":
-        """The place of a log that cannot be opened. It is empty, and says why: `offline_reason`."""
+        """Stands for a log that cannot be opened: empty, with an `offline_reason`."""
         return cls(path, OfflineView(reason, Producers(path)))
 
     def __enter__(self) -> "Log":
@@ -118,9 +117,9 @@ class Log:
         self.close()
 
     def close(self) -> None:
-        """Lets go of all files. Ranges that were handed out stay good."""
+        """Closes all files. Ranges that `read` returned stay valid."""
         if self._writer is not None and self._writer.reason is not None:
-            self.abandon()  # nothing can be written down any more, and all knew that already
+            self.abandon()  # nothing can be written, and that has been reported
             return
         session, self._session = self._session, None
         closed = False
@@ -129,11 +128,11 @@ class Log:
             closed = True
         finally:
             if session is not None:
-                # Only this log was ours to close: of the others what was known before holds.
+                # Only this log was closed here: for the others nothing has changed.
                 session.end(clean=closed and session.was_clean)
 
     def abandon(self) -> None:
-        """Lets go of all files as if the process had died: nothing is flushed or noted."""
+        """Closes all files as if the process had died: nothing is flushed or written."""
         session, self._session = self._session, None
         if self._writer is None:
             self._view.close()
@@ -148,8 +147,8 @@ class Log:
 
     @property
     def offline_reason(self) -> str | None:
-        """Why nobody is to read or write it: it cannot be opened, or its disk has failed, and what
-        seems to be there may be lost. None: all is well."""
+        """Why it must not be read or written: it cannot be opened, or its disk has failed, and
+        what seems to be there may be lost. None: it is online."""
         return self._view.reason
 
     @property
@@ -169,12 +168,12 @@ class Log:
         return self._view.segments
 
     def end_of(self, segment: Segment) -> int:
-        """The position behind the last batch of a segment that counts: its file may be longer."""
+        """The position after the last batch of a segment that counts: its file may be longer."""
         return self._view.end_of(segment)
 
     @property
     def start_offset(self) -> int:
-        """The first offset that is part of the log, as of now. Files may begin in front of it."""
+        """The first offset that is part of the log, as of now. Files may begin before it."""
         self._view.refresh()
         return self._view.start_offset
 
@@ -193,7 +192,8 @@ class Log:
 
     @property
     def damage(self) -> CorruptRecordsError | None:
-        """What is behind the last good batch, if it is no torn tail: recovery cuts it off."""
+        """The damage after the last good batch, which recovery cuts off. None: there is none, or
+        only a batch that is not whole."""
         return self._view.damage
 
     def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
@@ -214,7 +214,7 @@ class Log:
         return self._retried(lambda: self._read(offset, max_bytes, up_to))
 
     def upper_bound(self, records: FileRecords) -> int:
-        """An offset behind all records of a range that `read` gave, and not far behind."""
+        """An offset after all records of a range that `read` returned, and not far after them."""
         view = self._view
         name = parse_file_name(Path(records.name).name)
         segment = None if name is None else next(view.segments.starting_at(name.offset), None)
@@ -253,7 +253,7 @@ class Log:
         """The records from offset `start` on, up to what is the end now.
 
         `read_committed`: without those of aborted transactions, and up to the last stable offset.
-        CorruptRecordsError comes after all that is good in front of the damage."""
+        CorruptRecordsError comes after all that is good before the damage."""
         if isolation not in ("read_uncommitted", "read_committed"):
             raise ValueError(f"unknown isolation {isolation!r}")
         committed = isolation == "read_committed"

@@ -1,8 +1,6 @@
 """A partition whose log cannot be opened: it has a place and a name, and nothing to read.
 
-One such partition is no reason not to serve the others. Kafka marks it offline, too.
-
-Not here: who turns clients away (the broker)."""
+One such partition is no reason not to serve the others. Kafka marks it offline, too."""
 
 from records import CorruptRecordsError
 

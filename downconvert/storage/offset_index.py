@@ -57,7 +57,7 @@ class OffsetIndex(SegmentIndex):
     def upper_bound(self, position: int, size: int) -> int | None:
         """The offset of the first entry whose position is not below `position + size`, or None.
 
-        Reading that many bytes from there gives records below that offset."""
+        Reading that many bytes from there returns records below that offset."""
         end = position + size
         slot = bisect_right(range(len(self)), end - 1, key=lambda slot: self.entry(slot)[1])
         return self.entry(slot)[0] if slot < self.file.count else None

@@ -1,7 +1,5 @@
 """What the offset index and the time index of a segment share: a file of sorted entries, and how it
-is opened, searched, cut and closed.
-
-Not here: what an entry says (offset_index.py, time_index.py), the file (entry_file.py)."""
+is opened, searched, cut and closed."""
 
 from bisect import bisect_right
 from pathlib import Path

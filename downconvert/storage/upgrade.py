@@ -46,7 +46,7 @@ class UpgradeCount:
 def upgrade_batches(
     records: Records, count: UpgradeCount, *, record_size_max: int | None = None
 ) -> Iterator[bytes]:
-    """The batches of a log, one behind the other; what is done is added to `count`.
+    """The batches of a log, one after the other; what is done is added to `count`.
 
     CorruptRecordsError: what cannot be read cannot be converted. RecordTooLargeError: a record that
     would have to be held is larger than `record_size_max`."""

@@ -202,7 +202,7 @@ def test_truncation_in_front_of_the_log_is_a_value_error(path: Path) -> None:
     with opened(path) as log:
         log.writer.append(batch(0, 1) + batch(2, 3))
         log.writer.delete_records(2)
-        with pytest.raises(ValueError, match="in front of the start"):
+        with pytest.raises(ValueError, match="before the start"):
             log.writer.truncate_to(1)
 
 
@@ -270,7 +270,7 @@ def test_a_log_is_restarted_at_any_offset(path: Path) -> None:
             assert offsets(log.records()) == [offset, offset + 1]
 
 
-def test_a_log_that_was_to_start_behind_its_end_starts_there(path: Path) -> None:
+def test_a_log_that_was_to_start_after_its_end_starts_there(path: Path) -> None:
     starts = path.parent / "log-start-offset-checkpoint"
     with opened(path) as log:
         log.writer.append(batch(0))

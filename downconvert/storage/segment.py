@@ -71,7 +71,8 @@ class Segment:
     @property
     def size(self) -> int:
         """Bytes of the log file, as it is now."""
-        return os.fstat(self._log().fileno()).st_size
+        file = self._log()  # held until it is asked: another thread may release the segment
+        return os.fstat(file.fileno()).st_size
 
     def slice(self, position: int, end: int) -> FileRecords:
         """A range of the log file. It stays valid when the segment is released, or deleted."""
@@ -180,7 +181,8 @@ class Segment:
         A cleaner replaces the log first and its indexes after it. So if the log is still the one
         by that name after its indexes were opened, they are its own."""
         for _ in range(OPEN_ATTEMPTS):
-            log = os.fstat(self._log().fileno())
+            file = self._log()
+            log = os.fstat(file.fileno())
             offsets = times = None
             if self.path(Kind.OFFSET_INDEX).exists():
                 offsets = OffsetIndex.open(self.path(Kind.OFFSET_INDEX), self.base_offset)

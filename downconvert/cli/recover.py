@@ -1,4 +1,4 @@
-"""`downconvert recover`: what a crash has left in disorder, put in order as a broker would do it.
+"""`downconvert recover`: the logs of a stopped broker, recovered as it would do after a crash.
 
 Not here: recovery (storage)."""
 
@@ -25,12 +25,12 @@ from .terminal import progress
 @click.option("--everything", is_flag=True, help="Read also what a broker noted as flushed.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object for each partition, a line.")
 def recover(directory: Path, dry_run: bool, everything: bool, as_json: bool) -> int:
-    """Bring DIR into order, as a broker does when it starts after a crash.
+    """Recover DIR, as a broker does when it starts after a crash.
 
     DIR is a broker's log directory, or one partition's; the broker must be stopped. Logs are cut
-    before the first batch that is damaged or not whole, and segments after that are
-    removed: with --dry-run you see first what that would be. Indexes and snapshots are made
-    again, and renaming and deleting that was interrupted is completed.
+    before the first batch that is damaged or not whole, and segments after that are removed:
+    --dry-run shows first what that would be. Indexes and snapshots are built again, and
+    interrupted renamings and deletions completed.
 
     \b
     downconvert recover --dry-run /var/kafka

@@ -140,3 +140,20 @@ def test_a_brokers_compacted_logs_are_compacted_again(real: Path, tmp_path: Path
             compact(log, LogConfig(), now=1000, files=UNSYNCED)
             after = {r.key: r.value for r in log.records(isolation="read_committed")}
             assert after == before
+
+
+def test_segments_whose_offsets_do_not_fit_one_index_are_not_joined(tmp_path: Path) -> None:
+    """Compaction leaves few records and wide gaps; an index has 31 bits for an offset."""
+    far = 2**29
+    with opened(tmp_path) as log_dir:
+        log = log_dir.logs.create(PARTITION)
+        for offset in (0, 1, far, far + 2**31 - 200):
+            if offset == far:
+                log.writer.roll(far)
+            record = Record(offset, 5, TimestampType.CREATE, b"%d" % offset, b"v")
+            log.writer.append(build([record], magic=V2))
+        log.writer.roll()
+        before = offsets(log.records())
+        compact(log, LogConfig(), now=1000, files=UNSYNCED)
+        assert offsets(log.records()) == before
+        assert [segment.base_offset for segment in log.segments][:2] == [0, far]

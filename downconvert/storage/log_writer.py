@@ -56,6 +56,7 @@ class LogWriter:
         # truncation, or when the log is closed.
         self.generation = 0
         self.is_closed = False
+        self._swaps: list[Segment] = []  # in the log, and without their final names
         self._start = max(checkpoints.start_offset, self.segments[0].base_offset)
         self._is_start_noted = self._are_epochs_noted = True
         if self._start > self.end_offset:
@@ -344,21 +345,34 @@ class LogWriter:
         Its files have the suffix `.cleaned`, and are flushed. At each renaming the log comes last:
         recovery goes by the log, and where that is there, the indexes are."""
         base_offset = cleaned.base_offset
+        self._finish_swaps()  # of the last time, if there was no space
         try:
             self._rename(base_offset, State.CLEANED, State.SWAP)
         except (OSError, StorageError):
             for kind in SEGMENT_KINDS:  # indexes without their log are no swap
                 self._files.remove(self.path / file_name(base_offset, kind, State.SWAP))
             raise
+        replacement = Segment(self.path, base_offset, self._open_files, State.SWAP)
         try:
             for segment in group:
                 # The snapshot before the first is as true as it was, and the nearest there is.
                 self._remove_segment(segment, keep_snapshot=segment.base_offset == base_offset)
-            self._rename(base_offset, State.SWAP, State.LIVE)
-        except (OSError, DiskFullError) as error:
+        except OSError as error:
             # On the disk the log is whole, and recovery completes the change. In memory it is not.
             raise self._files.fence(self.path, error) from error
-        self.segments.add(Segment(self.path, base_offset, self._open_files))
+        self.segments.add(replacement)
+        self._swaps.append(replacement)
+        self._finish_swaps()
+
+    def _finish_swaps(self) -> None:
+        """Gives the files of replaced segments their names. A `.swap` file counts as much, so that
+        DiskFullError, on file systems where a new name needs space, does no harm."""
+        for segment in list(self._swaps):
+            if segment in self.segments:
+                self._rename(segment.base_offset, State.SWAP, State.LIVE)
+                segment.release()
+                segment.state = State.LIVE
+            self._swaps.remove(segment)
 
     @property
     def cleaner_point(self) -> int:

@@ -319,6 +319,6 @@ class Partition:
     def restart_at(self, offset: int) -> None:
         """Begins again, empty, where the leader's log begins."""
         with self.lock:
-            self.log.writer.restart_at(offset)
+            self.log.writer.truncate_fully_and_start_at(offset)
             self.sequences = Sequences()
             self._high_watermark = offset

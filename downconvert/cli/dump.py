@@ -94,7 +94,7 @@ def _lines(
             end = header.position + header.size
             yield from _batch(log, header, lines, problems, with_records=with_records)
     except CorruptRecordsError as error:
-        problems.append(f"{error}{advice(error) or '; nothing behind it can be read'}")
+        problems.append(f"{error}{advice(error) or '; nothing after it can be read'}")
         return
     if end < log.size:
         problems.append(

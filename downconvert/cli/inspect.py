@@ -159,7 +159,7 @@ def _remarks(topic: Topic) -> Iterator[str]:
             "which clients before 0.11 would be given"
         )
     if found.tail_bytes:
-        yield f"{format_size(found.tail_bytes)} behind the last good batch"
+        yield f"{format_size(found.tail_bytes)} after the last good batch"
     if topic.cost is not None:
         cost = topic.cost
         yield (

@@ -1,4 +1,4 @@
-"""`downconvert recover`: what a crash has left in disorder, put in order as a broker would do it.
+"""`downconvert recover`: the logs of a stopped broker, recovered as it would do after a crash.
 
 Not here: recovery (storage)."""
 
@@ -25,12 +25,12 @@ from .terminal import name_the_backend, progress
 @click.option("--everything", is_flag=True, help="Read also what a broker noted as flushed.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object for each partition, a line.")
 def recover(directory: Path, dry_run: bool, everything: bool, as_json: bool) -> int:
-    """Bring DIR into order, as a broker does when it starts after a crash.
+    """Recover DIR, as a broker does when it starts after a crash.
 
     DIR is a broker's log directory, or one partition's; the broker must be stopped. Logs are cut
-    in front of the first batch that is damaged or not whole, and segments behind that are
-    removed: with --dry-run you see first what that would be. Indexes and snapshots are made
-    again, and renaming and deleting that was interrupted is completed.
+    before the first batch that is damaged or not whole, and segments after that are removed:
+    --dry-run shows first what that would be. Indexes and snapshots are built again, and
+    interrupted renamings and deletions completed.
 
     \b
     downconvert recover --dry-run /var/kafka
@@ -56,10 +56,10 @@ def recover(directory: Path, dry_run: bool, everything: bool, as_json: bool) -> 
 
 def _recovered(directory: Path, everything: bool) -> Iterator[tuple[str, Recovery]]:
     if _is_partition(directory):
-        with Log.open(directory.resolve(), writable=True, distrust=everything) as log:
+        with Log.open(directory.resolve(), writable=True, verify_all=everything) as log:
             yield directory.name, log.writer.recovery
         return
-    with LogDir.open(directory, writable=True, distrust=everything) as log_dir:
+    with LogDir.open(directory, writable=True, verify_all=everything) as log_dir:
         for partition, log in log_dir.logs.items():
             yield str(partition), log.writer.recovery
 
@@ -90,9 +90,9 @@ def _lines(name: str, report: Recovery, *, dry_run: bool) -> Iterator[str]:
             why = "the rest is no whole batch" if segment.damage is None else segment.damage
             file = file_name(segment.base_offset, Kind.LOG)
             yield f"  {file}: good up to byte {segment.good_size}; {why}"
-            behind = len(report.checked) - number
-            if dry_run and behind:
-                yield f"  {format_count(behind, 'segment')} behind that to remove"
+            following = len(report.checked) - number
+            if dry_run and following:
+                yield f"  {format_count(following, 'segment')} after that to remove"
                 break
     if report.removed:
         yield f"  removed: {', '.join(shortened(report.removed))}"

@@ -1,9 +1,7 @@
 """Whether batches may be appended to a log, and at which offset a segment would begin with them.
 
-They come with their offsets. Checksums are compared and offsets must rise; what is inside of
-compressed data is not looked at, as by a follower in Kafka.
-
-Not here: appending them (log_writer.py)."""
+Batches come with their offsets. Checksums are compared and offsets must rise. As in a follower of
+Kafka, compressed data is not read."""
 
 from collections.abc import Sequence
 
@@ -17,7 +15,7 @@ from .offset_index import RELATIVE_MAX
 def check_appended(records: MemoryRecords, end_offset: int) -> list[BatchHeader]:
     """The headers of batches that may follow at `end_offset`.
 
-    CorruptRecordsError: one is damaged, or not whole, or not above what is in front of it."""
+    CorruptRecordsError: one is damaged, or not whole, or not above what is before it."""
     headers = list(records.batches())
     end, consumed = end_offset, 0
     for header in headers:

@@ -2,9 +2,7 @@
 
 The first line is the version, 0; the second the number of entries; then an entry a line. A broker's
 directory has four of them with `topic partition offset`; a partition's has the leader epochs with
-`epoch start-offset`. They are replaced whole. An empty file is one without entries.
-
-Not here: what the offsets mean (log_dir.py, recovery.py)."""
+`epoch start-offset`. They are replaced whole. An empty file is one without entries."""
 
 import re
 from collections.abc import Iterable, Mapping

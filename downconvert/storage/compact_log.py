@@ -168,9 +168,10 @@ class Compaction:
         except BaseException:
             writer.abandon()
             cleaned.release()
-            with suppress(OSError, StorageError):  # what is left then, recovery removes
-                for kind in SEGMENT_KINDS:
-                    self._files.remove(cleaned.path(kind))
+            if not self._log.writer.is_closed:  # else the directory may be another log's
+                with suppress(OSError, StorageError):  # what is left then, recovery removes
+                    for kind in SEGMENT_KINDS:
+                        self._files.remove(cleaned.path(kind))
             raise
 
     # --- the log, which others may change between two steps

@@ -9,9 +9,7 @@
   needs its sequence number. If the producer has no other, the end of its transaction stays so.
 
 Offsets stay as they are. Batches that lose nothing are copied; others keep their base and last
-offset, codec and producer.
-
-Not here: segments and their replacement (compact_log.py)."""
+offset, codec and producer."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields

@@ -1,6 +1,6 @@
-"""A file of entries of one size, as the indexes of a segment are: mapped to be read.
+"""A file of entries of one size, mapped for reading: what the indexes of a segment are.
 
-The file of an active segment is as large as it may ever become, with zeros behind its entries;
+The file of an active segment is as large as it may ever become, with zeros after its entries;
 nothing says how many there are. A rolled or closed one is cut to its entries. Either is read here,
 also while a broker works on it.
 
@@ -80,7 +80,7 @@ class EntryFile:
 
     @property
     def view(self) -> mmap.mmap | bytes:
-        """The mapped bytes: entries, and behind them the room for more."""
+        """The mapped bytes: entries, and after them the room for more."""
         return b"" if self._map is None else self._map
 
     @property
@@ -96,8 +96,8 @@ class EntryFile:
         """Whether the file still has all the entries that are mapped.
 
         A broker that recovers or truncates its log may cut an index that it had already trimmed. To
-        read such a mapping behind the file's new end kills the process, so who reads a directory
-        that is not his own asks before every lookup, and opens the index again where it is not."""
+        read such a mapping past the file's new end kills the process. A reader of a directory that
+        another process writes calls this before every lookup, and opens the index again if not."""
         return self._map is None or self._map.size() >= self.count * self.entry_size
 
     def entry(self, slot: int) -> bytes:
@@ -116,8 +116,8 @@ class EntryFile:
     def truncate(self, count: int) -> None:
         """Leaves the first `count` entries.
 
-        The others stay in the file until they are written over or trimmed. Who reads it meanwhile
-        finds that they lead nowhere; to write zeros there might need room that a disk has not."""
+        The others stay in the file until they are overwritten or trimmed: to write zeros there may
+        need space that the disk does not have. Lookups through them find no fitting batch."""
         self._writable()
         self.count = min(count, self.count)
 
@@ -129,7 +129,7 @@ class EntryFile:
         self._writable().truncate(self.count * self.entry_size)
 
     def close(self) -> None:
-        """Lets go of the file; there are no entries any more."""
+        """Closes the file; there are no entries any more."""
         self.count = 0
         if self._map is not None:
             self._map.close()
@@ -145,7 +145,7 @@ class EntryFile:
 
 
 def used_entries(fd: int, entry_size: int) -> int:
-    """How many entries are in front of the zeros that end a file.
+    """How many entries come before the zeros that end a file.
 
     Reads by `pread`, since a broker may trim the file meanwhile, down to its entries. An entry of
     zeros in the very first slot is one if others follow, or if it is the whole file."""

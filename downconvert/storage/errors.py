@@ -8,7 +8,7 @@ from typing import Final
 
 from records.errors import RecordsError
 
-OFFSET_OUT_OF_RANGE: Final = 1  # Kafka's error codes, for who answers a fetch
+OFFSET_OUT_OF_RANGE: Final = 1  # Kafka's error codes, for callers that answer a fetch
 KAFKA_STORAGE_ERROR: Final = 56
 
 

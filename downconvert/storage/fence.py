@@ -1,12 +1,12 @@
-"""A directory whose disk has failed is written to no more.
+"""Nothing more is written to a directory whose disk has failed.
 
-When a sync fails the system may have dropped the pages that it could not write, and says so once:
-the next sync of the same file succeeds, and what was lost counts as flushed. So the first failure
-is the last operation. Kafka takes the directory offline then (LogDirFailureChannel), and so is done
-here: every later change is refused, nothing more is noted as flushed, and no clean shutdown is. The
+When a sync fails, the system may have dropped the pages that it could not write, and reports that
+once: the next sync of the same file succeeds, and what was lost would count as flushed. So the
+first failure is the last operation. As in Kafka (LogDirFailureChannel) the directory goes offline:
+every later change is refused, and neither recovery points nor a clean shutdown are written. The
 next start reads again what was not certainly on the disk.
 
-A full disk is no such failure: what did not fit is taken back, and there may be room again.
+A full disk is no such failure: what did not fit is cut off, and there may be space again.
 
 Not here: what becomes of the directory's partitions (log_dir.py, and the broker)."""
 

@@ -1,9 +1,7 @@
 """The one place that changes a disk: writes, truncations, renames and their syncs.
 
 Everything in this floor that writes is handed a `Files`; tests hand in one that loses what was not
-synced, or has no room left.
-
-Not here: which bytes, and when they must be safe (segment_writer.py, log_writer.py)."""
+synced, or has no room left."""
 
 import errno
 import os
@@ -33,7 +31,7 @@ class WritableFile(Protocol):
     def fileno(self) -> int: ...
 
     def write_at(self, data: Buffer, position: int) -> None:
-        """Writes all of `data`. DiskFullError: there may be a part of it behind the old end."""
+        """Writes all of `data`. DiskFullError: there may be a part of it after the old end."""
 
     def truncate(self, size: int) -> None:
         """Cuts the file off, or extends it by zeros that take no room."""

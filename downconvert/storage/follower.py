@@ -1,9 +1,9 @@
 """A partition's directory for reading, and how it changes while it is read.
 
-The directory may be one that a broker is writing to. Nothing is changed in it, not even what a
-crash has left in disorder: it is seen as it will be after recovery.
+The directory may be one that a broker is writing to. Nothing is changed in it. What a crash has
+left is shown as it will be after recovery.
 
-Not here: reading records (log.py), a directory that is ours to change (log_writer.py)."""
+Not here: reading records (log.py), a directory that this process writes (log_writer.py)."""
 
 from pathlib import Path
 from typing import Final, Protocol
@@ -25,15 +25,15 @@ from .tail import Tail, next_offset_of
 ATTEMPTS: Final = 8
 
 
-class Extent(Protocol):
-    """What there is of a log, as far as is known."""
+class LogView(Protocol):
+    """What a log consists of, as far as this process knows."""
 
     @property
     def segments(self) -> Segments: ...
 
     @property
     def start_offset(self) -> int:
-        """The first offset that is still part of the log. Files may begin in front of it."""
+        """The first offset that is still part of the log. Files may begin before it."""
 
     @property
     def end_offset(self) -> int:
@@ -49,22 +49,22 @@ class Extent(Protocol):
 
     @property
     def damage(self) -> CorruptRecordsError | None:
-        """What is behind the last good batch, if it is more than a torn tail."""
+        """What is after the last good batch, if it is more than a torn tail."""
 
     def end_of(self, segment: Segment) -> int:
-        """The position behind a segment's last good batch. OSError: the segment is gone."""
+        """The position after a segment's last good batch. OSError: the segment is gone."""
 
     def producers_at_end(self) -> Producers:
-        """The producers as of `end_offset`, as whoever opens the log now would find them."""
+        """The producers as of `end_offset`, as a recovery of the log would find them now."""
 
     def refresh(self, *, relist: bool = False) -> None:
-        """Looks at what has changed on the disk; `relist`: something was not as expected."""
+        """Looks for changes on the disk. `relist`: lists the directory again in any case."""
 
     def close(self) -> None: ...
 
 
 class Follower:
-    """The extent of a log that somebody else may be changing."""
+    """The view of a log that somebody else may be changing."""
 
     __slots__ = (
         "_listed",
@@ -92,7 +92,7 @@ class Follower:
 
     @property
     def reason(self) -> None:
-        """Who only reads knows nothing of the disk."""
+        """Never: a reader does not notice that a disk fails."""
 
     @property
     def start_offset(self) -> int:

@@ -2,9 +2,7 @@
 
 A batch gets one if more than `index_interval_bytes` lie between the last batch that got one (or the
 beginning) and its own first byte. So has Kafka done since 3.9; brokers before decided once for a
-whole append, and wrote other offsets (offset_index.py).
-
-Not here: the files (offset_index.py, time_index.py)."""
+whole append, and wrote other offsets (offset_index.py)."""
 
 from records import BatchHeader
 from records.formats import NO_TIMESTAMP
@@ -26,7 +24,7 @@ class IndexBuilder:
     )
 
     def __init__(self, offsets: OffsetIndex, times: TimeIndex, interval_bytes: int) -> None:
-        """Goes on behind what the indexes have. What came before a reopening is not counted."""
+        """Continues after the entries that are there. Bytes before a reopening are not counted."""
         self.offsets = offsets
         self.times = times
         self._interval = interval_bytes

@@ -34,7 +34,7 @@ class Inspection:
     segments: int = 0
     log_bytes: int = 0
     other_bytes: int = 0  # of indexes and snapshots, as they are allocated
-    tail_bytes: int = 0  # behind the last good batch: torn, damaged, or not written yet
+    tail_bytes: int = 0  # after the last good batch: torn, damaged, or not written yet
     shares: dict[tuple[int, Codec], Share] = field(default_factory=dict)
     oldest: int = NO_TIMESTAMP  # of batches' highest timestamps
     newest: int = NO_TIMESTAMP
@@ -94,7 +94,7 @@ BLOCK_SIZE: Final = 512  # bytes; what stat counts in, whatever the disk's are
 
 
 def inspect_log(log: Log, *, deep: bool = False) -> Inspection:
-    """Looks through a log. Damage is noted; what is behind it in its segment is not seen."""
+    """Looks through a log. Damage is noted; what is after it in its segment is not seen."""
     found = Inspection(partitions=1, records_with_headers=0 if deep else None)
     aborted = AbortedRanges(log.aborted(0, log.end_offset))
     for segment in log.segments:

@@ -1,13 +1,12 @@
 """Which files of a partition's directory make up its log, also after a crash amid a change.
 
-A cleaner writes `.cleaned` files, renames them to `.swap` when they are whole, takes away what they
-were made from (`.deleted`), and drops the suffix. What a crash leaves is settled by Kafka's rules:
-a `.swap` log counts, and replaces every segment that begins within its offsets; `.cleaned`,
-`.deleted` and `.tmp` count for nothing; so does every file of an offset that has no log. Splitting
-an overflown segment goes the other way round: then a `.swap` at or behind a `.cleaned` is of no use
-either.
+A cleaner writes `.cleaned` files, renames them to `.swap` when they are whole, removes the segments
+that they were made from (`.deleted`), and drops the suffix. After a crash Kafka's rules decide: a
+`.swap` log counts, and replaces every segment that begins within its offsets; `.cleaned`,
+`.deleted` and `.tmp` files do not count, nor does any file of an offset that has no log. When an
+overflown segment is split, a `.swap` at or after a `.cleaned` does not count either.
 
-This is only said here, so that readers can look through it; recovery does it (recovery.py)."""
+Nothing is changed here: readers go by the result, and recovery carries it out (recovery.py)."""
 
 import os
 from dataclasses import dataclass, field

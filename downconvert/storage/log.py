@@ -1,8 +1,7 @@
 """The log of one partition: its segments, as one sequence of records.
 
-Opened for reading, its directory may be one that a broker is writing to: the log grows, is rolled,
-cut at its beginning, cleaned and truncated while it is read, and what is read here goes along with
-that.
+The directory of a log that is open for reading may be one that a broker is writing to. The log is
+then followed: appends, rolls, retention, cleaning and truncation show while it is read.
 
 Not here: one segment (segment.py), what changes on the disk (follower.py), and changing it
 (log_writer.py)."""
@@ -18,10 +17,10 @@ from records.reader import Record, read
 from .config import LogConfig
 from .errors import LogDirOfflineError, OffsetOutOfRangeError
 from .files import DISK, Files
-from .follower import ATTEMPTS, Extent, Follower
+from .follower import ATTEMPTS, Follower, LogView
 from .log_writer import LogWriter
 from .names import TopicPartition, parse_file_name, parse_partition
-from .offline import OfflineExtent
+from .offline import OfflineView
 from .open_files import OpenFiles, SharedFile
 from .producers import Producers
 from .recovery import RecoveredLog
@@ -52,13 +51,13 @@ class Log:
     def __init__(
         self,
         path: Path,
-        extent: Extent,
+        view: LogView,
         writer: LogWriter | None = None,
         session: Session | None = None,
     ) -> None:
         self.path = path
         self.topic_partition: TopicPartition | None = parse_partition(path.name)
-        self._extent = extent
+        self._view = view
         self._writer = writer
         self._session = session
 
@@ -71,17 +70,17 @@ class Log:
         config: LogConfig | None = None,
         files: Files = DISK,
         open_files: OpenFiles | None = None,
-        distrust: bool = False,
+        verify_all: bool = False,
     ) -> "Log":
         """The log in a partition's directory. OSError where there is no such directory.
 
-        `writable`: it is brought into order first, and changed only through this. The directory
-        around it is then ours alone (LogInUseError); for several of its logs open a `LogDir`.
-        `distrust`: all of it is read for that, not only what had not been flushed."""
+        `writable`: it is recovered first. The log directory around it is locked (LogInUseError);
+        to write several of its logs open a `LogDir`. `verify_all`: recovery reads all of it, not
+        only what had not been flushed."""
         path, open_files = Path(path), open_files or OpenFiles()
         if not writable:
             return cls(path, Follower(path, open_files))
-        session = Session(path.parent, files, distrust=distrust)
+        session = Session(path.parent, files, verify_all=verify_all)
         try:
             return cls.recover(path, session, config or LogConfig(), open_files, owns=True)
         except BaseException:
@@ -110,7 +109,7 @@ class Log:
         log = RecoveredLog(path, open_files, config, files)
         log.recover(
             clean=session.was_clean and not again,
-            recovery_point=0 if session.distrusts else checkpoints.recovery_point,
+            recovery_point=0 if session.verifies_all else checkpoints.recovery_point,
             start_offset=checkpoints.start_offset,
         )
         writer = LogWriter(log, checkpoints, config, files, open_files)
@@ -118,8 +117,8 @@ class Log:
 
     @classmethod
     def offline(cls, path: Path, reason: str) -> "Log":
-        """The place of a log that cannot be opened. It is empty, and says why: `offline_reason`."""
-        return cls(path, OfflineExtent(reason, Producers(path)))
+        """Stands for a log that cannot be opened: empty, with an `offline_reason`."""
+        return cls(path, OfflineView(reason, Producers(path)))
 
     def __enter__(self) -> "Log":
         return self
@@ -128,25 +127,25 @@ class Log:
         self.close()
 
     def close(self) -> None:
-        """Lets go of all files. Ranges that were handed out stay good."""
+        """Closes all files. Ranges that `read` returned stay valid."""
         if self._writer is not None and self._writer.reason is not None:
-            self.abandon()  # nothing can be written down any more, and all knew that already
+            self.abandon()  # nothing can be written, and that has been reported
             return
         session, self._session = self._session, None
         closed = False
         try:
-            self._extent.close()
+            self._view.close()
             closed = True
         finally:
             if session is not None:
-                # Only this log was ours to close: of the others what was known before holds.
+                # Only this log was closed here: for the others nothing has changed.
                 session.end(clean=closed and session.was_clean)
 
     def abandon(self) -> None:
-        """Lets go of all files as if the process had died: nothing is flushed or noted."""
+        """Closes all files as if the process had died: nothing is flushed or written."""
         session, self._session = self._session, None
         if self._writer is None:
-            self._extent.close()
+            self._view.close()
         else:
             self._writer.abandon()
         if session is not None:
@@ -158,16 +157,16 @@ class Log:
 
     @property
     def offline_reason(self) -> str | None:
-        """Why nobody is to read or write it: it cannot be opened, or its disk has failed, and what
-        seems to be there may be lost. None: all is well."""
-        return self._extent.reason
+        """Why it must not be read or written: it cannot be opened, or its disk has failed, and
+        what seems to be there may be lost. None: it is online."""
+        return self._view.reason
 
     @property
     def writer(self) -> LogWriter:
         """What changes the log. ValueError: it was opened for reading. LogDirOfflineError: it
         could not be opened."""
-        if self._writer is None and self._extent.reason is not None:
-            raise LogDirOfflineError(str(self.path), self._extent.reason)
+        if self._writer is None and self._view.reason is not None:
+            raise LogDirOfflineError(str(self.path), self._view.reason)
         if self._writer is None:
             raise ValueError(f"{self.path} is open for reading only")
         return self._writer
@@ -176,39 +175,40 @@ class Log:
 
     @property
     def segments(self) -> Segments:
-        return self._extent.segments
+        return self._view.segments
 
     def end_of(self, segment: Segment) -> int:
-        """The position behind the last batch of a segment that counts: its file may be longer."""
-        return self._extent.end_of(segment)
+        """The position after the last batch of a segment that counts: its file may be longer."""
+        return self._view.end_of(segment)
 
     @property
     def start_offset(self) -> int:
-        """The first offset that is part of the log, as of now. Files may begin in front of it."""
-        self._extent.refresh()
-        return self._extent.start_offset
+        """The first offset that is part of the log, as of now. Files may begin before it."""
+        self._view.refresh()
+        return self._view.start_offset
 
     @property
     def end_offset(self) -> int:
         """The offset that the next record will have, as of now."""
-        self._extent.refresh()
-        return self._extent.end_offset
+        self._view.refresh()
+        return self._view.end_offset
 
     @property
     def last_stable_offset(self) -> int:
         """Where the oldest open transaction begins; the end where none is open."""
         end = self.end_offset
-        first = self._extent.producers_at_end().states.first_open_offset
-        return end if first is None else max(self._extent.start_offset, min(first, end))
+        first = self._view.producers_at_end().states.first_open_offset
+        return end if first is None else max(self._view.start_offset, min(first, end))
 
     @property
     def damage(self) -> CorruptRecordsError | None:
-        """What is behind the last good batch, if it is no torn tail: recovery cuts it off."""
-        return self._extent.damage
+        """The damage after the last good batch, which recovery cuts off. None: there is none, or
+        only a batch that is not whole."""
+        return self._view.damage
 
     def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
         """The aborted transactions with records from offset `start` up to `end`."""
-        followed = self._extent.producers_at_end().aborted
+        followed = self._view.producers_at_end().aborted
         return aborted_between(start, end, self.segments, followed)
 
     # --- reading
@@ -224,16 +224,16 @@ class Log:
         return self._retried(lambda: self._read(offset, max_bytes, up_to))
 
     def upper_bound(self, records: FileRecords) -> int:
-        """An offset behind all records of a range that `read` gave, and not far behind."""
-        extent = self._extent
+        """An offset after all records of a range that `read` returned, and not far after them."""
+        view = self._view
         name = parse_file_name(Path(records.name).name)
-        segment = None if name is None else next(extent.segments.starting_at(name.offset), None)
+        segment = None if name is None else next(view.segments.starting_at(name.offset), None)
         if segment is None:
-            return extent.end_offset
-        bound = segment.upper_bound(records.origin + records.size, extent.end_of(segment))
+            return view.end_offset
+        bound = segment.upper_bound(records.origin + records.size, view.end_of(segment))
         if bound is None:
-            following = extent.segments.after(segment)
-            bound = extent.end_offset if following is None else following.base_offset
+            following = view.segments.after(segment)
+            bound = view.end_offset if following is None else following.base_offset
         return bound
 
     def batches(self, start: int | None = None) -> Iterator[tuple[FileRecords, BatchHeader]]:
@@ -241,7 +241,7 @@ class Log:
 
         With each comes the range that it was read from, in which its position counts."""
         end = self.end_offset
-        offset = self._extent.start_offset if start is None else start
+        offset = self._view.start_offset if start is None else start
         while offset < end:
             try:
                 for records in self._ranges(offset):
@@ -254,8 +254,8 @@ class Log:
                 return
             except FileNotFoundError:
                 # Deleted or cleaned meanwhile. What is gone is gone; the rest follows.
-                self._extent.refresh(relist=True)
-                offset = max(offset, self._extent.start_offset)
+                self._view.refresh(relist=True)
+                offset = max(offset, self._view.start_offset)
 
     def records(
         self, start: int | None = None, isolation: Isolation = "read_uncommitted"
@@ -263,12 +263,12 @@ class Log:
         """The records from offset `start` on, up to what is the end now.
 
         `read_committed`: without those of aborted transactions, and up to the last stable offset.
-        CorruptRecordsError comes after all that is good in front of the damage."""
+        CorruptRecordsError comes after all that is good before the damage."""
         if isolation not in ("read_uncommitted", "read_committed"):
             raise ValueError(f"unknown isolation {isolation!r}")
         committed = isolation == "read_committed"
         end = self.last_stable_offset if committed else self.end_offset
-        first = self._extent.start_offset if start is None else start
+        first = self._view.start_offset if start is None else start
         self._check(first)
         return self._records(first, end, self.aborted(first, end) if committed else [])
 
@@ -279,24 +279,24 @@ class Log:
 
     def find_timestamp(self, timestamp: int) -> Record | None:
         """The first record that is not older than `timestamp`; None if all are."""
-        self._extent.refresh()
+        self._view.refresh()
         return self._retried(lambda: self._find_timestamp(timestamp))
 
     # --- how
 
     def _check(self, offset: int) -> None:
-        start, end = self._extent.start_offset, self._extent.end_offset
+        start, end = self._view.start_offset, self._view.end_offset
         if not start <= offset <= end:
             raise OffsetOutOfRangeError(offset, start, end, self.path.name)
 
     def _read(self, offset: int, max_bytes: int, up_to: int | None) -> FileRecords:
-        extent = self._extent
-        if not extent.start_offset <= offset < extent.end_offset:
-            extent.refresh()
+        view = self._view
+        if not view.start_offset <= offset < view.end_offset:
+            view.refresh()
             self._check(offset)
-        end_offset = extent.end_offset if up_to is None else min(up_to, extent.end_offset)
-        for segment in extent.segments.starting_at(offset) if offset < end_offset else ():
-            end = extent.end_of(segment)
+        end_offset = view.end_offset if up_to is None else min(up_to, view.end_offset)
+        for segment in view.segments.starting_at(offset) if offset < end_offset else ():
+            end = view.end_of(segment)
             if up_to is not None and (bound := segment.find(up_to, end)) is not None:
                 end = bound[0]
             found = segment.read(offset, max_bytes, end)
@@ -306,8 +306,8 @@ class Log:
 
     def _ranges(self, offset: int) -> Iterator[FileRecords]:
         """The ranges of the segments that hold the records from `offset` on."""
-        for segment in self._extent.segments.starting_at(offset):
-            yield segment.slice_from(offset, self._extent.end_of(segment))
+        for segment in self._view.segments.starting_at(offset):
+            yield segment.slice_from(offset, self._view.end_of(segment))
 
     def _records(self, start: int, end: int, aborted: list[AbortedTransaction]) -> Iterator[Record]:
         ranges = AbortedRanges(aborted)
@@ -317,15 +317,15 @@ class Log:
                     yield record
 
     def _find_timestamp(self, timestamp: int) -> Record | None:
-        extent = self._extent
-        for segment in extent.segments.starting_at(extent.start_offset):
+        view = self._view
+        for segment in view.segments.starting_at(view.start_offset):
             # Only the time index of a rolled segment says how young its records are.
-            if not extent.segments.is_last(segment):
+            if not view.segments.is_last(segment):
                 youngest = segment.max_timestamp()
                 if youngest is not None and youngest < timestamp:
                     continue
-            end = extent.end_of(segment)
-            found = segment.find_timestamp(timestamp, extent.start_offset, end)
+            end = view.end_of(segment)
+            found = segment.find_timestamp(timestamp, view.start_offset, end)
             if found is not None:
                 return found
         return None
@@ -335,5 +335,5 @@ class Log:
             try:
                 return find()
             except FileNotFoundError:
-                self._extent.refresh(relist=True)
+                self._view.refresh(relist=True)
         return find()

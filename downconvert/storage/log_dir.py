@@ -65,20 +65,19 @@ class Logs(Mapping[TopicPartition, Log]):
 
     @property
     def unsure(self) -> list[TopicPartition]:
-        """Logs that were opened in this session, or tried to be, and are not open."""
+        """Logs that were opened in this session, or failed to open, and are not open now."""
         there = set(self)
         return sorted(self._opened_before & there - self.opened.keys())
 
     def open_or_offline(self, partition: TopicPartition) -> Log:
-        """The log of a partition, or what stands in its place if it cannot be opened: for those to
-        whom one bad partition is no reason not to go on with the others. KeyError: there is none.
-        """
+        """The log of a partition, or an empty offline one if it cannot be opened: for callers that
+        go on with the other partitions. KeyError: there is none."""
         try:
             log = self[partition]
             read_topic_id(log.path)
         except (OSError, RecordsError) as error:
             reason = str(error)
-            if self._said.get(partition) != reason:  # once: who follows a directory looks often
+            if self._said.get(partition) != reason:  # once: a follower lists the directory often
                 LOG.error("%s is offline, for it cannot be opened: %s", partition, reason)
             self._said[partition] = reason
             return Log.offline(self._path / str(partition), reason)
@@ -93,18 +92,18 @@ class Logs(Mapping[TopicPartition, Log]):
         if parse_partition(path.name) != partition:
             raise ValueError(f"{partition} cannot be the name of a partition")
         if not path.is_dir():
-            # Of one that is gone, and would begin there.
+            # Else it would begin at the offset of one of that name that was deleted.
             self._session.checkpoints.forget(partition)
             self.files.make_directory(path)
             self.files.sync_directory(self._path)
         return self[partition]
 
     def delete(self, partition: TopicPartition) -> None:
-        """Removes a log with everything in its directory; ranges that were handed out stay good.
+        """Removes a log with everything in its directory; ranges that `read` returned stay valid.
 
         KeyError: there is none. ValueError: opened for reading. The directory is renamed first, as
-        Kafka does it: what a crash leaves of it is no log any more. A full disk is no reason not
-        to; what cannot be removed then, or noted, is when the directory is opened again."""
+        Kafka does: what a crash leaves of it is no log any more. This works on a full disk; what
+        cannot be removed then is removed when the directory is opened again."""
         if self._session is None:
             raise ValueError(f"{self._path} is open for reading only")
         if not (self._path / str(partition)).is_dir():
@@ -127,11 +126,11 @@ class Logs(Mapping[TopicPartition, Log]):
             if gone.name == str(partition):
                 raise
             LOG.warning("%s cannot be removed, but with the next start: %s", gone, error)
-        with suppress(DiskFullError):  # who makes a partition of that name has it noted first
+        with suppress(DiskFullError):  # making a partition of that name writes the files first
             self._session.checkpoints.forget(partition)
 
     def remove_deleted(self) -> None:
-        """Removes what is left of partitions that were deleted. For a directory that is ours."""
+        """Removes what is left of deleted partitions. For a directory that is locked."""
         with os.scandir(self._path) as entries:
             found = [entry for entry in entries if DELETED_PARTITION.fullmatch(entry.name)]
         for entry in found:
@@ -177,16 +176,16 @@ class LogDir:
         writable: bool = False,
         config: LogConfig | None = None,
         files: Files = DISK,
-        distrust: bool = False,
+        verify_all: bool = False,
     ) -> "LogDir":
         """OSError where there is no such directory; LogInUseError: a broker is writing to it.
 
         `writable`: every log is recovered when it is first asked for, and all are on closing;
-        `distrust`: all of it is read then, not only what had not been flushed."""
+        `verify_all`: all of it is read then, not only what had not been flushed."""
         path = Path(path)
         if not path.is_dir():
             raise NotADirectoryError(f"{path} is not a directory")
-        session = Session(path, files, distrust=distrust) if writable else None
+        session = Session(path, files, verify_all=verify_all) if writable else None
         logs = Logs(path, config or LogConfig(), files, session)
         if session is not None:
             try:
@@ -198,7 +197,8 @@ class LogDir:
 
     @property
     def offline_reason(self) -> str | None:
-        """Why the directory is written to no more: its disk has failed. None: it has not."""
+        """Why nothing is written to the directory any more: its disk has failed. None: it is
+        online."""
         return self.logs.files.reason if isinstance(self.logs.files, FencedFiles) else None
 
     @property
@@ -213,11 +213,11 @@ class LogDir:
 
     @property
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """Up to where the followers had everything, when the broker noted it last."""
+        """The high watermarks, as the broker wrote them last."""
         return read_offsets(self.path / HIGH_WATERMARKS)
 
     def note_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replaces what is noted of them. ValueError: the directory is open for reading."""
+        """Replaces the checkpoint. ValueError: the directory is open for reading."""
         if self._session is None:
             raise ValueError(f"{self.path} is open for reading only")
         write_offsets(self.logs.files, self.path / HIGH_WATERMARKS, offsets)
@@ -229,7 +229,7 @@ class LogDir:
         self.close()
 
     def abandon(self) -> None:
-        """Lets go of everything as if the process had died: nothing is flushed, nothing noted."""
+        """Closes everything as if the process had died: nothing is flushed or written."""
         session, self._session = self._session, None
         for log in self.logs.opened.values():
             log.abandon()
@@ -237,11 +237,11 @@ class LogDir:
             session.end(clean=False)
 
     def close(self) -> None:
-        """Closes all logs. What was opened for writing is then as after a clean shutdown, unless a
-        partition cannot be opened: then each is looked at again, from its recovery point on.
+        """Closes all logs. A directory that was opened for writing is then marked as cleanly shut
+        down, unless a partition cannot be opened: then each is recovered at the next start.
 
-        DiskFullError, or another OSError: all is let go of, and recovered later. Of a directory
-        that is offline that is no error any more."""
+        DiskFullError, or another OSError: all files are closed, and logs are recovered later. A
+        directory that is offline is closed without an error."""
         if self._session is not None and self._session.files.reason is not None:
             self.abandon()
             return
@@ -258,7 +258,7 @@ class LogDir:
                 session.end(clean=closed)
 
     def _is_whole(self, session: Session) -> bool:
-        """Whether a clean shutdown may vouch for every log in the directory: each is recovered, or
-        was closed by the one before."""
+        """Whether every log in the directory is recovered, or was closed cleanly before: only then
+        may the mark of a clean shutdown be written."""
         needed = self.logs.unsure if session.was_clean else list(self.logs)
         return all(self.logs.open_or_offline(one).offline_reason is None for one in needed)

@@ -1,8 +1,8 @@
-"""Writes one partition's log: appends, rolls, flushes, truncates, and lets old records go.
+"""Writes one partition's log: appends, rolls, flushes, truncates, removes and replaces segments.
 
-What is flushed survives any crash; what is not may be lost, from its end, batch by batch. Every
-change of more than one file is made in an order that leaves a log at each point: files are made
-before they are needed, and taken away from the end that nothing depends on.
+What is flushed survives any crash; what is not may be lost, from its end, batch by batch. A change
+of several files is made in an order that leaves a valid log after each step: files are created
+before anything refers to them, and removed from the end of the log that nothing depends on.
 
 Not here: the active segment's files (segment_writer.py), which segments are old (retention.py)."""
 
@@ -29,7 +29,7 @@ from .tail import Tail
 
 
 class LogWriter:
-    """The extent of a log that is ours to change."""
+    """The view of a log that this process writes. One caller at a time."""
 
     def __init__(
         self,
@@ -52,16 +52,20 @@ class LogWriter:
         self._open_files = open_files
         self._active = self._open_segment(self.segments[-1], log.position, log.end_offset)
         self._flushed = 0
+        # Changes whenever records of rolled segments may have been replaced by others: after a
+        # truncation, or when the log is closed.
         self.generation = 0
+        self.is_closed = False
+        self._swaps: list[Segment] = []  # in the log, and without their final names
         self._start = max(checkpoints.start_offset, self.segments[0].base_offset)
         self._is_start_noted = self._are_epochs_noted = True
         if self._start > self.end_offset:
-            self.restart_at(self._start)
+            self.truncate_fully_and_start_at(self._start)
         self.flush()
-        if len(log.report.checked) > 1:  # not again, if this process dies soon
+        if len(log.report.checked) > 1:  # so that they are not read again if this process dies
             self._note_recovery_point()
 
-    # --- the extent
+    # --- the view
 
     @property
     def start_offset(self) -> int:
@@ -73,7 +77,7 @@ class LogWriter:
 
     @property
     def files(self) -> FencedFiles:
-        """Through which the directory is changed."""
+        """For changing the directory."""
         return self._files
 
     @property
@@ -90,7 +94,7 @@ class LogWriter:
 
     @property
     def flushed_offset(self) -> int:
-        """What is below this offset survives everything."""
+        """Records below this offset are on the disk."""
         return self._flushed
 
     @property
@@ -119,7 +123,7 @@ class LogWriter:
         return self._active.position if segment is self._active.segment else segment.size
 
     def producers_at_end(self) -> Producers:
-        # Mostly they are there. Of a log without snapshots they are read when they are asked for.
+        # Usually they are up to date. Without a snapshot, the log is read at the first request.
         self._producers.advance(self.end_offset, self.segments, self.end_of, self.snapshots)
         return self._producers
 
@@ -136,7 +140,7 @@ class LogWriter:
     # --- appending
 
     def append(self, data: Buffer, now: int | None = None) -> int:
-        """Appends batches that have their offsets; gives the offset behind them.
+        """Appends batches that have their offsets; returns the offset after them.
 
         CorruptRecordsError: they are damaged, not whole, or not above what is there. `now` is for
         records without timestamps, whose segments are rolled when they are old."""
@@ -150,7 +154,7 @@ class LogWriter:
             self.roll(first_offset(headers, self.end_offset))
         self._note_epochs(headers)
         if any(header.producer_id >= 0 for header in headers):
-            self.producers_at_end()  # what is in front of them is known first
+            self.producers_at_end()  # what is before them is known first
         states, offset = self._producers.states, self._producers.offset
         before = states.of(header.producer_id for header in headers)
         try:
@@ -175,7 +179,7 @@ class LogWriter:
         self._write_epochs(epochs)
 
     def flush(self) -> None:
-        """Returns when everything appended will survive the machine."""
+        """Returns when everything appended is on the disk."""
         self._active.flush()
         self._flushed = self.end_offset
 
@@ -209,17 +213,18 @@ class LogWriter:
         self._note_start()
 
     def is_roll_due(self, now: int) -> bool:
-        """Whether the active segment has records, and has been written to for as long as a segment
-        may be, by the clock of who asks. An append finds that out for itself, by timestamps."""
+        """Whether the active segment has records, and had its first append longer than `segment_ms`
+        ago. Before an append, timestamps of records are compared as well."""
         return self._active.is_old(now)
 
     def close(self) -> None:
         """Flushes everything, and leaves the directory as a clean shutdown does.
 
-        DiskFullError, or another OSError: files are let go of all the same, and recovered later."""
+        DiskFullError, or another OSError: files are closed all the same, and recovered later."""
         self.generation += 1
+        self.is_closed = True
         try:
-            self.flush()  # first, for that needs no room
+            self.flush()  # first, since it needs no space
             self._write_snapshot(self.end_offset)
             self._active.close()
             if not self._is_start_noted:
@@ -235,8 +240,9 @@ class LogWriter:
                 segment.release()
 
     def abandon(self) -> None:
-        """Lets go of all files, and leaves the directory as it is."""
+        """Closes all files, and leaves the directory as it is."""
         self.generation += 1
+        self.is_closed = True
         self._active.abandon()
         for segment in self.segments:
             segment.release()
@@ -246,38 +252,38 @@ class LogWriter:
     def truncate_to(self, offset: int) -> None:
         """Removes every batch with a record at or above `offset`, and every epoch from there on.
 
-        ValueError for an offset in front of the log. DiskFullError: some of it may be gone already,
+        ValueError for an offset before the log. DiskFullError: some of it may be gone already,
         from the end; the same may be asked for again."""
         self._files.check()
         if offset >= self.end_offset:
             self._forget_epochs(offset)  # one that had no records yet may begin at the end
             return
         if offset < self._start:
-            raise ValueError(f"truncation to {offset}, in front of the start at {self._start}")
+            raise ValueError(f"truncation to {offset}, before the start at {self._start}")
         self.generation += 1
         self._lower_cleaner_point(offset)
-        # First of all: what will be written from there on is not to be taken for what was flushed.
+        # First: what will be written from there on must not count as flushed.
         self._flushed = min(self._flushed, offset)
         self._checkpoints.set_recovery_point(min(self._flushed, self._checkpoints.recovery_point))
         try:
             while self._active.segment.base_offset > offset and len(self.segments) > 1:
                 self._drop_active()
-            self._files.sync_directory(self.path)  # else they might come back, behind what is new
+            self._files.sync_directory(self.path)  # else they might come back, after newer ones
             self._active.truncate_to(offset)
             self._flushed = min(self._flushed, self.end_offset)  # a batch may have begun before
             if self.end_offset < self._start:  # the log began inside of a batch, which is gone
-                self.restart_at(self._start)
+                self.truncate_fully_and_start_at(self._start)
         finally:
-            self._forget_behind_end()
+            self._forget_after_end()
 
-    def restart_at(self, offset: int) -> None:
-        """Removes everything, and goes on at `offset`."""
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Removes everything; the next record will be at `offset`."""
         self._files.check()
         self.generation += 1
         self._lower_cleaner_point(0)
         self._flushed = 0
         self._checkpoints.set_recovery_point(0)
-        for snapshot in self.snapshots:  # what they know of is in front of what there will be
+        for snapshot in self.snapshots:  # what they know of is before what there will be
             self._files.remove(self.path / file_name(snapshot, Kind.SNAPSHOT))
         self.snapshots = []
         while len(self.segments) > 1:
@@ -295,17 +301,17 @@ class LogWriter:
         self._checkpoints.set_start_offset(offset)
         self._start = self._flushed = offset
         self._is_start_noted = True
-        self._producers.restart_at(offset)
+        self._producers.truncate_fully_and_start_at(offset)
         self._forget_epochs(0)
 
     def delete_records(self, before: int) -> int:
         """Moves the start of the log up to `before`, or to the end if that comes first.
 
-        Segments that lie in front of it altogether are removed. Gives the new start.
+        Segments that lie before it altogether are removed. Returns the new start.
 
-        A full disk is no reason not to: what needs room comes last. Where there still is none the
-        new start is noted later, and after a crash records may be back that were in the segment
-        where the log begins, as with Kafka, which notes it once a minute."""
+        This works on a full disk: what needs space comes last. If there is none, the new start is
+        written later, and after a crash the records of the first segment may be back; so may they
+        in Kafka, which writes the start once a minute."""
         self._files.check()
         start = min(before, self.end_offset)
         if start > self._start:
@@ -321,7 +327,8 @@ class LogWriter:
         return self._start
 
     def remove_oldest(self, segments_count: int) -> None:
-        """Removes segments from the beginning, and moves the start. The last is rolled first."""
+        """Removes segments from the beginning, and moves the start. If it is all of them, a new
+        active segment is rolled first."""
         self._files.check()
         if segments_count >= len(self.segments):
             self.roll()
@@ -333,46 +340,59 @@ class LogWriter:
         self._files.sync_directory(self.path)
 
     def replace_segments(self, group: Sequence[Segment], cleaned: Segment) -> None:
-        """Puts a segment in the place of some neighbours, none of them the active one.
+        """Replaces neighbouring segments, none of them the active one, by one `cleaned` segment.
 
-        Its files are `.cleaned` ones, and safe. They have its log last, whenever they change their
-        names: by the log it is known whether the segment counts, and then it is whole."""
+        Its files have the suffix `.cleaned`, and are flushed. At each renaming the log comes last:
+        recovery goes by the log, and where that is there, the indexes are."""
         base_offset = cleaned.base_offset
+        self._finish_swaps()  # of the last time, if there was no space
         try:
             self._rename(base_offset, State.CLEANED, State.SWAP)
         except (OSError, StorageError):
             for kind in SEGMENT_KINDS:  # indexes without their log are no swap
                 self._files.remove(self.path / file_name(base_offset, kind, State.SWAP))
             raise
+        replacement = Segment(self.path, base_offset, self._open_files, State.SWAP)
         try:
             for segment in group:
                 # The snapshot before the first is as true as it was, and the nearest there is.
                 self._remove_segment(segment, keep_snapshot=segment.base_offset == base_offset)
-            self._rename(base_offset, State.SWAP, State.LIVE)
-        except (OSError, DiskFullError) as error:
-            # The log is whole on the disk, and recovery completes the change; here it has a hole.
+        except OSError as error:
+            # On the disk the log is whole, and recovery completes the change. In memory it is not.
             raise self._files.fence(self.path, error) from error
-        self.segments.add(Segment(self.path, base_offset, self._open_files))
+        self.segments.add(replacement)
+        self._swaps.append(replacement)
+        self._finish_swaps()
+
+    def _finish_swaps(self) -> None:
+        """Gives the files of replaced segments their names. A `.swap` file counts as much, so that
+        DiskFullError, on file systems where a new name needs space, does no harm."""
+        for segment in list(self._swaps):
+            if segment in self.segments:
+                self._rename(segment.base_offset, State.SWAP, State.LIVE)
+                segment.release()
+                segment.state = State.LIVE
+            self._swaps.remove(segment)
 
     @property
     def cleaner_point(self) -> int:
-        """The offset up to which the cleaner has been: each key is there once before it."""
+        """The cleaner's checkpoint: below this offset there is one record of each key."""
         return self._checkpoints.cleaner_point
 
     def note_cleaner_point(self, offset: int) -> None:
-        """DiskFullError: it is not noted, and the same is cleaned again."""
+        """DiskFullError: it is not written, and the same segments are cleaned again."""
         self._checkpoints.set_cleaner_point(offset)
 
     # --- how
 
     def _lower_cleaner_point(self, offset: int) -> None:
-        # Without room it is too high in the file; who reads it compares it with the log's end.
+        # Without room it is too high in the file; readers compare it with the log's end.
         with suppress(DiskFullError):
             if self._checkpoints.cleaner_point > offset:
                 self._checkpoints.set_cleaner_point(offset)
 
     def _note_recovery_point(self) -> None:
-        # Without room it stays behind: more is read after a crash, and nothing is lost.
+        # Without room it stays too low: more is read after a crash, and nothing is lost.
         with suppress(DiskFullError):
             self._checkpoints.set_recovery_point(self._flushed)
 
@@ -421,8 +441,7 @@ class LogWriter:
         self._remove_segment(last.segment)
 
     def _remove_segment(self, segment: Segment, *, keep_snapshot: bool = False) -> None:
-        # By its log a segment counts. While that cannot be removed, it does; what may be left of
-        # its indexes does not.
+        # A segment counts as long as its log is there. Indexes without a log are leftovers.
         segment.release()
         self._files.remove(segment.path())
         self.segments.remove(segment)
@@ -435,7 +454,7 @@ class LogWriter:
         for kind in SEGMENT_KINDS:  # the log first: indexes without one are known to be leftovers
             self._files.remove(segment.path(kind))
 
-    def _forget_behind_end(self) -> None:
+    def _forget_after_end(self) -> None:
         end = self.end_offset
         for offset in [offset for offset in self.snapshots if offset > end]:
             self._files.remove(self.path / file_name(offset, Kind.SNAPSHOT))
@@ -445,9 +464,9 @@ class LogWriter:
         self._forget_epochs(end)
 
     def _forget_epochs(self, start_offset: int) -> None:
-        """Those that begin there, or later."""
+        """Forgets epochs that begin at that offset or later."""
         epochs = [entry for entry in self._epochs if entry.start_offset < start_offset]
-        if epochs != self._epochs:  # they count no more, whether or not there is room to say so
+        if epochs != self._epochs:  # in memory, whether or not there is space to write it
             self._epochs, self._are_epochs_noted = epochs, False
         if not self._are_epochs_noted:
             self._write_epochs(self._epochs)

@@ -2,9 +2,7 @@
 
 `meta.properties` is a Java properties file (since 0.9): version 0 has broker.id and, later,
 cluster.id; version 1 (KRaft) has node.id, cluster.id and directory.id. `partition.metadata` (since
-2.8) has the topic's id, in two lines of which the last has no end.
-
-Not here: checkpoints, which change all the time (checkpoint.py)."""
+2.8) has the topic's id, in two lines of which the last has no end."""
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode

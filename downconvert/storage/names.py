@@ -95,7 +95,7 @@ def parse_file_name(name: str) -> FileName | None:
         return None
     digits, kind, state = found.groups("")
     offset = int(digits)
-    if offset > OFFSET_MAX or state not in STATES:  # a suffix that no Kafka gives
+    if offset > OFFSET_MAX or state not in STATES:  # a suffix that no version of Kafka writes
         return None
     return FileName(offset, KINDS[kind], STATES[state])
 

@@ -1,8 +1,6 @@
 """A partition whose log cannot be opened: it has a place and a name, and nothing to read.
 
-One such partition is no reason not to serve the others. Kafka marks it offline, too.
-
-Not here: who turns clients away (the broker)."""
+One such partition is no reason not to serve the others. Kafka marks it offline, too."""
 
 from records import CorruptRecordsError
 
@@ -11,8 +9,8 @@ from .segment import Segment
 from .segments import Segments
 
 
-class OfflineExtent:
-    """The extent of a log of which nothing is known but why."""
+class OfflineView:
+    """The view of a log of which nothing is known but why."""
 
     start_offset = 0
     end_offset = 0

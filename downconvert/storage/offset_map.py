@@ -2,9 +2,7 @@
 
 Keys are remembered by a digest of 16 bytes, so that two keys are taken for one about once in 2^128.
 A key takes 24 bytes, whatever its own size is. When the map is nearly full it takes no more keys:
-the cleaner then cleans up to there, and the rest in another pass.
-
-Not here: which keys there are (compaction.py)."""
+the cleaner then cleans up to there, and the rest in another pass."""
 
 import mmap
 from hashlib import blake2b

@@ -1,6 +1,4 @@
-"""How many files are open at once: the segments that were not read for longest close theirs.
-
-Not here: what a segment opens (segment.py)."""
+"""Bounds how many files are open: the segments that were not read for longest close theirs."""
 
 from collections import OrderedDict
 from io import FileIO
@@ -22,17 +20,17 @@ class SharedFile(FileIO):
 
 
 class Releasable(Protocol):
-    """Something that has files open."""
+    """Something with open files."""
 
     def release(self) -> None:
-        """Lets go of the files; they are opened again when they are needed."""
+        """Closes the files; they are opened again when they are needed."""
 
 
 class OpenFiles:
-    """Those that have files open, the one that was used last at the end.
+    """The holders of open files, the one that was used last at the end.
 
-    Logs share it, and each may be read by another thread. So a holder may be told to let go of its
-    files at any time, also while it reads: it keeps its own reference to what it is reading."""
+    Several logs share it, and each may be read by another thread. So `release` may be called at any
+    time, also while the holder reads: what is being read must stay open until then."""
 
     __slots__ = ("_holders", "_lock", "_max")
 
@@ -53,6 +51,6 @@ class OpenFiles:
             oldest.release()
 
     def released(self, holder: Releasable) -> None:
-        """`holder` has no file open any more."""
+        """`holder` has closed its files."""
         with self._lock:
             self._holders.pop(id(holder), None)

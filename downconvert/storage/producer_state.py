@@ -4,10 +4,8 @@ A log's state at some offset is written to `<offset>.snapshot` when a segment is
 log is closed; what came after it is found by following the headers of the batches from there. From
 it come the last stable offset and the entries of transaction indexes.
 
-Kafka's ProducerStateManager also refuses appends by it (sequence numbers out of order, old epochs)
-and forgets producers after a day: neither is done here.
-
-Not here: leaving aborted records out of a read (committed.py)."""
+Not here: refusing appends whose sequence number is not the next (the broker), leaving aborted
+records out of a read (log.py)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -71,7 +69,7 @@ class ProducerStates:
     ) -> AbortedTransaction | None:
         """Takes the next batch in; `marker` is what `read_marker` says of it.
 
-        Gives the transaction that it aborts, for the transaction index."""
+        Returns the transaction that it aborts, for the transaction index."""
         if header.producer_id < 0:
             return None
         state = self.producers.get(header.producer_id)

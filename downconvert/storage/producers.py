@@ -27,16 +27,16 @@ class Producers:
         self.aborted: list[AbortedTransaction] = []
 
     def follow(self, records: Records, header: BatchHeader) -> AbortedTransaction | None:
-        """Takes the next batch in; gives the transaction that it aborts."""
+        """Takes the next batch in; returns the transaction that it aborts."""
         if header.producer_id < 0:
-            if self.offset is not None:  # else nobody has asked for what is in front of it yet
+            if self.offset is not None:  # else nobody has asked for what is before it yet
                 self.offset = header.last_offset + 1
             return None
         self.offset = header.last_offset + 1
         try:
             marker = read_marker(records, header)
         except CorruptRecordsError:
-            # A marker that cannot be read ends nothing. Who reads the records will be told.
+            # A marker that cannot be read ends nothing. A reader of the records gets the error.
             marker = None
         return self.states.update(header, marker)
 
@@ -44,8 +44,8 @@ class Producers:
         """What was followed may not be what is there now: `advance` begins at a snapshot again."""
         self.states, self.offset, self.aborted = ProducerStates(), None, []
 
-    def restart_at(self, offset: int) -> None:
-        """The log has nothing in front of `offset`: there are no producers."""
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """The log has nothing before `offset`: there are no producers."""
         self.forget()
         self.offset = offset
 
@@ -56,10 +56,10 @@ class Producers:
         end_of: Callable[[Segment], int],
         snapshots: list[int],
     ) -> None:
-        """Goes to `offset`: on from where it is, or from a snapshot if it is behind that.
+        """Goes to `offset`: on from where it is, or from a snapshot if it is past that.
 
-        Offsets are all that is compared: who knows that the log was truncated, or that segments
-        were replaced, says so by `forget`."""
+        Only offsets are compared: a caller that knows that the log was truncated, or that segments
+        were replaced, calls `forget`."""
         if self.offset is None or self.offset > offset:
             self._start(offset, snapshots)
         start = self.offset or 0
@@ -77,7 +77,7 @@ class Producers:
                         entry = self.follow(records, header)
                         if entry is not None:
                             self.aborted.append(entry)
-            except CorruptRecordsError:  # as above; what is behind it in this segment is lost
+            except CorruptRecordsError:  # as above; what is after it in this segment is lost
                 continue
         self.offset = offset
 

@@ -1,9 +1,9 @@
-"""Brings a partition's directory into order before it is written to.
+"""Recovers a partition's directory before it is written to.
 
-After a clean shutdown there is nothing to do but to look. Otherwise every batch behind the recovery
-point is read and its checksum compared; at the first that is damaged or not whole the log is cut,
-and what came after it goes too. Indexes and producers' states are made again from what is left. All
-of it may be interrupted at any time, and is done again then.
+After a clean shutdown only its files are listed. Otherwise every batch after the recovery point is
+read and its checksum compared. The log is cut at the first batch that is damaged or not whole, and
+later segments are removed. Indexes and producers' states are built again from what is left. If
+recovery is interrupted, the next one does the same again.
 
 Not here: one segment (segment_recovery.py), which files count (layout.py)."""
 
@@ -45,7 +45,7 @@ class Recovery:
 
 
 class RecoveredLog:
-    """A partition's directory in order: what a writer needs to know to go on."""
+    """A recovered directory: what a writer needs to know of it."""
 
     def __init__(self, path: Path, open_files: OpenFiles, config: LogConfig, files: Files) -> None:
         self.path = path
@@ -81,7 +81,7 @@ class RecoveredLog:
         tail = Tail(self.segments[-1])
         tail.advance()
         self.position, self.end_offset = tail.position, tail.next_offset
-        self._forget_behind_end(clean)
+        self._forget_after_end(clean)
         # Brokers without producers' states never wrote one; after them there is nothing to replay.
         if self.snapshots or not clean:
             self._replay(self.end_offset)
@@ -89,7 +89,7 @@ class RecoveredLog:
     # --- files
 
     def _tidy(self, layout: Layout) -> Layout:
-        """Does what layout.py says of the files."""
+        """Removes and renames files, by the rules of layout.py."""
         for name in (*layout.leftovers, *orphans(layout)):
             self._remove(str(name))
         if not layout.swaps:
@@ -165,7 +165,7 @@ class RecoveredLog:
             self.epochs = []
         self._epochs_before = list(self.epochs)
 
-    def _forget_behind_end(self, clean: bool) -> None:
+    def _forget_after_end(self, clean: bool) -> None:
         for offset in [offset for offset in self.snapshots if offset > self.end_offset]:
             self._remove(file_name(offset, Kind.SNAPSHOT))
             self.snapshots.remove(offset)

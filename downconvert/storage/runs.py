@@ -1,8 +1,6 @@
 """Which stretches of a log are read for their records: without control batches and aborted data.
 
-Neighbouring batches are read as one, since a reader has buffers to prepare.
-
-Not here: which transactions were aborted (transactions.py)."""
+Neighbouring batches are read as one, since a reader has buffers to prepare."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -27,7 +25,7 @@ def runs_of(
             records, header = next(batches)
         except StopIteration:
             break
-        except CorruptRecordsError as error:  # what is good in front of it comes first
+        except CorruptRecordsError as error:  # what is good before it comes first
             damage = error
             break
         if header.base_offset >= end:

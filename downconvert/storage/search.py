@@ -5,9 +5,7 @@ through a dozen pages on its way there, and the set of them changes whenever the
 page: lookups then wait for a page that nobody has touched for hours. So the last 8,192 bytes are
 searched on their own first. They are two or three pages, and lookups near the end touch no other.
 
-The answers are those of a plain binary search, and so are Kafka's.
-
-Not here: what an entry holds besides its key (offset_index.py, time_index.py)."""
+The answers are those of a plain binary search, and so are Kafka's."""
 
 import sys
 from array import array
@@ -20,7 +18,7 @@ from typing import Final
 KEY: Final = Struct(">q")  # an entry begins with its key
 WARM_SIZE: Final = 8192  # bytes; Kafka's number: small enough to stay in memory at 4 KiB a page
 
-# Who keeps reading in the cold part (catching up, looking for timestamps) has soon touched most
+# A reader that stays in the cold part (catching up, looking for timestamps) soon touches most
 # pages of it. From then on every sixteenth key is kept in memory, and a lookup touches one page
 # instead of ten. Before that, reading them all would cost more than it saves.
 MARKS_AFTER: Final = 64  # searches of the cold part
@@ -55,7 +53,7 @@ class WarmSearch:
         warm = self._warm
         if warm is None:
             start = max(0, count - WARM_SIZE // self._entry_size)
-            # For what is in front of the warm section one page of it is enough.
+            # For what is before the warm section one page of it is enough.
             if start and key < self._key(start * self._entry_size)[0]:
                 return self._cold_floor(key, start)
             warm = self._read_warm(start, count)
@@ -81,7 +79,7 @@ class WarmSearch:
         self._warm_start = 0
 
     def _cold_floor(self, key: int, end: int) -> int:
-        """The same among the entries up to `end`, which are in front of the warm section."""
+        """The same among the entries up to `end`, which are before the warm section."""
         size = self._entry_size
         if self._cold_searches < MARKS_AFTER:
             self._cold_searches += 1

@@ -1,9 +1,9 @@
 """A segment for reading: a log file, and the indexes that say where to look in it.
 
-A segment opens its files when it is read and may let go of them at any time, so that ten thousand
-of them cost little more than their names. An index entry is taken as a hint: brokers of different
-versions mean different things by it, a crash may leave anything in it, and a broker may change the
-files while they are read. A hint that does not lead to a batch that fits it is not followed.
+A segment opens its files when it is read and may close them at any time, so that ten thousand
+segments cost little more than their names. An index entry is only a hint: brokers of different
+versions write different offsets, a crash may leave anything in it, and a broker may change the
+files while they are read. An entry that does not lead to a batch that fits it is not used.
 
 Not here: which segments make up a log (log.py), writing (segment_writer.py)."""
 
@@ -22,13 +22,13 @@ from .open_files import OpenFiles, SharedFile
 from .time_index import TimeIndex
 from .transaction_index import AbortedTransaction, read_transactions
 
-# How far a log may grow before its indexes are opened again, by who does not write them himself.
+# How far a log may grow before a process that does not write it opens its indexes again.
 INDEXES_AGE_MAX: Final = 1024 * 1024  # bytes
 
-# A reader that finds its log replaced opens the new one. Cleaners do that once in a long while.
+# A reader that finds its log replaced by a cleaner opens the new one. More often is no cleaner.
 OPEN_ATTEMPTS: Final = 8
 
-# A log that was truncated may have entries behind its end. Not more than these are stepped over.
+# A log that was truncated may have entries after its end. Not more than these are stepped over.
 STEPS_BACK: Final = 8
 
 
@@ -51,7 +51,7 @@ class Indexes:
 class Segment:
     """The records from `base_offset` on, up to the next segment's.
 
-    Methods take `end`, the position behind the last batch that counts: the file may be longer."""
+    Methods take `end`, the position after the last batch that counts: the file may be longer."""
 
     __slots__ = ("_directory", "_file", "_indexes", "_open_files", "base_offset", "state")
 
@@ -71,10 +71,11 @@ class Segment:
     @property
     def size(self) -> int:
         """Bytes of the log file, as it is now."""
-        return os.fstat(self._log().fileno()).st_size
+        file = self._log()  # held until it is asked: another thread may release the segment
+        return os.fstat(file.fileno()).st_size
 
     def slice(self, position: int, end: int) -> FileRecords:
-        """A range of the log file. It stays good when the segment is released, or deleted."""
+        """A range of the log file. It stays valid when the segment is released, or deleted."""
         return FileRecords(self._log(), position, max(0, end - position))
 
     # --- finding
@@ -98,7 +99,7 @@ class Segment:
         return self.slice(position, min(end, position + max(max_bytes, first.size)))
 
     def slice_from(self, offset: int, end: int) -> FileRecords:
-        """The range from a batch at or in front of the one that holds `offset`, near to it."""
+        """The range from a batch at or before the one that holds `offset`, near to it."""
         index = self._index_files(end).offsets
         for _ in range(STEPS_BACK if index is not None else 0):
             assert index is not None
@@ -113,14 +114,14 @@ class Segment:
         return self.slice(0, end)
 
     def upper_bound(self, position: int, end: int) -> int | None:
-        """An offset behind all records in front of `position`, by the index; None: it has none."""
+        """An offset after all records before `position`, by the index; None: it has none."""
         index = self._index_files(end).offsets
         return None if index is None else index.upper_bound(position, 0)
 
     def find_timestamp(self, timestamp: int, start: int, end: int) -> Record | None:
         """The first record at or above offset `start` whose timestamp is not below `timestamp`."""
         index = self._index_files(end).times
-        # What is in front of this entry's batch is older than the entry, which is not too young.
+        # What is before this entry's batch is older than the entry, which is not too young.
         hint = self.base_offset if index is None else index.lookup(timestamp)[1]
         records = self.slice_from(max(hint, start), end)
         for header in records.batches():
@@ -143,12 +144,12 @@ class Segment:
     # --- files
 
     def attach(self, offsets: OffsetIndex, times: TimeIndex) -> None:
-        """Reads these from now on: indexes of one who writes the segment, and who closes them."""
+        """Reads the indexes of the segment's writer from now on; the writer closes them."""
         self.release()
         self._indexes = Indexes(offsets, times, 0, are_ours=True)
 
     def detach(self) -> None:
-        """Opens the index files again when they are needed."""
+        """The writer has closed its indexes: opens the files when they are needed."""
         self._indexes = None
         self.release()
 
@@ -180,7 +181,8 @@ class Segment:
         A cleaner replaces the log first and its indexes after it. So if the log is still the one
         by that name after its indexes were opened, they are its own."""
         for _ in range(OPEN_ATTEMPTS):
-            log = os.fstat(self._log().fileno())
+            file = self._log()
+            log = os.fstat(file.fileno())
             offsets = times = None
             if self.path(Kind.OFFSET_INDEX).exists():
                 offsets = OffsetIndex.open(self.path(Kind.OFFSET_INDEX), self.base_offset)

@@ -3,7 +3,7 @@
 What is good is what Kafka takes for it: whole entries of a known format, one after the other, whose
 checksums match. Records inside are not looked at, and offsets not compared with one another.
 
-Not here: which segments, and what becomes of those behind a cut (recovery.py)."""
+Not here: which segments, and what becomes of those after a cut (recovery.py)."""
 
 from collections.abc import Callable
 from contextlib import ExitStack

@@ -40,12 +40,12 @@ class SegmentWriter:
     def __init__(
         self, segment: Segment, position: int, next_offset: int, config: LogConfig, files: Files
     ) -> None:
-        """The log up to `position` is good; what is behind it is cut off."""
+        """The log up to `position` is good; what is after it is cut off."""
         self.segment = segment
         self.position = position
         self.next_offset = next_offset
         self.config = config
-        self._created: int | None = None  # when it was first appended to, by who says the time
+        self._created: int | None = None  # milliseconds; the time that came with the first append
         with ExitStack() as undo:
             self._open(files, undo)
             self._file.truncate(position)
@@ -149,20 +149,20 @@ class SegmentWriter:
             self._first_timestamp = self._created = None
 
     def flush(self) -> None:
-        """Returns when everything appended will survive the machine."""
+        """Returns when everything appended is on the disk."""
         self._file.sync()
         self._indexes.offsets.file.sync()
         self._indexes.times.file.sync()
         self._transactions.sync()
 
     def close(self) -> None:
-        """Cuts the indexes to size, and returns when everything will survive the machine."""
+        """Trims the indexes, and returns when everything is on the disk."""
         self._indexes.finish()
         self.flush()
         self.abandon()
 
     def abandon(self) -> None:
-        """Lets go of the files as they are."""
+        """Closes the files as they are."""
         self.segment.detach()
         self._indexes.offsets.close()
         self._indexes.times.close()
@@ -177,7 +177,7 @@ class SegmentWriter:
         self._find_max_timestamp()
 
     def _find_max_timestamp(self) -> None:
-        """The time index knows up to its last entry; the batches behind that say the rest."""
+        """The time index knows up to its last entry; the batches after that say the rest."""
         timestamp, offset = self._indexes.times.last
         for header in self.segment.slice_from(offset, self.position).batches():
             if header.max_timestamp > timestamp:

@@ -1,6 +1,4 @@
-"""The segments of a log, in the order of their offsets.
-
-Not here: which files they are of (layout.py)."""
+"""The segments of a log, in the order of their offsets."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
@@ -39,7 +37,7 @@ class Segments:
         return iter(self._segments[first:])
 
     def after(self, segment: Segment) -> Segment | None:
-        """The one that follows; None behind the last."""
+        """The one that follows; None after the last."""
         at = bisect_right(self._bases, segment.base_offset)
         return self._segments[at] if at < len(self._segments) else None
 

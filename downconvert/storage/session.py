@@ -1,10 +1,8 @@
-"""Who may write to a broker's directory, and whether the last one to do so took leave properly.
+"""Which process may write to a broker's directory, and whether the last one shut down cleanly.
 
 A broker holds a lock on `.lock` as long as it runs, and when it has closed its logs leaves a file
-that says so. Whoever finds that file need not read the logs again; it is gone before the first
-change.
-
-Not here: the logs themselves (log_dir.py)."""
+that says so. The next one that finds the file need not read the logs again; the file is removed
+before the first change."""
 
 import fcntl
 import os
@@ -20,7 +18,7 @@ from .names import CLEAN_SHUTDOWN, LOCK
 # What brokers write since 3.9; before, the file was empty. Its being there is what counts.
 CLEAN: Final = b'{"version":0,"brokerEpoch":-1}'
 
-# Locks of this kind belong to the process: asking for one twice gives it twice.
+# Locks of this kind belong to the process: one process can take the same lock twice.
 _held: Final[set[str]] = set()
 
 
@@ -31,7 +29,7 @@ class DirectoryLock:
         self._name = os.path.realpath(directory)
         if self._name in _held:
             raise LogInUseError(str(directory))
-        # Not through `Files`: nothing is ever written, and a lock goes with its descriptor.
+        # Not through `Files`: nothing is ever written, and closing the descriptor unlocks it.
         self._file = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -48,20 +46,19 @@ class DirectoryLock:
 
 
 class Session:
-    """The right to write to a directory, until `end`: through `files`, as long as its disk does not
-    fail."""
+    """The right to write to a directory, until `end`, through `files`."""
 
-    def __init__(self, directory: Path, files: Files, *, distrust: bool = False) -> None:
+    def __init__(self, directory: Path, files: Files, *, verify_all: bool = False) -> None:
         """LogInUseError: another process has it, or another part of this one.
 
-        `distrust`: nothing counts as flushed, whatever the last one has left word of."""
+        `verify_all`: nothing counts as flushed, whatever the checkpoints say."""
         self._directory = directory
         self.files = FencedFiles(directory, files)
         self._lock = DirectoryLock(directory)
         try:
             found = (directory / CLEAN_SHUTDOWN).exists()
-            self.was_clean = found and not distrust
-            self.distrusts = distrust
+            self.was_clean = found and not verify_all
+            self.verifies_all = verify_all
             self.checkpoints = Checkpoints(directory, self.files)
             if found:
                 self.files.remove(directory / CLEAN_SHUTDOWN)
@@ -71,7 +68,7 @@ class Session:
             raise
 
     def end(self, *, clean: bool) -> None:
-        """`clean`: every log in the directory is closed as it should be."""
+        """`clean`: every log in the directory was closed without an error."""
         try:
             if clean:
                 replace_file(self.files, self._directory / CLEAN_SHUTDOWN, CLEAN)

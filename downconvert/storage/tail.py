@@ -1,7 +1,7 @@
 """The end of a log that is being written: how far it goes, and which offset is next.
 
-Only headers are read, and only those behind what an index or an earlier look has told. A batch that
-is not whole yet does not count; neither does anything behind damage.
+Only headers are read, and only those after the last index entry or the last look. A batch that is
+not whole yet does not count; neither does anything after damage.
 
 Not here: cutting a torn tail off (recovery.py)."""
 
@@ -24,14 +24,14 @@ class Tail:
 
     def __init__(self, segment: Segment) -> None:
         self.segment = segment
-        self.position = 0  # behind the last whole batch
+        self.position = 0  # after the last whole batch
         self.next_offset = segment.base_offset
         self.damage: CorruptRecordsError | None = None
         self._last = (0, b"")  # position and head of the last whole batch
 
     def advance(self) -> bool:
-        """Looks at what has been appended since the last time. False: the log was truncated since,
-        or it may have been."""
+        """Looks for what was appended since the last call. False: the log was truncated since, or
+        may have been."""
         size = self.segment.size
         goes_on = 0 < self.position <= size and self._is_there(size)
         if goes_on:
@@ -76,7 +76,7 @@ class Tail:
 
 
 def next_offset_of(segment: Segment) -> int:
-    """The offset behind a segment's last batch."""
+    """The offset after a segment's last batch."""
     tail = Tail(segment)
     tail.advance()
     return tail.next_offset

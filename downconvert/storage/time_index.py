@@ -7,55 +7,29 @@ records have no timestamps.
 
 Not here: when an entry is due (index_builder.py), the scan (segment.py)."""
 
-from bisect import bisect_right
-from pathlib import Path
 from struct import Struct
 from typing import Final
 
 from records.formats import NO_TIMESTAMP
 
-from .entry_file import INDEX_SIZE_MAX, EntryFile
 from .errors import CorruptIndexError
-from .files import Files
 from .offset_index import RELATIVE_MAX
-from .search import WarmSearch
+from .segment_index import SegmentIndex
 
 ENTRY: Final = Struct(">qi")  # timestamp, offset - base offset
 
 
-class TimeIndex:
+class TimeIndex(SegmentIndex):
     """Entries (timestamp, offset), sorted by both."""
 
-    __slots__ = ("_entries", "_search", "base_offset")
+    __slots__ = ()
 
-    def __init__(self, entries: EntryFile, base_offset: int) -> None:
-        self.base_offset = base_offset
-        self._entries = entries
-        self._search = WarmSearch(entries.view, ENTRY.size)
-
-    @classmethod
-    def open(cls, path: Path, base_offset: int) -> "TimeIndex":
-        """For reading. OSError where there is no such file."""
-        return cls(EntryFile.open(path, ENTRY.size), base_offset)
-
-    @classmethod
-    def open_writable(
-        cls, path: Path, base_offset: int, files: Files, size_max: int = INDEX_SIZE_MAX
-    ) -> "TimeIndex":
-        return cls(EntryFile.open_writable(path, ENTRY.size, files, size_max), base_offset)
-
-    def __len__(self) -> int:
-        return self._entries.count
-
-    @property
-    def file(self) -> EntryFile:
-        """The file: to sync, trim, and ask whether it is full."""
-        return self._entries
+    ENTRY = ENTRY
 
     @property
     def is_full(self) -> bool:
         """One entry is kept free: for the highest timestamp, when the segment is rolled."""
-        return self._entries.count >= self._entries.capacity - 1
+        return self.file.count >= self.file.capacity - 1
 
     @property
     def last(self) -> tuple[int, int]:
@@ -64,15 +38,18 @@ class TimeIndex:
 
     def entry(self, slot: int) -> tuple[int, int]:
         """Timestamp and offset. ValueError: there is no such entry."""
-        timestamp, relative = ENTRY.unpack(self._entries.entry(slot))
+        timestamp, relative = ENTRY.unpack(self.file.entry(slot))
         return timestamp, self.base_offset + relative
+
+    def offset_at(self, slot: int) -> int:
+        return self.entry(slot)[1]
 
     def lookup(self, timestamp: int) -> tuple[int, int]:
         """The last entry whose timestamp is not above `timestamp`; (-1, base offset) if none."""
-        slot = self._search.floor(timestamp, self._entries.count)
+        slot = self._search.floor(timestamp, self.file.count)
         if slot < 0:
             return NO_TIMESTAMP, self.base_offset
-        found, relative = ENTRY.unpack_from(self._entries.view, slot * ENTRY.size)
+        found, relative = ENTRY.unpack_from(self.file.view, slot * ENTRY.size)
         return found, self.base_offset + relative
 
     def append(self, timestamp: int, offset: int, *, last: bool = False) -> None:
@@ -80,8 +57,8 @@ class TimeIndex:
 
         `last`: it may take the entry that is kept free. ValueError: full, lower than the last
         entry, or an offset that is not to be told by 31 bits."""
-        if self._entries.count >= self._entries.capacity - (0 if last else 1):
-            raise ValueError(f"{self._entries.path.name} is full")
+        if self.file.count >= self.file.capacity - (0 if last else 1):
+            raise ValueError(f"{self.file.path.name} is full")
         relative = offset - self.base_offset
         if not 0 <= relative <= RELATIVE_MAX:
             raise ValueError(f"offset {offset} does not fit an index of base {self.base_offset}")
@@ -91,20 +68,13 @@ class TimeIndex:
         if len(self) and timestamp < last_timestamp:
             raise ValueError(f"timestamp {timestamp} is below the last entry's {last_timestamp}")
         if timestamp > last_timestamp:
-            self._entries.append(ENTRY.pack(timestamp, relative))
+            self.file.append(ENTRY.pack(timestamp, relative))
             self._search.appended(timestamp)
-
-    def truncate_to(self, offset: int) -> None:
-        """Removes every entry at or above `offset`."""
-        count = bisect_right(range(len(self)), offset - 1, key=lambda slot: self.entry(slot)[1])
-        self._entries.truncate(count)
-        self._search.forget()
 
     def check(self) -> None:
         """Kafka's sanity check. CorruptIndexError says what cannot be."""
-        path = self._entries.path
-        if path.stat().st_size % ENTRY.size:
-            raise CorruptIndexError(f"its size is not a multiple of {ENTRY.size}", str(path))
+        self.check_size()
+        path = self.file.path
         if not len(self):
             return
         last_timestamp, last_offset = self.last
@@ -112,6 +82,3 @@ class TimeIndex:
             raise CorruptIndexError("its last timestamp is below its first", str(path))
         if last_offset < self.base_offset:
             raise CorruptIndexError("its last offset is below the segment's", str(path))
-
-    def close(self) -> None:
-        self._entries.close()

@@ -4,7 +4,7 @@ An entry is written when a transaction's abort marker is. There is no such file 
 none. Reads of committed records leave out what these say; the markers themselves say the same, but
 would have to be scanned for beyond the end of a read.
 
-Not here: following transactions (producer_state.py), leaving records out (committed.py)."""
+Not here: following transactions (producer_state.py), leaving records out (log.py)."""
 
 from pathlib import Path
 from struct import Struct
@@ -62,7 +62,7 @@ class TransactionIndex:
 
     @property
     def end(self) -> int:
-        """The last offset of the last entry; the offset in front of the segment's if none is."""
+        """The last offset of the last entry; the offset before the segment's if none is."""
         return self.entries[-1].last_offset if self.entries else self._base_offset - 1
 
     def append(self, entry: AbortedTransaction) -> None:

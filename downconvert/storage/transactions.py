@@ -37,7 +37,7 @@ def _indexed(start: int, end: int, segments: Segments) -> Iterator[AbortedTransa
 
 
 class AbortedRanges:
-    """Tells which batches are of aborted transactions, to who goes through them in their order."""
+    """Tells which batches are of aborted transactions. Batches are asked for in the log's order."""
 
     __slots__ = ("_ranges",)
 

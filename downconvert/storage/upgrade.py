@@ -1,8 +1,8 @@
 """Batches of v0 and v1 as v2: the same records, in the same order, at the same offsets.
 
 A compressed message becomes a batch of the same codec; messages that are not compressed are put
-together as a producer would have done. Neither is held in memory as a whole when it is large: then
-it becomes several batches. Batches of v2 are handed on as they are.
+together as a producer would have done. What is large becomes several batches, and is never in
+memory as a whole. Batches of v2 stay as they are.
 
 What v2 has and older formats lack stays empty: no headers, producers or leader epochs. A v0 record
 has timestamp -1 afterwards, which v2 calls a CreateTime; so does a broker that converts it.
@@ -46,7 +46,7 @@ class UpgradeCount:
 def upgrade_batches(
     records: Records, count: UpgradeCount, *, record_size_max: int | None = None
 ) -> Iterator[bytes]:
-    """The batches of a log, one behind the other; what is done is added to `count`.
+    """The batches of a log, one after the other; what is done is added to `count`.
 
     CorruptRecordsError: what cannot be read cannot be converted. RecordTooLargeError: a record that
     would have to be held is larger than `record_size_max`."""

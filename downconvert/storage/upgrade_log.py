@@ -151,7 +151,7 @@ def _compare(source: Path, target: Path) -> None:
 
 
 def _records(log: Log) -> Iterator[Record]:
-    """All that is on the disk, also in front of the log's start."""
+    """All that is on the disk, also before the log's start."""
     for segment in log.segments:
         yield from read(segment.slice(0, log.end_of(segment)))
 

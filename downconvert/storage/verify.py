@@ -2,8 +2,8 @@
 
 Kafka's own tool asks whether the batch at an entry's position ends with the entry's offset, which
 is what brokers write since 3.9. Entries of all versions (offset_index.py) are fine here if a lookup
-through them misses nothing: a batch begins at the position, and all in front of it is below the
-offset. In a time index, no record in front of an entry's batch may be younger than the entry.
+through them misses nothing: a batch begins at the position, and all before it is below the
+offset. In a time index, no record before an entry's batch may be younger than the entry.
 
 Not here: repairing (recovery.py), the entries themselves (dump.py)."""
 
@@ -23,7 +23,7 @@ from .transaction_index import read_transactions
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An index that would mislead who reads by it."""
+    """An index that would mislead readers."""
 
     path: Path
     reason: str
@@ -57,7 +57,7 @@ def _offset_problems(path: Path, base_offset: int, headers: list[BatchHeader]) -
         index.check()
         walk = iter(headers)
         header = next(walk, None)
-        below = before = base_offset - 1  # the last offset in front of a batch; the last entry's
+        below = before = base_offset - 1  # the last offset before a batch; the last entry's
         position = -1
         for slot in range(len(index)):
             offset, at = index.entry(slot)
@@ -83,7 +83,7 @@ def _time_problems(path: Path, base_offset: int, headers: list[BatchHeader]) -> 
         index.check()
         walk = iter(headers)
         header = next(walk, None)
-        youngest = -1  # in front of the batch
+        youngest = -1  # before the batch
         previous = (-1, base_offset)
         for slot in range(len(index)):
             timestamp, offset = index.entry(slot)
@@ -96,10 +96,10 @@ def _time_problems(path: Path, base_offset: int, headers: list[BatchHeader]) -> 
                 youngest = max(youngest, header.max_timestamp)
                 header = next(walk, None)
             if header is None:
-                yield f"{where}: the log ends in front of that offset"
+                yield f"{where}: the log ends before that offset"
                 return
             if youngest > timestamp:
-                yield f"{where}: a record in front of it has timestamp {youngest}"
+                yield f"{where}: a record before it has timestamp {youngest}"
             # Messages of v0 hold no timestamps, though the broker that wrote them knew some.
             elif header.magic > V0 and header.max_timestamp < timestamp:
                 yield f"{where}: the batch there has {header.max_timestamp} at most"

@@ -147,7 +147,7 @@ def test_a_damaged_batch_is_gone_over(damaged: Path, command: Command) -> None:
     assert f"{damaged}: record runs past its batch, at byte " in damage
 
 
-def test_a_torn_tail_is_named_behind_all_that_is_good(torn: Path, command: Command) -> None:
+def test_a_torn_tail_is_named_after_all_that_is_good(torn: Path, command: Command) -> None:
     ran = command("dump", torn)
     assert ran.code == 2
     assert ran.out.count("\n| offset: ") == 6

@@ -75,7 +75,7 @@ def test_damage_is_told_and_the_rest_counted(log_dir: Path, command: Command) ->
     ran = command("inspect", log_dir)
     assert ran.code == 2
     assert f"{log}: unknown magic, at byte {len(batch(0))}" in ran.err
-    assert "a: 50 B behind the last good batch" in ran.out
+    assert "a: 50 B after the last good batch" in ran.out
 
 
 def test_a_partition_that_cannot_be_opened_is_told_and_the_others_counted(

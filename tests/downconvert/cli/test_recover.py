@@ -40,7 +40,7 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(
     assert ran.out.splitlines() == [
         f"damaged-0: 2 segments with 2 batch(es) read, {size} B to cut off",
         f"  {FIRST}: good up to byte {size}; checksum does not match, at byte {size}",
-        "  1 segment behind that to remove",
+        "  1 segment after that to remove",
         "good-0: 1 segment with 1 batch(es) read, nothing to cut off",
     ]
     assert files(log_dir) == before

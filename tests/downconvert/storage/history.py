@@ -1,9 +1,12 @@
 """What was done to a log, kept beside it, and what must therefore be left of it after a crash.
 
-What is found must be a beginning of the history, at least as long as what was flushed.
+What is found must be a beginning of the history, at least as long as what was flushed. Where the
+cleaner has been, a record may be missing if a later one has its key, or if its transaction was
+aborted; the last one of each key never.
 
 Not here: doing it (workload.py)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from downconvert.storage import Log
@@ -16,12 +19,14 @@ class History:
     between. Offsets are those of records."""
 
     values: dict[int, bytes] = field(default_factory=dict)  # by offset
+    keys: dict[int, bytes | None] = field(default_factory=dict)  # None: of a transaction
     batches: list[int] = field(default_factory=list)  # first offsets
     start: int = 0
     start_at_most: int = 0  # while records are being deleted
     end: int = 0
     end_before: int = 0  # the append that was announced last
     flushed: int = 0  # all below this must be there
+    cleaned: int = 0  # the cleaner may have been up to here
 
     # --- what is done
 
@@ -31,9 +36,16 @@ class History:
         self.ends_at(end)
         self.flushed = end
 
-    def will_append(self, values: dict[int, bytes], batches: list[int], end: int) -> None:
+    def will_append(
+        self,
+        values: dict[int, bytes],
+        keys: dict[int, bytes | None],
+        batches: list[int],
+        end: int,
+    ) -> None:
         self.end_before, self.end = self.end, end
         self.values.update(values)
+        self.keys.update(keys)
         self.batches += batches
 
     def refused(self) -> None:
@@ -50,12 +62,16 @@ class History:
     def will_delete(self, before: int) -> None:
         self.start_at_most = max(self.start_at_most, before)
 
+    def will_clean(self, end: int) -> None:
+        self.cleaned = max(self.cleaned, end)
+
     def starts_at(self, offset: int) -> None:
         self.start = self.start_at_most = offset
 
     def ends_at(self, offset: int) -> None:
         self.end = offset
         self.values = {o: v for o, v in self.values.items() if o < offset}
+        self.keys = {o: k for o, k in self.keys.items() if o < offset}
         self.batches = [first for first in self.batches if first < offset]
 
     # --- what must be left
@@ -66,7 +82,19 @@ class History:
         assert self.start <= start <= self.start_at_most, f"begins at {start}"
         assert end >= self.flushed, f"ends at {end} of {self.flushed} flushed offsets"
         found = {record.offset: record.value for record in log.records()}
-        assert found == {o: v for o, v in self.values.items() if start <= o < end}
+        expected = {o: v for o, v in self.values.items() if start <= o < end}
+        missing = self._missing(expected.keys() - found.keys())
+        assert not missing, f"not there: {missing[:5]}"
+        assert all(expected.get(offset) == value for offset, value in found.items())
+
+    def _missing(self, offsets: Iterable[int]) -> list[int]:
+        """Those of `offsets` that the cleaner may not have taken."""
+        last = {key: o for o, key in self.keys.items() if key is not None and o < self.cleaned}
+        return sorted(
+            o
+            for o in offsets
+            if o >= self.cleaned or ((key := self.keys[o]) is not None and o >= last[key])
+        )
 
     def check_as_it_lies(self, log: Log) -> None:
         """The same of a log that nobody has recovered: damage may be what ends it."""
@@ -77,6 +105,7 @@ class History:
         except CorruptRecordsError:
             pass
         start = max(log.start_offset, self.start)
-        lost = [o for o in self.values if start <= o < self.flushed and o not in found]
+        there = {o for o in self.values if start <= o < self.flushed}
+        lost = self._missing(there - found.keys())
         assert not lost, f"flushed, and not read: {lost[:5]}"
         assert all(self.values.get(offset) == value for offset, value in found.items())

@@ -119,7 +119,7 @@ def test_the_active_segment_is_not_touched(tmp_path: Path) -> None:
         assert (count.batches_in, log.end_offset, len(offsets(log.records()))) == (0, 5, 5)
 
 
-def test_nothing_behind_the_last_stable_offset_is_touched(tmp_path: Path) -> None:
+def test_nothing_after_the_last_stable_offset_is_touched(tmp_path: Path) -> None:
     with opened(tmp_path) as log_dir:
         log = log_dir.logs.create(PARTITION)
         records = [Record(0, 0, TimestampType.CREATE, b"key 1", b"v")]
@@ -132,7 +132,7 @@ def test_nothing_behind_the_last_stable_offset_is_touched(tmp_path: Path) -> Non
 
 
 def test_a_brokers_compacted_logs_are_compacted_again(real: Path, tmp_path: Path) -> None:
-    """What its cleaner left in front of its active segment, ours leaves, too."""
+    """What its cleaner left before its active segment, ours leaves, too."""
     for name in ("compact-0", "compact-gzip-0", "compact-txn-0"):
         shutil.copytree(real / "3.9.1" / "log" / name, tmp_path / name)
         with Log.open(tmp_path / name, writable=True, config=CONFIG, files=UNSYNCED) as log:
@@ -140,3 +140,20 @@ def test_a_brokers_compacted_logs_are_compacted_again(real: Path, tmp_path: Path
             compact(log, LogConfig(), now=1000, files=UNSYNCED)
             after = {r.key: r.value for r in log.records(isolation="read_committed")}
             assert after == before
+
+
+def test_segments_whose_offsets_do_not_fit_one_index_are_not_joined(tmp_path: Path) -> None:
+    """Compaction leaves few records and wide gaps; an index has 31 bits for an offset."""
+    far = 2**29
+    with opened(tmp_path) as log_dir:
+        log = log_dir.logs.create(PARTITION)
+        for offset in (0, 1, far, far + 2**31 - 200):
+            if offset == far:
+                log.writer.roll(far)
+            record = Record(offset, 5, TimestampType.CREATE, b"%d" % offset, b"v")
+            log.writer.append(build([record], magic=V2))
+        log.writer.roll()
+        before = offsets(log.records())
+        compact(log, LogConfig(), now=1000, files=UNSYNCED)
+        assert offsets(log.records()) == before
+        assert [segment.base_offset for segment in log.segments][:2] == [0, far]

@@ -17,7 +17,7 @@ def count(path: Path, entry_size: int = 8) -> int:
 
 
 @pytest.mark.parametrize("used", [0, 1, 2, 3, 500, 1279, 1280])
-def test_zeros_behind_the_entries_of_a_running_broker_are_none(tmp_path: Path, used: int) -> None:
+def test_zeros_after_the_entries_of_a_running_broker_are_none(tmp_path: Path, used: int) -> None:
     path = tmp_path / "index"
     path.write_bytes(ENTRY * used + bytes(10240 - 8 * used))
     assert count(path) == used
@@ -71,7 +71,7 @@ def test_an_entry_is_seen_by_those_who_map_the_file(tmp_path: Path) -> None:
     assert EntryFile.open(path, 8).entry(1) == ENTRY[::-1]
 
 
-def test_who_goes_on_finds_the_entries_and_room_behind_them(tmp_path: Path) -> None:
+def test_who_goes_on_finds_the_entries_and_room_after_them(tmp_path: Path) -> None:
     path = tmp_path / "index"
     path.write_bytes(ENTRY * 5)
     entries = EntryFile.open_writable(path, 8, DISK, 80)

@@ -83,7 +83,7 @@ def test_a_write_that_fails_may_be_torn(disk: FaultyDisk) -> None:
         assert offsets(log_dir.logs[ONE].records()) == [0]
 
 
-def test_what_did_not_fit_and_cannot_be_taken_back_is_written_behind_by_nobody(
+def test_nobody_writes_after_what_did_not_fit_and_cannot_be_taken_back(
     disk: FaultyDisk,
 ) -> None:
     log_dir, log = opened(disk)

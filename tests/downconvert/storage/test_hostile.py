@@ -92,9 +92,9 @@ def test_only_this_projects_errors_come_out_of_a_directory(
     only_our_errors(lambda: LogDir.open(tmp_path).meta)
 
     def recover() -> None:
-        with LogDir.open(tmp_path, writable=True, files=UNSYNCED, distrust=True) as log_dir:
+        with LogDir.open(tmp_path, writable=True, files=UNSYNCED, verify_all=True) as log_dir:
             assert list(log_dir.logs)
-        with LogDir.open(tmp_path, writable=True, files=UNSYNCED, distrust=True) as log_dir:
+        with LogDir.open(tmp_path, writable=True, files=UNSYNCED, verify_all=True) as log_dir:
             for log in log_dir.logs.values():
                 assert log.writer.recovery.bytes_cut == 0
                 only_our_errors(lambda log=log: compact(log, CONFIG, now=0, files=UNSYNCED))  # type: ignore[misc]

@@ -156,7 +156,7 @@ def test_a_log_starts_where_the_checkpoint_says(log: Log, path: Path) -> None:
     assert log.start_offset == 10
 
 
-def test_a_start_behind_the_end_leaves_nothing(log: Log, path: Path) -> None:
+def test_a_start_after_the_end_leaves_nothing(log: Log, path: Path) -> None:
     starts = path.parent / "log-start-offset-checkpoint"
     write_offsets(DISK, starts, {TopicPartition("topic", 0): 50})
     assert (log.start_offset, log.end_offset, list(log.records())) == (50, 50, [])

@@ -202,7 +202,7 @@ def test_truncation_in_front_of_the_log_is_a_value_error(path: Path) -> None:
     with opened(path) as log:
         log.writer.append(batch(0, 1) + batch(2, 3))
         log.writer.delete_records(2)
-        with pytest.raises(ValueError, match="in front of the start"):
+        with pytest.raises(ValueError, match="before the start"):
             log.writer.truncate_to(1)
 
 
@@ -264,13 +264,13 @@ def test_a_log_is_restarted_at_any_offset(path: Path) -> None:
         for offset in range(8):
             log.writer.append(batch(offset))
         for offset in (100, 5, 5, 0):
-            log.writer.restart_at(offset)
+            log.writer.truncate_fully_and_start_at(offset)
             assert (log.start_offset, log.end_offset, bases(log)) == (offset, offset, [offset])
             log.writer.append(batch(offset) + batch(offset + 1))
             assert offsets(log.records()) == [offset, offset + 1]
 
 
-def test_a_log_that_was_to_start_behind_its_end_starts_there(path: Path) -> None:
+def test_a_log_that_was_to_start_after_its_end_starts_there(path: Path) -> None:
     starts = path.parent / "log-start-offset-checkpoint"
     with opened(path) as log:
         log.writer.append(batch(0))

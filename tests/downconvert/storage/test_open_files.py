@@ -3,12 +3,16 @@
 import gc
 import os
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from downconvert.storage.open_files import OpenFiles, SharedFile
+from downconvert.storage.segment import Segment
 from records import FileRecords
+
+from .logs import batch, indexed_segment
 
 
 class Holder:
@@ -50,3 +54,23 @@ def test_a_file_is_closed_when_nobody_holds_a_slice_of_it(tmp_path: Path) -> Non
         gc.collect()
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(number)
+
+
+def test_a_segment_whose_files_are_closed_by_another_thread_is_read_on(tmp_path: Path) -> None:
+    """Logs share the bound, and each is read by another thread."""
+    made = [
+        indexed_segment(tmp_path / str(number), 0, *(batch(o, size=300) for o in range(50)))
+        for number in range(4)
+    ]
+    open_files = OpenFiles(1)
+    segments = [Segment(one.path().parent, 0, open_files) for one in made]
+
+    def work(segment: Segment) -> int:
+        count = 0
+        for number in range(400):
+            found = segment.find(number % 50, segment.size)
+            count += found is not None and found[1].base_offset == number % 50
+        return count
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(work, segments)) == [400] * 4

@@ -82,7 +82,7 @@ def test_a_log_that_begins_again_has_no_producers(tmp_path: Path) -> None:
         log.writer.append(transactional(7, 0, 1))
         log.writer.roll()
         for offset in (100, 1):  # after its end, and before it
-            log.writer.restart_at(offset)
+            log.writer.truncate_fully_and_start_at(offset)
             assert (log.last_stable_offset, dict(log.writer.producers)) == (offset, {})
             assert not list(log.path.glob("*.snapshot"))
             log.writer.append(transactional(8, offset))
@@ -169,7 +169,7 @@ def test_what_is_known_of_an_open_log_is_what_opening_it_again_gives(
                     log.writer.truncate_to(random.randint(log.start_offset, end))
                 case "restart":
                     epoch += 1
-                    log.writer.restart_at(random.randint(0, end + 5))
+                    log.writer.truncate_fully_and_start_at(random.randint(0, end + 5))
                 case "delete":
                     log.writer.delete_records(random.randint(0, end))
                 case "oldest":

@@ -132,7 +132,7 @@ def test_producers_are_followed_from_the_newest_snapshot(tmp_path: Path) -> None
     known = ProducerStates([ProducerState(5, 0)])
     write_snapshot(DISK, tmp_path / file_name(10, Kind.SNAPSHOT), known)
     (tmp_path / file_name(20, Kind.SNAPSHOT)).write_bytes(b"damaged")
-    write_snapshot(DISK, tmp_path / file_name(40, Kind.SNAPSHOT), known)  # behind the end
+    write_snapshot(DISK, tmp_path / file_name(40, Kind.SNAPSHOT), known)  # after the end
     for clean in (True, False):
         log = recover(tmp_path, clean=clean, recovery_point=20)
         assert sorted(log.producers.states.producers) == [5, 10, 20]
@@ -148,7 +148,7 @@ def test_leader_epochs_are_found_again(tmp_path: Path) -> None:
     assert read_epochs(tmp_path / "leader-epoch-checkpoint") == expected
 
 
-def test_epochs_behind_the_end_are_forgotten_after_a_crash(path: Path) -> None:
+def test_epochs_after_the_end_are_forgotten_after_a_crash(path: Path) -> None:
     epochs = [EpochEntry(0, 0), EpochEntry(1, 30)]
     write_epochs(DISK, path / "leader-epoch-checkpoint", epochs)
     assert recover(path, clean=True).epochs == epochs  # a leader without a record yet

@@ -26,7 +26,7 @@ def count(segments: list[tuple[int, int]], config: LogConfig, now: int) -> int:
         ([(10, 900)], 0),
         ([(10, 899)], 1),  # the active one, too
         ([(10, 100), (10, 899), (10, 900)], 2),
-        ([(10, 900), (10, 100), (10, 100)], 0),  # one that is young keeps those behind it
+        ([(10, 900), (10, 100), (10, 100)], 0),  # one that is young keeps those after it
         ([(10, 100), (0, 100)], 1),  # but not where it is empty
     ],
 )

@@ -63,7 +63,7 @@ def test_what_is_appended_is_found(entry_size: int) -> None:
 
 
 def test_a_search_near_the_end_reads_only_the_warm_section() -> None:
-    """All in front of it is made so that a search in it would go wrong."""
+    """All before it is made so that a search in it would go wrong."""
     keys = rising(5000, 1)
     warm = WARM_SIZE // 8
     search = search_of([2**62] * (5000 - warm) + keys[-warm:], 8)

@@ -35,7 +35,7 @@ def test_a_read_from_before_the_first_offset_or_a_gap_starts_at_the_next_batch(
     assert first_offset(gap.read(61, 300, gap.size)) == 60
 
 
-def test_a_read_behind_the_last_offset_or_of_an_empty_segment_finds_nothing(
+def test_a_read_after_the_last_offset_or_of_an_empty_segment_finds_nothing(
     gap: Segment, tmp_path: Path
 ) -> None:
     assert gap.read(62, 300, gap.size) is None

@@ -37,7 +37,7 @@ def test_an_offset_that_does_not_fit_the_segment_is_an_error(
     append(made, batch(base + 2**31 - 1))
 
 
-def test_the_next_offset_is_behind_the_last_batch(tmp_path: Path) -> None:
+def test_the_next_offset_is_after_the_last_batch(tmp_path: Path) -> None:
     made = writer(tmp_path)
     assert made.next_offset == 40
     append(made, batch(50, 51, 52, codec=Codec.GZIP))
@@ -96,7 +96,7 @@ def test_who_goes_on_knows_the_highest_timestamp(tmp_path: Path) -> None:
     assert made.segment.max_timestamp() == 700
 
 
-def test_what_is_behind_the_end_is_cut_off(tmp_path: Path) -> None:
+def test_what_is_after_the_end_is_cut_off(tmp_path: Path) -> None:
     made = segment(tmp_path, 40, batch(40), b"torn")
     SegmentWriter(made, len(batch(40)), 41, CONFIG, UNSYNCED).close()
     assert made.path().read_bytes() == batch(40)

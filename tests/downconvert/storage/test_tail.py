@@ -41,7 +41,7 @@ def test_a_batch_counts_when_it_is_whole(tmp_path: Path) -> None:
 
 
 def test_only_the_end_is_read_of_a_segment_with_an_index(tmp_path: Path) -> None:
-    """All in front of the last entry is not even a log any more."""
+    """All before the last entry is not even a log any more."""
     made = indexed_segment(tmp_path, 0, *(batch(n) for n in range(200)), interval=1000)
     size = made.size
     with made.path().open("r+b") as file:
@@ -51,7 +51,7 @@ def test_only_the_end_is_read_of_a_segment_with_an_index(tmp_path: Path) -> None
     assert (tail.position, tail.next_offset) == (size, 200)
 
 
-def test_zeros_behind_the_last_batch_are_room_for_more(tmp_path: Path) -> None:
+def test_zeros_after_the_last_batch_are_room_for_more(tmp_path: Path) -> None:
     """`preallocate=true`: the file was extended beforehand, and is not as long as it seems."""
     made = segment(tmp_path, 0, batch(0), bytes(4000))
     tail = Tail(made)
@@ -89,5 +89,5 @@ def test_truncation_is_followed(tmp_path: Path) -> None:
     assert (tail.next_offset, tail.damage) == (6, None)
 
 
-def test_the_offset_behind_a_segment(tmp_path: Path) -> None:
+def test_the_offset_after_a_segment(tmp_path: Path) -> None:
     assert next_offset_of(segment(tmp_path, 5, batch(7, 9))) == 10

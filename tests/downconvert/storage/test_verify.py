@@ -71,11 +71,11 @@ def test_an_offset_entry_that_would_mislead(
 @pytest.mark.parametrize(
     ("slot", "timestamp", "offset", "reason"),
     [
-        (2, 69, 9, "a record in front of it has timestamp 70"),
+        (2, 69, 9, "a record before it has timestamp 70"),
         (2, 71, 7, "the batch there has 70 at most"),
         (2, 50, 7, "does not rise"),
         (2, 70, 3, "does not rise"),
-        (8, 190, 20, "the log ends in front of that offset"),
+        (8, 190, 20, "the log ends before that offset"),
     ],
 )
 def test_a_time_entry_that_would_mislead(

@@ -3,12 +3,17 @@
 Not here: what the history is good for (history.py), how it is interrupted (faults.py)."""
 
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 from downconvert.storage import DiskFullError, Log, LogConfig, LogDir, TopicPartition
 from downconvert.storage.files import DISK, Files
+from downconvert.storage.maintenance import Maintenance
+from downconvert.storage.offset_map import SLOT_SIZE
+from downconvert.storage.retention import removable
 from records.builder import build, build_marker
 from records.control import ControlRecordType
 from records.formats import V0, V1, V2, Codec, TimestampType
@@ -19,6 +24,12 @@ from .history import History
 PARTITION: Final = TopicPartition("crash", 0)
 # Small, so that a few kilobytes make many segments, index entries and pages.
 CONFIG: Final = LogConfig(segment_bytes=20_000, index_interval_bytes=500, segment_index_bytes=4800)
+COMPACT: Final = replace(
+    CONFIG, cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0
+)
+KEYS: Final = [b"key %d" % number for number in range(60)]
+BUFFER_SIZE: Final = 40 * SLOT_SIZE  # fewer than there are keys: several passes
+STEP_SIZE: Final = 3000  # bytes that the cleaner reads at a time
 CODECS: Final = {V0: (Codec.NONE, Codec.GZIP), V1: (Codec.NONE, Codec.LZ4), V2: tuple(Codec)}
 PRODUCER: Final = {"producer_id": 7, "producer_epoch": 0}
 
@@ -48,6 +59,7 @@ class Workload:
             log = log_dir.logs.create(PARTITION)
             self._history.check(log)
             self._keep("goes_on", log.start_offset, log.end_offset)
+            self._maintenance = Maintenance(log, buffer_size=BUFFER_SIZE)
             for _ in range(steps):
                 step = self._random.choices(
                     (
@@ -57,14 +69,16 @@ class Workload:
                         self._truncate,
                         self._delete,
                         self._age,
+                        self._clean,
                     ),
-                    weights=(60, 10, 3, 3, 3, 1),
+                    weights=(60, 10, 3, 3, 2, 2, 20),
                 )[0]
                 try:
                     step(log)
                 except DiskFullError:
                     self.refusals += 1
                 assert log.end_offset == self._history.end
+            self._maintenance.close()
         self._keep("is_flushed")
 
     def _keep(self, change: str, *arguments: Any) -> None:
@@ -73,6 +87,7 @@ class Workload:
 
     def _append(self, log: Log) -> None:
         random, values, batches = self._random, dict[int, bytes](), list[int]()
+        keys = dict[int, bytes | None]()
         data, offset = bytearray(), self._history.end
         for _ in range(random.choice((1, 1, 1, 3))):
             magic = random.choice((V2, V2, V2, V1, V0))
@@ -82,7 +97,7 @@ class Workload:
                 kind, time = TimestampType.CREATE, 10 * offset + random.randint(50, 150)
                 if magic == V0:
                     kind, time = TimestampType.NONE, -1
-                records.append(Record(offset, time, kind, None, value))
+                records.append(Record(offset, time, kind, random.choice(KEYS), value))
                 offset += 1 + (random.random() < 0.1)  # as in a log that was compacted
             options: dict[str, Any] = {}
             if magic == V2:
@@ -91,12 +106,14 @@ class Workload:
                     options |= PRODUCER | {"base_sequence": 0, "transactional": True}
             data += build(records, magic=magic, codec=random.choice(CODECS[magic]), **options)
             values |= {record.offset: record.value or b"" for record in records}
+            is_open = "transactional" in options
+            keys |= {record.offset: None if is_open else record.key for record in records}
             batches.append(records[0].offset)
             offset = records[-1].offset + 1
         if random.random() < 0.1:
             data += build_marker(ControlRecordType.ABORT, offset=offset, timestamp=0, **PRODUCER)
             offset += 1
-        self._keep("will_append", values, batches, offset)
+        self._keep("will_append", values, keys, batches, offset)
         try:
             log.writer.append(bytes(data))
         except DiskFullError:
@@ -113,7 +130,9 @@ class Workload:
 
     def _truncate(self, log: Log) -> None:
         start, end = log.start_offset, self._history.end
-        offset = self._random.randint(max(start, end - 40), end)
+        # As in Kafka, where nothing from the high watermark on is cleaned, and nothing below cut.
+        lowest = min(end, max(start, end - 40, self._history.cleaned))
+        offset = self._random.randint(lowest, end)
         self._keep("will_truncate", offset)
         try:
             log.writer.truncate_to(offset)
@@ -130,8 +149,21 @@ class Workload:
         self._keep("starts_at", log.start_offset)
 
     def _age(self, log: Log) -> None:
-        """Lets the oldest segment go."""
-        if len(log.segments) > 1:
-            self._keep("will_delete", log.segments[1].base_offset)
-            log.writer.remove_oldest(1)
+        """Lets the oldest segments go, by time or by size."""
+        if self._random.random() < 0.5:
+            config, now = replace(CONFIG, retention_ms=5 * log.end_offset), 10 * log.end_offset
+        else:
+            config, now = replace(CONFIG, retention_ms=-1, retention_bytes=60_000), 0
+        count = removable(log, config, now).count
+        if count:
+            bases = [segment.base_offset for segment in log.segments]
+            self._keep("will_delete", [*bases, log.end_offset][count])
+            with closing(Maintenance(log)) as maintenance:
+                maintenance.step(config, now, 1)
             self._keep("starts_at", log.start_offset)
+
+    def _clean(self, log: Log) -> None:
+        """A few steps of the cleaner, whose pass goes on while other things are done to the log."""
+        for _ in range(self._random.randint(1, 8)):
+            self._keep("will_clean", log.segments[-1].base_offset)
+            self._maintenance.step(COMPACT, 10 * log.end_offset, STEP_SIZE)

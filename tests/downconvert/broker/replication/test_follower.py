@@ -267,7 +267,7 @@ def test_mutated_answers_leave_a_log_that_can_be_read(pair: Pair) -> None:
         partition = pair.partition(1)
         assert len(list(partition.log.records())) <= 5
         if partition.end_offset:
-            partition.log.writer.restart_at(0)
+            partition.log.writer.truncate_fully_and_start_at(0)
 
 
 @pytest.mark.parametrize("cut", [0, 3, 4, 5, 20])

@@ -1,0 +1,58 @@
+"""What the offset index and the time index of a segment share: a file of sorted entries, and how it
+is opened, searched, cut and closed."""
+
+from bisect import bisect_right
+from pathlib import Path
+from struct import Struct
+from typing import ClassVar, Self
+
+from .entry_file import INDEX_SIZE_MAX, EntryFile
+from .errors import CorruptIndexError
+from .files import Files
+from .search import WarmSearch
+
+
+class SegmentIndex:
+    """Entries of the layout `ENTRY`. `file` is to sync, to trim, and to ask whether it is whole."""
+
+    __slots__ = ("_search", "base_offset", "file")
+
+    ENTRY: ClassVar[Struct]
+
+    def __init__(self, entries: EntryFile, base_offset: int) -> None:
+        self.base_offset = base_offset
+        self.file = entries
+        self._search = WarmSearch(entries.view, self.ENTRY.size)
+
+    @classmethod
+    def open(cls, path: Path, base_offset: int) -> Self:
+        """For reading. OSError where there is no such file."""
+        return cls(EntryFile.open(path, cls.ENTRY.size), base_offset)
+
+    @classmethod
+    def open_writable(
+        cls, path: Path, base_offset: int, files: Files, size_max: int = INDEX_SIZE_MAX
+    ) -> Self:
+        """`size_max`: bytes, for as many entries as fit."""
+        return cls(EntryFile.open_writable(path, cls.ENTRY.size, files, size_max), base_offset)
+
+    def __len__(self) -> int:
+        return self.file.count
+
+    def offset_at(self, slot: int) -> int:
+        """The offset that an entry says."""
+        raise NotImplementedError
+
+    def truncate_to(self, offset: int) -> None:
+        """Removes every entry at or above `offset`."""
+        self.file.truncate(bisect_right(range(len(self)), offset - 1, key=self.offset_at))
+        self._search.forget()
+
+    def check_size(self) -> None:
+        """CorruptIndexError: the file ends within an entry."""
+        path = self.file.path
+        if path.stat().st_size % self.ENTRY.size:
+            raise CorruptIndexError(f"its size is not a multiple of {self.ENTRY.size}", str(path))
+
+    def close(self) -> None:
+        self.file.close()

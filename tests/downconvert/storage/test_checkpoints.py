@@ -1,0 +1,40 @@
+"""Logs share a directory's checkpoints, and are written by several threads."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from downconvert.storage import TopicPartition
+from downconvert.storage.checkpoint import read_offsets
+from downconvert.storage.checkpoints import Checkpoints
+from downconvert.storage.names import CLEANER_POINTS, LOG_STARTS, RECOVERY_POINTS
+
+from .logs import UNSYNCED
+
+
+def test_each_log_has_its_own_and_they_are_read_again(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, UNSYNCED)
+    one = checkpoints.of(TopicPartition("t", 1))
+    one.set_recovery_point(3)
+    one.set_start_offset(1)
+    one.set_cleaner_point(2)
+    again = Checkpoints(tmp_path, UNSYNCED)
+    found = again.of(TopicPartition("t", 1))
+    assert (found.recovery_point, found.start_offset, found.cleaner_point) == (3, 1, 2)
+    assert again.of(TopicPartition("t", 0)).cleaner_point == 0
+    again.forget(TopicPartition("t", 1))
+    for name in (RECOVERY_POINTS, LOG_STARTS, CLEANER_POINTS):
+        assert not read_offsets(tmp_path / name)
+
+
+def test_threads_that_write_to_different_logs_lose_nothing_of_each_other(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, UNSYNCED)
+
+    def work(number: int) -> None:
+        mine = checkpoints.of(TopicPartition("t", number))
+        for offset in range(1, 100):
+            mine.set_recovery_point(offset)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, range(8)))
+    found = read_offsets(tmp_path / RECOVERY_POINTS)
+    assert found == {TopicPartition("t", number): 99 for number in range(8)}

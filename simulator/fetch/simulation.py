@@ -61,7 +61,7 @@ def _rounds(
 
 
 def _of(step: Step, what: str, total: int) -> Callable[[int], None]:
-    """A step that is told only how far it is."""
+    """A step of which only the progress is left to give."""
     return lambda done: step(what, done, total)
 
 

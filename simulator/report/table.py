@@ -63,7 +63,7 @@ def costs_table(costs: Sequence[Cost], rounds: int) -> RenderableType:
 
 
 def verdict_text(failures: Sequence[str], success: str) -> Text:
-    """Whether everything was true: each failure, or what was checked."""
+    """Whether all checks held: each failure, or what was checked."""
     if failures:
         return Text("\n".join(f"FAILED  {failure}" for failure in failures), style="bold red")
     return Text(success, style="green")

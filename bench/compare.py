@@ -78,7 +78,8 @@ class Contest:
     def _add(self, estimate: ConversionPolicy) -> None:
         to_magic = self._options.to_magic
         exact = replace(estimate, size="exact")
-        checked = check(self._shape, to_magic, self._path, self._fetches, exact)
+        measured = replace(exact, padding=False)  # all records of each fetch
+        checked = check(self._shape, to_magic, self._path, self._fetches, measured)
         case = Case(estimate.chunk_size, estimate.compression_level, checked)
         self.result.cases.append(case)
         for policy, rounds in ((estimate, case.estimate), (exact, case.exact)):

@@ -19,6 +19,8 @@ COMPARISON: Final[Row] = (
     "x best",
     "x paired",
     "exact / estimate, time",
+    "padding",
+    "first byte, ms",
     "size / Kafka's",
     "CRC",
 )
@@ -46,6 +48,8 @@ def comparison(results: Sequence[Result]) -> Iterator[Row]:
                 f"{result.multiple(case):.2f}" if result.kafka else NONE,
                 f"{result.paired_multiple(case):.2f}" if result.kafka else NONE,
                 f"{case.exact_cost:.2f}",
+                f"{100 * case.padding:.1f} %" if case.padding else NONE,
+                f"{1000 * case.first_byte:.2f}",
                 NONE if size is None else f"{size:.3f}",
                 f"{case.checked.crc:08x}",
             )

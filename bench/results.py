@@ -33,6 +33,16 @@ class Case:
         """The time that a record takes under exact sizes, as a multiple of that under estimates."""
         return median(a.rate / b.rate for a, b in zip(self.estimate, self.exact, strict=True))
 
+    @property
+    def padding(self) -> float:
+        """The share of padding in the bytes sent under exact sizes."""
+        return median(each.padding / max(each.size, 1) for each in self.exact)
+
+    @property
+    def first_byte(self) -> float:
+        """Seconds until a fetch under exact sizes sends its first byte."""
+        return median(each.first_byte for each in self.exact)
+
 
 @dataclass(slots=True)
 class Result:

@@ -45,7 +45,10 @@ CLOCKS: Final = {"time", "sched", "signal"}
 WORLD: Final = SOCKETS | THREADS | CLOCKS
 STILL: Final = {"records", "downconvert.conversion", "downconvert", "downconvert.storage"}
 HARMLESS: Final = {
+    ("downconvert/conversion/kept_wrappers.py", "threading.Lock()"),  # starts no thread
     ("records/codecs/zstd.py", "threading.local"),  # starts no thread; keeps contexts apart
+    ("downconvert/storage/checkpoints.py", "threading.RLock()"),  # logs of several threads share it
+    ("downconvert/storage/open_files.py", "threading.Lock()"),  # as above
     (
         "downconvert/conversion/lazy.py",
         "time.perf_counter",
@@ -55,6 +58,10 @@ HARMLESS: Final = {
 # In the broker and the gateway only these have sockets, threads or a clock. All may have locks.
 OUTSIDE: Final = {
     "downconvert/broker/server.py",
+    "downconvert/broker/network_thread.py",
+    "downconvert/broker/clock.py",
+    "downconvert/broker/wake.py",
+    "downconvert/broker/maintenance.py",
     "downconvert/broker/tls.py",
     "downconvert/broker/metrics_server.py",
     "downconvert/gateway/server.py",

@@ -21,6 +21,7 @@ from records.columns import AT, FIELDS
 from records.crc32c import crc32c
 from records.formats import (
     ATTRIBUTES_AT_BATCH,
+    CRC,
     CRC_AT_BATCH,
     LOG_APPEND_TIME,
     MAGIC_AT,
@@ -38,7 +39,6 @@ from .up_conversion import EXPANSION_MAX, Rewritten, rewrite
 
 OFFSET: Final = Struct(">q")
 EPOCH: Final = Struct(">i")
-CRC: Final = Struct(">I")
 ATTRIBUTES: Final = Struct(">h")
 TIMESTAMP: Final = Struct(">q")
 EPOCH_AT: Final = PREFIX.size
@@ -107,9 +107,8 @@ def prepare(data: memoryview, config: AppendConfig, now: int) -> Prepared | None
         codec = _check_batches(records, first, config)
     except CorruptRecordsError as error:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
-    target = codec if config.codec is None else config.codec
     try:
-        if first.magic == V2 == config.magic and codec is target:
+        if not needs_rewriting(first, codec, config):
             prepared = _as_it_is(records, first, config, now)
             if prepared is not None:
                 return prepared
@@ -121,6 +120,12 @@ def prepare(data: memoryview, config: AppendConfig, now: int) -> Prepared | None
         raise ApiError(code, str(error)) from error
     except RecordTooLargeError as error:
         raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
+
+
+def needs_rewriting(first: BatchHeader, codec: Codec, config: AppendConfig) -> bool:
+    """Whether the format or the codec of what came is not the topic's. `codec`: of any batch."""
+    target = codec if config.codec is None else config.codec
+    return not (first.magic == V2 == config.magic and codec is target)
 
 
 # --- batches

@@ -30,7 +30,11 @@ class Partition:
 
     def __init__(self, name: TopicPartition, log: Log, node_id: int) -> None:
         self.name = name
+        self.key: Final = ("partition", name.topic, name.partition)  # what waits for it waits for
         self.log = log
+        self._writer = log.writer if log.is_writable else None
+        self.directory = str(log.path)
+        self.tail = self.directory  # the last segment, when somebody last looked at its file
         self.lock = RLock()
         self.node_id = node_id
         self.leader: int | None = node_id
@@ -83,6 +87,25 @@ class Partition:
         if replica_id >= 0 or replica_id == FUTURE_REPLICA:
             return self.end_offset
         return self.last_stable_offset if committed else self.high_watermark
+
+    def state(self) -> tuple[object, ...] | None:
+        """Of a log that is ours: differs whenever there may be something else to read. None: the
+        log is not ours. Cheap, and without the lock: whoever sees half of a change sees one.
+
+        The last stable offset is not in it: it changes with the log's end, or the epoch, only."""
+        writer = self._writer
+        if writer is None:
+            return None
+        return (
+            writer.end_offset,
+            writer.start_offset,
+            self._high_watermark,
+            self.committed_end,
+            self.replicas,
+            self.leader_epoch,
+            self.leader,
+            writer.reason,
+        )
 
     # --- reading
 

@@ -8,11 +8,11 @@ from downconvert.broker.groups.coordinator import Groups
 from downconvert.broker.wire.schemas import ApiKey
 from downconvert.storage import LogDir
 
-from .chunks import Chunks
+from .buffered_send import MemoryBudget
+from .chunk_budget import ChunkBudget
 from .config import BrokerConfig
 from .credentials import Credentials
 from .fetch_session import FetchSessions
-from .kept import KeepRoom
 from .metrics import Metrics
 from .producer_ids import ProducerIds
 from .purgatory import Purgatory
@@ -29,8 +29,8 @@ class BrokerState:
         self.purgatory = Purgatory()
         self.groups = Groups(self.config, self.topics, self.purgatory)
         self.fetch_sessions = FetchSessions(self.config.fetch_session_slots)
-        self.keep_room = KeepRoom(self.config.conversions_kept_bytes)
+        self.memory_budget = MemoryBudget(self.config.conversions_kept_bytes)
         self.metrics = Metrics(self.fetch_sessions, self.purgatory)
-        self.chunks = Chunks(self.config.policy)
+        self.chunk_budget = ChunkBudget(self.config.policy)
         self.credentials: Credentials | None = None  # None: nobody has to authenticate
         self.versions: Mapping[ApiKey, range] = {}  # of the requests that are served

@@ -27,6 +27,8 @@ COMMANDS: Final = {
     "dump": "downconvert.cli.dump",
     "inspect": "downconvert.cli.inspect",
     "recover": "downconvert.cli.recover",
+    "compact": "downconvert.cli.compact",
+    "retention": "downconvert.cli.retention",
     "upgrade": "downconvert.cli.upgrade",
     "generate": "simulator.cli.generate",
     "serve": "downconvert.cli.serve",
@@ -66,7 +68,8 @@ def _unavailable(name: str, words: str) -> click.Command:
         raise CommandError(words)
 
     anything = {"ignore_unknown_options": True, "allow_extra_args": True}
-    return click.Command(name, anything, refuse, help=words, short_help=f"({words})")
+    short = f"({words.partition(':')[0]})"
+    return click.Command(name, anything, refuse, help=words, short_help=short)
 
 
 def _show_version(context: click.Context, _option: click.Parameter, asked: bool) -> None:

@@ -13,7 +13,7 @@ from enum import Enum, auto
 from typing import Final
 
 from records.errors import CorruptRecordsError, RecordsError
-from records.formats import MESSAGE_OVERHEAD, V1, Codec
+from records.formats import MAGIC_AT, MESSAGE_OVERHEAD, V1, Codec
 from records.kernel import Outcome, Transcoder
 
 from .body import Body
@@ -115,6 +115,7 @@ class BodyConverter:
         if output.is_measuring:
             yield record.message.size
         else:
+            output.before_plain()
             output.plain()
             cursor = body.replay("plain", record.position)
             yield from record.message.pieces(cursor, output.target)
@@ -184,8 +185,8 @@ class BodyConverter:
             return 0
         made = wrapper.close(last_offset, max_timestamp, transcoder.append_time)
         transcoder.start_wrapper()
-        self.wrapper_heads += MESSAGE_OVERHEAD[made.magic]
-        self._largest_wrapper = max(self._largest_wrapper, made.size)
+        self.wrapper_heads += MESSAGE_OVERHEAD[made[MAGIC_AT]]
+        self._largest_wrapper = max(self._largest_wrapper, len(made))
         return self._output.wrapper(made)
 
     # --- large records

@@ -6,7 +6,7 @@ expands to much, through a window. One-shot or not, the messages made are the sa
 Not here: what is made of the bytes (body_converter.py), whether to convert at all
 (converter.py)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from records import backend
@@ -29,6 +29,7 @@ from records.wrapper import value_range
 
 from .body import Body
 from .body_converter import BodyConverter
+from .kept_wrappers import KeptWrapper
 from .large_inner import InnerFormat
 from .output import Output
 from .request import Request
@@ -55,8 +56,14 @@ class CompressedEntries:
     Buffers are made when the first one comes, and reused."""
 
     def __init__(
-        self, request: Request, window: LogWindow, output: Output, transcoder: Transcoder
+        self,
+        request: Request,
+        window: LogWindow,
+        output: Output,
+        transcoder: Transcoder,
+        kept: Mapping[int, KeptWrapper],
     ) -> None:
+        """`kept`: what entries have become already, by their positions."""
         policy = request.policy
         wrapper_size_max = policy.wrapper_size_max or _UNLIMITED
         record_size_max = policy.record_size_max or _UNLIMITED
@@ -71,7 +78,9 @@ class CompressedEntries:
         self._largest_body = 0
         self._converter: BodyConverter | None = None
         self._rest: Iterator[int] = iter(())
+        self._kept = kept
         self._source_bytes = self._batches = 0
+        self.kept_records = self.kept_batches = 0  # that were converted elsewhere
         self.has_compressed = False
 
     @property
@@ -92,6 +101,13 @@ class CompressedEntries:
         """Begins with an entry whose head is in the log's window. The size of the one piece that
         it has become, 0 where nothing of it is kept; None: `rest` goes on with it."""
         log = self._log
+        kept = self._kept.get(log.position) if self._kept else None
+        if kept is not None:
+            self.has_compressed = True
+            self.kept_records += kept.records
+            self.kept_batches += kept.batches
+            self._source_bytes += kept.temporary_bytes
+            return self._output.wrapper(kept.message)
         if log.start + min(entry.size, log.size) > log.filled:
             log.read()
         if entry.target_codec is not Codec.NONE:

@@ -9,7 +9,7 @@ compressed output has no size before it is made, so it is made then, too, and dr
 
 Not here: when it is driven and where its bytes go (send.py, plan.py)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, Self
 
 from records import backend
@@ -31,9 +31,12 @@ from records.source import Records
 
 from .aborted import AbortedTransactions
 from .compressed import CompressedEntries, CompressedEntry
-from .output import Output
+from .kept_wrappers import NOTHING_KEPT, KeptWrapper
+from .output import MeasuredOutput, Output
 from .oversize import Oversize
+from .padded import Account, PaddedOutput
 from .policy import RESPONSE_SIZE_MAX
+from .prediction import PredictedEntries
 from .request import Request
 from .rules import rules_for
 from .stats import ConversionStats
@@ -47,19 +50,30 @@ SOURCE, TARGET, BATCH, END, DAMAGE = (
 LARGE_CHUNK_SIZE: Final = 64 * 1024
 
 
+def _window(records: Records, request: Request, size: int) -> LogWindow:
+    """No record larger than `record_size_max` fits, so that none goes unseen."""
+    return LogWindow(records, min(size, request.policy.record_size_max or size))
+
+
 class Converter:
     """Converts one range of records once. Its buffers are had from the first step on: an answer of
     many ranges holds those of one."""
 
     def __init__(
-        self, records: Records, request: Request, output: Output, window_size: int, chunk_size: int
+        self,
+        request: Request,
+        window: LogWindow,
+        output: Output,
+        chunk_size: int,
+        kept: Mapping[int, KeptWrapper] = NOTHING_KEPT,
     ) -> None:
-        """`window_size`: bytes read at a time. `chunk_size`: converted at a time."""
+        """`chunk_size`: bytes of the window that are converted at a time. `kept`: what entries have
+        become already, by their positions."""
         policy = request.policy
-        self.window = LogWindow(records, min(window_size, policy.record_size_max or window_size))
+        self.window = window
         self.output = output
         self._request = request
-        self._chunk_size = min(chunk_size, self.window.size)
+        self._chunk_size = min(chunk_size, window.size)
         self._rules = rules_for(policy, request.to_magic)
         self._committed_only = policy.isolation == "read_committed"
         self._transcoder = backend.Transcoder(
@@ -68,17 +82,26 @@ class Converter:
         self._aborted = AbortedTransactions(request.aborted)
         shared = request, self.window, output, self._transcoder
         self._oversize = Oversize(*shared)
-        self._compressed = CompressedEntries(*shared)
+        self._compressed = CompressedEntries(*shared, kept)
+        self._begin = self._compressed.begin
 
     @classmethod
-    def converting(cls, records: Records, request: Request) -> Self:
-        """Makes messages. Two small chunks are read at once, since a read costs as much as four
-        kilobytes do."""
+    def converting(
+        cls,
+        records: Records,
+        request: Request,
+        account: Account | None = None,
+        kept: Mapping[int, KeptWrapper] = NOTHING_KEPT,
+    ) -> Self:
+        """Makes messages; `account`: so many bytes of them. Two small chunks are read at once,
+        since a read costs as much as four kilobytes do."""
         size = request.policy.chunk_size
-        window_size = size * 2 if size < LARGE_CHUNK_SIZE else size
+        window = _window(records, request, size * 2 if size < LARGE_CHUNK_SIZE else size)
         # Messages have 26 or 34 bytes more than key and value, records 7 or more: room for nearly
         # every chunk's.
-        return cls(records, request, Output(2 * size), window_size, size)
+        target_size = 2 * size
+        output = PaddedOutput(target_size, account, window) if account else Output(target_size)
+        return cls(request, window, output, size, kept)
 
     @classmethod
     def measuring(cls, records: Records, request: Request, *, first_only: bool = False) -> Self:
@@ -86,7 +109,16 @@ class Converter:
         size = request.policy.chunk_size
         if not first_only:
             size = max(size, LARGE_CHUNK_SIZE)
-        return cls(records, request, Output(0, is_measuring=True), size, size)
+        return cls(request, _window(records, request, size), MeasuredOutput(), size)
+
+    def predicting(self, request: Request) -> PredictedEntries:
+        """From now on sizes are those of what is not predicted. For one that measures."""
+        assert isinstance(self.output, MeasuredOutput)
+        predicted = PredictedEntries(
+            request, self.window, self.output, self._transcoder, self._compressed
+        )
+        self._begin = predicted.begin
+        return predicted
 
     @property
     def compresses(self) -> bool:
@@ -107,11 +139,12 @@ class Converter:
         window, compressed, oversize = self.window, self._compressed, self._oversize
         buffers = window.buffer_bytes + self.output.buffer_bytes + compressed.buffer_bytes
         return ConversionStats(
-            records_converted=records + oversize.messages,
-            batches_converted=batches + oversize.messages,
+            records_converted=records + oversize.messages + compressed.kept_records,
+            batches_converted=batches + oversize.messages + compressed.kept_batches,
             bytes_in=window.position + window.in_hand,
             bytes_out=bytes_out,
             filler_bytes=filler,
+            padding_bytes=self.output.padding_bytes,
             temporary_bytes=temporary + compressed.temporary_bytes + oversize.copied_bytes,
             peak_buffer_bytes=buffers,
             seconds_converting=seconds,
@@ -161,7 +194,7 @@ class Converter:
                 entry = self._decide()
                 if entry is None:
                     continue
-                size = self._compressed.begin(entry)
+                size = self._begin(entry)
                 if size is None:
                     window.in_hand = entry.size
                     yield from self._compressed.rest()

@@ -65,6 +65,13 @@ class LazyDownConvertRecords:
         return self._plan.size
 
     @property
+    def is_whole(self) -> bool:
+        """Whether a send has all of the records. Otherwise the range ends early: before damage or a
+        refusal, or where what is compressed again might not all fit. What follows is for the next
+        fetch, from the offset after the last record sent; nothing may be added to the answer."""
+        return self._plan.is_whole
+
+    @property
     def damage(self) -> RecordsError | None:
         """Why an exact range ends before the records do: damage or a refusal behind what is good,
         or None."""
@@ -75,10 +82,10 @@ class LazyDownConvertRecords:
         plan = self._plan
         size = plan.size if size_max is None else min(plan.size, size_max)
         return LazyDownConvertSend(
-            Converter.converting(self._records, self._request),
+            Converter.converting(self._records, self._request, plan.account, plan.kept),
             ends(self._records, self._request, plan),
             size,
             is_exact=plan.is_exact,
-            is_whole=plan.is_exact and not plan.is_cut and size == plan.size,
+            ends_with_a_piece=plan.ends_with_a_piece and size == plan.size,
             clock=self._clock,
         )

@@ -1,10 +1,12 @@
 """Where converted messages lie until they have been taken, and whether there are any: sizes are
 measured by the same conversion, without an output buffer.
 
-Not here: what is written (the kernel, wrapper.py), who takes it (send.py, eager.py)."""
+Not here: what is written (the kernel, wrapper.py), who takes it (send.py, eager.py), outputs that
+hold something back (padded.py)."""
+
+from collections.abc import Iterator
 
 from . import buffers
-from .wrapper import FinishedWrapper
 
 
 class Output:
@@ -13,11 +15,13 @@ class Output:
     Plain messages are written to `target`, and are ready there. A compressed one is ready where it
     was made."""
 
-    __slots__ = ("_buffer", "_is_open", "_size", "is_measuring", "ready", "target")
+    is_measuring = False
+    padding_bytes = 0
 
-    def __init__(self, size: int, *, is_measuring: bool = False) -> None:
+    __slots__ = ("_buffer", "_is_open", "_size", "ready", "target")
+
+    def __init__(self, size: int) -> None:
         """`size`: of the buffer, which is had from `open` on."""
-        self.is_measuring = is_measuring
         self._size = size
         self._is_open = False
         self._buffer = bytearray()
@@ -45,9 +49,33 @@ class Output:
         """What comes next is in `target`."""
         self.ready = self.target
 
-    def wrapper(self, made: FinishedWrapper) -> int:
+    def wrapper(self, message: bytes) -> int:
         """A compressed message is the next piece; its size."""
-        if self.is_measuring:
-            return made.size
-        self.ready = memoryview(made.message())
-        return len(self.ready)
+        self.ready = memoryview(message)
+        return len(message)
+
+    def before_plain(self) -> None:
+        """A plain message is about to be made out of a compressed batch."""
+
+    def settle(self) -> Iterator[int]:
+        """What is held back; sizes of its pieces."""
+        return iter(())
+
+
+class MeasuredOutput(Output):
+    """No output at all: sizes are all that is asked for. `last`: the compressed messages that were
+    made last; `wrapper_bytes`: the bytes of all of them."""
+
+    is_measuring = True
+
+    __slots__ = ("last", "wrapper_bytes")
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.last = b""
+        self.wrapper_bytes = 0
+
+    def wrapper(self, message: bytes) -> int:
+        self.last = message
+        self.wrapper_bytes += len(message)
+        return len(message)

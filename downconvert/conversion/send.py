@@ -11,22 +11,34 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from records.channel import Write, writer
-from records.errors import CorruptRecordsError
+from records.errors import CorruptRecordsError, RecordsError
 
 from .converter import Converter
 from .failed import Failed
 from .filler import filler
+from .padded import CHANGED, NoRoomError
 from .stats import ConversionStats
 
 Clock = Callable[[], float]
 
 
-CHANGED = "the records changed after they were measured"
-
-
-def _through(converter: Converter, ends: Iterator[int]) -> Iterator[int]:
-    for end in ends:
-        yield from converter.pieces(end)
+def _pieces(converter: Converter, ends: Iterator[int]) -> Iterator[int]:
+    """All pieces of an answer. Where a range ends, by damage or because nothing more fits, what was
+    held back is the last."""
+    damage: RecordsError | None = None
+    try:
+        for end in ends:
+            yield from converter.pieces(end)
+    except NoRoomError:
+        pass
+    except RecordsError as error:
+        damage = error
+    is_settled = False
+    for size in converter.output.settle():
+        is_settled = True
+        yield size
+    if damage is not None and not is_settled:
+        raise damage
 
 
 class LazyDownConvertSend:
@@ -36,9 +48,9 @@ class LazyDownConvertSend:
         "_channel",
         "_clock",
         "_converter",
+        "_ends_with_a_piece",
         "_filler_bytes",
         "_is_exact",
-        "_is_whole",
         "_pending",
         "_pieces",
         "_seconds",
@@ -54,15 +66,15 @@ class LazyDownConvertSend:
         size: int,
         *,
         is_exact: bool,
-        is_whole: bool,
+        ends_with_a_piece: bool,
         clock: Clock,
     ) -> None:
-        """`is_exact`: no filler. `is_whole`: the last piece ends where the send does."""
+        """`is_exact`: no filler. `ends_with_a_piece`: no piece is cut."""
         self.size = size
         self._converter = converter
-        self._pieces: Iterator[int] = _through(converter, ends)
+        self._pieces = _pieces(converter, ends)
         self._is_exact = is_exact
-        self._is_whole = is_whole
+        self._ends_with_a_piece = ends_with_a_piece
         self._clock = clock
         self._pending: memoryview | None = None  # converted, and not taken by the channel
         self._sent = self._filler_bytes = 0
@@ -134,7 +146,7 @@ class LazyDownConvertSend:
 
     def _cut(self, remaining: int) -> memoryview:
         """As much of a piece as was promised."""
-        if self._is_whole:
+        if self._ends_with_a_piece:
             raise self._changed()
         return self._converter.output.ready[:remaining]
 

@@ -6,40 +6,10 @@ can be sent; how large it may grow is the caller's limit.
 Not here: the messages inside (the kernel writes them), when a wrapper ends (body_converter.py),
 what it looks like (records.wrapper)."""
 
-from typing import NamedTuple
-
 from records.codecs import CompressionLevel, Encoder, compress, open_encoder
-from records.formats import LOG_APPEND_TIME, MESSAGE_OVERHEAD, V1, Codec
+from records.formats import LOG_APPEND_TIME, V1, Codec
 from records.kernel import Buffer
 from records.wrapper import wrapper
-
-
-class FinishedWrapper(NamedTuple):
-    """A compressed message, but for its head.
-
-    value: the compressed messages. offset: the last one's. timestamp: the largest inside, or the
-    append time."""
-
-    value: Buffer
-    magic: int
-    offset: int
-    attributes: int
-    timestamp: int
-
-    @property
-    def size(self) -> int:
-        """Bytes of the whole message."""
-        return MESSAGE_OVERHEAD[self.magic] + len(self.value)
-
-    def message(self) -> bytes:
-        """The whole entry."""
-        return wrapper(
-            self.value,
-            magic=self.magic,
-            offset=self.offset,
-            attributes=self.attributes,
-            timestamp=self.timestamp,
-        )
 
 
 class Wrapper:
@@ -87,8 +57,8 @@ class Wrapper:
         """Compressed bytes held."""
         return len(self._data or b"")
 
-    def close(self, last_offset: int, timestamp: int, append_time: int | None) -> FinishedWrapper:
-        """The message. `timestamp` is the largest inside; `append_time` replaces it under
+    def close(self, last_offset: int, timestamp: int, append_time: int | None) -> bytes:
+        """The whole entry. `timestamp` is the largest inside; `append_time` replaces it under
         LogAppendTime."""
         data: Buffer
         if self._encoder is None or self._data is None:
@@ -102,4 +72,6 @@ class Wrapper:
         if self._magic == V1 and append_time is not None:
             attributes |= LOG_APPEND_TIME
             timestamp = append_time
-        return FinishedWrapper(data, self._magic, last_offset, attributes, timestamp)
+        return wrapper(
+            data, magic=self._magic, offset=last_offset, attributes=attributes, timestamp=timestamp
+        )

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
+from downconvert.broker.buffered_send import BufferedSend, MemoryBudget
 from downconvert.broker.errors import ErrorCode
-from downconvert.broker.kept import KeepRoom, KeptSend
-from downconvert.broker.wire.encoder import Sendable
 from downconvert.broker.wire.joined_send import JoinedSend
 from downconvert.broker.wire.schemas import ApiKey, Message
 from records import CorruptRecordsError, FileRecords, MemoryRecords, RecordsError
 from records import UnsupportedCodecError as RefusedCodecError
+from records.sends import Send
 
 from .exchanges import Ask
 
@@ -52,13 +52,19 @@ class Found:
     request: Message  # of the partition
     offset: int  # where reading goes on
     answer: Message | None = None  # the cluster's last one
-    sends: list[Sendable] = field(default_factory=list)  # what has been found, converted
+    sends: list[Send] = field(default_factory=list)  # what has been found, converted
     used: int = 0  # bytes of the log that it comes from
     code: int = ErrorCode.NONE
     is_done: bool = False
 
     def take(
-        self, answer: Message, magic: int, policy: ConversionPolicy, room: KeepRoom, *, alone: bool
+        self,
+        answer: Message,
+        magic: int,
+        policy: ConversionPolicy,
+        room: MemoryBudget,
+        *,
+        alone: bool,
     ) -> None:
         """Looks at what the cluster answered, and whether to ask it again."""
         if self.sends and answer.error_code:  # it is told to who asks for what comes next
@@ -86,9 +92,11 @@ class Found:
             return
         self.used += records.size
         if converted.size:
-            self.sends.append(converted if isinstance(converted, KeptSend) else converted.to_send())
+            self.sends.append(
+                converted if isinstance(converted, BufferedSend) else converted.to_send()
+            )
         if self.sends:
-            is_last = converted.damage is not None or not self.offset < following < bound
+            is_last = not converted.is_whole or not self.offset < following < bound
             self.is_done = is_last or self.used > JOINED_SIZE_MAX or self.room <= 0
         elif following == self.offset:  # not even one whole batch
             self.is_done = alone
@@ -121,7 +129,7 @@ def can_serve(version: int, served: range) -> bool:
 
 
 def fetch(
-    body: Message, version: int, served: range, policy_of: PolicyOf, room: KeepRoom
+    body: Message, version: int, served: range, policy_of: PolicyOf, room: MemoryBudget
 ) -> Generator[Ask, Message, Message]:
     """Asks until every partition has a record, an error, or no more; the client's answer.
 
@@ -175,13 +183,13 @@ def _converted(
     magic: int,
     offset: int,
     policy: ConversionPolicy,
-    room: KeepRoom,
+    room: MemoryBudget,
     aborted: list[AbortedTransaction],
-) -> LazyDownConvertRecords | KeptSend:
-    """What is to be compressed again is kept where there is room, so that it is done once."""
+) -> LazyDownConvertRecords | BufferedSend:
+    """What is measured by compressing it is kept where there is room, so that it is done once."""
     first = next(records.batches(), None)
-    if first is not None and first.codec and policy.size == "exact":
-        kept = KeptSend.of(records, magic, offset, policy, room, aborted=aborted)
+    if first is not None and first.codec and policy.size == "exact" and not policy.predicts:
+        kept = BufferedSend.of(records, magic, offset, policy, room, aborted=aborted)
         if kept is not None:
             return kept
     return LazyDownConvertRecords(records, magic, offset, policy, aborted=aborted)

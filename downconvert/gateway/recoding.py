@@ -16,10 +16,10 @@ from typing import Final
 from downconvert import LazyRecodedRecords
 from downconvert.broker.conversions import AS_ON_DISK_SINCE, ZSTD_SINCE, zstd_recode
 from downconvert.broker.errors import ErrorCode
-from downconvert.broker.wire.encoder import Sendable
 from downconvert.broker.wire.schemas import ApiKey, Message
 from records import Codec, FileRecords, RecordsError, read_batch
 from records.formats import V2
+from records.sends import Send
 
 from .exchanges import Ask, Asking
 from .fetching import ANSWER_MAX, NO_SESSION, WITH_NAMES, PolicyOf, Spooled, code_of
@@ -126,7 +126,7 @@ def first_of_use(records: Spooled, offset: int, *, wants_markers: bool) -> tuple
     return None, following
 
 
-def _readable(records: Spooled | None, instead: str) -> Sendable | bytes | memoryview:
+def _readable(records: Spooled | None, instead: str) -> Send | bytes | memoryview:
     """As they are, or with another codec in place of zstd. RecordsError: they cannot be had."""
     if records is None or not records.size:
         return b""
@@ -135,7 +135,7 @@ def _readable(records: Spooled | None, instead: str) -> Sendable | bytes | memor
     return _sendable(records)
 
 
-def _sendable(records: Spooled | None) -> Sendable | bytes | memoryview:
+def _sendable(records: Spooled | None) -> Send | bytes | memoryview:
     if records is None or not records.size:
         return b""
     return records.to_send() if isinstance(records, FileRecords) else records.view

@@ -15,8 +15,8 @@ from threading import Lock, Thread
 from types import TracebackType
 from typing import Any, Final, Self
 
+from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.errors import BadRequestError
-from downconvert.broker.kept import KeepRoom
 from downconvert.broker.wire.schemas import ApiKey, Message
 
 from .config import ConfigError, GatewayConfig
@@ -44,7 +44,7 @@ class Gateway:
     def __init__(self, config: GatewayConfig, *, workers: int = 2) -> None:
         self.config = config
         self.sightings = Sightings()
-        self._room = KeepRoom(KEPT_SIZE)
+        self._room = MemoryBudget(KEPT_SIZE)
         ports = Ports(
             config.listen.port + 1 if config.node_port_first is None else config.node_port_first,
             config.node_ports,

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from downconvert import ConversionPolicy, LazyDownConvertSend
+from downconvert.broker.buffered_send import BufferedSend, MemoryBudget
 from downconvert.broker.conversions import REFUSE, policy_for
 from downconvert.broker.errors import BadRequestError, ErrorCode
-from downconvert.broker.kept import KeepRoom, KeptSend
 from downconvert.broker.wire.decoder import decode
 from downconvert.broker.wire.joined_send import JoinedSend
 from downconvert.broker.wire.requests import RequestHeader
@@ -41,7 +41,7 @@ class Shared:
     config: GatewayConfig
     topology: Topology
     sightings: Sightings
-    room: KeepRoom = field(default_factory=lambda: KeepRoom(KEPT_SIZE))
+    room: MemoryBudget = field(default_factory=lambda: MemoryBudget(KEPT_SIZE))
 
 
 class Session:
@@ -123,7 +123,7 @@ class Session:
             for joined in send.records
             if isinstance(joined, JoinedSend)
             for part in joined.parts
-            if isinstance(part, LazyDownConvertSend | KeptSend)
+            if isinstance(part, LazyDownConvertSend | BufferedSend)
         ]
         if stats and self._who is not None:
             records = sum(one.records_converted for one in stats)

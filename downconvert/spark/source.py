@@ -19,9 +19,11 @@ FORMAT: Final = "kafka-segments"
 def register(session: SparkSession) -> None:
     """Makes the format known to a session.
 
-    register(spark)
-    frame = spark.read.format("kafka-segments").load("/backup/broker-1")
-    frame.groupBy("topic", "magic").count().show()"""
+        register(spark)
+        records = spark.read.format("kafka-segments").load("/backup/broker-1")
+        records.groupBy("topic", "partition").count().show()
+
+    Options and columns: docs/spark.md."""
     session.dataSource.register(SegmentSource)
 
 

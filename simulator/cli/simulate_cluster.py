@@ -121,10 +121,10 @@ def simulate_cluster(
     """
     if seconds is not None and not SECONDS_MIN <= seconds < inf:
         raise click.UsageError(f"--seconds is at least {SECONDS_MIN:g} and finite, not {seconds:g}")
-    name_the_backend()
     # Brokers take a while to load: only where they run.
     from simulator.cluster.cluster import simulate_cluster as run_cluster
 
+    name_the_backend()
     for one in range(seed, seed + seeds):
         options = options_for(one, brokers=brokers, faults=faults, seconds=seconds)
         for line in options.describe():

@@ -220,7 +220,7 @@ class Node:
         if exchange.defect is not None:
             raise exchange.defect
         tag = self.tag()
-        if exchange.hangs_up:
+        if exchange.close_after_reply:
             self._give_up(connection, exchange)
         elif exchange.send is None:
             self._later(0, lambda: self._finish(connection, exchange))

@@ -15,7 +15,13 @@ from typing import Final, NamedTuple
 import xxhash
 
 from downconvert.cli.advice import advice
-from records import CorruptRecordsError, RecordTooLargeError, UnsupportedCodecError
+from records import (
+    CorruptRecordsError,
+    MemoryRecords,
+    RecordTooLargeError,
+    UnsupportedCodecError,
+)
+from records.wrapper import unpadded
 from simulator.collector import Collector
 from simulator.delivered import delivered
 from simulator.modes import Mode
@@ -149,9 +155,11 @@ def _converted(plan: Plan, responses: Responses, fetch: Fetch) -> int | None:
         raise lazy.damage
     stats = send.stats
     content = memoryview(sent.data)[: len(sent.data) - stats.filler_bytes]
+    if stats.padding_bytes:
+        content = _unpadded(sent.data)
     plan.different += content != memoryview(whole)[: len(content)]
     plan.broken += len(sent.data) != lazy.size
-    plan.cut += sent.data != whole
+    plan.cut += bytes(content if stats.padding_bytes else sent.data) != whole
     records, last_offset = delivered(content, fetch.first_offset)
     plan.answers.append(
         Answer(lazy.size, digest(sent.data), records, stats.records_converted, stats.filler_bytes)
@@ -159,6 +167,12 @@ def _converted(plan: Plan, responses: Responses, fetch: Fetch) -> int | None:
     if len(content) == len(whole):
         return None
     return last_offset + 1 if delivered(whole, last_offset + 1)[0] else None
+
+
+def _unpadded(data: bytearray) -> memoryview:
+    """Without the padding in its last message."""
+    last = max(header.position for header in MemoryRecords(data).batches())
+    return memoryview(bytes(data[:last]) + unpadded(bytes(data[last:])))
 
 
 def _raw(plan: Plan, responses: Responses, fetch: Fetch) -> None:

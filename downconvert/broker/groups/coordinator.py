@@ -15,10 +15,11 @@ from downconvert.broker.purgatory import Purgatory
 from downconvert.broker.topics import Topics
 from downconvert.broker.wire.schemas import Message
 
-from .group import Group, Limits, State
-from .member import Claim, Join, Joined, Synced
+from .group import Group
+from .member import Join, Joined, MemberIdentity, Synced
 from .offset_expiry import CONSUMER, expired, subscribed_topics
 from .offsets import Committed, Offsets, Partition
+from .rebalance import Limits, State
 
 LOG: Final = logging.getLogger("broker")
 ID_MAX: Final = 0x7FFF  # bytes; older versions and records have no more for a string
@@ -70,7 +71,7 @@ class Groups:
     def sync(
         self,
         group_id: str,
-        claim: Claim,
+        identity: MemberIdentity,
         assignments: dict[str, bytes],
         now: float,
         reply: Callable[[Synced], None],
@@ -86,19 +87,24 @@ class Groups:
         with self._visit(group_id, now) as group:
             if group is not None:
                 group.sync(
-                    claim, assignments, now, reply, protocol_type=protocol_type, protocol=protocol
+                    identity,
+                    assignments,
+                    now,
+                    reply,
+                    protocol_type=protocol_type,
+                    protocol=protocol,
                 )
         if group is None:
             reply(Synced(code=ErrorCode.UNKNOWN_MEMBER_ID))
 
-    def heartbeat(self, group_id: str, claim: Claim, now: float) -> ErrorCode:
+    def heartbeat(self, group_id: str, identity: MemberIdentity, now: float) -> ErrorCode:
         code = self._check(group_id)
         if code:
             return code
         with self._visit(group_id, now) as group:
             if group is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
-            return group.heartbeat(claim, now)
+            return group.heartbeat(identity, now)
 
     def leave(
         self, group_id: str, leaving: list[tuple[str, str | None]], now: float
@@ -134,19 +140,23 @@ class Groups:
             return self._offsets.of(group_id), self._offsets.pending(group_id)
 
     def commit(
-        self, group_id: str, claim: Claim, offsets: Mapping[Partition, Committed], now: float
+        self,
+        group_id: str,
+        identity: MemberIdentity,
+        offsets: Mapping[Partition, Committed],
+        now: float,
     ) -> ErrorCode:
         """Keeps offsets, or says why not."""
         code = self._check(group_id, may_be_empty=True)
         if code:
             return code
-        with self._visit(group_id, now, create=claim.generation < 0) as group:
+        with self._visit(group_id, now, create=identity.generation < 0) as group:
             if group is None:
-                is_full = claim.generation < 0
+                is_full = identity.generation < 0
                 return (
                     ErrorCode.COORDINATOR_NOT_AVAILABLE if is_full else ErrorCode.ILLEGAL_GENERATION
                 )
-            code = group.check_commit(claim, now)
+            code = group.check_commit(identity, now)
             return code or self._offsets.commit(group_id, offsets, now)
 
     def delete_offsets(
@@ -274,7 +284,7 @@ class Groups:
             yield group
             if group is None:
                 return
-            answers, group.outbox = group.outbox, []
+            answers = group.take_answers()
             deadline = group.next_deadline()
             alarm = self._alarms.get(group_id)
             if deadline is not None and (alarm is None or deadline < alarm):

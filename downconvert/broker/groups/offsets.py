@@ -20,7 +20,7 @@ from downconvert.storage.names import OFFSET_MAX
 from records import Record
 
 from .committed_offsets import CommittedOffsets, Producer
-from .group import Group, State
+from .group import Group
 from .offset_records import (
     NO_ID,
     NO_TIME,
@@ -35,6 +35,7 @@ from .offset_records import (
     write_group,
 )
 from .offsets_topic import OffsetsTopic, partition_of
+from .rebalance import State
 
 __all__ = ["NO_TIME", "Committed", "Offsets", "Partition"]
 

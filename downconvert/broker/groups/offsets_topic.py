@@ -143,7 +143,7 @@ class OffsetsTopic:
         except (OSError, StorageError) as error:
             LOG.warning("%s-%d cannot be written: %s", OFFSETS_TOPIC, index, error)
             return ErrorCode.NOT_COORDINATOR, -1
-        self._purgatory.touch(("partition", *partition.name))
+        self._purgatory.notify(partition.key)
         return ErrorCode.NONE, appended.base_offset
 
     def _partition(self, index: int, time: int) -> tuple[Topic, Partition]:

@@ -50,5 +50,5 @@ def _delete(broker: BrokerState, topic: str, index: int, offset: int) -> int:
         if not 0 <= before <= partition.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         start = partition.log.writer.delete_records(before)
-    broker.purgatory.touch(("partition", topic, index))
+    broker.purgatory.notify(("partition", topic, index))
     return start

@@ -34,7 +34,7 @@ def _deleted(broker: BrokerState, asked: Message) -> Message:
             answer.name, answer.topic_id = topic.name, topic.id
             broker.topics.delete(topic.name)
         for index in topic.partitions:
-            broker.purgatory.touch(("partition", topic.name, index))
+            broker.purgatory.notify(("partition", topic.name, index))
     except (ApiError, OSError, StorageError) as error:
         refused = refusal(error)
         answer.error_code, answer.error_message = refused.code, refused.message

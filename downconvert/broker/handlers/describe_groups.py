@@ -4,7 +4,8 @@ from typing import Final
 
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
-from downconvert.broker.groups.group import Group, State
+from downconvert.broker.groups.group import Group
+from downconvert.broker.groups.rebalance import State
 from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
 

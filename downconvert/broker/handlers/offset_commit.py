@@ -10,7 +10,7 @@ from typing import Final
 
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
-from downconvert.broker.groups.member import Claim
+from downconvert.broker.groups.member import MemberIdentity
 from downconvert.broker.groups.offsets import NO_TIME, Committed, Partition
 from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
@@ -31,8 +31,10 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
                 refused[at] = code
             else:
                 offsets[at] = _committed(partition, body.retention_time_ms, now)
-    claim = Claim(body.member_id, body.generation_id_or_member_epoch, body.group_instance_id)
-    code = broker.groups.commit(body.group_id, claim, offsets, now)
+    identity = MemberIdentity(
+        body.member_id, body.generation_id_or_member_epoch, body.group_instance_id
+    )
+    code = broker.groups.commit(body.group_id, identity, offsets, now)
     exchange.reply(
         Message(
             topics=[

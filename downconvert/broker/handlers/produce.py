@@ -10,13 +10,19 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
 
-from downconvert.broker.appending import Appended, RefusedRecordsError, prepare
+from downconvert.broker.appending import (
+    Appended,
+    RefusedRecordsError,
+    needs_rewriting,
+    prepare,
+)
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.partition import Partition
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topic_configs import AppendConfig
 from downconvert.broker.topics import Topic
+from downconvert.broker.wire.requests import Request
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import StorageError
 from records import CorruptRecordsError, MemoryRecords
@@ -140,12 +146,29 @@ def _produce(
             appended = partition.append(prepared, now_ms)
             produced.written = _Written(partition, leader_epoch, appended, isr_min)
             produced.start_offset = partition.start_offset
-            broker.purgatory.touch(("partition", *partition.name))
+            broker.purgatory.notify(partition.key)
     except ApiError as error:
         produced.refuse(error)
     except (OSError, StorageError) as error:
         produced.code, produced.message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
     return produced
+
+
+def has_rewriting(broker: BrokerState, request: Request) -> bool:
+    """Whether records of it have to be written again in their topic's format or codec. A look at
+    the header of each partition's first batch."""
+    for topic in request.body.topic_data:
+        for one in topic.partition_data:
+            try:
+                found, _ = _find(broker, topic, one.index, request.version)
+                data = memoryview(b"") if one.records is None else memoryview(one.records)
+                first = next(MemoryRecords(data).batches(), None)
+            except (ApiError, CorruptRecordsError):
+                continue
+            config = AppendConfig.of(found.config, broker.config)
+            if first is not None and needs_rewriting(first, first.codec, config):
+                return True
+    return False
 
 
 def _find(broker: BrokerState, topic: Message, index: int, version: int) -> tuple[Topic, Partition]:
@@ -194,7 +217,7 @@ class _Replication:
         self._exchange = exchange
         self._produced = produced
         self._written = [one.written for one in produced if one.written is not None]
-        self.keys = [("partition", *written.partition.name) for written in self._written]
+        self.keys = [written.partition.key for written in self._written]
 
     def is_due(self) -> bool:
         return all(written.is_settled() for written in self._written)

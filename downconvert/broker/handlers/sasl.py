@@ -33,7 +33,7 @@ def handshake(broker: BrokerState, exchange: Exchange, _now: float) -> None:
         is_raw = exchange.request.version == RAW_VERSION
         client.state[STATE] = Authentication(broker.credentials, mechanism, is_raw=is_raw)
     code = ErrorCode.NONE if known else ErrorCode.UNSUPPORTED_SASL_MECHANISM
-    exchange.hangs_up = not known
+    exchange.close_after_reply = not known
     exchange.reply(Message(error_code=code, mechanisms=list(MECHANISMS)))
 
 
@@ -43,13 +43,13 @@ def authenticate(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
     state = client.state.get(STATE)
     if not isinstance(state, Authentication):
         code, words = ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate without a handshake"
-        exchange.hangs_up = client.principal is None
+        exchange.close_after_reply = client.principal is None
         exchange.reply(Message(error_code=code, error_message=words, auth_bytes=b""))
         return
     try:
         answer = _take(client, state, bytes(exchange.request.body.auth_bytes))
     except AuthenticationError as error:
-        exchange.hangs_up = True
+        exchange.close_after_reply = True
         code = ErrorCode.SASL_AUTHENTICATION_FAILED
         exchange.reply(Message(error_code=code, error_message=str(error), auth_bytes=b""))
         return

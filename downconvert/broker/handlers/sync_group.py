@@ -6,7 +6,7 @@ from typing import Final
 
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
-from downconvert.broker.groups.member import Claim, Synced
+from downconvert.broker.groups.member import MemberIdentity, Synced
 from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
 
@@ -35,7 +35,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         return
     broker.groups.sync(
         body.group_id,
-        Claim(body.member_id, body.generation_id, body.group_instance_id),
+        MemberIdentity(body.member_id, body.generation_id, body.group_instance_id),
         {one.member_id: bytes(one.assignment) for one in body.assignments},
         now,
         post,

@@ -196,7 +196,7 @@ class Follower:
             # Damaged on its way, or there is no room: it is asked for once more in a while.
             self._not_before[partition] = now + BACKOFF
         if before != (partition.end_offset, partition.high_watermark):
-            self._broker.purgatory.touch(("partition", *partition.name))
+            self._broker.purgatory.notify(partition.key)
 
     def _take_starts(self, body: Message, now: float) -> None:
         """Where the leader's logs begin, for those replicas whose offset it does not have."""

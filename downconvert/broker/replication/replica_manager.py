@@ -51,7 +51,7 @@ class Replication:
                 isr_min=AppendConfig.of(topic.config, config).min_insync_replicas,
                 lag_max=config.replica_lag_time_max_ms / 1000,
             )
-            self.broker.purgatory.touch(("partition", *name))
+            self.broker.purgatory.notify(("partition", *name))
         leaders = {partition.leader for partition in self.broker.topics.partitions()}
         for leader in leaders - {None, config.node_id} - self.followers.keys():
             assert leader is not None

@@ -1,5 +1,6 @@
 """What is said beside the output: that the reference runs."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,6 @@ KERNEL = "records._kernel records.native"
         "simulate-cluster --seed 1 --seconds 1",
         "upgrade {tmp} {tmp}-upgraded",
         "serve {tmp} --listen 999.0.0.1:1",
-        "gateway --bootstrap localhost:9 --listen 999.0.0.1:1",
     ],
 )
 def test_without_the_kernel_each_command_says_so_once(
@@ -32,6 +32,19 @@ def test_without_the_kernel_each_command_says_so_once(
     _, err = start(*filled.split(), blocked=KERNEL).communicate(timeout=240)
     assert err.count("runs on the Python reference") == 1, err
     assert "--no-binary lazy-downconvert" in err
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_gateway_logs_it(options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LAZY_DOWNCONVERT_BACKEND", raising=False)
+    where = ("--bootstrap", "127.0.0.1:9", "--listen", "127.0.0.1:0")
+    process = start("gateway", *where, *options, blocked=KERNEL)
+    assert process.stdout is not None
+    assert "ready" in process.stdout.readline()
+    process.terminate()
+    _, err = process.communicate(timeout=60)
+    (line,) = (line for line in err.splitlines() if "runs on the Python reference" in line)
+    assert not options or json.loads(line)["level"] == "warning"
 
 
 def test_where_the_reference_was_asked_for_it_says_by_what(

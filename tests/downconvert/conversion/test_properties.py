@@ -23,6 +23,7 @@ from tests.strategies import TODAY, Segment, segments
 
 from .channels import Everything, OneByte, RandomSizes, sent
 from .comparable import comparable
+from .fetching import fetched, unpadded
 
 KiB: Final = 1024
 TARGETS: Final = st.sampled_from([V1, V0])
@@ -158,12 +159,32 @@ def test_codecs_are_those_that_the_policy_says(
 def test_an_exact_send_is_the_eager_conversion_and_as_long_as_promised(
     conversion: tuple[Segment, int, int], policy: ConversionPolicy
 ) -> None:
+    """But for what is left to the next fetch, in whose place the last message is padded."""
     log, to_magic, first_offset = conversion
     lazy = LazyDownConvertRecords(MemoryRecords(log.data), to_magic, first_offset, policy)
     send = lazy.to_send()
-    assert sent(send) == eagerly(log.data, to_magic, first_offset, policy)
+    written = sent(send)
     assert (send.size, send.stats.bytes_out, send.remaining) == (lazy.size,) * 2 + (0,)
+    assert len(written) == lazy.size
     assert send.stats.filler_bytes == 0
+    whole = eagerly(log.data, to_magic, first_offset, policy)
+    without = unpadded(written)
+    assert whole.startswith(without)
+    assert len(written) - len(without) == send.stats.padding_bytes
+    assert without == whole or not lazy.is_whole
+
+
+@given(conversions(), FAITHFUL)
+def test_measured_sizes_are_those_of_everything(
+    conversion: tuple[Segment, int, int], policy: ConversionPolicy
+) -> None:
+    log, to_magic, first_offset = conversion
+    policy = replace(policy, padding=False)
+    lazy = LazyDownConvertRecords(MemoryRecords(log.data), to_magic, first_offset, policy)
+    assert lazy.is_whole
+    send = lazy.to_send()
+    assert sent(send) == eagerly(log.data, to_magic, first_offset, policy)
+    assert send.stats.padding_bytes == 0
 
 
 @given(conversions(), ESTIMATING)
@@ -238,6 +259,15 @@ def test_the_size_of_chunks_changes_no_byte_of_what_is_not_compressed(
     other = replace(policy, chunk_size=chunk_size)
     ours = eagerly(log.data, to_magic, first_offset, policy)
     assert ours == eagerly(log.data, to_magic, first_offset, other)
+
+
+@given(conversions(), FAITHFUL)
+def test_fetch_after_fetch_brings_every_record_once(
+    conversion: tuple[Segment, int, int], policy: ConversionPolicy
+) -> None:
+    log, to_magic, first_offset = conversion
+    records = fetched(log.data, to_magic, first_offset, policy)
+    assert from_offset(records, first_offset) == from_offset(expected(log, to_magic), first_offset)
 
 
 # --- one conversion is another

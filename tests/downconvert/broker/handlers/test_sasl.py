@@ -63,7 +63,7 @@ def test_a_wrong_password_is_told_and_the_connection_ends(broker: Broker, data: 
     body = Message(auth_bytes=data)
     exchange = begin(broker, ApiKey.SaslAuthenticate, 1, body, client=client)
     assert answer(exchange).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert exchange.hangs_up
+    assert exchange.close_after_reply
     assert client.principal is None
 
 

@@ -1,6 +1,6 @@
-"""`downconvert spark audit`: what is in log directories, and what stands between them and Kafka 4.
+"""`downconvert spark audit`: what is in log directories, and what keeps them from Kafka 4.
 
-Not here: the audit (downconvert/spark)."""
+Not here: the audit (downconvert/spark/audit.py)."""
 
 import json
 import shlex
@@ -53,8 +53,9 @@ def audit(
     master: str | None,
     configuration: dict[str, str],
 ) -> int:
-    """Say per topic which formats and codecs there are, what serving old consumers takes, what
-    these miss, where there is damage, and which topics still hold formats that Kafka 4 has left.
+    """Report per topic which formats and codecs there are, what serving old consumers takes, what
+    these miss, where there is damage, and which topics still hold formats that Kafka 4 no longer
+    supports.
 
     All headers are read, and all checksums compared. Records are read and converted as a sample of
     at least a MiB of each format and codec in a segment, or all of them with --everything.

@@ -1,6 +1,6 @@
 """`downconvert spark export`: records as Parquet.
 
-Not here: the export (downconvert/spark)."""
+Not here: the export (downconvert/spark/export.py)."""
 
 import json
 

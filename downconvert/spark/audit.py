@@ -1,7 +1,6 @@
 """What a cluster's logs are made of, on Spark: formats, codecs, damage, and what old clients cost.
 
-Segments are looked through in the tasks, where they lie; what comes back is a row for each
-partition, format and codec.
+Tasks read the segments; they return a row for each partition, format and codec.
 
 Not here: the look at a segment (audit_segment.py), what it means for a topic (audit_summary.py)."""
 
@@ -22,7 +21,7 @@ TASK_SIZE: Final = (
     256 * MiB
 )  # a task costs 0.1 s by itself: small segments of a partition share one
 SAMPLED_SIZE: Final = 32 * MiB  # the same where all of it is converted
-DAMAGES_MAX: Final = 5  # that are told of one partition
+DAMAGES_MAX: Final = 5  # reported of one partition
 
 SUMS: Final = (
     "segments",
@@ -97,7 +96,7 @@ def run(
     verify_crc: bool = True,
     step: Step = no_step,
 ) -> list[Row]:
-    """The rows of `audit`: as many as there are partitions, and a few times that."""
+    """The rows of `audit`: a few for each partition."""
     tasks = plan(paths, topics, everything, verify_crc)
     frame = _added_up(run_tasks(session, tasks, audit_segments, RESULT))
     with watched(session, "audit", len(tasks), step):
@@ -107,7 +106,7 @@ def run(
 def plan(
     paths: Sequence[str], topics: Sequence[str], everything: bool, verify_crc: bool = True
 ) -> list[Task]:
-    """Tasks of about a size. JobError: there is nothing to do."""
+    """Tasks of about the same size. JobError: there is nothing to do."""
     stretches = 0 if everything else STRETCHES
     return [task for log in chosen(paths, topics) for task in _tasks(log, stretches, verify_crc)]
 
@@ -131,7 +130,7 @@ def _tasks(log: PartitionLog, stretches: int, verify_crc: bool) -> Iterator[Task
 
 
 def _added_up(rows: DataFrame) -> DataFrame:
-    """By partition, format and codec. What lies between two segments is a gap, too."""
+    """By partition, format and codec. Offsets missing between two segments are a gap, too."""
     before = (
         Window.partitionBy("topic", "partition")
         .orderBy("segment", F.col("segments").desc())

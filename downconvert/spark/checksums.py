@@ -1,4 +1,4 @@
-"""The checksums of many entries in a row, without a read for each.
+"""The checksums of many consecutive entries, without a read for each.
 
 Not here: one entry of any size, a window at a time (records/checksum.py)."""
 
@@ -21,13 +21,13 @@ from records.formats import (
 WINDOW_SIZE: Final = 256 * 1024  # bytes; stays in a core's cache between the read and the sum
 SIZES_MIN: Final = (*MESSAGE_OVERHEAD.values(), BATCH_HEADER_SIZE)  # of entries, by magic
 
-# Size, checksum of v0 and v1, magic, checksum of v2: a header as an object costs more than to sum
-# up a small batch.
+# Size, checksum of v0 and v1, magic, checksum of v2: to make a header object costs more than
+# the checksum of a small batch.
 HEAD: Final = Struct(">8xiIBI")
 
 
 def is_sound(entry: memoryview) -> bool:
-    """Whether the checksum of an entry is right, of which all bytes are here, and no others."""
+    """Whether the checksum of an entry is right, given exactly its bytes."""
     _, of_message, magic, of_batch = HEAD.unpack_from(entry)
     if magic == V2:
         return bool(crc32c(entry[ATTRIBUTES_AT_BATCH:]) == of_batch)
@@ -35,7 +35,7 @@ def is_sound(entry: memoryview) -> bool:
 
 
 def sound_until(view: memoryview, start: int, end: int) -> int:
-    """Up to where in `view[start:end]` entry follows entry, whole and with the right checksum."""
+    """The position in `view[start:end]` up to which entries are whole and their checksums right."""
     at, unpack = start, HEAD.unpack_from
     while end - at >= HEAD.size:
         size, of_message, magic, of_batch = unpack(view, at)
@@ -52,7 +52,7 @@ def sound_until(view: memoryview, start: int, end: int) -> int:
 
 
 class Checksums:
-    """Compares the checksums of entries, best in the order in which they lie in `records`."""
+    """Compares the checksums of entries; fastest in the order in which they are in `records`."""
 
     def __init__(self, records: FileRecords) -> None:
         self._records = records

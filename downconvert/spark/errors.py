@@ -1,4 +1,4 @@
-"""What fails a query, besides a wrong option, which is a ValueError.
+"""Why a query fails, besides a wrong option, which is a ValueError.
 
 Not here: damage itself (records/errors.py)."""
 
@@ -16,7 +16,8 @@ class CorruptSegmentError(RecordsError):
 
 
 class SegmentChangedError(RecordsError):
-    """A segment is not what it was when the query was planned: positions in it mean nothing."""
+    """A segment is not what it was when the query was planned: positions in it are no longer
+    right."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"{path} was cleaned or truncated after the query was planned")
@@ -29,8 +30,12 @@ class DataLossError(RecordsError):
         super().__init__(f"{what}; the option failOnDataLoss=false goes on without")
 
 
+class TaskFailedError(Exception):
+    """A task of a job failed; says which one, and why."""
+
+
 class MixedClustersError(RecordsError):
-    """Logs of more than one cluster, or topic, that would be taken for copies of one."""
+    """Logs of more than one cluster, or topic, that would be mistaken for copies of one."""
 
 
 class NotMountedError(RecordsError):

@@ -1,9 +1,9 @@
-"""Records as Parquet, in folders by topic and date, for whoever asks with SQL.
+"""Records as Parquet, in folders by topic and date, for SQL engines.
 
 The layout is the one that Hive, Spark, Trino and Iceberg's `add_files` read: `topic=.../date=...`,
-with the columns of Spark's Kafka source in the files. A run adds what is not there yet, and takes
-nothing away: what retention has deleted from the logs stays. The same run twice is the same once,
-also where the first one died at any moment.
+with the columns of Spark's Kafka source in the files. A run adds records that are not there yet,
+and removes nothing: what retention has deleted from the logs stays. Runs are idempotent, also after
+one that died at any moment.
 
 Not here: reading records (source.py), what is known to be there (export_manifest.py)."""
 
@@ -39,12 +39,12 @@ COLUMNS = StructType(
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run adds. `ranges`: offsets of the partitions that there is something of; where the
-    end of a log is damaged, or damage is left out, `is_bounded` is False and nothing is vouched
-    for, so that the next run looks again."""
+    """What a run adds. `ranges`: offsets of the partitions that have new records. `is_bounded` is
+    False where the end of a log is damaged, or damage is left out: then no note is written, and the
+    next run looks at the files again."""
 
     ranges: Mapping[TopicPartition, Range]
-    done: Mapping[TopicPartition, int]  # ends of the partitions that there is nothing new of
+    done: Mapping[TopicPartition, int]  # ends of the partitions without new records
     is_bounded: bool = True
 
 
@@ -58,12 +58,12 @@ def export(
     skip_damaged: bool = False,
     step: Step = no_step,
 ) -> DataFrame:
-    """Adds the records below the paths to `target`; gives what is there afterwards.
+    """Adds the records below the paths to `target`; returns all that is there afterwards.
 
     `date` is of the record's timestamp, in UTC; null where it has none. `committed` leaves out what
-    was aborted, `skip_damaged` what is damaged: else that ends the run, and what it has written is
-    not added. One run at a time may write to a target. JobError: there is nothing below the paths,
-    they are of another cluster or topic than what is there, or Spark gave up."""
+    was aborted, `skip_damaged` what is damaged: otherwise damage ends the run, and what it has
+    written is not added. One run at a time may write to a target. JobError: there is nothing below
+    the paths, they are of another cluster or topic than what is there, or Spark fails."""
     logs = chosen(paths, topics)
     notes = Notes(session, target)
     isolation = "read_committed" if committed else "read_uncommitted"
@@ -95,7 +95,7 @@ def export(
 
 
 def _within(known: DataFrame, there: Exported) -> set[str]:
-    """The files all of whose records are of offsets that a note is to vouch for."""
+    """The files whose records are all within the offsets of a note."""
     rows = known.select(F.input_file_name().alias("file"), *KEY).groupBy("file", *KEY[:2])
     found: set[str] = set()
     outside: set[str] = set()
@@ -110,7 +110,7 @@ def _within(known: DataFrame, there: Exported) -> set[str]:
 def plan_of(
     logs: Sequence[PartitionLog], there: Exported, *, committed: bool, skip_damaged: bool
 ) -> Plan:
-    """What there is of the logs now and not in the archive."""
+    """What the logs have now and the archive does not."""
     ranges, done = {}, {}
     is_bounded = not skip_damaged
     for log in logs:
@@ -131,8 +131,8 @@ def plan_of(
 
 
 def end_of(log: PartitionLog, *, committed: bool) -> tuple[int, bool]:
-    """The offset up to which there are records, of committed ones too; and whether the log ends
-    there as it should, not in damage."""
+    """The offset after the last record (or the last committed one), and whether the log ends there
+    without damage."""
     if not log.segments:
         return log.start_offset, True
     segment = log.segments[-1].open()
@@ -150,7 +150,7 @@ def end_of(log: PartitionLog, *, committed: bool) -> tuple[int, bool]:
 def records(
     session: SparkSession, paths: Sequence[str], plan: Plan, *, committed: bool, skip_damaged: bool
 ) -> DataFrame:
-    """What is exported. No shuffle: a task writes what it reads, into a folder or two."""
+    """The records to export. No shuffle: a task writes what it reads."""
     starts = {name: start for name, (start, _) in plan.ranges.items()} | dict(plan.done)
     reader = (
         session.read.format(FORMAT)
@@ -171,7 +171,8 @@ def records(
 
 
 def _archive(session: SparkSession, target: str) -> DataFrame:
-    """What is in the target. Its columns' types are given, or a topic called 7 were a number."""
+    """What is in the target. Column types are given: a topic called 7 would be read as a
+    number."""
     try:
         return session.read.schema(COLUMNS).parquet(target)
     except AnalysisException as error:

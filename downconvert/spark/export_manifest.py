@@ -1,9 +1,9 @@
 """What an export has in its target: which offsets of which partitions, in which files.
 
-A note of each run is in the target's folder `_exported`, which readers of Parquet pass over. It is
-written when all files of the run are in their places. So a file that no note names is of a run that
-died, or of somebody else: its records are looked up before others are added. A note that is not
-whole counts for nothing.
+A note of each run is in the target's folder `_exported`, which readers of Parquet skip. It is
+written when all files of the run are in place. So a file that no note names is of a run that
+died, or of another program: its offsets are read before records are added. A note that is not whole
+is ignored.
 
 Files are reached through Hadoop, for a target may be on any file system that Spark knows.
 
@@ -25,7 +25,7 @@ FOLDER: Final = "_exported"
 VERSION: Final = 1
 DATA: Final = "/topic="  # begins the part of a file's path that is below the target
 
-Range: TypeAlias = tuple[int, int]  # from an offset up to another
+Range: TypeAlias = tuple[int, int]  # from the first offset up to, and without, the second
 
 
 class NoteError(RecordsError):
@@ -36,8 +36,8 @@ class NoteError(RecordsError):
 class Exported:
     """What is known to be in a target.
 
-    `isolation`: "read_committed" where aborted records were left out. `ranges` rise and do not
-    touch each other. `topic_ids`: as text, of the topics that have one; `files`: below the
+    `isolation`: "read_committed" where aborted records were left out. `ranges` are in order and
+    disjoint. `topic_ids`: as text, of the topics that have one; `files`: below the
     target."""
 
     isolation: str
@@ -47,19 +47,19 @@ class Exported:
     files: set[str] = field(default_factory=set)
 
     def end_from(self, name: TopicPartition, offset: int) -> int:
-        """Up to where everything from `offset` on is there."""
+        """The offset up to which everything from `offset` on is there."""
         for start, end in self.ranges.get(name, ()):
             if start <= offset < end:
                 return end
         return offset
 
     def end_of(self, name: TopicPartition) -> int | None:
-        """The offset behind all that is there of a partition; None: nothing is."""
+        """The offset after all that is there of a partition; None: nothing is."""
         ranges = self.ranges.get(name)
         return ranges[-1][1] if ranges else None
 
     def add(self, other: "Exported") -> None:
-        """Takes in what another note says."""
+        """Merges another note."""
         self.cluster_id = other.cluster_id or self.cluster_id
         self.topic_ids |= other.topic_ids
         self.files |= other.files
@@ -80,7 +80,7 @@ class Exported:
 
 
 def parse(text: bytes) -> Exported:
-    """A note. ValueError: it is none, or not all of one. NoteError: of a later version."""
+    """Parses a note. ValueError: it is none, or not whole. NoteError: it is of a later version."""
     found: Any = json.loads(text)
     if not isinstance(found, dict) or not isinstance(found.get("version"), int):
         raise ValueError("not a note of an export")
@@ -132,7 +132,7 @@ class Notes:
         self._files = self._folder.getFileSystem(configuration)
 
     def read(self, isolation: str) -> Exported:
-        """What is there in this isolation, or in one that holds more."""
+        """What is there with this isolation level, or with one that includes it."""
         found = Exported(isolation)
         for path in self._paths():
             note = self._note(path)
@@ -141,9 +141,9 @@ class Notes:
         return found
 
     def write(self, exported: Exported) -> None:
-        """Adds a note, and returns when it is safe, and so is what it vouches for."""
+        """Writes a note; returns when it and the files that it names are on disk."""
         if self._files.getUri().getScheme() == "file":
-            os.sync()  # Spark does not; other file systems have it safe when they say so
+            os.sync()  # Spark does not sync; other file systems are durable on close
         before = [path for path in self._paths() if self._holds(exported, path)]
         path = self._path(self._folder, f"{uuid4().hex}.json")
         stream = self._files.create(path, False)
@@ -152,7 +152,7 @@ class Notes:
             stream.hsync() if stream.hasCapability("hsync") else stream.flush()
         finally:
             stream.close()
-        for path in before:  # which the new one has taken in
+        for path in before:  # merged into the new one
             self._files.delete(path, False)
 
     def _holds(self, exported: Exported, path: Any) -> bool:
@@ -162,7 +162,7 @@ class Notes:
     def _note(self, path: Any) -> Exported | None:
         try:
             return parse(self._bytes(path))
-        except ValueError:  # of a run that died over it
+        except ValueError:  # of a run that died while writing it
             return None
 
     def _paths(self) -> Iterator[Any]:

@@ -1,9 +1,9 @@
 """Follows growing log directories: up to which offsets there is something to read, and how much.
 
 What was read does not depend on which files it was in. Segments are rolled, deleted and cleaned,
-and partitions come and go, while they are followed. Logs are truncated, too: an offset is told with
-the leader epoch of what was read last (places.py), and the same offset in another epoch is another
-record.
+and partitions come and go, while they are followed. Logs are truncated, too: an offset goes with
+the leader epoch of what was read last (places.py), since the same offset in another epoch is
+another record.
 
 Not here: Spark's side of it (stream.py), reading (rows.py, batches.py)."""
 
@@ -34,7 +34,7 @@ OPEN_SEGMENTS_MAX: Final = 64
 
 
 class Following:
-    """The partitions that the options ask for, as they are from one look to the next."""
+    """The partitions that the options ask for, as they are at the latest `refresh`."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -42,7 +42,7 @@ class Following:
         self._logs: dict[str, Log] = {}  # by directory
         self._epochs: dict[str, int] = {}  # of their last batches
         self._current: dict[TopicPartition, Log] = {}
-        self._turn = 0  # whose turn it is to be read first where not all can be
+        self._turn = 0  # rotates which partition is read first where a limit allows not all
 
     def close(self) -> None:
         for log in self._logs.values():
@@ -50,7 +50,7 @@ class Following:
         self._logs.clear()
 
     def refresh(self) -> Offsets:
-        """Looks for partitions; gives how far each can be read now."""
+        """Looks for partitions; returns up to which offset each can be read now."""
         logs: dict[str, Log] = {}
         found: dict[TopicPartition, list[str]] = {}
         for name, directory in find_directories(self._options.paths, self._options.cluster_id):
@@ -80,8 +80,8 @@ class Following:
     def _opened(self, directory: str) -> Log:
         """The log in a directory, brought up to date.
 
-        One that was truncated and written anew between two looks may have no batch any more where
-        it was seen to end. Then it is opened again."""
+        A log that was truncated and written anew since may have no batch where it ended before.
+        Then it is opened again."""
         log = self._logs.get(directory)
         if log is not None:
             epoch = epoch_of(log, log.end_offset)
@@ -121,8 +121,8 @@ class Following:
         )
 
     def placed(self, offsets: Offsets, before: Places | None = None) -> Places:
-        """Offsets with the leader epochs of what is in front of them; `before`: what is known of
-        records that may have been deleted or compacted since."""
+        """Offsets with the leader epochs of the records before them. `before`: epochs of records
+        that may have been deleted or compacted since."""
         places: Places = {}
         for name, offset in offsets.items():
             log = self._current.get(name)
@@ -142,7 +142,7 @@ class Following:
     ) -> Places:
         """Up to where to read from `start`: to `ends`, or less where there is a limit.
 
-        What begins at a batch that is larger than the limit gets on all the same."""
+        A first batch that is larger than the limit is read all the same."""
         for name, place in start.items():
             if name not in self._current and self._options.takes(*name):
                 self._lost(f"{name} is gone; it was read up to offset {place.offset}")
@@ -165,22 +165,22 @@ class Following:
         """What is to be read for the offsets from `start` up to `end`."""
         self.refresh()
         for name, place in sorted(end.items()):
-            log, behind = self._current.get(name), place.offset
+            log, after = self._current.get(name), place.offset
             first = self._start(name, start)
-            if first >= behind:
+            if first >= after:
                 continue
             if log is None:
                 self._lost(f"{name} is gone; it was read up to offset {first}")
                 continue
-            if log.end_offset < behind:
-                self._lost(f"{name} ends at {log.end_offset}, and was seen to go up to {behind}")
+            if log.end_offset < after:
+                self._lost(f"{name} ends at {log.end_offset}, and was seen to go up to {after}")
             elif changed_from(log, place) is not None:
-                self._lost(f"{name} was truncated in front of {behind} since that was seen")
+                self._lost(f"{name} was truncated before offset {after} after that was seen")
             transactions: Committed | None = None
             if self._options.committed:
                 transactions = committed(str(log.path))
             found = read_partition(name, str(log.path))
-            yield from stretches(found, first, behind, self._options, transactions)
+            yield from stretches(found, first, after, transactions)
 
     # --- one partition
 
@@ -197,7 +197,7 @@ class Following:
         if offset > end:
             self._lost(
                 f"{name} ends at {end}, and was read up to {offset}: it was truncated, or "
-                f"{log.path} is a copy that lags behind"
+                f"{log.path} is a copy that is not up to date"
             )
             return end
         if offset < first:
@@ -227,7 +227,8 @@ class Following:
     def _within(
         self, bytes_max: int, ready: list[TopicPartition], starts: Offsets, ends: Offsets
     ) -> Offsets:
-        """How far so many bytes go: shares for all, and what one leaves is the others'."""
+        """Where `bytes_max` bytes end, shared out evenly; what a partition does not need is left to
+        the others."""
         reached: Offsets = {}
         left = bytes_max
         for index, name in enumerate(ready):
@@ -241,7 +242,8 @@ class Following:
     def _advanced(
         self, name: TopicPartition, start: int, end: int, bytes_max: int
     ) -> tuple[int, int]:
-        """The offset behind the batches that `bytes_max` bytes hold, at least one; their bytes."""
+        """The offset after as many batches as are in `bytes_max` bytes, at least one; their
+        bytes."""
         offset, taken = start, 0
         while offset < end and taken < max(1, bytes_max):
             before = offset

@@ -1,9 +1,9 @@
 """Headers of batches by the thousand: collected as bytes, and read as columns.
 
-A header as an object costs more than to read it from the disk. So going from one to the next looks
-at a few bytes only, and the fields of thousands are then picked out at once.
+To make an object of a header costs more than to read it from disk. So only a few bytes are looked
+at to find the next one, and the fields of thousands are then extracted at once.
 
-Not here: what Spark gets of them (batches.py), where to go on behind damage (entries.py)."""
+Not here: the rows (batches.py), where to go on after damage (entries.py)."""
 
 from array import array
 from struct import Struct
@@ -55,7 +55,7 @@ assert BATCHES.itemsize == BATCH_HEADER_SIZE
 
 
 class Heads:
-    """The headers of some batches that follow each other, and their positions."""
+    """The headers of consecutive batches, and their positions."""
 
     __slots__ = ("_bytes", "_max", "_view", "positions")
 
@@ -76,7 +76,7 @@ class Heads:
         del self.positions[:]
 
     def collect(self, entries: Entries, window: memoryview) -> None:
-        """Adds headers until it is full or the entries end; `entries.position` goes along.
+        """Adds headers until it is full or the entries end; advances `entries.position`.
 
         Left out are batches of aborted transactions. CorruptRecordsError is about the entry at
         `entries.position`: its header, or its checksum where those are compared."""
@@ -98,7 +98,7 @@ class Heads:
                 or window[at + CODEC_AT[magic]] & 7 > CODEC_MAX
             ):
                 entries.position = position
-                BatchHeader.parse(window[:filled], at, position)  # says what is wrong
+                BatchHeader.parse(window[:filled], at, position)  # raises with what is wrong
             if position + size > size_all:
                 break
             if not looks_closer or self._is_wanted(entries, window[:filled], at, size, position):

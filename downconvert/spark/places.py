@@ -1,10 +1,10 @@
-"""Places in logs that a stream has come to: the next offset, and the leader epoch of what is in
-front of it.
+"""Places in logs that a stream has come to: the next offset, and the leader epoch of the
+record before it.
 
 An offset alone does not say which record it was: a log that was truncated has others there. Offset
 and leader epoch together do (KIP-101, KIP-320). As JSON, in a query's checkpoint, a place is
 `{"offset": 123, "leaderEpoch": 4}`, or the offset alone where no epoch is known: in v0 and v1, in
-checkpoints from before epochs were kept, and where the record in front was deleted or compacted.
+checkpoints of earlier versions, and where the record before was deleted or compacted.
 
 Not here: how far there is something to read (follow.py)."""
 
@@ -22,7 +22,7 @@ from .replicas import leader_epochs
 
 
 class Place(NamedTuple):
-    """The next offset to read, and the leader epoch of the one in front of it; -1: not known."""
+    """The next offset to read, and the leader epoch of the one before it; -1: not known."""
 
     offset: int
     epoch: int = NONE
@@ -33,7 +33,8 @@ Json: TypeAlias = dict[str, dict[str, Any]]
 
 
 def to_json(places: Mapping[TopicPartition, Place]) -> Json:
-    """As Spark keeps offsets; as its Kafka source writes them, where no epochs are known."""
+    """In the form of Spark's checkpoints; as its Kafka source writes it, where no epochs are
+    known."""
     found: Json = {}
     for (topic, partition), (offset, epoch) in sorted(places.items()):
         place = offset if epoch == NONE else {"offset": offset, "leaderEpoch": epoch}
@@ -42,7 +43,8 @@ def to_json(places: Mapping[TopicPartition, Place]) -> Json:
 
 
 def from_json(offsets: Mapping[str, Mapping[str, Any]]) -> Places:
-    """What `to_json` wrote, or an earlier version. ValueError: it is something else."""
+    """Reads what `to_json`, or an earlier version of it, wrote. ValueError: it is something
+    else."""
     return {
         TopicPartition(topic, int(partition)): _place(given)
         for topic, partitions in offsets.items()
@@ -60,7 +62,7 @@ def _place(given: object) -> Place:
 
 
 def epoch_of(log: Log, offset: int) -> int:
-    """The leader epoch of the record in front of an offset, as its batch says; -1: not known."""
+    """The leader epoch of the record before an offset, from its batch; -1: not known."""
     try:
         header = next(log.read(offset - 1, 0).batches(), None) if offset > 0 else None
     except (OffsetOutOfRangeError, CorruptRecordsError):
@@ -71,8 +73,8 @@ def epoch_of(log: Log, offset: int) -> int:
 
 
 def changed_from(log: Log, place: Place) -> int | None:
-    """From where on a log is not the one that was read up to a place; None: it is, as far as can be
-    told. CorruptRecordsError."""
+    """The offset from which on a log differs from the one that was read up to a place; None: it
+    does not, as far as is known. CorruptRecordsError."""
     if place.epoch == NONE:
         return None
     epoch = epoch_of(log, place.offset)

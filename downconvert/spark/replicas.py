@@ -2,8 +2,8 @@
 
 The copy with the higher latest leader epoch, and of those of one epoch the one whose log ends
 further (KIP-101). Replicas roll their segments at different places, so neither names nor sizes of
-files say anything of it. A copy that was not in the later epoch may go further all the same, with
-records that no leader ever took over: Kafka truncates them, and here they are left out, with a
+files show it. A copy that was not in the later epoch may go further all the same, with
+records that no later leader had: Kafka truncates them, and here they are left out, with a
 warning.
 
 Not here: finding the copies (trees.py, follow.py)."""
@@ -30,7 +30,7 @@ class Copy:
     """How far one copy of a partition goes.
 
     `epochs`: what its checkpoint says of leader epochs; `epoch`: the latest one, also by its last
-    batch, -1 where there is none (v0, v1). `end_offset`: behind its last whole batch."""
+    batch, -1 where there is none (v0, v1). `end_offset`: after its last whole batch."""
 
     directory: str
     start_offset: int
@@ -39,14 +39,14 @@ class Copy:
     epochs: tuple[EpochEntry, ...] = ()
 
     def end_of_epoch(self, epoch: int) -> int:
-        """Up to where this log may have records of an epoch and earlier ones."""
+        """The offset up to which this log may have records of an epoch and earlier ones."""
         starts = (entry.start_offset for entry in self.epochs if entry.epoch > epoch)
         return min(starts, default=self.end_offset)
 
 
 def look(directory: str, start_offset: int, segments: Sequence[Segment]) -> Copy:
-    """How far the segments in a directory go: reads the headers that the last one's index does not
-    know of. FileNotFoundError: a segment is gone."""
+    """How far the segments in a directory go: reads the headers after the last entry of the last
+    one's index. FileNotFoundError: a segment is gone."""
     last = None
     end = segments[-1].base_offset if segments else 0
     for segment in reversed(segments):
@@ -67,7 +67,7 @@ def last_batch(segment: Segment) -> BatchHeader | None:
     try:
         for header in segment.slice_from(OFFSET_MAX, segment.size).batches():
             found = header
-    except CorruptRecordsError:  # a torn tail, zeros, or damage: it ends in front of that
+    except CorruptRecordsError:  # a torn tail, zeros, or damage: the log ends before that
         pass
     return found
 
@@ -81,7 +81,7 @@ def leader_epochs(directory: Path) -> list[EpochEntry]:
 
 
 def best_of(name: TopicPartition, copies: Iterable[Copy]) -> Copy:
-    """The copy to be read. Says where another one holds what this one does not.
+    """The copy to be read. Warns where another one has records that this one does not.
 
     MixedClustersError: they are not copies of one topic."""
     copies = list(copies)

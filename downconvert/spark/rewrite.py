@@ -21,7 +21,7 @@ from records.units import MiB
 
 from .checksums import Checksums
 
-COPY_SIZE: Final = MiB  # bytes at a time of what stays as it is
+COPY_SIZE: Final = MiB  # bytes, of what is copied
 
 # What a task holds of one record at most: read, built anew and compared, it takes some six times as
 # much. Larger ones are streamed where that can be done.
@@ -50,7 +50,7 @@ class Settings:
             raise ValueError(f"to_magic is 0, 1 or 2, not {self.to_magic}")
 
     def __str__(self) -> str:
-        """All that the bytes depend on."""
+        """Everything that the resulting bytes depend on."""
         if self.to_magic == V2:
             return "v2"
         policy = self.policy
@@ -78,8 +78,8 @@ def rewrite(
 ) -> Rewritten:
     """Writes what is in `source` as `settings` say; `aborted` is what was aborted in it.
 
-    CorruptRecordsError: damage, or bytes behind the last whole batch. UnsupportedCodecError and
-    RecordTooLargeError: what the policy refuses, or what would not fit in memory."""
+    CorruptRecordsError: damage, or bytes after the last whole batch. UnsupportedCodecError and
+    RecordTooLargeError: the policy refuses it, or it would not fit in memory."""
     found = Rewritten()
     runs = _runs(source, found, AbortedRanges(aborted))
     if settings.to_magic == V2:
@@ -94,7 +94,7 @@ def rewrite(
         found.records_converted = count.records_converted
         found.is_copy = not count.batches_converted
         return found
-    for _ in runs:  # all of it is sound
+    for _ in runs:  # all checksums are compared before anything is written
         pass
     policy = replace(settings.policy, isolation=settings.isolation)
     left_out = aborted if settings.isolation == "read_committed" else []

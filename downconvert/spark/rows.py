@@ -1,10 +1,10 @@
 """Reads the records of a split: bytes through the kernel, rows into record batches.
 
-Uncompressed batches and messages are read as they lie, as many in one call as there are in the
-buffer; nothing is done for each of them, unless their checksums are to be compared.
+Uncompressed batches and messages are parsed in the buffer as read, as many in one call as are in
+it; Python does nothing for each of them, unless checksums are compared.
 
 Not here: compressed ones (inflate.py), where rows are kept (accumulator.py), columns (gather.py),
-where entries begin and what comes behind damage (entries.py)."""
+where entries begin and where reading goes on after damage (entries.py)."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -24,7 +24,7 @@ from .inflate import Inflation
 from .options import Options
 from .splits import Split
 
-# Compressed entries are walked through a window of their own; a larger one is streamed.
+# Compressed entries are read through a window of their own; a larger one is streamed.
 ENTRIES_SIZE: Final = 256 * 1024  # bytes
 NOTHING: Final = memoryview(b"")
 
@@ -133,15 +133,15 @@ class _RowReader:
                     return
 
     def _reached(self, position: int) -> None:
-        """Notes that no record is left in front of `position`.
+        """Notes that all records before `position` have become rows.
 
-        An entry begins there, unless its batch holds more bytes than records. But where reading has
-        gone on from, at `anchor`, one does."""
+        An entry begins there, unless bytes are left in the batch after its last record. At `anchor`
+        one certainly does."""
         if position != self._entry:
             self._anchor, self._entry = self._entry, position
 
     def _make_room(self) -> Iterator[Any]:
-        """What is next is not whole in the buffer."""
+        """Makes room for what is next, which is not whole in the buffer."""
         accumulator = self._accumulator
         if accumulator.used:
             yield from accumulator.flush()
@@ -150,7 +150,7 @@ class _RowReader:
             accumulator.grow(self._entries.position)
 
     def _end(self, limit: int) -> None:
-        """No further whole entry up to `limit`."""
+        """Handles what is after the last whole entry up to `limit`."""
         entries = self._entries
         if entries.position >= limit:
             return
@@ -174,8 +174,8 @@ class _RowReader:
     # --- checksums
 
     def _verify(self, start: int, end: int) -> bool:
-        """Compares the checksums of the entries that are whole in `buffer[start:end]`, and says up
-        to where they are right. False: there is none, and the buffer holds other bytes."""
+        """Compares the checksums of the entries that are whole in `buffer[start:end]`, and notes up
+        to where they are right. False: none is whole, for the buffer has other bytes, too."""
         entries, buffer = self._entries, self._accumulator.buffer
         view = self._accumulator.view
         at = sound_until(view, start, end)
@@ -195,7 +195,7 @@ class _RowReader:
     # --- compressed
 
     def _read_compressed(self) -> Iterator[Any]:
-        """Compressed entries from here on, up to one that is not."""
+        """Reads compressed entries, up to one that is not."""
         entries = self._entries
         self._transcoder.leave()
         if self._window is None:
@@ -219,7 +219,7 @@ class _RowReader:
                 self._verified = max(self._verified, entries.position)
 
     def _is_unwanted(self, header: BatchHeader) -> bool:
-        """Whether none of its records is asked for, so that it need not be decompressed."""
+        """Whether none of its records is wanted, so that it need not be decompressed."""
         if header.last_offset < self._first_offset:
             return True
         if header.magic == V2 and header.base_offset > self._last_offset:
@@ -228,7 +228,7 @@ class _RowReader:
 
 
 class _EntryWindow:
-    """A stretch of the log in memory, in which entry follows entry."""
+    """A stretch of the log in memory."""
 
     def __init__(self, entries: Entries) -> None:
         self._records = entries.records

@@ -4,15 +4,17 @@ A path may be a broker's log directory, a partition's directory, or any director
 them: a backup with a folder for each broker, say. A partition that several brokers of a cluster
 have is read once; brokers of two clusters are refused.
 
-Only names and sizes are looked at, unless there are copies to choose from; which files count after
-a crash says downconvert/storage/layout.py.
+Only names and sizes are read, unless there are copies to choose from. Which files count after a
+crash is decided by downconvert/storage/layout.py.
 
 Not here: which copy is read (replicas.py), where to cut a segment (splits.py), which offsets to
 read of it (planner.py)."""
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 from typing import Final
 
@@ -29,8 +31,11 @@ from records import CorruptRecordsError
 from .errors import MixedClustersError
 from .replicas import best_of, look
 
-# A cluster's backup has a folder for each day, broker and disk; more are not looked into.
+# Levels of folders. A backup has one for each day, broker and disk.
 DEPTH_MAX: Final = 12
+
+PATTERN: Final = re.compile(r"[*?\[{]")
+BRACES: Final = re.compile(r"\{([^{}]*)\}")
 
 # A cleaner renames while a directory is listed.
 ATTEMPTS: Final = 8
@@ -38,7 +43,7 @@ ATTEMPTS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """A log file, as it was when it was found; `next_offset` is where the following one begins."""
+    """A log file as it was when it was found; `next_offset`: the base offset of the next one."""
 
     directory: str
     base_offset: int
@@ -93,22 +98,57 @@ def _chosen(name: TopicPartition, logs: list[PartitionLog]) -> PartitionLog:
 def find_directories(
     paths: Sequence[str], cluster_id: str | None = None
 ) -> Iterator[tuple[TopicPartition, str]]:
-    """The partitions' directories, each once, whichever way leads to it: absolute, for executors
-    have working directories of their own.
+    """The partitions' directories, each once, also where several paths or links lead to it. They
+    are absolute: executors have working directories of their own.
 
     MixedClustersError: they are of several clusters, and none is named."""
     seen: set[str] = set()
     clusters = _Clusters(cluster_id)
-    for path in paths:
-        if not os.path.isdir(path):  # noqa: PTH112 - a path is a string here, as Spark gave it
-            raise NotADirectoryError(f"{path} is not a directory")
+    for path in expanded(paths):
         for name, directory in _below(os.path.abspath(path), DEPTH_MAX, seen):  # noqa: PTH100
             if clusters.take(directory):
                 yield name, directory
 
 
+def expanded(paths: Iterable[str]) -> list[str]:
+    """Directories, with patterns replaced by the directories that they match: `*`, `?`, `[ab]`,
+    `[^ab]` and `{a,b}`, as in the paths of Spark's file sources. A path that exists is no pattern.
+
+    NotADirectoryError: a path is none, or nothing matches a pattern."""
+    found: list[str] = []
+    for path in paths:
+        if os.path.isdir(path):  # noqa: PTH112 - a path is a string here, as from Spark
+            found.append(path)
+            continue
+        if not PATTERN.search(path):
+            raise NotADirectoryError(f"{path} is not a directory")
+        matches = [
+            match
+            for alternative in _alternatives(path)
+            for match in sorted(glob(alternative.replace("[^", "[!")))  # noqa: PTH207
+            if os.path.isdir(match)  # noqa: PTH112
+        ]
+        if not matches:
+            raise NotADirectoryError(f"{path}: no directory matches that")
+        found += matches
+    return list(dict.fromkeys(found))
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """`{a,b}` written out; braces may stand in braces."""
+    innermost = BRACES.search(pattern)
+    if innermost is None:
+        return [pattern]
+    before, after = pattern[: innermost.start()], pattern[innermost.end() :]
+    return [
+        found
+        for choice in innermost[1].split(",")
+        for found in _alternatives(f"{before}{choice}{after}")
+    ]
+
+
 class _Clusters:
-    """Whose directories there are, by the `meta.properties` beside the partitions."""
+    """Which clusters the directories are of, by the `meta.properties` beside the partitions."""
 
     def __init__(self, wanted: str | None) -> None:
         self._wanted = wanted
@@ -136,7 +176,7 @@ class _Clusters:
 
 
 def cluster_of(broker: str) -> str | None:
-    """The cluster whose a broker's directory is; None where nothing that can be read says it."""
+    """The cluster that a broker's directory is of; None: not known."""
     try:
         meta = read_meta_properties(Path(broker))
     except (OSError, CorruptFileError):
@@ -174,7 +214,7 @@ def _read_partition(name: TopicPartition, directory: str) -> PartitionLog:
 
 
 def _swap_end(layout: Layout, directory: str) -> int:
-    """Where the offsets of segments end that a cleaner had ready."""
+    """The offset after the segments that a cleaner was about to swap in."""
     swaps = [base for base, state in layout.logs.items() if state is State.SWAP]
     ends = [0]
     for base in swaps:
@@ -186,7 +226,7 @@ def _swap_end(layout: Layout, directory: str) -> int:
 
 
 def _start_offset(name: TopicPartition, directory: str) -> int:
-    """What the broker noted of deleted records; 0 where it noted nothing that can be read."""
+    """The log start offset that the broker has noted; 0: not known."""
     try:
         return read_offsets(Path(directory).parent / LOG_STARTS).get(name, 0)
     except (OSError, CorruptFileError):

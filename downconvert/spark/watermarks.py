@@ -1,10 +1,10 @@
-"""Up to where records are committed, as brokers have noted it: their high watermarks.
+"""High watermarks, as brokers have noted them: consumers receive records up to there.
 
-A leader that comes back truncates what is behind, and may write other records at the same offsets.
-Brokers note the high watermark of each partition in `replication-offset-checkpoint`, every five
-seconds and when they end; a consumer is not given more.
+A leader that comes back truncates what is after it, and may write other records at the same
+offsets. Brokers write the high watermark of each partition to `replication-offset-checkpoint`,
+every five seconds and when they stop.
 
-Not here: what of it is in open transactions (isolation.py)."""
+Not here: open transactions (isolation.py)."""
 
 import warnings
 from pathlib import Path
@@ -20,9 +20,11 @@ class HighWatermarks:
         self._noted: dict[Path, dict[TopicPartition, int] | None] = {}
 
     def of(self, name: TopicPartition, directory: str) -> int:
-        """The high watermark of the partition in this directory; OFFSET_MAX where nobody notes any.
+        """The high watermark of the partition in this directory; OFFSET_MAX where there is no
+        checkpoint.
 
-        As for a broker it is 0 where others' are noted and this one's is not. CorruptFileError."""
+        As for a broker it is 0 where the checkpoint has other partitions and not this one.
+        CorruptFileError."""
         broker = Path(directory).parent
         if broker not in self._noted:
             path = broker / HIGH_WATERMARKS

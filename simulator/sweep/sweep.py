@@ -90,6 +90,9 @@ class Task:
     workload: Workload
     options: tuple[tuple[int, Options], ...]
 
+    def __str__(self) -> str:
+        return str(self.workload)
+
 
 def sweep(session: SparkSession, grid: Grid, target: str, *, step: Step = no_step) -> DataFrame:
     """Measures the grid, writes it to a Parquet directory, which is replaced, and reads that:

@@ -57,7 +57,7 @@ def test_without_its_extra_it_says_how_to_install_it(missing: str, tmp_path: Pat
 
 
 def test_it_can_be_run_by_its_path_as_spark_submit_does(tmp_path: Path) -> None:
-    """Its folder has an `inspect`, which must not be taken for Python's."""
+    """Modules of its folder must not be taken for Python's."""
     ran = subprocess.run(
         [sys.executable, ROOT / "downconvert" / "__main__.py", "spark", "--help"],
         capture_output=True,

@@ -90,7 +90,7 @@ def test_a_header_that_cannot_be_read_costs_what_is_up_to_the_next_index_entry(
         assert rows(tmp_path, **options, maxPartitionBytes=size) == found
 
 
-def test_without_an_index_what_is_behind_a_broken_header_is_lost_and_that_is_said(
+def test_without_an_index_what_is_after_a_broken_header_is_lost_and_reported(
     tmp_path: Path,
 ) -> None:
     good = batches()
@@ -101,7 +101,7 @@ def test_without_an_index_what_is_behind_a_broken_header_is_lost_and_that_is_sai
         found = rows(tmp_path, mode="PERMISSIVE", maxPartitionBytes=size)
         ((position, reason),) = corrupt(found)
         assert position == at
-        assert reason.endswith("nothing behind it in this segment can be read")
+        assert reason.endswith("nothing after it in this segment can be read")
         assert len(offsets(found)) == 40
 
 

@@ -28,6 +28,20 @@ def test_below_one_directory_several_and_a_tree_of_them(tmp_path: Path) -> None:
     assert names(tmp_path / "b2" / "data" / "a-b-10") == ["a-b-10"]
 
 
+def test_paths_may_be_patterns(tmp_path: Path) -> None:
+    for broker, topic in (("b1", "orders-0"), ("b2", "orders-1"), ("c{1}", "audit-0")):
+        partition(tmp_path / broker, batch(0), topic)
+    assert names(tmp_path / "b*") == ["orders-0", "orders-1"]
+    assert names(tmp_path / "?[^1]") == ["orders-1"]
+    assert names(tmp_path / "{b1,b{2,3}}" / "orders-?") == ["orders-0", "orders-1"]
+    assert names(tmp_path / "c{1}") == ["audit-0"]  # it is there by that name
+    assert names(tmp_path / "b1", tmp_path / "b[12]") == ["orders-0", "orders-1"]
+    with pytest.raises(NotADirectoryError, match="no directory matches that"):
+        names(tmp_path / "d*")
+    with pytest.raises(NotADirectoryError, match="d is not a directory"):
+        names(tmp_path / "d")
+
+
 def test_a_folder_that_is_only_called_like_a_partition_is_looked_into(tmp_path: Path) -> None:
     partition(tmp_path / "broker-1", batch(0), "orders-0")
     assert names(tmp_path) == ["orders-0"]

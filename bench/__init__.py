@@ -1,2 +1,2 @@
-"""Measurements: each file opens with the question that it answers. `python -m bench.<name>
+"""Measurements. Each file begins with the question that it answers. `python -m bench.<name>
 --help`."""

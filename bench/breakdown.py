@@ -1,8 +1,8 @@
 """Where does the time of a chunk go: reading, the kernel, or Python?
 
-The same bytes are gone through four times, each time with more around them: only read; read and
-given to the kernel; converted; written to a channel that takes everything, fetch by
-fetch. What a step adds is the difference to the one before. The best of several rounds.
+The same bytes are processed four times, each time with one step more: read; passed to the kernel;
+converted; written to a channel that takes everything, fetch by fetch. The cost of a step is the
+difference to the time before it. The best of several rounds counts.
 
     python -m bench.breakdown
 
@@ -84,7 +84,7 @@ STEPS: Final[dict[str, Callable[[FileRecords], None]]] = {
 
 
 def best(rounds: int, step: Callable[[], int]) -> float:
-    """Nanoseconds a record; a step says how many records it went through."""
+    """Nanoseconds a record; a step returns the number of its records."""
     taken = []
     for _ in range(rounds):
         started = perf_counter()

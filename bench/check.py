@@ -1,8 +1,8 @@
-"""Is what is timed the right conversion?
+"""Is the output that is timed right?
 
-A whole segment converted exactly, counted and summed up; its first fetch against what the
-reference makes of it, or, compressed, read back; and where Kafka's classes run, all that they send
-against what we send, or, compressed, its size."""
+A whole segment is converted with exact sizes, its records are counted, and its CRC is computed. The
+first fetch is compared with the reference's output, or, if compressed, read back. Where Kafka's
+classes run, their output is compared with ours, or, if compressed, its size."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -3,7 +3,7 @@ without us.
 
 They read v2 and write v0 or v1, record by record. aiokafka's are compiled (Cython).
 
-Not here: their speed as clients; this is no use that they were made for."""
+Not here: their speed as clients. They were not made for this use."""
 
 import zlib
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Does the replicated broker keep its promises under ten thousand courses of faults?
+"""Does the replicated broker keep its promises in ten thousand runs with faults?
 
     python -m bench.cluster_seeds --seeds 10000
 

@@ -1,11 +1,11 @@
-"""Does a replicated cluster hold more and more, when it runs for an hour under faults?
+"""Does a replicated cluster leak files, objects or requests when it runs for an hour with faults?
 
     python -m bench.cluster_soak --seconds 3600
 
-One run of the deterministic simulation, an hour of simulated time by default. Every minute of it
-counts open files, objects of the interpreter, events that are to come, connections, and requests
-that wait. What grows from one third of the run to the next is printed; the exit code is then 1.
-Records are kept by the simulation itself, to compare; they are no objects of this kind."""
+One run of the deterministic simulation, an hour of simulated time by default. Once a simulated
+minute it counts open files, objects of the interpreter, pending events, connections, and waiting
+requests. A count that grows from one third of the run to the next is printed, and the exit code is
+1. Records that the simulation keeps for its checks do not count."""
 
 import argparse
 import gc

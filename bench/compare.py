@@ -1,7 +1,7 @@
-"""Lets the contenders convert one shape in turns.
+"""The contenders convert one shape in turns.
 
-First everything is checked, then the JVMs are warmed up; after that each has a round, again and
-again, so that whatever else happens on the machine happens to all of them."""
+First all output is checked, then the JVMs are warmed up. Then each contender has one round after
+another, in turns: other load on the machine slows all of them alike."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress

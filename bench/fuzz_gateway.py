@@ -1,8 +1,9 @@
-"""Does a hostile client, or a hostile cluster, get anything through to the gateway?
+"""Does a hostile client, or a hostile cluster, make the gateway hang, or fail with an error that is
+not the project's own?
 
     python -m bench.fuzz_gateway --count 1000000 --seed 1
 
-A failure ends with the command that shows it again."""
+A failure ends with the command that repeats it."""
 
 import sys
 from collections import Counter

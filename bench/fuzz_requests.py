@@ -1,11 +1,11 @@
-"""Does any request get through that a broker cannot take: a foreign exception, a hang?
+"""Does any request make a broker hang, or raise an error that is not the project's own?
 
-Requests of every API and version with something in every field, four of five of them with damage,
-to a broker that is read-only or writable; and thousands of them through sockets.
+Requests of every API and version with a value in every field, four of five of them damaged, go to a
+broker that is read-only or writable; and thousands of them through sockets.
 
     python -m bench.fuzz_requests --count 1000000 --seed 1 [--sockets 5000]
 
-A failure ends with the command that shows it again."""
+A failure ends with the command that repeats it."""
 
 import argparse
 import logging
@@ -29,7 +29,7 @@ BLOCK: Final = 20_000  # requests to one broker: what has been produced must not
 
 
 class Defects(logging.Handler):
-    """Counts what a server says went wrong in itself."""
+    """Counts the defects that a server logs."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -41,7 +41,7 @@ class Defects(logging.Handler):
 
 
 def without_sockets(first: int, count: int, seed: int) -> Counter[str]:
-    """What became of so many. Ends the process at the first defect."""
+    """The outcomes of so many requests, counted. Ends the process at the first defect."""
     became = Counter[str]()
     for start in range(first, first + count, BLOCK):
         writable = start // BLOCK % 2 == 1
@@ -60,7 +60,8 @@ def without_sockets(first: int, count: int, seed: int) -> Counter[str]:
 
 
 def through_sockets(count: int, seed: int) -> int:
-    """Sends so many; how many defects the server logged. Others are served all along."""
+    """Sends so many; returns the number of defects that the server logged, and of times when
+    another client was not served."""
     defects = Defects()
     logging.getLogger("broker").addHandler(defects)
     source = Random(seed)

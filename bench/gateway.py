@@ -1,4 +1,4 @@
-"""What does a gateway cost, and whom does it serve? Each command opens with its question.
+"""What does a gateway cost, and which old clients read through it?
 
 python -m bench.gateway memory
 python -m bench.gateway speed

@@ -1,7 +1,7 @@
 """Which old clients read through a gateway, from a real Kafka 4, what they read from a broker?
 
-A broker of Kafka 4 finds the topics of tests/clients in its log, the gateway is a process of its
-own as a user starts it, and every client reads through it.
+A broker of Kafka 4 has the topics of tests/clients. The gateway is a process of its own, started as
+users start it, and every client reads through it.
 
     python -m bench.gateway clients --clients pypi,maven --json outcomes.jsonl"""
 

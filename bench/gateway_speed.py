@@ -1,10 +1,10 @@
-"""What does a consumer get through a gateway, and what does it wait for it?
+"""What throughput and latency does a consumer have through a gateway?
 
 The same records lie on a Kafka 3.9 broker, which converts for old clients, and on a Kafka 4.4 with
 the gateway in front. One client that only drains asks each in turn, after rounds to warm up: Fetch
 v1 and v2, converted, from Kafka 3.9 and from the gateway; Fetch v12, as it is, from Kafka 4.4 and
-through the gateway; and a small request, likewise. What is compared are pairs of one run, for
-machines are noisy.
+through the gateway; and a small request, likewise. Rounds of one run are compared in
+pairs, as machines are noisy.
 
     python -m bench.gateway speed [--size 64] [--rounds 7]"""
 

@@ -2,9 +2,8 @@
 
 Lookups by our index (its warm section first) and by a plain binary search of the same mapping take
 turns, near the end of the index and anywhere in it; answers of both are compared. Pages are counted
-by the kernel: the file is put out of memory, read-ahead is turned off, and after each lookup
-`mincore` says which pages have come in. The least that a search can do is to read the page of the
-entry that it finds.
+by the kernel: the file is evicted from the page cache, read-ahead is turned off, and after each
+lookup `mincore` tells which pages were read. The minimum is the one page of the entry.
 
     python -m bench.index_lookup --plot pages.svg
 

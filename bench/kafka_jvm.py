@@ -1,8 +1,8 @@
-"""Kafka 3.9.1's own record classes in a warm JVM, asked for a round at a time.
+"""Kafka 3.9.1's own record classes in a warm JVM, one round at a time.
 
-Java and Maven are needed for it, and a network the first time: Maven fetches the classes into
-`build/kafka`. The JVM inherits the core that this process is pinned to, and works only while it is
-asked."""
+This needs Java and Maven, and a network the first time: Maven fetches the classes into
+`build/kafka`. The JVM inherits the core that this process is pinned to, and is idle between
+rounds."""
 
 import json
 import shutil

@@ -1,12 +1,12 @@
 """How much memory does a send hold, whatever it converts?
 
 Each case runs in a process of its own, which is warmed up on a few records of the same codec, may
-not map more than a few megabytes beyond that, and says how far its resident memory grew and what
-the send's own buffers held.
+not map more than a few megabytes beyond that, and reports how far its resident memory grew and how
+much the send's own buffers held.
 
     python -m bench.memory
 
-Not here: the limits that are promised (tests/downconvert asserts them)."""
+Not here: the limits that are promised (tests/downconvert checks them)."""
 
 import json
 import resource
@@ -36,7 +36,7 @@ STATUS: Final = Path("/proc/self/status")
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What one conversion held. `outcome` is empty, or says why it ended early."""
+    """What one conversion held. `outcome` is empty, or the reason why it ended early."""
 
     name: str
     source_size: int
@@ -67,7 +67,7 @@ def cases(directory: Path, scale: int) -> Iterator[tuple[str, Path]]:
 
 
 def held(name: str, warm_up: Path, path: Path) -> Held:
-    """Converts in this process, which is not of much use for anything else afterwards."""
+    """Converts in this process, whose address space stays limited afterwards."""
     convert(warm_up)
     idle = status("VmRSS")
     limit = status("VmSize") + MAPPED_MAX

@@ -1,7 +1,7 @@
 """Small damaged segments, each made of a seed and a number alone.
 
-Segments come from this project's builder, in every format and codec, or hold what was damaged
-before it was compressed, so that damage is met inside of compressed data, too."""
+Segments come from `records.build`, in every format and codec. Some were damaged before they were
+compressed, so that there is damage inside of good compressed data, too."""
 
 from dataclasses import dataclass, replace
 from random import Random

@@ -1,12 +1,13 @@
-"""Does any damage get through: a wrong error, a hang, a byte too far, kernels that differ?
+"""Does any damaged segment cause a foreign error, a hang, an over-read, or a difference between the
+kernels?
 
 A million small segments with flipped bits, other sizes and counts, cuts and splices, with repaired
 checksums and stale ones, and with damage inside of good compressed data. Each is driven through the
-kernel in odd windows, read, converted and sent, on both kernels, and both must say the same.
+kernel in odd windows, read, converted and sent, on both kernels, with the same outcome.
 
     python -m bench.mutations --count 1000000 --seed 1
 
-A failure ends with the command that shows it again.
+A failure ends with the command that repeats it.
 
 Not here: the segments (mutants.py), what is tried on them (trials.py)."""
 
@@ -42,7 +43,7 @@ class FoundError(Exception):
 
 
 class Watchdog(threading.Thread):
-    """Ends the process where one mutant takes too long, and says which."""
+    """Ends the process where one mutant takes too long, and prints its number."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(daemon=True)

@@ -1,8 +1,8 @@
 """What does opening a log cost, as it grows to ten thousand segments?
 
 Directories of 100, 1,000 and 10,000 small segments are opened, and an offset is found in the middle
-of each. Time and memory are a segment's; both should stay as they are while the log grows. Memory
-is what Python has allocated when the offset has been found.
+of each. Time and memory are those of a segment, and should not change while the log grows.
+Memory is what Python has allocated when the offset has been found.
 
     python -m bench.open_log_dir --segments 100 --segments 10000"""
 

@@ -1,4 +1,4 @@
-"""The tables of a comparison, for a terminal and for the documents."""
+"""The tables of a comparison, for a terminal and for Markdown."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final

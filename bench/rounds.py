@@ -1,4 +1,4 @@
-"""What one round of converting a segment did, and how a segment is cut into fetches.
+"""The figures of one round of converting a segment, and how a segment is cut into fetches.
 
 Every contender converts the same fetches, and reports the same figures."""
 

@@ -1,9 +1,9 @@
-"""What does one consumer get from `downconvert serve`, and what from a Kafka broker beside it?
+"""What throughput does one consumer have from `downconvert serve`, and what from a Kafka broker?
 
-The same records are produced into a Kafka 3.9.1 broker, whose directory ours serves, too, as a
-process of its own. Rounds alternate, after some to warm up; a consumer drains and counts (see
+Records are produced into a Kafka 3.9.1 broker. Our server is a process of its own and serves the
+same directory. Rounds alternate, after some to warm up; a consumer drains and counts (see
 draining.py). Old consumers ask with Fetch v2 and get v1 messages; new ones with v11, and get the
-file as it is. The ratio of a pair of rounds is what is compared: machines are noisy.
+file as it is. Ratios are those of pairs of rounds: machines are noisy.
 
     python -m bench.serving [--size 64] [--rounds 7] [--smoke]
     python -m bench.serving memory [--consumers 1000] [--idle 10000] [--smoke]

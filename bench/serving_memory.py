@@ -2,9 +2,8 @@
 connections?
 
 The server is a process of its own. Old consumers ask for 1 MB of an uncompressed topic, in v1
-messages, and read nothing: each has got the beginning of its answer. What the process has grown by
-is divided by their number. Idle connections have had the server's versions once, and ask for
-nothing more.
+messages, and read nothing: each has received the beginning of its answer. The growth of the process
+is divided by their number. Idle connections have sent one ApiVersions request, and nothing more.
 
     python -m bench.serving memory [--consumers 1000] [--idle 10000]"""
 
@@ -81,8 +80,8 @@ def uncompressed() -> Iterator[Serving]:
 
 @contextmanager
 def stalled(serving: Serving, count: int) -> Iterator[Growth]:
-    """By old consumers that have the first bytes of an answer before them and read nothing. They
-    stay as they are until the context ends."""
+    """Growth by old consumers that have received the first bytes of an answer and read nothing.
+    They stay connected until the context ends."""
     before = settled(lambda: serving.resident)
     with ExitStack() as stack:
         consumers = []
@@ -104,7 +103,7 @@ def stalled(serving: Serving, count: int) -> Iterator[Growth]:
 
 
 def _most_in_buffers(port: int) -> int:
-    """Bytes that the system holds for one connection of a server, of the one with most."""
+    """Bytes that the system buffers for a connection of a server: the most of all of them."""
     most = 0
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()
@@ -114,7 +113,7 @@ def _most_in_buffers(port: int) -> int:
 
 
 def idle(serving: Serving, count: int) -> Growth:
-    """By connections that have been answered, and ask for nothing more."""
+    """Growth by connections that have been answered once, and send nothing more."""
     before = settled(lambda: serving.resident)
     versions = request(ApiKey.ApiVersions, 0, Message())
     with ExitStack() as stack:

@@ -1,8 +1,7 @@
-"""Which cores Spark may use, and how much of them it has used: its JVM, and the Python workers that
-it starts.
+"""Pins Spark to cores, and measures its CPU time: the JVM's, and that of the Python workers.
 
-Cores are changed from one moment to the next, so that one and two are compared within seconds of
-each other, in one JVM that is warm."""
+Cores are changed while Spark runs, so that one core and two are compared within seconds, in the
+same warm JVM."""
 
 import contextlib
 import os

@@ -1,8 +1,8 @@
-"""What happens to a damaged segment in a reader, a converter and a send, and what may not.
+"""Reads, converts and sends a damaged segment, and checks what comes out.
 
-Each trial returns an outcome: what came out, and with which error. Two kernels have done the same
-where their outcomes are. The only error that may come out is a RecordsError. A source that is read
-too often, or beyond its end, means that something goes round in circles or astray."""
+Each trial returns an outcome: what came out, and with which error. Two kernels
+agree if their outcomes are equal. The only error that may come out is a RecordsError. A source that
+is read too often shows an endless loop, and one that is read beyond its end an over-read."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Self, TypeAlias

@@ -1,5 +1,5 @@
-"""What the reference makes of fetches, and how long it takes: in a process of its own, since the
-kernel is chosen once in each."""
+"""Converts fetches with the reference, in a process of its own: a process chooses its kernel
+once."""
 
 import json
 import os

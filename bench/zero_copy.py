@@ -1,9 +1,9 @@
 """How close does a fetch that needs no conversion come to a bare sendfile?
 
-The same ranges of a log go through a TCP socket to a process that takes everything and throws it
-away: by a bare loop of `os.sendfile`; by our sends of ranges that are known; by whole fetches,
-which find their range by its offset; and by reading into a buffer and sending that. They take
-turns; what counts is the ratio within a turn. The CPU is that of the sending process.
+The same ranges of a log go through a TCP socket to a process that discards them: by a bare loop of
+`os.sendfile`; by our sends of known ranges; by whole fetches, which find their range by its offset;
+and by reading into a buffer and sending that. They take turns; ratios are within a turn. CPU time
+is that of the sending process.
 
     python -m bench.zero_copy --size 1GiB
 

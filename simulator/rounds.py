@@ -1,7 +1,7 @@
-"""Rounds: the same measured several times, so that a figure is known together with its spread.
+"""Rounds: everything is measured several times, so that the spread of a figure is known.
 
-What is compared takes turns, and each round begins with another: whatever else the machine does
-then happens to all of them, and none is always the first."""
+Modes take turns within a round, and each round begins with another mode: other load on the machine
+then slows all of them, and none is always the first."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class Rounds(Generic[T]):
     each: list[T] = field(default_factory=list)
 
     def middle(self, value: Callable[[T], float]) -> float:
-        """The median of the rounds, and of two in the middle the lesser: what was measured."""
+        """The median of the rounds; of two in the middle the lesser, as that was measured."""
         return median_low(map(value, self.each))
 
     def spread(self, value: Callable[[T], float]) -> float:
@@ -55,7 +55,7 @@ def paired(a: Rounds[T], b: Rounds[T], value: Callable[[T], float]) -> float | N
 
 
 def merged(documents: Sequence[Any]) -> Any:
-    """JSON of several rounds as one: the median of each number, and the first of what is none."""
+    """JSON of several rounds as one: the median of each number, and the first of all else."""
     first = documents[0]
     if isinstance(first, dict):
         return {name: merged([one[name] for one in documents]) for name in first}

@@ -114,7 +114,13 @@ def _modes(_context: click.Context, _option: click.Parameter, text: str) -> tupl
     default=DEFAULT.rounds,
     help="How many times each mode is measured, in turns. With 1 there is no warm-up.",
 )
-@click.option("--modes", metavar="MODES", default=",".join(MODES), callback=_modes)
+@click.option(
+    "--modes",
+    metavar="MODES",
+    default=",".join(MODES),
+    callback=_modes,
+    help="Which modes are measured.",
+)
 @path_options
 @cluster_options
 @click.option(

@@ -1,8 +1,8 @@
-"""What is true of a simulated cluster, whatever its brokers say: records, and promises made.
+"""The invariants of a simulated cluster, from what its clients have seen.
 
-An offset that anybody was given once has that record for ever. What was acknowledged to a producer
-with acks all is there at the end; and at the moment when that was said, and whenever a consumer
-is given a record, as many brokers as min.insync.replicas hold it."""
+An offset at which a client has read a record has that record for ever. A record that was
+acknowledged with acks all is in the log at the end. When it is acknowledged, and whenever a
+consumer reads it, min.insync.replicas brokers have it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ CheckHeld = Callable[[TopicPartition, int, str], None]
 
 
 class InvariantError(Exception):
-    """Something that must never be so, is."""
+    """An invariant does not hold."""
 
 
 class Written(NamedTuple):

@@ -58,6 +58,6 @@ class Options:
         """In words, for the first lines of a run."""
         consumers = format_count(self.consumers, "consumer")
         if self.slow:
-            consumers += f" and {self.slow} slow ones at {format_size(self.rate)}/s"
+            consumers += f" and {format_count(self.slow, 'slow one')} at {format_size(self.rate)}/s"
         size = format_size(self.max_bytes)
         return f"to v{self.to_magic} by policy {self.policy}, fetches of {size}, {consumers}"

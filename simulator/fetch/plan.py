@@ -17,14 +17,13 @@ import xxhash
 from downconvert.cli.advice import advice
 from records import (
     CorruptRecordsError,
-    MemoryRecords,
     RecordTooLargeError,
     UnsupportedCodecError,
 )
-from records.wrapper import unpadded
 from simulator.collector import Collector
 from simulator.delivered import delivered
 from simulator.modes import Mode
+from simulator.padding import without_padding
 
 from .fetches import BatchIndex, Fetch
 from .options import Options
@@ -60,7 +59,7 @@ class Plan:
     answers: list[Answer] = field(default_factory=list)
     different: int = 0  # answers whose lazy bytes are not those of the eager conversion
     broken: int = 0  # promises
-    cut: int = 0  # answers that do not carry all that was asked for, and nothing else
+    unlike_eager: int = 0  # answers that are not byte for byte what eager conversion sends
     endings: dict[int, Ending] = field(default_factory=dict)  # of files that end early
     is_compressed: bool = False  # some batch of the log
 
@@ -112,7 +111,7 @@ def _walk(
     plan: Plan, responses: Responses, file: int, index: BatchIndex, max_bytes: int
 ) -> Iterator[int]:
     """Adds the fetches of one file and their answers; yields the position after each."""
-    answer = _raw if responses.mode == "zero-copy" else _converted
+    answer = _ANSWERS[responses.mode]
     batch, first_offset = 0, 0
     while batch < len(index):
         end = index.cut(batch, max_bytes)
@@ -156,10 +155,10 @@ def _converted(plan: Plan, responses: Responses, fetch: Fetch) -> int | None:
     stats = send.stats
     content = memoryview(sent.data)[: len(sent.data) - stats.filler_bytes]
     if stats.padding_bytes:
-        content = _unpadded(sent.data)
+        content = memoryview(without_padding(content))
     plan.different += content != memoryview(whole)[: len(content)]
     plan.broken += len(sent.data) != lazy.size
-    plan.cut += bytes(content if stats.padding_bytes else sent.data) != whole
+    plan.unlike_eager += sent.data != whole
     records, last_offset = delivered(content, fetch.first_offset)
     plan.answers.append(
         Answer(lazy.size, digest(sent.data), records, stats.records_converted, stats.filler_bytes)
@@ -169,15 +168,24 @@ def _converted(plan: Plan, responses: Responses, fetch: Fetch) -> int | None:
     return last_offset + 1 if delivered(whole, last_offset + 1)[0] else None
 
 
-def _unpadded(data: bytearray) -> memoryview:
-    """Without the padding in its last message."""
-    last = max(header.position for header in MemoryRecords(data).batches())
-    return memoryview(bytes(data[:last]) + unpadded(bytes(data[last:])))
-
-
 def _raw(plan: Plan, responses: Responses, fetch: Fetch) -> None:
     """Adds the answer to a fetch that is not converted."""
     data = bytearray(fetch.size)
     responses.records(fetch).read_into(memoryview(data), 0)
     records, _ = delivered(data, fetch.first_offset)
     plan.answers.append(Answer(fetch.size, digest(data), records, 0, 0))
+
+
+def _whole(plan: Plan, responses: Responses, fetch: Fetch) -> None:
+    """Adds the answer to a fetch that is converted before it is sent: all of it."""
+    data = responses.eager(fetch)
+    records, _ = delivered(data, fetch.first_offset)
+    converted, _ = delivered(data, 0)
+    plan.answers.append(Answer(len(data), digest(data), records, converted, 0))
+
+
+_ANSWERS: Final[dict[Mode, Callable[[Plan, Responses, Fetch], int | None]]] = {
+    "lazy": _converted,
+    "eager": _whole,
+    "zero-copy": _raw,
+}

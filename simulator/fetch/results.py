@@ -1,4 +1,5 @@
-"""What a simulation found: one workload's rounds as numbers, and whether everything was true."""
+"""The results of a simulation: the rounds of one workload as numbers, and whether all checks
+held."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

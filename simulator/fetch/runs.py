@@ -47,8 +47,8 @@ def plan_in_child(
 
 
 def run(mode: Mode, paths: Sequence[Path], options: Options, plan: Plan, progress: Progress) -> Run:
-    """Sends the plan's fetches to all consumers and measures. `progress` is told the answers read
-    so far."""
+    """Sends the plan's fetches to all consumers and measures. `progress` is called with the answers
+    read so far."""
     fetches = list(plan.fetches)
     expected = [Expected(answer.size, answer.digest, answer.records) for answer in plan.answers]
     with ExitStack() as stack:

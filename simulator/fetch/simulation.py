@@ -30,7 +30,7 @@ def simulate(
     plans: dict[Mode, Plan] = {}
     endings: dict[int, Ending] = {}
     for mode in options.modes:
-        if mode == "eager" and "lazy" in plans and not plans["lazy"].cut:
+        if mode == "eager" and "lazy" in plans and not plans["lazy"].unlike_eager:
             plans[mode] = replace(plans["lazy"], different=0, broken=0)  # it would be the same
             continue
         told = _of(step, f"{mode}: plan", size)
@@ -61,7 +61,7 @@ def _rounds(
 
 
 def _of(step: Step, what: str, total: int) -> Callable[[int], None]:
-    """A step that is told only how far it is."""
+    """A step of which only the progress is left to give."""
     return lambda done: step(what, done, total)
 
 

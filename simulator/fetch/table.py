@@ -26,7 +26,7 @@ def table(result: Result) -> RenderableType:
 
 
 def verdict(result: Result) -> Text:
-    """Whether everything was true."""
+    """Whether all checks held."""
     success = f"checked {result.answers:,} answers: bytes as planned, sizes as promised"
     if "lazy" in result.modes:
         success += ", lazy = eager"

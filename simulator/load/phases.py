@@ -1,8 +1,8 @@
 """The parts of a conversion's CPU time: reading, decompressing, converting, compressing.
 
-Inside of a server these come in pieces of microseconds, and a clock between them would be much of
-what it measures. So they are measured apart: the same ranges of the same log, in one thread, once
-with each step more. What a step adds is its share.
+In a server these alternate every few microseconds, and reading a clock in between would distort
+them. So they are measured outside of it: the same ranges of the same log, in one thread, each time
+with one step more. What a step adds is its share.
 
 Not here: what the server itself takes (server.py)."""
 
@@ -41,7 +41,7 @@ class Shares:
 
 
 def shares_of(directory: Path, options: LoadOptions) -> Shares:
-    """Measured on the first partition, as its oldest clients get it."""
+    """Measured on the first partition, converted for the oldest clients."""
     old = [group for group in options.clients if group.is_old]
     magic = magic_of(old[0].version) if old else None
     if magic is None:
@@ -55,7 +55,9 @@ def shares_of(directory: Path, options: LoadOptions) -> Shares:
         converted = _seconds(lambda: _convert(records, magic, plain))
         compressed = _seconds(lambda: _convert(records, magic, policy))
     ends = [0.0, read, decompressed, converted, compressed]
-    ends = [max(ends[: at + 1]) for at in range(len(ends))]  # a step costs nothing at the least
+    ends = [
+        max(ends[: at + 1]) for at in range(len(ends))
+    ]  # noise must not make a step's share negative
     if not _is_compressed(records):
         ends[2], ends[4] = ends[1], ends[3]
     steps = [end - start for start, end in pairwise(ends)]

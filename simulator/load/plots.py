@@ -33,7 +33,7 @@ _LANE: Final = 0.22  # of a row, between modes
 
 
 def latencies(result: LoadResult) -> str:
-    """For each kind of clients and each mode: when 50 and 99 % of fetches end."""
+    """The median and the 99th percentile of fetches, by kind of clients and mode."""
     kinds = [group.kind for group in result.options.clients]
     runs = list(result.named.items())
     lanes = (len(runs) - 1) / 2
@@ -74,7 +74,7 @@ def latencies(result: LoadResult) -> str:
 
 
 def fairness(result: LoadResult) -> str:
-    """Fetches of today's clients: the share that was done by a time, with old ones and without."""
+    """Distribution of the latency of today's clients, beside old ones and alone."""
     kinds = [group.kind for group in result.options.clients if not group.is_old]
 
     def draw(axes: Axes) -> None:

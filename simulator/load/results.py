@@ -1,4 +1,4 @@
-"""What a simulation of the whole path found, as numbers, and whether everything was true."""
+"""The results of a simulation over TCP, as numbers, and whether all checks held."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -29,8 +29,8 @@ class LoadRun:
     """One round of one mode. Sizes are bytes; latencies, in seconds, are those of clients that are
     not slow.
 
-    groups: the clients that there were.
-    connected: what the server held for connections alone, before the first request.
+    groups: its clients.
+    connected: memory for connections alone, before the first request.
     timeline: seconds from the beginning, bytes above idle."""
 
     mode: Mode
@@ -55,7 +55,7 @@ class LoadRun:
 
     @property
     def peak(self) -> int:
-        """The larger of what the system and what samples say."""
+        """The larger of the system's figure and of the samples."""
         return max([self.served.peak, *(size for _, size in self.timeline)])
 
     @property
@@ -115,8 +115,8 @@ class LoadRun:
         return sorted(value for kind in kinds for value in values(self.kinds[kind]))
 
     def cpu(self, shares: Shares) -> dict[str, float]:
-        """CPU seconds by phase: finding, sending and the loop as measured, and the conversion
-        divided as when it is done alone."""
+        """CPU seconds by phase. Finding, sending and the loop are measured; the conversion is
+        divided by the shares that its steps have when it runs alone."""
         served = self.served
         return {
             "find and measure": served.finding,
@@ -180,7 +180,7 @@ class LoadResult:
 
     @property
     def named(self) -> dict[str, Rounds[LoadRun]]:
-        """The rounds by what they are of: today's clients alone first, where they are measured."""
+        """All rounds by name: those of today's clients alone first, where they are measured."""
         modes = {str(mode): rounds for mode, rounds in self.modes.items()}
         return modes if self.alone is None else {ALONE: self.alone, **modes}
 
@@ -193,8 +193,8 @@ class LoadResult:
         return costs(self.modes, is_compressed=self.options.workload.codec != "none")
 
     def unfairness(self, mode: Mode, percent: float = 99) -> float | None:
-        """How many times as long fetches of today's clients take where old ones convert; None:
-        there are not both."""
+        """The ratio of a latency of today's clients beside old ones to their latency alone; None:
+        there are not both kinds."""
         if self.alone is None:
             return None
         return paired(self.modes[mode], self.alone, lambda run: run.todays(percent))

@@ -40,12 +40,12 @@ def fairness_lines(result: LoadResult) -> list[tuple[str, bool]]:
 
 
 def verdict(result: LoadResult) -> Text:
-    """Whether everything was true."""
+    """Whether all checks held."""
     return verdict_text(result.failures(), success(result))
 
 
 def success(result: LoadResult) -> str:
-    """What is true where no check failed."""
+    """What was checked, for a result without failures."""
     return (
         f"checked {result.answers:,} answers, every byte; each is one of {result.planned:,} that "
         "were decoded, and compared with an eager conversion"

@@ -103,6 +103,9 @@ def costs(modes: Mapping[Mode, Rounds[M]], *, is_compressed: bool) -> list[Cost]
 def verdict(found: Sequence[Cost]) -> tuple[str, bool]:
     """In a line what was met and what was missed, and whether all was met."""
     missed = [cost for cost in found if cost.is_met is False]
+    unknown = [cost.label for cost in found if cost.wanted and cost.is_met is None]
+    if not missed and unknown:
+        return f"not known of lazy beside eager: {', '.join(unknown)}", False
     if not missed:
         return "lazy beside eager is all that is wanted", True
     words = ", ".join(f"{cost.label} {cost.ratio_text} (wanted: {cost.wanted})" for cost in missed)

@@ -1,8 +1,7 @@
-"""Figures: what each is called, how it is written, which way is better, and lazy beside eager in
-words.
+"""Figures: their names, how they are formatted, which direction is better, and the comparison of
+lazy with eager in words.
 
-Not here: which figures a simulation has (fetch/metrics.py, load/metrics.py), the tables that they
-stand in (table.py, page.py)."""
+Not here: which figures a simulation has (fetch/metrics.py, load/metrics.py)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ SAME_WITHIN: Final = 1.05  # two runs of one thing differ by as much
 
 
 class Measured(Protocol):
-    """What every simulation knows of a round of one mode. Sizes are bytes, times seconds.
+    """What every simulation measures in a round of one mode. Sizes are bytes, times seconds.
 
     peak: memory of the process that converts, above idle. cpu_per_record: CPU seconds of the same
     process. first_byte, last_byte: percentiles over the fetches for which records are converted,
@@ -93,7 +92,7 @@ def throughput_figures() -> tuple[Figure[M], ...]:
 
 
 def records_per_cpu_second(run: Measured) -> float:
-    """What does not change with what else the machine is doing."""
+    """Nearly independent of other load on the machine."""
     return 1 / run.cpu_per_record if run.cpu_per_record > 0 else 0.0
 
 

@@ -102,7 +102,7 @@ def figures_table(figures: Iterable[Figure[M]], modes: Mapping[Mode, Rounds[M]])
 
 
 def verdict_lines(failures: Sequence[str], success: str) -> Iterator[str]:
-    """Whether everything was true: each failure, or what was checked."""
+    """Whether all checks held: each failure, or what was checked."""
     for failure in failures:
         yield f'<p class="failed">failed: {escape(failure)}</p>'
     if not failures:

@@ -40,7 +40,8 @@ def figures_table(figures: Iterable[Figure[M]], modes: Mapping[Mode, Rounds[M]])
 
 def costs_table(costs: Sequence[Cost], rounds: int) -> RenderableType:
     """What lazy costs beside eager, and the verdict."""
-    grid = _grid(["lazy", "eager", "ratio", "wanted", "", "spread"])
+    spread = ["spread"] if rounds > 1 else []
+    grid = _grid(["lazy", "eager", "ratio", "wanted", "", *spread])
     grid.add_row(Text("what lazy costs", style="dim italic"))
     for cost in costs:
         grid.add_row(
@@ -50,7 +51,7 @@ def costs_table(costs: Sequence[Cost], rounds: int) -> RenderableType:
             Text(cost.ratio_text, style=STYLES[cost.is_met]),
             cost.wanted,
             Text(cost.is_met_text, style=STYLES[cost.is_met]),
-            Text(share(cost.spread) if rounds > 1 else "", style="dim"),
+            *(Text(share(cost.spread), style="dim") for _ in spread),
         )
     words, is_met = verdict(costs)
     noise, is_quiet = repeatability(costs, rounds)
@@ -63,7 +64,7 @@ def costs_table(costs: Sequence[Cost], rounds: int) -> RenderableType:
 
 
 def verdict_text(failures: Sequence[str], success: str) -> Text:
-    """Whether everything was true: each failure, or what was checked."""
+    """Whether all checks held: each failure, or what was checked."""
     if failures:
         return Text("\n".join(f"FAILED  {failure}" for failure in failures), style="bold red")
     return Text(success, style="green")

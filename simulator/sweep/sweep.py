@@ -66,7 +66,7 @@ class Grid:
         ]
 
     def options(self) -> list[tuple[int, Options]]:
-        """With each its chunk size."""
+        """Of all points of one workload, each with its chunk size."""
         return [
             (
                 chunk,
@@ -85,7 +85,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One workload, and how it is served."""
+    """One workload, and all points of the grid that use it."""
 
     workload: Workload
     options: tuple[tuple[int, Options], ...]
@@ -95,7 +95,7 @@ class Task:
 
 
 def sweep(session: SparkSession, grid: Grid, target: str, *, step: Step = no_step) -> DataFrame:
-    """Measures the grid, writes a Parquet directory (its predecessor's place), and reads it again:
+    """Measures the grid, writes it to a Parquet directory, which is replaced, and reads that:
     a row for each point and mode, the columns of RESULT."""
     tasks = [Task(workload, tuple(grid.options())) for workload in grid.workloads()]
     frame = run_tasks(session, tasks, measure, RESULT)

@@ -78,13 +78,13 @@ def test_a_broker_that_hangs_up_is_an_error(walks: dict[tuple[int, int], list[St
         thread.start()
         clients = Clients(listener.getsockname()[:2], [ClientSpec("0.8", walks[0, 0])])
         thread.join()
-        line = SilentLine()
+        parent = SilentParent()
         with pytest.raises(SimulationError, match=r"of 0\.8|takes? a request|lost its connection"):
-            clients.run(line, 0.0)  # type: ignore[arg-type]
+            clients.run(parent, 0.0)  # type: ignore[arg-type]
 
 
-class SilentLine:
-    """A parent that says nothing."""
+class SilentParent:
+    """A parent that never ends the run."""
 
-    def has_heard(self) -> bool:
+    def has_sent(self) -> bool:
         return False

@@ -62,6 +62,12 @@ def test_an_early_first_byte_is_wanted_of_compressed_answers_only() -> None:
     assert verdict([*found.values()])[1]
 
 
+def test_what_could_not_be_measured_is_not_met() -> None:
+    found = by_label([Round(peak=0)], [Round(peak=0)], is_compressed=False)
+    assert found["peak memory"].ratio is None
+    assert verdict([*found.values()]) == ("not known of lazy beside eager: peak memory", False)
+
+
 def test_without_both_modes_nothing_is_compared() -> None:
     assert costs({"lazy": Rounds([Round()])}, is_compressed=True) == []
 

@@ -3,7 +3,8 @@
 import pytest
 
 from downconvert.spark.offsets import EARLIEST, LATEST
-from downconvert.spark.options import MiB, Mode, Options
+from downconvert.spark.options import Mode, Options
+from records.units import MiB
 
 
 def parsed(**given: str) -> Options:

@@ -1,4 +1,4 @@
-"""Options as users give them, and what they are told when one is wrong."""
+"""Options as users give them, and the errors when one is wrong."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Damage is reported with place and reason, left out, or ends the query; reading goes on after it."""
+"""Damage is reported with place and reason, is skipped, or ends the query."""
 
 from pathlib import Path
 from random import Random

@@ -12,6 +12,8 @@ JOBS: Final = {
     "audit": "downconvert.cli.spark_audit",
     "convert": "downconvert.cli.spark_convert",
     "export": "downconvert.cli.spark_export",
+    "find": "downconvert.cli.spark_find",
+    "latest": "downconvert.cli.spark_latest",
     "sweep": "simulator.cli.spark_sweep",  # an experiment: they live above this package
 }
 
@@ -30,7 +32,7 @@ class _Jobs(click.Group):
         return command
 
 
-@click.group(cls=_Jobs, short_help="Audit, convert and export whole log directories on Spark.")
+@click.group(cls=_Jobs, short_help="Audit, convert, export and search log directories on Spark.")
 def spark() -> None:
     """Jobs over log directories that are too large for one core, or for one machine.
 

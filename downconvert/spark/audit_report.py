@@ -44,8 +44,8 @@ NOTES: Final = (
     "sends; at once, what a converter holds that converts all of it first, as Kafka counts it "
     "(TemporaryMemoryBytes).",
     "Gaps are offsets that no record has: compaction leaves them, aborted transactions and their "
-    "markers too, and so does damage. In compressed v0 and v1 they are not looked for.",
-    "Checksums are compared in the sample; all of them are with --everything.",
+    "markers too, and so does damage. In compressed v0 and v1 they are not detected.",
+    "All checksums are compared; with --no-verify-crc only those in the sample.",
 )
 
 

@@ -33,7 +33,7 @@ Offsets: TypeAlias = dict[TopicPartition, int]
 OPEN_SEGMENTS_MAX: Final = 64
 
 
-class Following:
+class LogFollower:
     """The partitions that the options ask for, as they are at the latest `refresh`."""
 
     def __init__(self, options: Options) -> None:

@@ -133,8 +133,9 @@ def watched(session: SparkSession, what: str, total: int, step: Step) -> Iterato
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        again = "; run it again" if is_worker_lost(error) else ""
-        raise JobError(f"{what}: {in_a_line(error)}{again}") from error
+        line = in_a_line(error)
+        again = "; run it again" if is_worker_lost(line) else ""
+        raise JobError(f"{what}: {line}{again}") from error
     finally:
         ended.set()
         thread.join()

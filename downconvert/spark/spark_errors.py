@@ -15,7 +15,11 @@ JVM_STACK: Final = re.compile(r"^\s+at .*|^Caused by: .*|^Driver stacktrace:.*",
 JVM_CLASS: Final = re.compile(r"^(?:[a-z][\w]*\.)+([A-Z]\w*): ")
 PYTHON_ERROR: Final = re.compile(r"^(?P<module>(?:\w+\.)*)(?P<name>[A-Z]\w*)(?:: (?P<words>.*))?$")
 OURS: Final = ("downconvert.", "records.")  # their errors say what is wrong, without a class
-WORKER_LOST: Final = ("Python worker exited unexpectedly", "ExecutorLostFailure")
+
+# What the JVM says of a worker that was killed while it was idle, or while it was written to.
+CUT_OFF: Final = ("Stream closed", "Broken pipe", "Connection reset")
+LOST_CONNECTION: Final = "the connection to a Python worker was lost"
+WORKER_LOST: Final = ("Python worker exited unexpectedly", "ExecutorLost", LOST_CONNECTION)
 LINE_MAX: Final = 1000  # characters
 
 
@@ -29,9 +33,9 @@ def in_a_line(error: Exception) -> str:
     return f"{words[:LINE_MAX].rstrip('.')}{where}"
 
 
-def is_worker_lost(error: Exception) -> bool:
-    """Whether a process was lost, and not a reason found in the data: the same may work again."""
-    return any(words in str(error) for words in WORKER_LOST)
+def is_worker_lost(line: str) -> bool:
+    """Whether a line is about a process that was lost, not about the data: it may work again."""
+    return any(words in line for words in WORKER_LOST)
 
 
 def _of_python(text: str) -> str | None:
@@ -52,4 +56,5 @@ def _of_python(text: str) -> str | None:
 
 def _of_the_jvm(text: str) -> str:
     line = next(iter(text.strip().splitlines()), "Spark failed and did not say why")
-    return JVM_CLASS.sub("", line).partition(" Consider setting")[0].strip()
+    words = JVM_CLASS.sub("", line).partition(" Consider setting")[0].strip()
+    return f"{LOST_CONNECTION} ({words})" if words.startswith(CUT_OFF) else words

@@ -9,7 +9,7 @@ import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from .follow import Following, Offsets
+from .follow import LogFollower, Offsets
 from .options import Options
 from .places import Json, Place, from_json, to_json
 from .planner import tasks_of
@@ -46,7 +46,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         self._options = options
         self._schema = schema
-        self._following: Following | None = None  # in the driver only: workers need no files
+        self._following: LogFollower | None = None  # in the driver only: workers need no files
         self._target: Offsets | None = None  # where an availableNow query ends
 
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's names
@@ -99,7 +99,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._following.close()
             self._following = None
 
-    def _follow(self) -> Following:
+    def _follow(self) -> LogFollower:
         if self._following is None:
-            self._following = Following(self._options)
+            self._following = LogFollower(self._options)
         return self._following

@@ -10,7 +10,7 @@ import pytest
 
 from .running import ROOT, Command, one_line, start
 
-JOBS = ("audit", "convert", "export", "sweep")
+JOBS = ("audit", "convert", "export", "find", "latest", "sweep")
 
 
 def test_the_group_says_what_there_is(command: Command) -> None:
@@ -36,6 +36,9 @@ def test_every_job_has_help_with_an_example(name: str, command: Command) -> None
         (["convert", "in", "out", "--to-magic=1", "--policy=odd"], "'odd' is no policy"),
         (["audit", "in", "--conf", "spark.x"], "'spark.x' is not KEY=VALUE"),
         (["audit", "in", "--report", "no/such/a.html"], "there is no directory no/such"),
+        (["find", "in"], "name a key: --key TEXT or --key-hex DIGITS"),
+        (["find", "in", "--key-hex", "xyz"], "no hexadecimal digits"),
+        (["latest", "out"], "Missing argument 'DIR...'"),
         (["sweep", "out", "--chunks", "lots"], "'lots' is no size"),
     ],
 )

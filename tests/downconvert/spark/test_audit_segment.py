@@ -128,7 +128,7 @@ def test_checksums_are_compared_outside_of_the_sample_too(tmp_path: Path) -> Non
     assert share["damages"] == []
 
 
-def test_segments_that_are_not_there_any_more_are_told_of(tmp_path: Path) -> None:
+def test_segments_that_are_not_there_any_more_are_reported(tmp_path: Path) -> None:
     segment(tmp_path / "t-0", 5, batch(5))
     (share,) = shares(tmp_path / "t-0", 0, 3)
     assert share["damages"] == [

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from records import Record, build
+from records.formats import V2
 from tests.downconvert.cli.running import Command, one_line
 from tests.downconvert.storage.logs import batch, segment
 
@@ -83,3 +85,38 @@ def test_what_a_job_warns_of_is_a_line(source: Path, tmp_path: Path, command: Co
     ran = command("spark", "export", source, tmp_path / "lake")
     assert ran.code == 0
     assert one_line(ran.err).endswith("offsets 3 up to 5 were deleted before they were exported")
+
+
+def test_a_failing_task_is_one_line_that_says_what_and_where(
+    source: Path, tmp_path: Path, command: Command
+) -> None:
+    log = source / "old-0" / "00000000000000000000.log"
+    segment(source / "old-0", 0, batch(0, magic=1)[:-1] + b"?")
+    for job in (["find", "--key", "k", source], ["latest", source, tmp_path / "out"]):
+        ran = command("spark", *job)
+        assert ran.code == 2
+        assert f"{log}: checksum does not match" in one_line(ran.err)
+
+
+def test_keys_are_found_and_the_last_of_each_is_written(
+    spark: SparkSession, tmp_path: Path, command: Command
+) -> None:
+    values = [(b"a", b"1"), (b"b", b"2"), (b"a", b"3"), (b"b", None), (None, b"5")]
+    records = [Record(n, 0, key=key, value=value) for n, (key, value) in enumerate(values)]
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    segment(logs / "007-0", 0, build(records, magic=V2))
+    ran = command("spark", "find", "--key", "a", "--json", logs)
+    assert ran.code == 0
+    assert [json.loads(line)["offset"] for line in ran.out.splitlines()] == [0, 2]
+    ran = command("spark", "find", "--key", "a", "--limit", 1, logs)
+    assert "1 record found" in ran.out
+    assert "there are more than 1" in one_line(ran.err)
+    assert command("spark", "latest", logs, tmp_path / "all", "--tombstones").code == 0
+    ran = command("spark", "latest", logs, tmp_path / "out", "--json")
+    assert json.loads(ran.out) == {"keys": 1}
+    (row,) = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert (row.key, row.offset, row.value) == (b"a", 2, b"3")
+    ran = command("spark", "latest", logs, tmp_path / "out")
+    assert ran.code == 2
+    assert "already exists" in one_line(ran.err)

@@ -181,7 +181,6 @@ def test_a_run_whose_workers_are_killed_leaves_what_is_whole(
         except JobError as error:
             reason = str(error)
         assert reason.endswith("run it again")
-        check(target, segments=0)
     assert (done.converted + done.kept, done.failed) == (4, 0)
     check(target, segments=4)
 

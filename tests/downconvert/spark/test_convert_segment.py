@@ -135,7 +135,7 @@ def test_directories_of_all_versions_are_read_back_as_they_were(
 
 
 def everything(log: Log) -> Iterator[Record]:
-    """All that is on the disk, also in front of the log's start."""
+    """All that is on the disk, also before the log's start."""
     for one in log.segments:
         yield from read(one.slice(0, log.end_of(one)))
 

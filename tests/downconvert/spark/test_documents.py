@@ -32,7 +32,7 @@ def test_the_examples_run(
     assert spark.read.parquet(str(tmp_path / "out" / "records")).count() == 6
 
 
-def test_every_option_is_told_of() -> None:
+def test_every_option_is_reported() -> None:
     told = set(re.findall(r"`([a-zA-Z]+)`", TEXT.partition("### Options")[2].partition("```")[0]))
     fields = {name.replace("_", "").lower() for name in Options.__dataclass_fields__}
     renamed = {

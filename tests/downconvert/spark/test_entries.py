@@ -1,4 +1,4 @@
-"""Damage: told where and why, left out, or the end of the query; what is behind it is read on."""
+"""Damage is reported with place and reason, is skipped, or ends the query."""
 
 from pathlib import Path
 from random import Random
@@ -119,7 +119,7 @@ def test_records_in_front_of_the_damage_in_a_batch_are_read(tmp_path: Path) -> N
     assert reason.startswith(f"negative record size, at byte {at}; reading goes on")
 
 
-def test_a_batch_of_more_bytes_than_records_is_told_of_where_it_begins(tmp_path: Path) -> None:
+def test_a_batch_of_more_bytes_than_records_is_reported_where_it_begins(tmp_path: Path) -> None:
     good = batches()
     swallowing = damaged(good[20], field="size", to=len(good[20]) + len(good[21]) - 12)
     with_index(tmp_path, good, b"".join([*good[:20], swallowing, *good[21:]]))
@@ -176,7 +176,7 @@ def test_a_record_that_is_too_large_says_what_to_do(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_whatever_the_damage_rows_are_right_or_it_is_told(tmp_path: Path, seed: int) -> None:
+def test_whatever_the_damage_rows_are_right_or_it_is_reported(tmp_path: Path, seed: int) -> None:
     """Hostile bytes: no other error, no endless loop; and no wrong row where checksums are
     compared."""
     random = Random(seed)

@@ -122,7 +122,7 @@ def test_damage_ends_a_run_or_is_left_out_and_is_looked_at_again(
     assert found == [*WHOLE[:3], "b-0:0", "b-0:1", "b-0:2", "b-0:3"]
 
 
-def test_damage_behind_the_last_good_batch_is_not_passed_over(
+def test_damage_after_the_last_good_batch_is_not_skipped(
     spark: SparkSession, source: Path, tmp_path: Path
 ) -> None:
     target = str(tmp_path / "lake")

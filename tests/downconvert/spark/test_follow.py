@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from downconvert.spark.errors import DataLossError, NotMountedError
-from downconvert.spark.follow import Following, shared_out
+from downconvert.spark.follow import LogFollower, shared_out
 from downconvert.spark.options import Options
 from downconvert.spark.places import Json
 from downconvert.spark.reader import Task
@@ -96,7 +96,7 @@ def test_a_batch_that_is_not_whole_yet_waits(directory: Path) -> None:
     assert read(source, start, end) == ["a-0:3", "a-0:4"]
 
 
-def test_a_stream_begins_at_the_end_unless_told_otherwise(directory: Path) -> None:
+def test_a_stream_begins_at_the_end_by_default(directory: Path) -> None:
     assert stream(directory, startingOffsets="latest").initialOffset() == {
         "a": {"0": 3},
         "b": {"1": 7},
@@ -289,7 +289,7 @@ def test_a_stream_follows_the_copy_of_the_later_epoch(tmp_path: Path) -> None:
 
 def test_committed_records_wait_for_the_end_of_their_transaction(directory: Path) -> None:
     options = Options.parse(OPTIONS | {"path": str(directory)}, streaming=True)
-    ends = Following(options).refresh()
+    ends = LogFollower(options).refresh()
     assert ends == {TopicPartition("a", 0): 3, TopicPartition("b", 1): 7}
     producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
     append(directory / "a-0", batch(3, transactional=True, **producer))

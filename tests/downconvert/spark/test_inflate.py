@@ -47,7 +47,7 @@ def test_offsets_of_an_old_librdkafka_are_absolute(tmp_path: Path) -> None:
     assert [row["offset"] for row in found] == [0, 1]
 
 
-def test_what_is_wrong_inside_is_told_behind_what_is_right(tmp_path: Path) -> None:
+def test_what_is_wrong_inside_is_reported_after_what_is_right(tmp_path: Path) -> None:
     second = message(V1, 1, b"b" * 50)
     inner = message(V1, 0, b"a") + flipped(second, 8 * (len(second) - 1)) + message(V1, 2, b"c")
     found = read_permissively(tmp_path, wrapped(inner, offset=12))
@@ -78,7 +78,7 @@ def test_what_cannot_be_is_said(tmp_path: Path, data: bytes, words: str) -> None
     assert good["offset"] == 20
 
 
-def test_bytes_behind_the_last_record_of_a_batch(tmp_path: Path) -> None:
+def test_bytes_after_the_last_record_of_a_batch(tmp_path: Path) -> None:
     data = bytearray(build([Record(0, 0), Record(1, 0)], magic=2, codec=Codec.GZIP))
     data[57:61] = pack(">i", 1)  # it claims one record and holds two
     found = read_permissively(tmp_path, bytes(data), verifyCrc=False)

@@ -56,7 +56,7 @@ def test_a_batch_that_expands_to_hundreds_of_megabytes(
     assert found["peak"] <= LIMIT
 
 
-def test_a_record_of_300_mb_is_told_of_and_not_held(tmp_path: Path) -> None:
+def test_a_record_of_300_mb_is_reported_and_not_held(tmp_path: Path) -> None:
     bomb(partition(tmp_path, b"") / f"{0:020}.log", Codec.GZIP, records=1, value_size=300 * MB)
     found = measured(tmp_path, mode="PERMISSIVE")
     assert (found["records"], found["corrupt"]) == (1, 1)

@@ -1,9 +1,10 @@
-"""Options as users give them, and what they are told when one is wrong."""
+"""Options as users give them, and the errors when one is wrong."""
 
 import pytest
 
 from downconvert.spark.offsets import EARLIEST, LATEST
-from downconvert.spark.options import MiB, Mode, Options
+from downconvert.spark.options import Mode, Options
+from records.units import MiB
 
 
 def parsed(**given: str) -> Options:

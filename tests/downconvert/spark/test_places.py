@@ -1,4 +1,4 @@
-"""An offset with the leader epoch in front of it says which record it was."""
+"""An offset with the leader epoch before it identifies a record."""
 
 from pathlib import Path
 from typing import Any

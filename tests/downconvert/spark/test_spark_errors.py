@@ -33,6 +33,7 @@ CRASHED = (
     "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed). Consider "
     "setting 'spark.python.worker.faulthandler.enabled' for the better Python traceback.\n\tat x"
 )
+CUT_OFF = "java.io.IOException: Stream closed\n\tat java.base/java.io.BufferedInputStream.read"
 
 
 class JvmError(Exception):
@@ -69,5 +70,8 @@ def test_one_line_says_what_and_where(message: str, expected: str) -> None:
 
 
 def test_only_a_lost_worker_is_worth_another_try() -> None:
-    assert is_worker_lost(Exception(LOST.format(host="h", executor="1", rest=CRASHED)))
-    assert not is_worker_lost(Exception(DATA_SOURCE))
+    for rest in (CRASHED, CUT_OFF):
+        assert is_worker_lost(
+            in_a_line(JvmError(LOST.format(host="h", executor="driver", rest=rest)))
+        )
+    assert not is_worker_lost(in_a_line(JvmError(DATA_SOURCE)))

@@ -29,7 +29,7 @@ def test_as_they_were_noted(tmp_path: Path) -> None:
         HighWatermarks().of(A, directory)
 
 
-def test_a_query_goes_to_the_end_unless_told_otherwise(tmp_path: Path) -> None:
+def test_a_query_goes_to_the_end_by_default(tmp_path: Path) -> None:
     partition(tmp_path, batch(0, 1, 2) + batch(3, 4), "a-0")
     (tmp_path / "replication-offset-checkpoint").write_text("0\n1\na 0 2\n")
     assert len(rows(tmp_path)) == 5

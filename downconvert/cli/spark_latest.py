@@ -1,0 +1,54 @@
+"""`downconvert spark latest`: the last record of each key.
+
+Not here: the query (downconvert/spark/latest.py)."""
+
+import json
+
+import click
+
+from records.units import format_count
+
+from .spark_job import names_of, of_topics, open_job
+
+
+@click.command(short_help="Write the last record of each key as Parquet.")
+@click.argument("paths", metavar="DIR...", nargs=-1, required=True)
+@click.argument("target", metavar="OUT")
+@click.option("--tombstones", is_flag=True, help="Also keys whose last record has no value.")
+@click.option("--uncommitted", is_flag=True, help="Also records of aborted and open transactions.")
+@of_topics
+def latest(
+    paths: tuple[str, ...],
+    target: str,
+    tombstones: bool,
+    uncommitted: bool,
+    as_json: bool,
+    topics: tuple[str, ...],
+    master: str | None,
+    configuration: dict[str, str],
+) -> None:
+    """Write to OUT what compaction would leave of the DIRs: of each key of a partition the last
+    record, as Parquet in folders topic=..., with the columns of Spark's Kafka source.
+
+    OUT must not exist. It may be on any file system that Spark knows.
+
+    \b
+    downconvert spark latest --topics customers /var/kafka /data/customers
+    downconvert spark latest --tombstones --topics 'state-*' /backup/broker-1 s3a://lake/state
+    """
+    with open_job("latest", master, configuration) as (session, step):
+        from downconvert.spark.latest import write
+
+        count = write(
+            session,
+            paths,
+            target,
+            topics=names_of(topics),
+            committed=not uncommitted,
+            tombstones=tombstones,
+            step=step,
+        )
+    if as_json:
+        click.echo(json.dumps({"keys": count}))
+    else:
+        click.echo(f"{format_count(count, 'key')} in {target}")

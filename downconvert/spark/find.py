@@ -1,0 +1,156 @@
+"""Where records with certain keys are: file, byte and offset. For deletion requests, say.
+
+Keys are compared in Arrow, as they are read; a batch's position is looked up only where a key was
+found.
+
+Not here: reading (rows.py), which files (planner.py)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+
+from records import CorruptRecordsError
+
+from .bounds import Bounds
+from .jobs import JobError, Json, Step, no_step, run_tasks, watched
+from .options import Mode, Options
+from .planner import plan
+from .rows import read_records
+from .schemas import TIMESTAMP
+from .splits import Split
+
+RESULT: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", TIMESTAMP),
+        ("key", pa.binary()),
+        ("valueSize", pa.int64()),  # null: a tombstone
+        ("segment", pa.string()),  # path of the log file
+        ("position", pa.int64()),  # of the first byte of the batch; null: damage is before it
+        ("sizeInBytes", pa.int32()),  # of the batch
+    ]
+)
+COLUMNS: Final = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("offset", pa.int64()),
+        ("timestamp", TIMESTAMP),
+    ]
+)
+EVERYTHING: Final = Bounds()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Splits to be searched for keys."""
+
+    splits: tuple[Split, ...]
+    keys: frozenset[bytes]
+    options: Options
+
+    def __str__(self) -> str:
+        return f"{self.splits[0].segment.directory}, segment {self.splits[0].segment.base_offset}"
+
+
+def find(
+    session: SparkSession,
+    paths: Sequence[str],
+    keys: Sequence[bytes],
+    *,
+    topics: Sequence[str] = (),
+    skip_damaged: bool = False,
+) -> DataFrame:
+    """A row for each record with one of the keys: the columns of RESULT. Each action searches anew.
+
+    JobError: there is nothing to search. Damage fails a task, unless it is skipped."""
+    tasks = plan_of(paths, keys, topics=topics, skip_damaged=skip_damaged)
+    return run_tasks(session, tasks, search, RESULT)
+
+
+def run(
+    session: SparkSession,
+    paths: Sequence[str],
+    keys: Sequence[bytes],
+    *,
+    topics: Sequence[str] = (),
+    skip_damaged: bool = False,
+    limit: int,
+    step: Step = no_step,
+) -> tuple[list[Json], bool]:
+    """The rows of `find`, at most `limit`, by partition and offset; and whether these are all."""
+    tasks = plan_of(paths, keys, topics=topics, skip_damaged=skip_damaged)
+    if not tasks:
+        return [], True
+    frame = run_tasks(session, tasks, search, RESULT)
+    with watched(session, "find", len(tasks), step):
+        rows = [row.asDict() for row in frame.limit(limit + 1).collect()]
+    rows.sort(key=lambda row: (row["topic"], row["partition"], row["offset"]))
+    return rows[:limit], len(rows) <= limit
+
+
+def plan_of(
+    paths: Sequence[str], keys: Sequence[bytes], *, topics: Sequence[str], skip_damaged: bool
+) -> list[Task]:
+    """What `find` searches. JobError: there is nothing, or a topic that is named is not there."""
+    mode = Mode.DROPMALFORMED if skip_damaged else Mode.FAILFAST
+    options = Options(paths=tuple(paths), topics=tuple(topics), mode=mode)
+    try:
+        tasks = plan(options, EVERYTHING)
+    except ValueError as error:
+        raise JobError(str(error)) from error
+    return [Task(splits, frozenset(keys), options) for splits in tasks]
+
+
+def search(task: Task) -> Iterator[Json]:
+    """The records of a task that have one of its keys, in the order of the log."""
+    wanted = pa.array(sorted(task.keys), pa.binary())
+    for split in task.splits:
+        found: list[dict[str, Any]] = []
+        for batch in read_records(split, task.options, EVERYTHING, COLUMNS):
+            mask = pc.is_in(batch.column("key"), value_set=wanted)
+            if mask.true_count:
+                columns = [
+                    batch.column("offset"),
+                    batch.column("timestamp"),
+                    batch.column("key"),
+                    pc.binary_length(batch.column("value")).cast(pa.int64()),
+                ]
+                names = ["offset", "timestamp", "key", "valueSize"]
+                found += pa.RecordBatch.from_arrays(columns, names).filter(mask).to_pylist()
+        yield from _placed(split, found)
+
+
+def _placed(split: Split, found: list[dict[str, Any]]) -> Iterator[Json]:
+    """Rows with the batches that they are in: of each the first one whose last offset is not
+    lower."""
+    if not found:
+        return
+    segment = split.segment.open()
+    try:
+        path = str(segment.path())
+        headers = segment.slice(split.start, split.segment.size - split.start).batches()
+        header, position, following = None, None, split.start
+        for row in sorted(found, key=lambda row: int(row["offset"])):
+            try:
+                while header is None or header.last_offset < row["offset"]:
+                    header = next(headers)
+                    position, following = following, following + header.size
+            except (StopIteration, CorruptRecordsError):  # skipped damage is before it
+                header = position = None
+            yield {
+                "topic": split.topic,
+                "partition": split.partition,
+                "segment": path,
+                "position": position,
+                "sizeInBytes": header.size if header is not None else None,
+                **row,
+            }
+    finally:
+        segment.release()

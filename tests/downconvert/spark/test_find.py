@@ -1,0 +1,82 @@
+"""Records are found by key, with the file, byte and offset at which they are."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.spark.errors import CorruptSegmentError
+from downconvert.spark.find import plan_of, search
+from downconvert.spark.jobs import JobError, Json
+from downconvert.storage.names import Kind, file_name
+from records import Codec, MemoryRecords, Record, build, read
+from records.formats import V0, V1, V2
+
+KEYS = (b"k3", b"\xff\x00")
+
+
+def found(path: Path, *keys: bytes, topics: tuple[str, ...] = (), skip: bool = False) -> list[Json]:
+    tasks = plan_of([str(path)], keys, topics=topics, skip_damaged=skip)
+    return [row for task in tasks for row in search(task)]
+
+
+def log(path: Path, *batches: bytes, base: int = 0, name: str = "orders-0") -> Path:
+    file = path / name / file_name(base, Kind.LOG)
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(b"".join(batches))
+    return file
+
+
+def entry(first: int, count: int, magic: int, codec: Codec = Codec.NONE) -> bytes:
+    """Keys k0 to k9 in turns, and a key that is not UTF-8 at every seventh offset."""
+    records = [
+        Record(
+            n,
+            1000 * n,
+            key=KEYS[1] if n % 7 == 6 else b"k%d" % (n % 10),
+            value=b"v" * n or None,
+        )
+        for n in range(first, first + count)
+    ]
+    return build(records, magic=magic, codec=codec)
+
+
+@pytest.mark.parametrize("magic", [V0, V1, V2])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_every_record_with_a_key_is_found_where_it_is(
+    tmp_path: Path, magic: int, codec: Codec
+) -> None:
+    parts = [entry(first, 5, magic, codec) for first in range(0, 50, 5)]
+    file = log(tmp_path, *parts)
+    rows = found(tmp_path, *KEYS)
+    expected = [n for n in range(50) if n % 7 == 6 or n % 10 == 3]
+    assert [row["offset"] for row in rows] == expected
+    data = file.read_bytes()
+    for row in rows:
+        assert (row["topic"], row["partition"], row["segment"]) == ("orders", 0, str(file))
+        batch = data[row["position"] : row["position"] + row["sizeInBytes"]]
+        (record,) = [r for r in read(MemoryRecords(batch)) if r.offset == row["offset"]]
+        assert record.key == row["key"]
+        assert len(record.value or b"") == row["valueSize"]
+
+
+def test_a_tombstone_has_no_size_of_a_value(tmp_path: Path) -> None:
+    log(tmp_path, build([Record(0, 0, key=b"gone")], magic=V2))
+    (row,) = found(tmp_path, b"gone")
+    assert row["valueSize"] is None
+
+
+def test_damage_fails_or_is_skipped(tmp_path: Path) -> None:
+    parts = [entry(first, 5, V2) for first in range(0, 20, 5)]
+    log(tmp_path, parts[0], parts[1][:-1] + b"?", *parts[2:])
+    with pytest.raises(CorruptSegmentError, match="checksum does not match"):
+        found(tmp_path, b"k3")
+    rows = found(tmp_path, b"k3", b"k8", skip=True)
+    assert [row["offset"] for row in rows] == [3, 18]
+    assert rows[1]["position"] == sum(map(len, parts[:3]))
+
+
+def test_what_is_not_there_is_an_error(tmp_path: Path) -> None:
+    log(tmp_path, entry(0, 5, V2))
+    assert found(tmp_path, b"nobody") == []
+    with pytest.raises(JobError, match="others: no such topic"):
+        found(tmp_path, b"k3", topics=("others",))

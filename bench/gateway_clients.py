@@ -30,7 +30,7 @@ STOP_SECONDS: Final = 20.0
 def in_front(bootstrap: str, *options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The address of `downconvert gateway` before a cluster, and its process."""
     (first,) = free_ports(1)
-    command = ("-m", "cli", "gateway", "--bootstrap", bootstrap, "--listen", "127.0.0.1:0")
+    command = ("-m", "downconvert", "gateway", "--bootstrap", bootstrap, "--listen", "127.0.0.1:0")
     with subprocess.Popen(
         (sys.executable, *command, "--node-port", f"0={first}", "--json", *options),
         stdin=subprocess.DEVNULL,

@@ -33,6 +33,7 @@ CONSUMERS: Final = 1000
 LIMIT: Final = 128 * KiB  # for a consumer
 ANSWER: Final = 50 * MiB
 ANSWER_LIMIT: Final = 4 * MiB  # that may show of it
+BUDGET: Final = 64 * KiB  # that all may share: next to nothing, so that what each takes shows
 SLOW: Final = 3 * MiB  # an answer that fits no buffer of the system's
 RECORD: Final = 1000  # bytes
 BATCH: Final = 100  # records
@@ -80,7 +81,10 @@ def gateway(size: int, codec: Codec = Codec.NONE) -> Iterator[tuple[Address, int
         for first in range(0, max(size // RECORD, BATCH), BATCH):
             offsets = range(first, first + BATCH)
             partition.log.writer.append(batch(*offsets, size=RECORD, codec=codec))
-        with in_front(f"127.0.0.1:{port}") as (address, process):
+        config = Path(directory) / "gateway.toml"
+        config.write_text(f"limits = {{ memory = {BUDGET} }}\n")
+        options = ("--config", str(config))
+        with in_front(f"127.0.0.1:{port}", *options) as (address, process):
             host, _, port_text = address.partition(":")
             yield Address(host, int(port_text)), process.pid
 

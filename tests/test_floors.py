@@ -62,6 +62,7 @@ OUTSIDE: Final = {
     "downconvert/gateway/connection.py",
     "downconvert/gateway/streams.py",
     "downconvert/gateway/upstream.py",
+    "downconvert/gateway/conversion_pool.py",
     "downconvert/gateway/observing.py",
 }
 LOCKS: Final = {"threading.Lock()", "threading.RLock()"}

@@ -97,6 +97,7 @@ class Limits:
     connect_timeout: float = 10.0  # Kafka's socket.connection.setup.timeout.ms: to a broker
     request_timeout: float = 30.0  # Kafka's request.timeout.ms: for a broker's answer to begin
     drain_timeout: float = 10.0
+    memory: int = 16_777_216  # of large answers and conversions that wait to be sent, all together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,9 @@
 The client's connection and the one to the cluster live and die together: a client whose broker is
 gone has to hear of it, and asks for metadata then, as of any broker."""
 
-from asyncio import sleep, timeout
+from asyncio import timeout
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from struct import Struct
 from typing import Any, Final, TypeVar
 
@@ -14,10 +15,12 @@ from downconvert.broker.wire.schemas import Message
 from records import RecordsError
 
 from . import headers
-from .exchanges import HELLO, Answer, Ask, Forward, HangUp, Reply, Whole
+from .conversion_pool import ConversionPool
+from .exchanges import HELLO, Answer, Ask, Forward, HangUp, Reply, Steps, Turn, Whole
+from .sent import converts
 from .session import Session
-from .streams import PIECE_SIZE, Stream, scratch
-from .upstream import UnreachableError, Upstream
+from .streams import PIECE_SIZE, Stream
+from .upstream import INLINE_MAX, UnreachableError, Upstream
 from .waiting import Waits
 
 LENGTH: Final = Struct(">i")
@@ -35,12 +38,14 @@ class Connection:
         reach: Callable[[], Coroutine[Any, Any, Upstream]],
         clock: Callable[[], float],
         before_answer: Callable[[], Awaitable[None]],
+        pool: ConversionPool,
     ) -> None:
         self._client = client
         self._session = session
         self._reach = reach
         self._clock = clock
         self._before_answer = before_answer  # so that what an answer names can be reached
+        self._pool = pool
         self._upstream: Upstream | None = None
         self._waits = Waits()
         self._is_idle = True
@@ -107,17 +112,22 @@ class Connection:
             self._upstream.stream.on_end = self._upstream_ended
         steps = self._session.exchange(request.prefix, size, self._clock())
         said: Any = None
+        takes_time = False  # what the session does next
         while True:
-            try:
-                asked = steps.send(said)
-            except StopIteration as end:
-                reply: Reply = end.value
-                break
-            if isinstance(asked, Whole):
-                said = await request.whole()
-            else:
-                said = await self._ask(self._upstream, asked, request)
-        await self._reply(self._upstream, reply, request)
+            advance = partial(_advance, steps, said)
+            step = await self._pool.run(advance) if takes_time else advance()
+            match step:
+                case Turn():
+                    said, takes_time = None, True
+                case Whole():
+                    said = await request.whole()
+                    takes_time = len(said) > INLINE_MAX
+                case Ask():
+                    said = await self._ask(self._upstream, step, request)
+                    takes_time = self._upstream.answer_size > INLINE_MAX
+                case _:
+                    break
+        await self._reply(self._upstream, step, request)
 
     async def _ask(self, upstream: Upstream, asked: Ask, request: "_Request") -> Message:
         if asked is HELLO and upstream.hello is not None:
@@ -155,11 +165,11 @@ class Connection:
 
     async def _send(self, send: ResponseSend) -> None:
         try:
-            piece = _Piece()
+            takes_time = converts(send)
             while not send.completed:
-                self._client.send(piece.filled(send))
+                fill = partial(_filled, send)
+                self._client.send(await self._pool.run(fill) if takes_time else fill())
                 await self._client.drain()
-                await sleep(0)  # others, too, have something to convert
         except RecordsError as error:
             raise BadRequestError(f"the cluster's records: {error}") from error
         finally:
@@ -175,23 +185,32 @@ def _described(prefix: memoryview) -> str:
     return f"{header.name} of client id {header.client_id!r:.100}"
 
 
+def _advance(steps: Steps, said: Any) -> Ask | Whole | Turn | Reply:
+    """What an exchange yields next, or returns."""
+    try:
+        return steps.send(said)
+    except StopIteration as end:
+        reply: Reply = end.value
+        return reply
+
+
+def _filled(send: ResponseSend) -> memoryview:
+    """What comes next: one system call for many writes."""
+    piece = _Piece()
+    while len(piece.data) < PIECE_SIZE and not send.completed:
+        send.write_to(piece)
+    return memoryview(piece.data)
+
+
 class _Piece:
-    """A channel that takes what fits in a thread's buffer: one system call for many writes."""
+    """A channel that takes PIECE_SIZE bytes."""
 
     def __init__(self) -> None:
-        self._size = 0
-
-    def filled(self, send: ResponseSend) -> memoryview:
-        """What comes next, to be copied before the event loop goes on."""
-        self._size = 0
-        while self._size < PIECE_SIZE and not send.completed:
-            send.write_to(self)
-        return scratch()[: self._size]
+        self.data = bytearray()
 
     def send(self, data: memoryview) -> int:
-        taken = data[: PIECE_SIZE - self._size]
-        scratch()[self._size : self._size + len(taken)] = taken
-        self._size += len(taken)
+        taken = data[: PIECE_SIZE - len(self.data)]
+        self.data += taken
         return len(taken)
 
 

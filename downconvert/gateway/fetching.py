@@ -12,21 +12,21 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
+from downconvert import AbortedTransaction, ConversionPolicy
 from downconvert.broker.errors import ErrorCode
-from downconvert.broker.kept import KeepRoom, KeptSend
+from downconvert.broker.kept import KeepRoom
 from downconvert.broker.wire.encoder import Sendable
 from downconvert.broker.wire.joined_send import JoinedSend
 from downconvert.broker.wire.schemas import ApiKey, Message
 from records import CorruptRecordsError, FileRecords, MemoryRecords, RecordsError
 from records import UnsupportedCodecError as RefusedCodecError
 
-from .exchanges import Ask
+from .exchanges import TURN, Ask, Asking, Turn
+from .turns import COMMITTED, Converted, Parts
 
 MAGIC: Final = {0: 0, 1: 0, 2: 1, 3: 1}  # the message format that each version's clients read
 WITH_NAMES: Final = 12  # the newest version that names topics, and not their ids
 NO_SESSION: Final = -1
-COMMITTED: Final = "read_committed"
 JOINED_SIZE_MAX: Final = 32 * 1024  # bytes: who has more than that is not asked for again
 ANSWER_MAX: Final = 57_671_680  # bytes of records in an answer: Kafka's fetch.max.bytes
 
@@ -59,7 +59,7 @@ class Found:
 
     def take(
         self, answer: Message, magic: int, policy: ConversionPolicy, room: KeepRoom, *, alone: bool
-    ) -> None:
+    ) -> Generator[Turn, None, None]:
         """Looks at what the cluster answered, and whether to ask it again."""
         if self.sends and answer.error_code:  # it is told to who asks for what comes next
             self.is_done = True
@@ -76,16 +76,19 @@ class Found:
         if self.sends and records.size > self.room:
             self.is_done = True
             return
+        converted = Converted()
         try:
-            converted = _converted(records, magic, self.request.fetch_offset, policy, room)
-            following = _next_offset(records, self.offset)
+            yield TURN
+            parts = Parts(records, self.offset)
+            asked = self.request.fetch_offset
+            yield from converted.convert(parts, magic, asked, policy, room)
         except RecordsError as error:
             self.code = ErrorCode.NONE if self.sends else code_of(error)
             self.is_done = True
             return
+        following = parts.following
         self.used += records.size
-        if converted.size:
-            self.sends.append(converted if isinstance(converted, KeptSend) else converted.to_send())
+        self.sends += converted.sends
         if self.sends:
             is_last = converted.damage is not None or not self.offset < following < bound
             self.is_done = is_last or self.used > JOINED_SIZE_MAX or self.room <= 0
@@ -121,7 +124,7 @@ def can_serve(version: int, served: range) -> bool:
 
 def fetch(
     body: Message, version: int, served: range, policy_of: PolicyOf, room: KeepRoom
-) -> Generator[Ask, Message, Message]:
+) -> Asking:
     """Asks until every partition has a record, an error, or no more; the client's answer.
 
     `served`: the cluster's versions."""
@@ -151,7 +154,8 @@ def fetch(
                     one.code = answer.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 one.is_done = True
             else:
-                one.take(part, magic, policy_of(one.topic), room, alone=len(asked) == 1)
+                alone = len(asked) == 1
+                yield from one.take(part, magic, policy_of(one.topic), room, alone=alone)
         has_come_on = before != [(one.offset, one.is_done) for one in asked]
         left = [one for one in found.values() if not one.is_done]
         wait = 0, 0  # nobody waits twice for the same
@@ -167,18 +171,6 @@ def fetch(
         else:
             asked = []
     return Message(throttle_time_ms=throttle, responses=_responses(found.values()))
-
-
-def _converted(
-    records: Spooled, magic: int, offset: int, policy: ConversionPolicy, room: KeepRoom
-) -> LazyDownConvertRecords | KeptSend:
-    """What is to be compressed again is kept where there is room, so that it is done once."""
-    first = next(records.batches(), None)
-    if first is not None and first.codec and policy.size == "exact":
-        kept = KeptSend.of(records, magic, offset, policy, room)
-        if kept is not None:
-            return kept
-    return LazyDownConvertRecords(records, magic, offset, policy)
 
 
 def _is_behind(found: Iterable[Found]) -> bool:
@@ -217,13 +209,6 @@ def _responses(found: Iterable[Found]) -> list[Message]:
     for one in found:
         partitions.setdefault(one.topic, []).append(one.response())
     return [Message(topic=topic, partitions=ones) for topic, ones in partitions.items()]
-
-
-def _next_offset(records: Spooled, offset: int) -> int:
-    """The offset behind the last whole batch; `offset` where there is none."""
-    for header in records.batches():
-        offset = max(offset, header.last_offset + 1)
-    return offset
 
 
 def _aborted(answer: Message) -> list[AbortedTransaction]:

@@ -1,9 +1,9 @@
-"""What is shown of a running gateway over HTTP: health, metrics, and who is still old.
+"""What a running gateway shows over HTTP: health, metrics, which clients use old versions.
 
 /healthz    200 while it runs: to be restarted if not
 /readyz     200 while the cluster answers and each broker has its port, else 503 and why
 /metrics    for Prometheus
-/clients    the sightings, as JSON: what `downconvert gateway --report` reads"""
+/clients    the census, as JSON: what `downconvert gateway --report` reads"""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -53,7 +53,7 @@ class GatewayCollector(Collector):
         for broker, times in failed.items():
             failures.add_metric([broker], times)
         yield failures
-        rows = gateway.sightings.rows()
+        rows = gateway.census.rows()
         for name, called, help_text in COUNTERS:
             family = CounterMetricFamily(f"gateway_{called}", help_text, labels=LABELS)
             for row in rows:
@@ -101,7 +101,7 @@ def _app(gateway: Gateway, registry: CollectorRegistry) -> App:
             case "/metrics":
                 return metrics(environ, start)
             case "/clients":
-                body = json.dumps(gateway.sightings.rows())
+                body = json.dumps(gateway.census.rows())
                 return _answer(start, "200 OK", "application/json", body)
             case "/healthz":
                 return _state(start, [] if gateway.is_alive else ["it is not running"])

@@ -17,12 +17,14 @@ from downconvert import LazyRecodedRecords
 from downconvert.broker.conversions import AS_ON_DISK_SINCE, ZSTD_SINCE, zstd_recode
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.wire.encoder import Sendable
+from downconvert.broker.wire.joined_send import JoinedSend
 from downconvert.broker.wire.schemas import ApiKey, Message
 from records import Codec, FileRecords, RecordsError, read_batch
 from records.formats import V2
 
-from .exchanges import Ask, Asking
+from .exchanges import TURN, Ask, Asking, Turn
 from .fetching import ANSWER_MAX, NO_SESSION, WITH_NAMES, PolicyOf, Spooled, code_of
+from .turns import Parts
 
 FIRST_WITH_SESSIONS: Final = 7
 CODEC: Final = "zstd"
@@ -46,7 +48,7 @@ def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> As
         recode = zstd_recode(policy_of(topic.topic), may_convert=True)
         for one in topic.partitions:
             try:
-                one.records = _readable(one.records, recode[CODEC])
+                one.records = yield from _readable(one.records, recode[CODEC])
             except RecordsError as error:
                 one.error_code, one.records = code_of(error), b""
     answer.session_id = 0
@@ -75,7 +77,7 @@ def _leaves_session(body: Message, version: int) -> bool:
     return True
 
 
-def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask, Message, None]:
+def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask | Turn, Message, None]:
     """Puts what follows in the place of batches that have nothing for the client.
 
     Sarama before 1.39 and kafkajs 1 go on from the last record that they saw, and would be sent
@@ -87,6 +89,7 @@ def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask, Me
         while request is not None and part.records is not None and part.records.size:
             is_committed = bool(body.isolation_level)
             bound = part.last_stable_offset if is_committed else part.high_watermark
+            yield TURN
             try:
                 begins, following = first_of_use(
                     part.records, request.fetch_offset, wants_markers=is_committed
@@ -126,13 +129,27 @@ def first_of_use(records: Spooled, offset: int, *, wants_markers: bool) -> tuple
     return None, following
 
 
-def _readable(records: Spooled | None, instead: str) -> Sendable | bytes | memoryview:
+def _readable(
+    records: Spooled | None, target_codec: str
+) -> Generator[Turn, None, Sendable | bytes | memoryview]:
     """As they are, or with another codec in place of zstd. RecordsError: they cannot be had."""
     if records is None or not records.size:
         return b""
-    if any(header.codec is Codec.ZSTD for header in records.batches()):
-        return LazyRecodedRecords(records, {CODEC: instead}).to_send()
-    return _sendable(records)
+    if not any(header.codec is Codec.ZSTD for header in records.batches()):
+        return _sendable(records)
+    sends: list[Sendable] = []
+    for part in Parts(records, 0).cut():
+        yield TURN
+        try:
+            recoded = LazyRecodedRecords(part, {CODEC: target_codec})
+        except RecordsError:
+            if not sends:
+                raise
+            break
+        sends.append(recoded.to_send())
+        if recoded.damage is not None:
+            break
+    return JoinedSend(sends)
 
 
 def _sendable(records: Spooled | None) -> Sendable | bytes | memoryview:

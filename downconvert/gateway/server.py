@@ -19,12 +19,13 @@ from downconvert.broker.errors import BadRequestError
 from downconvert.broker.kept import KeepRoom
 from downconvert.broker.wire.schemas import ApiKey, Message
 
+from .census import ClientCensus
 from .config import ConfigError, GatewayConfig
 from .connection import Connection
+from .conversion_pool import ConversionPool
 from .exchanges import Ask
 from .listeners import BACKLOG, Listeners, load_certificate, server_context, why
-from .session import KEPT_SIZE, Session, Shared
-from .sightings import Sightings
+from .session import Session, Shared
 from .streams import ConnectionEndedError, Stream
 from .topology import BOOTSTRAP, Address, Ports, Topology
 from .upstream import SilentBrokerError, UnreachableError, Upstream, reach, tls_context
@@ -43,8 +44,9 @@ class Gateway:
 
     def __init__(self, config: GatewayConfig, *, workers: int = 2) -> None:
         self.config = config
-        self.sightings = Sightings()
-        self._room = KeepRoom(KEPT_SIZE)
+        self.census = ClientCensus()
+        self.pool = ConversionPool()
+        self.budget = KeepRoom(config.limits.memory)
         ports = Ports(
             config.listen.port + 1 if config.node_port_first is None else config.node_port_first,
             config.node_ports,
@@ -76,6 +78,7 @@ class Gateway:
         for worker in self._workers:
             worker.join()
         self.listeners.close_all()
+        self.pool.close()
 
     def reload(self, config: GatewayConfig) -> None:
         """Goes by other settings from the next connection on: addresses of the cluster,
@@ -137,7 +140,7 @@ class Gateway:
     @property
     def shared(self) -> Shared:
         """What new sessions share."""
-        return Shared(self.config, self.topology, self.sightings, self._room)
+        return Shared(self.config, self.topology, self.census, self.budget)
 
     def nodes_changed(self) -> None:
         """Some worker has learnt of other brokers: all listen for them."""
@@ -335,7 +338,14 @@ class _Worker:
         gateway = self._gateway
         addresses = gateway.topology.addresses(node_id)
         try:
-            return await reach(addresses, gateway.config, gateway.cluster_tls, gateway.note)
+            return await reach(
+                addresses,
+                gateway.config,
+                gateway.cluster_tls,
+                gateway.note,
+                pool=gateway.pool,
+                budget=gateway.budget,
+            )
         except UnreachableError as error:
             if node_id == BOOTSTRAP:
                 gateway.cluster_failure = str(error)
@@ -349,13 +359,15 @@ class _Worker:
             LOG.warning("client %s is refused: %s", address, refused)
             client.abort()
             return
-        host = self._gateway.config.advertised_host or own[0]
+        gateway = self._gateway
+        host = gateway.config.advertised_host or own[0]
         connection = Connection(
             client,
-            Session(self._gateway.shared, address, host),
+            Session(gateway.shared, address, host),
             lambda: self._reach(node_id),
             time.time,
             self._know_nodes,
+            gateway.pool,
         )
         self._connections.add(connection)
         self._spawn(lambda: self._serve(connection, address))

@@ -7,23 +7,33 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from downconvert import ConversionPolicy, LazyDownConvertSend
+from downconvert import ConversionPolicy
 from downconvert.broker.conversions import REFUSE, policy_for
 from downconvert.broker.errors import BadRequestError, ErrorCode
-from downconvert.broker.kept import KeepRoom, KeptSend
+from downconvert.broker.kept import KeepRoom
 from downconvert.broker.wire.decoder import decode
-from downconvert.broker.wire.joined_send import JoinedSend
 from downconvert.broker.wire.requests import RequestHeader
 from downconvert.broker.wire.responses import ResponseSend, response
 from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.conversion.recode import LazyRecodedSend
 
-from . import fetching, headers, permissions, producing, recoding, translation
-from .config import GatewayConfig
-from .exchanges import HELLO, Answer, Ask, Forward, HangUp, Nothing, Reply, Steps, Whole
+from . import fetching, headers, permissions, producing, recoding, sent, translation
+from .census import ClientCensus, ClientKey
+from .config import GatewayConfig, Limits
+from .exchanges import (
+    HELLO,
+    Answer,
+    Ask,
+    Asking,
+    Forward,
+    HangUp,
+    Nothing,
+    Reply,
+    Steps,
+    Turn,
+    Whole,
+)
 from .headers import Header
 from .permissions import Permission
-from .sightings import Sightings, Who
 from .topology import WITH_ADDRESSES, Topology
 from .versions import Versions
 
@@ -31,7 +41,6 @@ from .versions import Versions
 TOKENS: Final = {"PLAIN": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2, "OAUTHBEARER": 1}
 PRODUCE_WITH_ENDPOINTS: Final = 10
 METADATA_SAYS_WHAT_TO_MAKE: Final = 4  # from this version on: whether topics are to be created
-KEPT_SIZE: Final = 16 << 20  # bytes, of all conversions that are kept until they are sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +49,8 @@ class Shared:
 
     config: GatewayConfig
     topology: Topology
-    sightings: Sightings
-    room: KeepRoom = field(default_factory=lambda: KeepRoom(KEPT_SIZE))
+    census: ClientCensus
+    room: KeepRoom = field(default_factory=lambda: KeepRoom(Limits().memory))
 
 
 class Session:
@@ -55,7 +64,7 @@ class Session:
         self._cluster: Message | None = None  # what the broker said to ApiVersions
         self._versions: Versions
         self._tokens = 0
-        self._who: Who | None = None
+        self._client: ClientKey | None = None
 
     def exchange(self, frame: memoryview, size: int, now: float) -> Steps:
         """Handles a request of `size` bytes, of which `frame` is the beginning or all.
@@ -109,25 +118,14 @@ class Session:
     def _see(self, header: Header, now: float, passes: bool) -> None:
         api = header.name.rpartition(" ")[0]
         client_id = header.client_id or ""
-        who = Who(client_id, self.software, self.address, api, header.version)
+        client = ClientKey(client_id, self.software, self.address, api, header.version)
         is_translated = not passes and header.api is not ApiKey.ApiVersions
-        self._who = self.shared.sightings.see(who, now, translated=is_translated)
+        self._client = self.shared.census.see(client, now, translated=is_translated)
 
     def sent(self, send: ResponseSend) -> None:
         """A response of this session has been sent: counts what was converted for it."""
-        recoded = [part.size for part in send.records if isinstance(part, LazyRecodedSend)]
-        if recoded and self._who is not None:
-            self.shared.sightings.recoded(self._who, sum(recoded))
-        stats = [
-            part.stats
-            for joined in send.records
-            if isinstance(joined, JoinedSend)
-            for part in joined.parts
-            if isinstance(part, LazyDownConvertSend | KeptSend)
-        ]
-        if stats and self._who is not None:
-            records = sum(one.records_converted for one in stats)
-            self.shared.sightings.converted(self._who, records, sum(one.bytes_out for one in stats))
+        if self._client is not None:
+            sent.count(send, self.shared.census, self._client)
 
     def _api_versions(self, header: Header, frame: memoryview) -> Reply:
         assert self._cluster is not None
@@ -187,7 +185,7 @@ class Session:
 
     def _ask(
         self, header: Header, body: Message, now: float
-    ) -> Generator[Ask, Message, Message | HangUp | None]:
+    ) -> Generator[Ask | Turn, Message, Message | HangUp | None]:
         """The client's answer; None: it expects none. BadRequestError: there can be none."""
         api, version = header.api, header.version
         assert api is not None, "only what is known has fields"
@@ -213,7 +211,7 @@ class Session:
             self.shared.topology.rewrite(api, answer, self.host)
         return answer
 
-    def _fetch(self, header: Header, body: Message) -> Generator[Ask, Message, Message]:
+    def _fetch(self, header: Header, body: Message) -> Asking:
         served = self._versions.cluster[ApiKey.Fetch]
         policies = self._policies(header)
         if not self._versions.passes(ApiKey.Fetch, header.version):
@@ -227,7 +225,7 @@ class Session:
             return (yield from recoding.fetch(body, header.version, served, policies))
         return (yield from recoding.as_it_is(body, header.version))
 
-    def _metadata(self, version: int, body: Message) -> Generator[Ask, Message, Message]:
+    def _metadata(self, version: int, body: Message) -> Asking:
         """Asked in a version that can say that no topics are meant, or that none is to be made."""
         served = self._versions.cluster[ApiKey.Metadata]
         if self.shared.config.access.is_read_only:

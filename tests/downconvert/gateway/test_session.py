@@ -50,7 +50,7 @@ def test_the_software_that_a_client_names_is_seen(through: Through) -> None:
     through.ask(ApiKey.ApiVersions, 3, body)
     through.ask(ApiKey.Metadata, 9, Message(topics=[]))
     assert {
-        row["software"] for row in through.shared.sightings.rows() if row["api"] == "Metadata"
+        row["software"] for row in through.shared.census.rows() if row["api"] == "Metadata"
     } == {"librdkafka 2.0"}
 
 
@@ -106,7 +106,7 @@ def test_only_looking_lets_everything_pass(broker: Broker) -> None:
     assert through.reply(frame(ApiKey.Fetch, 0, Message(topics=[]))) == Forward()
     silent = frame(ApiKey.Produce, 0, produce_body(b"", acks=0))
     assert through.reply(silent) == Forward(expects_response=False)
-    (old, _) = through.shared.sightings.rows()
+    (old, _) = through.shared.census.rows()
     assert (old["api"], old["translated"]) == ("Fetch", 1)
 
 

@@ -1,0 +1,106 @@
+"""Records in parts that are converted in one turn each.
+
+A batch is converted without regard to others, so that a range may be cut between any two of them:
+each part is measured, and kept or sent, by itself. Where aborted transactions are left out it may
+not be cut, because the end of one is told by a marker that stands further on.
+
+Not here: on which thread a turn runs (conversion_pool.py)."""
+
+from collections.abc import Generator
+
+from downconvert import ConversionPolicy, LazyDownConvertRecords
+from downconvert.broker.kept import KeepRoom, KeptSend
+from downconvert.broker.wire.encoder import Sendable
+from records import FileRecords, MemoryRecords, RecordsError
+
+from .exchanges import TURN, TURN_SIZE, Turn
+
+COMMITTED = "read_committed"
+
+
+class Parts:
+    """The whole batches of a range, cut into parts of about TURN_SIZE bytes.
+
+    `following`: the offset after the last whole batch; `offset` where there is none. `damage`: why
+    it ends before the range does. RecordsError: the first batch is damaged."""
+
+    def __init__(self, records: FileRecords | MemoryRecords, offset: int) -> None:
+        self.following = offset
+        self.damage: RecordsError | None = None
+        self._parts: list[tuple[int, int]] = []  # position and size
+        self._records = records
+        start = end = 0
+        try:
+            for header in records.batches():
+                if end > start and end + header.size - start > TURN_SIZE:
+                    self._parts.append((start, end - start))
+                    start = end
+                end = header.position + header.size
+                self.following = max(self.following, header.last_offset + 1)
+        except RecordsError as error:
+            if not end:
+                raise
+            self.damage = error
+        if end > start:
+            self._parts.append((start, end - start))
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def cut(self, *, whole: bool = False) -> list[FileRecords | MemoryRecords]:
+        """The parts, in their order. `whole`: as one."""
+        if whole and self._parts:
+            position, size = self._parts[-1]
+            return [self._records.slice(0, position + size)]
+        return [self._records.slice(position, size) for position, size in self._parts]
+
+
+class Converted:
+    """What a range becomes for a client of an older format: sends, and why they end early."""
+
+    def __init__(self) -> None:
+        self.sends: list[Sendable] = []
+        self.damage: RecordsError | None = None
+
+    def convert(
+        self,
+        parts: Parts,
+        magic: int,
+        offset: int,
+        policy: ConversionPolicy,
+        room: KeepRoom,
+    ) -> Generator[Turn, None, None]:
+        """Measures each part in a turn of its own, and keeps what is compressed again.
+
+        RecordsError: there is nothing to be sent but damage or a refusal."""
+        for part in parts.cut(whole=policy.isolation == COMMITTED):
+            yield TURN
+            try:
+                found = _converted(part, magic, offset, policy, room)
+            except RecordsError as error:
+                if not self.sends:
+                    raise
+                self.damage = error
+                return
+            if found.size:
+                self.sends.append(found if isinstance(found, KeptSend) else found.to_send())
+            if found.damage is not None:
+                self.damage = found.damage
+                return
+        self.damage = parts.damage
+
+
+def _converted(
+    records: FileRecords | MemoryRecords,
+    magic: int,
+    offset: int,
+    policy: ConversionPolicy,
+    room: KeepRoom,
+) -> LazyDownConvertRecords | KeptSend:
+    """What is compressed again is kept while the budget lasts, so that it is done once."""
+    first = next(records.batches(), None)
+    if first is not None and first.codec and policy.size == "exact":
+        kept = KeptSend.of(records, magic, offset, policy, room)
+        if kept is not None:
+            return kept
+    return LazyDownConvertRecords(records, magic, offset, policy)

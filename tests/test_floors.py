@@ -63,6 +63,8 @@ OUTSIDE: Final = {
     "downconvert/gateway/streams.py",
     "downconvert/gateway/upstream.py",
     "downconvert/gateway/conversion_pool.py",
+    "downconvert/gateway/loop.py",
+    "downconvert/gateway/processes.py",
     "downconvert/gateway/observing.py",
 }
 LOCKS: Final = {"threading.Lock()", "threading.RLock()"}

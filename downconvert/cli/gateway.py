@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any, Final
@@ -104,7 +105,13 @@ FLAGS: Final = {  # the settings that flags of other names, or of none in the fi
     "--share-ports", is_flag=True, help="Other gateways of this cluster may listen here, too."
 )
 @click.option("--http", metavar="HOST:PORT", help="Serve /healthz, /metrics and /clients there.")
-@click.option("--workers", metavar="N", type=click.IntRange(1, 64), default=2, help="Threads.")
+@click.option(
+    "--workers",
+    metavar="N",
+    type=click.IntRange(1, 64),
+    default=1,
+    help="Processes behind the one port; one for each core. [default: 1]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Ready line and log as JSON lines.")
 @click.option(
     "--report",
@@ -144,8 +151,10 @@ def gateway(
 
         show(report, html, as_json=as_json)
         return
-    from downconvert.gateway.config import ConfigError, GatewayConfig
-    from downconvert.gateway.server import Gateway
+    from downconvert.gateway.config import GatewayConfig
+    from downconvert.gateway.processes import Processes
+    from downconvert.gateway.security import ConfigError
+    from downconvert.gateway.server import Gateway, Running, ports_of
     from downconvert.gateway.settings import build, load
 
     def read() -> GatewayConfig:
@@ -159,14 +168,19 @@ def gateway(
     _log(as_json)
     _allow_files()
     stop = Event()
+    running: Running
     try:
-        running = Gateway(config, workers=workers)
+        running = (
+            Gateway(config) if workers == 1 else Processes(config, workers, partial(_log, as_json))
+        )
     except ConfigError as error:
         raise CommandError(str(error)) from None
     _on_signals(stop, lambda: _reload(running, read))
     with ExitStack() as stack:
         try:
             stack.enter_context(running)
+        except ConfigError as error:
+            raise CommandError(str(error)) from None
         except OSError as error:
             raise _taken(config.listen, "--listen", error) from None
         observation = _observe(running, http)
@@ -175,7 +189,7 @@ def gateway(
         address = running.address
         ready = {"ready": True, "host": address.host, "port": address.port}
         text = f"ready: clients connect to {address}, brokers follow from port "
-        text += f"{running.topology.ports.first} on; Ctrl-C ends it"
+        text += f"{ports_of(config).first} on; Ctrl-C ends it"
         click.echo(json.dumps(ready) if as_json else text)
         sys.stdout.flush()
         stop.wait()
@@ -219,8 +233,9 @@ def _merged(file: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
 def _observe(running: Any, http: str | None) -> Any:
     if http is None:
         return None
-    from downconvert.gateway.config import ConfigError, parse_address
+    from downconvert.gateway.config import parse_address
     from downconvert.gateway.observing import Observation
+    from downconvert.gateway.security import ConfigError
 
     try:
         address = parse_address(http, 9100)
@@ -248,7 +263,7 @@ def _allow_files() -> None:
 
 
 def _reload(running: Any, read: Callable[[], Any]) -> None:
-    from downconvert.gateway.config import ConfigError
+    from downconvert.gateway.security import ConfigError
 
     try:
         running.reload(read())
@@ -270,6 +285,7 @@ class _JsonLines(logging.Formatter):
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
             "level": record.levelname.lower(),
             "message": record.getMessage(),
+            **getattr(record, "fields", {}),
         }
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)

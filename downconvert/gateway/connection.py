@@ -3,10 +3,11 @@
 The client's connection and the one to the cluster live and die together: a client whose broker is
 gone has to hear of it, and asks for metadata then, as of any broker."""
 
-from asyncio import timeout
+from asyncio import sleep, timeout
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from struct import Struct
+from time import perf_counter
 from typing import Any, Final, TypeVar
 
 from downconvert.broker.errors import BadRequestError
@@ -16,7 +17,8 @@ from records import RecordsError
 
 from . import headers
 from .conversion_pool import ConversionPool
-from .exchanges import HELLO, Answer, Ask, Forward, HangUp, Reply, Steps, Turn, Whole
+from .exchanges import HELLO, Answer, Ask, Forward, HangUp, Pause, Reply, Steps, Turn, Whole
+from .figures import Counters, End
 from .sent import converts
 from .session import Session
 from .streams import PIECE_SIZE, Stream
@@ -26,6 +28,10 @@ from .waiting import Waits
 LENGTH: Final = Struct(">i")
 PREFIX_SIZE: Final = 16 * 1024  # bytes of a request that are looked at before it is passed on
 Answered = TypeVar("Answered")
+
+
+class RefusedLoginError(BadRequestError):
+    """A client did not prove who it is, or has no rights."""
 
 
 class Connection:
@@ -39,7 +45,11 @@ class Connection:
         clock: Callable[[], float],
         before_answer: Callable[[], Awaitable[None]],
         pool: ConversionPool,
+        counters: Counters,
     ) -> None:
+        self.requests = 0  # that were answered
+        self._counters = counters
+        self._broker_ended = False
         self._client = client
         self._session = session
         self._reach = reach
@@ -51,6 +61,33 @@ class Connection:
         self._is_idle = True
         self._is_waiting = False  # for the cluster's answer
         self._is_last = False
+
+    @property
+    def client_address(self) -> str:
+        return self._session.address
+
+    @property
+    def client_id(self) -> str:
+        """As of the last request."""
+        return self._session.client_id
+
+    @property
+    def software(self) -> str:
+        return self._session.software
+
+    def end(self, error: BaseException) -> End:
+        """Why it ended, by what `serve` raised."""
+        match error:
+            case UnreachableError():
+                return End.CLUSTER
+            case RefusedLoginError():
+                return End.LOGIN
+            case BadRequestError():
+                return End.REQUEST
+            case TimeoutError():
+                return End.TIMEOUT
+        is_clients = self._client.has_ended and not self._broker_ended
+        return End.CLIENT if is_clients else End.CLUSTER
 
     async def serve(self) -> None:
         """Until either side ends it. ConnectionEndedError, BadRequestError, TimeoutError,
@@ -71,7 +108,10 @@ class Connection:
                         raise BadRequestError(f"a request of {size} bytes")
                     self._client.consume(LENGTH.size)
                     await self._client.ensure(min(size, PREFIX_SIZE))
+                started = perf_counter()
                 await self._exchange(size)
+                self.requests += 1
+                self._counters.request_served(self._session.api, perf_counter() - started)
         finally:
             self.close()
 
@@ -96,6 +136,7 @@ class Connection:
 
     def _upstream_ended(self) -> None:
         if self._is_idle and not self._client.available:
+            self._broker_ended = True
             self._client.close()
 
     async def _exchange(self, size: int) -> None:
@@ -107,9 +148,6 @@ class Connection:
             raise UnreachableError(f"{_described(request.prefix)}: {reason}") from error
 
     async def _handle(self, request: "_Request", size: int) -> None:
-        if self._upstream is None:
-            self._upstream = await self._while_waiting(self._reach())
-            self._upstream.stream.on_end = self._upstream_ended
         steps = self._session.exchange(request.prefix, size, self._clock())
         said: Any = None
         takes_time = False  # what the session does next
@@ -119,15 +157,27 @@ class Connection:
             match step:
                 case Turn():
                     said, takes_time = None, True
+                case Pause(seconds):
+                    await sleep(seconds)
+                    said, takes_time = None, False
                 case Whole():
                     said = await request.whole()
                     takes_time = len(said) > INLINE_MAX
                 case Ask():
-                    said = await self._ask(self._upstream, step, request)
-                    takes_time = self._upstream.answer_size > INLINE_MAX
+                    upstream = await self._reached()
+                    said = await self._ask(upstream, step, request)
+                    takes_time = upstream.answer_size > INLINE_MAX
                 case _:
                     break
-        await self._reply(self._upstream, step, request)
+        await self._reply(step, request)
+
+    async def _reached(self) -> Upstream:
+        """The connection to the broker: made when something is asked of it for the first time, so
+        that nobody makes one who has not said who he is."""
+        if self._upstream is None:
+            self._upstream = await self._while_waiting(self._reach())
+            self._upstream.stream.on_end = self._upstream_ended
+        return self._upstream
 
     async def _ask(self, upstream: Upstream, asked: Ask, request: "_Request") -> Message:
         if asked is HELLO and upstream.hello is not None:
@@ -148,20 +198,23 @@ class Connection:
         finally:
             self._is_waiting = False
 
-    async def _reply(self, upstream: Upstream, reply: Reply, request: "_Request") -> None:
+    async def _reply(self, reply: Reply, request: "_Request") -> None:
         match reply:
-            case Answer(send):
+            case Answer(send, ends, is_login):
                 await self._before_answer()
                 await self._send(send)
+                if ends is not None:
+                    raise RefusedLoginError(ends) if is_login else BadRequestError(ends)
             case Forward(expects_response):
+                upstream = await self._reached()
                 await request.pass_to(upstream.stream)
                 if expects_response:
                     header = headers.parse(request.prefix)
                     wait = self._waits.of_frame(header, request.prefix)
                     forward = upstream.forward_response(self._client, header.correlation_id, wait)
                     await self._while_waiting(forward)
-            case HangUp(reason):
-                raise BadRequestError(reason)
+            case HangUp(reason, is_login):
+                raise RefusedLoginError(reason) if is_login else BadRequestError(reason)
 
     async def _send(self, send: ResponseSend) -> None:
         try:
@@ -185,7 +238,7 @@ def _described(prefix: memoryview) -> str:
     return f"{header.name} of client id {header.client_id!r:.100}"
 
 
-def _advance(steps: Steps, said: Any) -> Ask | Whole | Turn | Reply:
+def _advance(steps: Steps, said: Any) -> Ask | Whole | Turn | Pause | Reply:
     """What an exchange yields next, or returns."""
     try:
         return steps.send(said)

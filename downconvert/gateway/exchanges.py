@@ -74,6 +74,13 @@ TURN_SIZE: Final = 256 * 1024  # bytes of the log: 20 ms of gzip, the slowest co
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """So many seconds pass before the exchange goes on."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Forward:
     """The request goes to the cluster as it is, and its answer to the client, byte for byte."""
 
@@ -82,9 +89,11 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The client gets this."""
+    """The client gets this. `ends`: why its connection ends then, if it does."""
 
     send: ResponseSend
+    ends: str | None = None
+    is_login: bool = False  # whether that is because it did not prove who it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +106,9 @@ class HangUp:
     """The connection ends, for this reason."""
 
     reason: str
+    is_login: bool = False
 
 
 Reply: TypeAlias = Forward | Answer | Nothing | HangUp
-Steps: TypeAlias = Generator[Ask | Whole | Turn, Any, Reply]
+Steps: TypeAlias = Generator[Ask | Whole | Turn | Pause, Any, Reply]
 Asking: TypeAlias = Generator[Ask | Turn, Message, Message]

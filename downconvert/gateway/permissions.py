@@ -17,8 +17,8 @@ from downconvert.broker.errors import BadRequestError, ErrorCode
 from downconvert.broker.groups.consumer_protocol import read_assignment, read_subscription
 from downconvert.broker.wire.schemas import ApiKey, Message
 
-from .config import Access
 from .names import COORDINATED, OFFSETS, RULES, Kind, Names
+from .security import Access
 
 OPERATION_NOT_ATTEMPTED: Final = 55  # of an AddPartitionsToTxn another part of which is refused
 CONSUMERS: Final = "consumer"  # the protocol type of groups whose bytes are understood
@@ -32,13 +32,28 @@ FINDS_KEYS: Final = 4
 METADATA_BY_NAME, METADATA_BY_ID = 4, 12  # versions in which the gateway asks for topics itself
 
 
-def allows(access: Access, kind: Kind, name: str | None) -> bool:
+# Those that change the topics that they name.
+WRITING: Final = frozenset(
+    {
+        ApiKey.Produce,
+        ApiKey.CreateTopics,
+        ApiKey.DeleteTopics,
+        ApiKey.DeleteRecords,
+        ApiKey.CreatePartitions,
+        ApiKey.AlterConfigs,
+        ApiKey.IncrementalAlterConfigs,
+        ApiKey.AddPartitionsToTxn,
+    }
+)
+
+
+def allows(access: Access, kind: Kind, name: str | None, *, writes: bool = False) -> bool:
     """Whether a name may be used. None is no name."""
     if name is None:
         return True
     match kind:
         case Kind.TOPIC:
-            return access.allows(name)
+            return access.allows_writing(name) if writes else access.allows(name)
         case Kind.GROUP:
             return access.allows_group(name)
         case Kind.TRANSACTIONAL_ID:
@@ -127,7 +142,9 @@ class Permission:
     def _code(self, names: Names, element: Any) -> int:
         """The error that an element of the request gets, or 0."""
         kind = names.kind_of(element)
-        return ErrorCode.NONE if allows(self._access, kind, names.name_of(element)) else kind.value
+        writes = self._api in WRITING
+        is_allowed = allows(self._access, kind, names.name_of(element), writes=writes)
+        return ErrorCode.NONE if is_allowed else kind.value
 
     def _take_out(self, body: Message, names: Names, code_of: Callable[[Names, Any], int]) -> None:
         kept = []
@@ -199,7 +216,7 @@ class Permission:
             else:
                 found = names.get(topic.topic_id)
                 is_allowed = topic.name is None and found is not None
-                is_allowed = is_allowed and self._access.allows(found or "")
+                is_allowed = is_allowed and self._access.allows_writing(found or "")
                 code = ErrorCode.NONE if is_allowed else ErrorCode.UNKNOWN_TOPIC_ID
             if code:
                 told = Message(name=topic.name, topic_id=topic.topic_id, error_code=code)

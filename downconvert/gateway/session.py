@@ -12,12 +12,12 @@ from downconvert.broker.conversions import REFUSE, policy_for
 from downconvert.broker.errors import BadRequestError, ErrorCode
 from downconvert.broker.kept import KeepRoom
 from downconvert.broker.wire.decoder import decode
-from downconvert.broker.wire.requests import RequestHeader
 from downconvert.broker.wire.responses import ResponseSend, response
 from downconvert.broker.wire.schemas import ApiKey, Message
 
 from . import fetching, headers, permissions, producing, recoding, sent, translation
-from .census import ClientCensus, ClientKey
+from .answering import request_header
+from .census import NAME_MAX, ClientCensus, ClientKey
 from .config import GatewayConfig, Limits
 from .exchanges import (
     HELLO,
@@ -32,14 +32,18 @@ from .exchanges import (
     Turn,
     Whole,
 )
+from .failed_logins import FailedLogins
 from .headers import Header
+from .identity import Identified
+from .login import Login
 from .permissions import Permission
+from .relay import Relay
+from .security import Access, Credentials
 from .topology import WITH_ADDRESSES, Topology
-from .versions import Versions
+from .versions import AUTHENTICATION, Versions
 
-# How many frames without a header follow a SaslHandshake of version 0.
-TOKENS: Final = {"PLAIN": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2, "OAUTHBEARER": 1}
 PRODUCE_WITH_ENDPOINTS: Final = 10
+OTHER: Final = "other"
 METADATA_SAYS_WHAT_TO_MAKE: Final = 4  # from this version on: whether topics are to be created
 
 
@@ -51,30 +55,51 @@ class Shared:
     topology: Topology
     census: ClientCensus
     room: KeepRoom = field(default_factory=lambda: KeepRoom(Limits().memory))
+    failed_logins: FailedLogins = field(default_factory=FailedLogins)
 
 
 class Session:
     """A client and its connection to one broker of the cluster."""
 
-    def __init__(self, shared: Shared, address: str, host: str) -> None:
+    def __init__(
+        self, shared: Shared, address: str, host: str, certificate: str | None = None
+    ) -> None:
         self.shared = shared
+        self.identified: Identified | None = None  # None: it has to be, before it asks anything
+        self._certificate = certificate  # the name in the client's
+        users = shared.config.identities.users
+        self._login = None if users is None else Login(users, address, shared.failed_logins)
+        if not shared.config.identities.is_needed:
+            self.identified = shared.config.default
         self.address = address  # the client's
         self.host = host  # ours, as the client is to reach us
         self.software = ""
+        self.client_id = ""
+        self.api = OTHER  # of the last request: a name of which there are few
         self._cluster: Message | None = None  # what the broker said to ApiVersions
         self._versions: Versions
-        self._tokens = 0
+        self._relay = Relay()
         self._client: ClientKey | None = None
 
     def exchange(self, frame: memoryview, size: int, now: float) -> Steps:
         """Handles a request of `size` bytes, of which `frame` is the beginning or all.
 
         BadRequestError: the client sent no request, or the cluster no answer."""
+        if self._login is not None and self._login.expects_token:
+            return self._logged_in((yield from self._login.take_raw(frame, size, now)))
+        if self._relay.expects_token:
+            return (yield from self._relay.take(frame, size))
+        header = headers.parse(frame)
+        if self._login is not None and header.api in AUTHENTICATION:
+            return self._logged_in((yield from self._login.handle(header, frame, size, now)))
+        if self.identified is None:
+            if header.api is ApiKey.ApiVersions:
+                return self._versions_before_login(header, frame)
+            self.identified = self._find(None)
+            if self.identified is None:
+                return HangUp(f"{header.name} of a client that no rule is for", is_login=True)
         if self._cluster is None:
             self._learn((yield HELLO))
-        if self._tokens:
-            return (yield from self._token(frame, size))
-        header = headers.parse(frame)
         passes = self._versions.passes(header.key, header.version)
         self._see(header, now, passes)
         if header.api is ApiKey.ApiVersions:
@@ -85,8 +110,8 @@ class Session:
         if offered is None or header.version not in offered:
             return (yield from self._refuse(header, frame, size))
         if header.api is ApiKey.SaslHandshake and header.version == 0:
-            return (yield from self._handshake(header, frame))
-        if self.shared.config.access.has_lists:
+            return (yield from self._relay.handshake(header, frame))
+        if self.access.has_lists:
             return (yield from self._permitted(header, frame, size, now))
         if not passes or self._is_changed(header):
             body = yield from self._body(header, frame, size)
@@ -99,25 +124,67 @@ class Session:
             return self._answered(header, answer)
         return Forward()
 
-    # --- what the cluster is, and who asks
+    # --- who asks
+
+    @property
+    def access(self) -> Access:
+        """What the client may do."""
+        return (self.identified or self.shared.config.default).access
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """As whom the cluster is asked for this client."""
+        return (self.identified or self.shared.config.default).credentials
+
+    def _find(self, user: str | None) -> Identified | None:
+        config = self.shared.config
+        return config.identities.find(config.default, self.address, user, self._certificate)
+
+    def _logged_in(self, reply: Reply) -> Reply:
+        """A user that no rule is for is logged in, and refused."""
+        assert self._login is not None
+        if self._login.user is None or self.identified is not None:
+            return reply
+        self.identified = self._find(self._login.user)
+        if self.identified is None:
+            return HangUp(f"user {self._login.user!r:.100}, whom no rule is for", is_login=True)
+        return reply
+
+    def _versions_before_login(self, header: Header, frame: memoryview) -> Reply:
+        """From what some broker said before: nobody asks a broker who has not said who he is."""
+        if self.shared.topology.hello is None:
+            return HangUp("the cluster has not yet said what it serves")
+        self._cluster, known = self.shared.topology.hello, self._cluster
+        self._versions = self._versions_of(self._cluster)
+        try:
+            return self._api_versions(header, frame)
+        finally:
+            self._cluster = known
+
+    # --- what the cluster is
 
     def _learn(self, answer: Message) -> None:
         if answer.error_code:
             raise BadRequestError(f"the cluster answers ApiVersions with error {answer.error_code}")
-        config = self.shared.config
-        self._versions = Versions.of(
-            answer,
-            is_read_only=config.access.is_read_only,
-            has_lists=config.access.has_lists,
-            hides_sasl=config.security.credentials is not None,
-        )
+        self._versions = self._versions_of(answer)
         if ApiKey.ApiVersions not in self._versions.offered:
             raise BadRequestError("the cluster does not say that it can say what it serves")
-        self._cluster = answer
+        self._cluster = self.shared.topology.hello = answer
+
+    def _versions_of(self, answer: Message) -> Versions:
+        return Versions.of(
+            answer,
+            is_read_only=self.access.is_read_only,
+            has_lists=self.access.has_lists,
+            hides_sasl=self._login is not None or self.credentials is not None,
+            logs_in=self._login is not None,
+        )
 
     def _see(self, header: Header, now: float, passes: bool) -> None:
         api = header.name.rpartition(" ")[0]
         client_id = header.client_id or ""
+        self.client_id = client_id[:NAME_MAX]
+        self.api = header.api.name if header.api is not None else OTHER
         client = ClientKey(client_id, self.software, self.address, api, header.version)
         is_translated = not passes and header.api is not ApiKey.ApiVersions
         self._client = self.shared.census.see(client, now, translated=is_translated)
@@ -141,10 +208,10 @@ class Session:
                     )
                 ],
             )
-            return Answer(response(_request_header(header), answer, version=0))
+            return Answer(response(request_header(header), answer, version=0))
         body = decode("ApiVersionsRequest", header.version, frame[header.size :])
         self.software = f"{body.client_software_name} {body.client_software_version}".strip()
-        return Answer(response(_request_header(header), self._versions.answer(self._cluster)))
+        return Answer(response(request_header(header), self._versions.answer(self._cluster)))
 
     # --- requests that the cluster takes
 
@@ -156,7 +223,7 @@ class Session:
 
     def _is_changed(self, header: Header) -> bool:
         """Whether a request that the cluster takes does not go to it as it is."""
-        creates_topics = header.api is ApiKey.Metadata and self.shared.config.access.is_read_only
+        creates_topics = header.api is ApiKey.Metadata and self.access.is_read_only
         return creates_topics or self._may_be_recoded(header)
 
     def _may_be_recoded(self, header: Header) -> bool:
@@ -228,7 +295,7 @@ class Session:
     def _metadata(self, version: int, body: Message) -> Asking:
         """Asked in a version that can say that no topics are meant, or that none is to be made."""
         served = self._versions.cluster[ApiKey.Metadata]
-        if self.shared.config.access.is_read_only:
+        if self.access.is_read_only or self.access.written_topics:
             body.allow_auto_topic_creation = False
         oldest = max(served.start, min(METADATA_SAYS_WHAT_TO_MAKE, served.stop - 1))
         return (yield Ask(ApiKey.Metadata, max(version, oldest), body))
@@ -236,7 +303,7 @@ class Session:
     def _answered(self, header: Header, answer: Message | HangUp | None) -> Reply:
         if isinstance(answer, HangUp):
             return answer
-        return Nothing() if answer is None else Answer(response(_request_header(header), answer))
+        return Nothing() if answer is None else Answer(response(request_header(header), answer))
 
     def _body(
         self, header: Header, frame: memoryview, size: int
@@ -261,7 +328,7 @@ class Session:
 
     def _permitted(self, header: Header, frame: memoryview, size: int, now: float) -> Steps:
         """Asks for what the client may name, and shows what it may know of."""
-        api, version, access = header.api, header.version, self.shared.config.access
+        api, version, access = header.api, header.version, self.access
         assert api is not None, "only what is known is offered where there are lists"
         body = yield from self._body(header, frame, size)
         topics: list[Message] = []
@@ -282,34 +349,6 @@ class Session:
         if header.api is ApiKey.Produce and body.acks == 0:
             return HangUp("a produce with acks=0 is not allowed here")
         return self._answered(header, answer)
-
-    # --- SASL of clients that authenticate with the cluster themselves
-
-    def _handshake(self, header: Header, frame: memoryview) -> Steps:
-        """Version 0 is followed by tokens without a header; to the cluster version 1 is spoken,
-        whose tokens are requests."""
-        body = decode("SaslHandshakeRequest", 0, frame[header.size :])
-        answer = yield Ask(ApiKey.SaslHandshake, 1, body)
-        if not answer.error_code:
-            self._tokens = TOKENS.get(body.mechanism, 1)
-        return Answer(response(_request_header(header), answer))
-
-    def _token(self, frame: memoryview, size: int) -> Steps:
-        if len(frame) < size:
-            frame = yield Whole()
-        answer = yield Ask(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=frame))
-        if answer.error_code:
-            return HangUp(f"the cluster refused to authenticate the client: {answer.error_message}")
-        self._tokens -= 1
-        token = bytes(answer.auth_bytes)
-        return Answer(ResponseSend([bytearray(len(token).to_bytes(4) + token)]))
-
-
-def _request_header(header: Header) -> RequestHeader:
-    assert header.api is not None
-    return RequestHeader(
-        header.api, header.version, header.correlation_id, header.client_id, header.size
-    )
 
 
 def _names_brokers(api: ApiKey, version: int) -> bool:

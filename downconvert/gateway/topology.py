@@ -48,6 +48,7 @@ class Topology:
     def __init__(self, bootstrap: Iterable[Address], ports: Ports) -> None:
         self.bootstrap = tuple(bootstrap)
         self.ports = ports
+        self.hello: Message | None = None  # what a broker said last that it serves
         self.unserved: dict[int, str] = {}  # brokers whose port cannot be had, and why
         self._lock = Lock()
         self._nodes: dict[int, Address] = {}

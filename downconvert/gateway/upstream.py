@@ -13,10 +13,11 @@ from downconvert.broker.errors import BadRequestError
 from downconvert.broker.kept import KeepRoom
 from downconvert.broker.wire.schemas import Message
 
-from .config import ClusterSecurity, ConfigError, GatewayConfig
+from .config import GatewayConfig
 from .conversion_pool import ConversionPool
 from .exchanges import HELLO, Ask
 from .sasl import AuthenticationError, authenticate
+from .security import ClusterSecurity, ConfigError
 from .spool import Spool
 from .streams import ConnectionEndedError, Stream, connect
 from .topology import Address

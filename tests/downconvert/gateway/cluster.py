@@ -15,7 +15,7 @@ from downconvert.broker.handlers.apis import Api
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.census import ClientCensus
 from downconvert.gateway.config import GatewayConfig
-from downconvert.gateway.exchanges import Answer, Ask, Forward, Reply, Turn, Whole
+from downconvert.gateway.exchanges import Answer, Ask, Forward, Pause, Reply, Turn, Whole
 from downconvert.gateway.session import Session, Shared
 from downconvert.gateway.spool import Spool
 from downconvert.gateway.topology import Address, Ports, Topology
@@ -88,7 +88,10 @@ class Through:
             except StopIteration as end:
                 reply: Reply = end.value
                 return reply
-            if isinstance(asked, Turn):
+            if isinstance(asked, Pause):
+                self.now += asked.seconds
+                said = None
+            elif isinstance(asked, Turn):
                 said = None
             elif isinstance(asked, Whole):
                 said = memoryview(request)

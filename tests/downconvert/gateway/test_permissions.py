@@ -24,11 +24,12 @@ from downconvert.broker.groups.consumer_protocol import (
 from downconvert.broker.wire.encoder import encode
 from downconvert.broker.wire.schemas import ApiKey, Field, Message, is_flexible, schema
 from downconvert.gateway.census import ClientCensus
-from downconvert.gateway.config import Access, GatewayConfig
+from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.exchanges import Answer, Ask, Forward, HangUp, Reply, Whole
 from downconvert.gateway.names import RULES
 from downconvert.gateway.permissions import METADATA_BY_ID, Permission
 from downconvert.gateway.producing import FIRST_WITH_V2
+from downconvert.gateway.security import Access
 from downconvert.gateway.session import Session, Shared
 from downconvert.gateway.spool import Spool
 from downconvert.gateway.topology import Address, Ports, Topology

@@ -5,8 +5,9 @@ import pytest
 from downconvert.broker import Broker, ErrorCode
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.gateway.config import Access, ClusterSecurity, Credentials, GatewayConfig
+from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.exchanges import Answer, Ask, Forward, HangUp
+from downconvert.gateway.security import Access, ClusterSecurity, Credentials
 from downconvert.gateway.topology import Address
 from tests.downconvert.broker.asking import frame
 

@@ -61,6 +61,7 @@ OUTSIDE: Final = {
     "downconvert/gateway/listeners.py",
     "downconvert/gateway/connection.py",
     "downconvert/gateway/streams.py",
+    "downconvert/gateway/splicing.py",
     "downconvert/gateway/upstream.py",
     "downconvert/gateway/conversion_pool.py",
     "downconvert/gateway/loop.py",

@@ -21,7 +21,7 @@ from .exchanges import HELLO, Answer, Ask, Forward, HangUp, Pause, Reply, Steps,
 from .figures import Counters, End
 from .sent import converts
 from .session import Session
-from .streams import PIECE_SIZE, Stream
+from .streams import CLIENT, PIECE_SIZE, ConnectionEndedError, Stream
 from .upstream import INLINE_MAX, UnreachableError, Upstream
 from .waiting import Waits
 
@@ -49,7 +49,8 @@ class Connection:
     ) -> None:
         self.requests = 0  # that were answered
         self._counters = counters
-        self._broker_ended = False
+        self._broker_ended = False  # between two requests
+        self._client_gone = False  # while it waited, so that the broker's connection was closed
         self._client = client
         self._session = session
         self._reach = reach
@@ -86,8 +87,9 @@ class Connection:
                 return End.REQUEST
             case TimeoutError():
                 return End.TIMEOUT
-        is_clients = self._client.has_ended and not self._broker_ended
-        return End.CLIENT if is_clients else End.CLUSTER
+            case ConnectionEndedError(peer=peer) if peer != CLIENT and not self._client_gone:
+                return End.CLUSTER
+        return End.CLUSTER if self._broker_ended else End.CLIENT
 
     async def serve(self) -> None:
         """Until either side ends it. ConnectionEndedError, BadRequestError, TimeoutError,
@@ -132,6 +134,7 @@ class Connection:
         client has sent, it still may want to be done."""
         is_gone = self._client.has_ended and not self._client.available
         if is_gone and self._is_waiting and self._upstream is not None:
+            self._client_gone = True
             self._upstream.close()
 
     def _upstream_ended(self) -> None:

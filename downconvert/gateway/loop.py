@@ -22,7 +22,7 @@ from .identity import common_name
 from .listeners import BACKLOG, why
 from .security import ConfigError, Credentials
 from .session import Session
-from .streams import ConnectionEndedError, Stream
+from .streams import CLIENT, ConnectionEndedError, Stream
 from .topology import BOOTSTRAP, Address
 from .upstream import SilentBrokerError, UnreachableError, Upstream, reach
 
@@ -270,7 +270,7 @@ class _Client(Stream):
     """A connection that a client has made."""
 
     def __init__(self, loop: ServingLoop, node_id: int) -> None:
-        super().__init__("the client")
+        super().__init__(CLIENT)
         self._loop = loop
         self._node_id = node_id
 
@@ -294,8 +294,13 @@ def log_end(connection: Connection, reason: End, text: str, seconds: float) -> N
     level = logging.WARNING if reason in WARNED else logging.INFO
     LOG.log(
         level,
-        "client %(client)s (client id %(client_id)r, %(software)s): %(text)s [%(reason)s after "
-        "%(requests)d requests in %(seconds).1f s]",
-        {**fields, "software": fields["software"] or "unknown software", "text": text},
+        "client %s: %s [%s after %d requests in %.1f s, client id %r, %s]",
+        connection.client_address,
+        text,
+        reason,
+        connection.requests,
+        seconds,
+        connection.client_id,
+        connection.software or "unknown software",
         extra={"fields": fields},
     )

@@ -168,7 +168,7 @@ def _client_rules(
         if "sasl" in table:
             if "secret_file" not in table:
                 raise ConfigError("a rule of [[clients]] with sasl needs its secret_file")
-            as_whom = _credentials(table, {})
+            as_whom: Credentials | None = _credentials(table, {})
         else:
             as_whom = credentials
         networks, access = access.networks, replace(access, networks=())

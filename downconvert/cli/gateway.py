@@ -1,6 +1,6 @@
 """`downconvert gateway`: old clients in front of a cluster that no longer takes their requests.
 
-Not here: the gateway (gateway), the report of who is still old (gateway_report.py)."""
+Not here: the gateway (gateway), the report of clients of old versions (gateway_report.py)."""
 
 import json
 import logging
@@ -39,7 +39,7 @@ FLAGS: Final = {  # the settings that flags of other names, or of none in the fi
     "file",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Settings as TOML; flags go before them.",
+    help="Settings as TOML. Flags override them.",
 )
 @click.option("--bootstrap", metavar="HOST:PORT,…", help="Brokers of the cluster to begin with.")
 @click.option(
@@ -62,11 +62,17 @@ FLAGS: Final = {  # the settings that flags of other names, or of none in the fi
 @click.option("--transactional-ids", metavar="PATTERN,…", help="Only these transactional ids.")
 @click.option("--networks", metavar="CIDR,…", help="Only clients from these networks.")
 @click.option("--read-only", is_flag=True, help="Refuse whatever would change something.")
-@click.option("--observe", is_flag=True, help="Pass everything through, and only see who is old.")
+@click.option(
+    "--observe",
+    is_flag=True,
+    help="Pass everything through; only count which clients use old versions.",
+)
 @click.option("--tls-cert", metavar="FILE", help="Certificate of the listener.")
 @click.option("--tls-key", metavar="FILE", help="Its key.")
 @click.option("--cluster-tls", is_flag=True, help="Speak TLS to the cluster.")
-@click.option("--cluster-ca", metavar="FILE", help="Who signs the cluster's certificates.")
+@click.option(
+    "--cluster-ca", metavar="FILE", help="The authority that signs the cluster's certificates."
+)
 @click.option(
     "--sasl",
     metavar="MECHANISM",
@@ -116,7 +122,7 @@ FLAGS: Final = {  # the settings that flags of other names, or of none in the fi
 @click.option(
     "--report",
     metavar="URL",
-    help="Show who is still old, from the --http of a gateway.",
+    help="Show which clients use old versions, from the --http of a gateway.",
 )
 @click.option(
     "--html",
@@ -133,11 +139,11 @@ def gateway(
     html: Path | None,
     **flags: Any,
 ) -> None:
-    """Stand in front of a Kafka cluster, and serve clients of every age.
+    """Stand in front of a Kafka cluster, and serve old and new clients.
 
     Kafka 4 took away the request versions of clients older than 0.11. They go on through a
     gateway: to consume and to produce, in groups too. Everything that the cluster understands
-    passes through untouched. Each broker gets a port of its own behind the first one.
+    passes through untouched. Each broker gets a port of its own after the first one.
 
     \b
     downconvert gateway --bootstrap kafka-1:9092 --listen 0.0.0.0:9092
@@ -221,7 +227,7 @@ def _settings(flags: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merged(file: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
-    """Flags go before the file; what a table of the file says beside them stays."""
+    """Flags override the file, setting by setting."""
     tables = {
         name: file[name] | flags[name]
         for name in ("cluster", "limits")

@@ -31,11 +31,11 @@ Answered = TypeVar("Answered")
 
 
 class RefusedLoginError(BadRequestError):
-    """A client did not prove who it is, or has no rights."""
+    """A client did not prove its identity, or no rule is for it."""
 
 
 class Connection:
-    """A client's connection, the cluster's behind it, and what is between them."""
+    """A client's connection and the broker's connection that was made for it."""
 
     def __init__(
         self,
@@ -130,8 +130,8 @@ class Connection:
             self._upstream.close()
 
     def _client_ended(self) -> None:
-        """Nobody waits for the answer any more: a broker that hangs is let go of. What else the
-        client has sent, it still may want to be done."""
+        """Closes the broker's connection if the client has gone while it waits for an answer.
+        Requests that the client had sent before are still handled."""
         is_gone = self._client.has_ended and not self._client.available
         if is_gone and self._is_waiting and self._upstream is not None:
             self._client_gone = True
@@ -175,8 +175,8 @@ class Connection:
         await self._reply(step, request)
 
     async def _reached(self) -> Upstream:
-        """The connection to the broker: made when something is asked of it for the first time, so
-        that nobody makes one who has not said who he is."""
+        """The connection to the broker. It is made for the first request that needs it, so that
+        clients that have not identified themselves cause none."""
         if self._upstream is None:
             self._upstream = await self._while_waiting(self._reach())
             self._upstream.stream.on_end = self._upstream_ended

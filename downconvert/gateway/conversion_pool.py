@@ -1,8 +1,8 @@
 """Threads that convert, so that the event loop never does.
 
-A turn (exchanges.py) is short; who has more to do comes back and queues again behind everybody
-else. So no client waits for more than one turn of each other client that converts. The native
-calls of a conversion run without the interpreter's lock.
+A turn (exchanges.py) is short. A conversion that has more to do queues again after it, so that no
+client waits for more than one turn of each other client that converts. The native calls of a
+conversion run without the interpreter's lock.
 
 A job is for one thread at a time: its connection waits for one turn before it asks for the next."""
 

@@ -45,7 +45,7 @@ class Ask:
 
     @property
     def expects_response(self) -> bool:
-        """All but a produce that nobody is to acknowledge."""
+        """Every request but a produce with acks=0."""
         return self.body is None or self.api is not ApiKey.Produce or self.body.acks != 0
 
 

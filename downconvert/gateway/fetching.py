@@ -27,7 +27,7 @@ from .turns import COMMITTED, Converted, Parts
 MAGIC: Final = {0: 0, 1: 0, 2: 1, 3: 1}  # the message format that each version's clients read
 WITH_NAMES: Final = 12  # the newest version that names topics, and not their ids
 NO_SESSION: Final = -1
-JOINED_SIZE_MAX: Final = 32 * 1024  # bytes: who has more than that is not asked for again
+JOINED_SIZE_MAX: Final = 32 * 1024  # bytes: a partition that has more is not read on
 ANSWER_MAX: Final = 57_671_680  # bytes of records in an answer: Kafka's fetch.max.bytes
 
 # What clients of these versions do not know, said in what they know and act on.
@@ -61,7 +61,7 @@ class Found:
         self, answer: Message, magic: int, policy: ConversionPolicy, room: KeepRoom, *, alone: bool
     ) -> Generator[Turn, None, None]:
         """Looks at what the cluster answered, and whether to ask it again."""
-        if self.sends and answer.error_code:  # it is told to who asks for what comes next
+        if self.sends and answer.error_code:  # the client hears of it when it asks for what follows
             self.is_done = True
             return
         self.answer, self.code = answer, OLD_CODES.get(answer.error_code, answer.error_code)
@@ -158,11 +158,11 @@ def fetch(
                 yield from one.take(part, magic, policy_of(one.topic), room, alone=alone)
         has_come_on = before != [(one.offset, one.is_done) for one in asked]
         left = [one for one in found.values() if not one.is_done]
-        wait = 0, 0  # nobody waits twice for the same
+        wait = 0, 0  # one request waits once
         if left:
             # One that got nothing beside others may get something alone.
             asked = left if has_come_on else left[:1]
-        elif may_wait and _is_behind(found.values()):
+        elif may_wait and _has_only_skipped(found.values()):
             # All that was left converts to nothing. A client that is told so at once asks at once.
             wait, may_wait = (body.max_wait_ms, body.min_bytes), False
             asked = list(found.values())
@@ -173,7 +173,7 @@ def fetch(
     return Message(throttle_time_ms=throttle, responses=_responses(found.values()))
 
 
-def _is_behind(found: Iterable[Found]) -> bool:
+def _has_only_skipped(found: Iterable[Found]) -> bool:
     """Whether nothing was found, and that by reading past what is there."""
     return all(not one.code and not one.sends for one in found) and any(
         one.offset > one.request.fetch_offset for one in found

@@ -106,7 +106,7 @@ def server_context(config: GatewayConfig) -> ssl.SSLContext | None:
 
 def load_certificate(context: ssl.SSLContext, config: GatewayConfig) -> None:
     """Shows this certificate from now on, and takes those of clients that are signed as the
-    settings say; who was trusted before still is. ConfigError: a file is none."""
+    settings say; those that were trusted before stay so. ConfigError: a file is none."""
     assert config.tls_cert is not None
     ca_file = config.identities.client_ca
     if ca_file is not None:

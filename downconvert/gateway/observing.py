@@ -142,7 +142,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 class _Quiet(WSGIRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
-        """Nobody reads who reads metrics."""
+        """Scrapes are not logged."""
 
 
 Start = Callable[[str, list[tuple[str, str]]], object]

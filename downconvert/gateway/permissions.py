@@ -1,4 +1,4 @@
-"""What of a client's request may go to the cluster, and what of the answer the client may see.
+"""Which parts of a request may go to the cluster, and which parts of the answer to the client.
 
 A listener with lists of names offers the APIs whose names are known (names.py) and no others: what
 is not understood is refused. What a client may not name is taken out of its request, never reaches
@@ -81,7 +81,7 @@ def _has_id(topic: Message) -> bool:
 
 
 def refused_writes(body: Message) -> Message:
-    """The answer to a Produce where nobody may write."""
+    """The answer to a Produce at a listener that is read-only."""
     names = RULES[ApiKey.Produce].names
     assert names is not None
     return Message(
@@ -286,7 +286,7 @@ class Permission:
         answer.groups = [*told.values(), *self._refused]
 
     def _hide_name(self, topic: Message) -> None:
-        """A topic that was asked for by its id hears that there is none."""
+        """A hidden topic that was asked for by its id is answered as one that does not exist."""
         is_hidden = topic.name is not None and not self._access.allows(topic.name)
         if is_hidden and topic.topic_id in self._asked_ids:
             unknown = ErrorCode.UNKNOWN_TOPIC_ID

@@ -56,8 +56,8 @@ def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> As
 
 
 def as_it_is(body: Message, version: int) -> Asking:
-    """The client's answer, with the records as the cluster has them, of no session: who continues
-    that of somebody else would read what nobody named."""
+    """The client's answer, with the records as the cluster has them, and without a session: one
+    that continues another client's session would read topics that its request does not name."""
     if not _leaves_session(body, version):
         return LOST_SESSION
     answer = yield Ask(ApiKey.Fetch, version, body)
@@ -69,8 +69,8 @@ def as_it_is(body: Message, version: int) -> Asking:
 
 
 def _leaves_session(body: Message, version: int) -> bool:
-    """Makes a fetch a whole one. False: it only says what has changed. Its session is of a time
-    when fetches passed through, or not its own; a client begins anew when it hears so."""
+    """Makes a fetch a full one. False: it is incremental. Its session is from before fetches were
+    read here, or another client's; a client begins a new one when the error says so."""
     if version >= FIRST_WITH_SESSIONS and body.session_id and body.session_epoch > 0:
         return False
     body.session_id, body.session_epoch, body.forgotten_topics_data = 0, NO_SESSION, []
@@ -107,13 +107,13 @@ def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask | T
             said = yield Ask(ApiKey.Fetch, _to_version(served), again)
             found = [one for topic in said.responses for one in topic.partitions]
             if said.error_code or len(found) != 1 or found[0].error_code:
-                break  # it is told to who asks for what comes next
+                break  # the client hears of it when it asks for what follows
             part.__dict__.update(found[0].__dict__)
 
 
 def first_of_use(records: Spooled, offset: int, *, wants_markers: bool) -> tuple[int | None, int]:
-    """Where the first batch begins that has a record at or behind `offset`, or a marker where
-    those are wanted; None: none has. And the offset behind the last whole batch."""
+    """Where the first batch begins that has a record at or after `offset`, or a marker where
+    those are wanted; None: none has. And the offset after the last whole batch."""
     following = offset
     for header in records.batches():
         following = max(following, header.last_offset + 1)

@@ -1,4 +1,4 @@
-"""Rights of clients, and credentials: the parts of a configuration that keep somebody out.
+"""Rights of clients, and credentials towards the cluster.
 
 Not here: who has which rights (identity.py), what they are about (permissions.py)."""
 
@@ -43,7 +43,7 @@ class ClusterSecurity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Who may do what through a listener."""
+    """What clients may do."""
 
     networks: tuple[Network, ...] = ()  # none: every one
     topics: tuple[str, ...] = ()  # patterns as of the shell; none: every one

@@ -80,7 +80,7 @@ class Gateway:
         self.listeners = listeners or Listeners(
             config.listen.host, shares_ports=config.shares_ports
         )
-        # Each is built once: that reads files, and takes milliseconds of everybody's.
+        # Each is built once: it reads files, which takes milliseconds.
         self.server_tls = server_context(config)
         self.cluster_tls = tls_context(config.security)
         self.connections = Counter[str]()  # by the clients' addresses

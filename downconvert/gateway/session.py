@@ -1,7 +1,7 @@
 """One client's connection: what is done with each of its requests.
 
-Not here: sockets (server.py), how single requests are translated (translation.py, fetching.py,
-producing.py)."""
+A request is passed on as it is, answered here, or translated (translation.py, fetching.py,
+recoding.py, producing.py)."""
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
@@ -151,7 +151,7 @@ class Session:
         return reply
 
     def _versions_before_login(self, header: Header, frame: memoryview) -> Reply:
-        """From what some broker said before: nobody asks a broker who has not said who he is."""
+        """From the last answer of any broker: for a client that is not identified none is asked."""
         if self.shared.topology.hello is None:
             return HangUp("the cluster has not yet said what it serves")
         self._cluster, known = self.shared.topology.hello, self._cluster
@@ -238,7 +238,7 @@ class Session:
         )
 
     def _policies(self, header: Header) -> Callable[[str], ConversionPolicy]:
-        """How records are converted for who sent this, by topic."""
+        """How records are converted for this client, by topic."""
         config = self.shared.config
         names = self._names(header)
         return lambda topic: policy_for(config.policy, config.recode_rules, topic, names)

@@ -60,9 +60,9 @@ TOP: Final = frozenset(
         "clients",
     }
 )
-RULE: Final = frozenset({"user", "certificate", "networks"})  # whom a rule is for
+RULE: Final = frozenset({"user", "certificate", "networks"})  # which clients a rule is for
 RIGHTS: Final = frozenset({"topics", "written_topics", "groups", "transactional_ids", "read_only"})
-AS_WHOM: Final = frozenset({"sasl", "username", "secret_file"})
+TOWARDS_CLUSTER: Final = frozenset({"sasl", "username", "secret_file"})
 CLUSTER: Final = frozenset(
     {
         "tls",
@@ -156,7 +156,7 @@ def _client_rules(
     for table in _of(list, settings, "clients", []):
         if not isinstance(table, dict):
             raise ConfigError("clients are tables: write [[clients]] before each")
-        _known("a setting of [[clients]]", table, RULE | RIGHTS | AS_WHOM)
+        _known("a setting of [[clients]]", table, RULE | RIGHTS | TOWARDS_CLUSTER)
         if not RULE & table.keys():
             raise ConfigError("a rule of [[clients]] is for a user, a certificate or networks")
         user, certificate = (_of(str, table, name, None) for name in ("user", "certificate"))
@@ -168,14 +168,14 @@ def _client_rules(
         if "sasl" in table:
             if "secret_file" not in table:
                 raise ConfigError("a rule of [[clients]] with sasl needs its secret_file")
-            as_whom: Credentials | None = _credentials(table, {})
+            towards_cluster: Credentials | None = _credentials(table, {})
         else:
-            as_whom = credentials
+            towards_cluster = credentials
         networks, access = access.networks, replace(access, networks=())
         rules.append(
             ClientRule(
                 access=access,
-                credentials=as_whom,
+                credentials=towards_cluster,
                 user=user,
                 certificate=certificate,
                 networks=networks,
@@ -277,7 +277,7 @@ def _texts(settings: Mapping[str, Any], name: str) -> list[str]:
         raise ConfigError(f"{name} is a list of texts")
     parts = [part.strip() for text in texts for part in text.split(",")]
     if not any(parts):
-        # An empty list would let everybody in where somebody meant to keep others out.
+        # An empty list would mean "all" where an operator meant to restrict.
         raise ConfigError(f"{name} is an empty list: name something, or leave {name} out")
     return [part for part in parts if part]
 

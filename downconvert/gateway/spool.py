@@ -64,7 +64,7 @@ class Spool:
 
 
 class _Budgeted(bytearray):
-    """Bytes that give their room back when nothing refers to them: no record, no send."""
+    """Bytes that are released from the budget when no record and no send refers to them."""
 
     def __init__(self, budget: KeepRoom, size: int) -> None:
         super().__init__()

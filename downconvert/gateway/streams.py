@@ -1,7 +1,7 @@
 """A connection as the gateway reads and writes it: small fixed buffers, and back-pressure.
 
-Plain or TLS, towards a client or towards the cluster. While nobody takes what has arrived, no more
-is read from the socket."""
+Plain or TLS, towards a client or towards the cluster. While what has arrived is not
+consumed, no more is read from the socket."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ WRITE_MAX: Final = 32 * 1024  # bytes that may wait to be written before the wri
 DIRECT_MIN: Final = 4096  # bytes that are worth a look at whether nothing waits before them
 CLIENT: Final = "the client"
 LINGER: Final = 10.0  # seconds that what has been written may take to be sent after the end
-KEEPALIVE: Final = {  # who has gone without a word is noticed in two minutes
+KEEPALIVE: Final = {  # a peer that vanished is noticed in two minutes
     "TCP_KEEPIDLE": 60,  # seconds without a byte until the system asks
     "TCP_KEEPINTVL": 10,  # seconds between two questions
     "TCP_KEEPCNT": 6,  # questions without an answer
@@ -40,7 +40,7 @@ def scratch() -> memoryview:
 
 
 class ConnectionEndedError(Exception):
-    """The other side closed the connection, or it broke. `peer`: who that is, for people."""
+    """The other side closed the connection, or it broke. `peer`: its name, for people."""
 
     def __init__(self, peer: str) -> None:
         super().__init__(f"{peer} closed the connection")
@@ -50,7 +50,7 @@ class ConnectionEndedError(Exception):
 class Stream(asyncio.BufferedProtocol):
     """One connection, for one task that reads and one that writes.
 
-    `peer`: who is at the other side, for people. `patience`: seconds without a byte in the midst of
+    `peer`: the other side's name, for people. `patience`: seconds without a byte in the midst of
     something after which it has failed; None: any number."""
 
     def __init__(self, peer: str = "the other side", patience: float | None = None) -> None:
@@ -143,7 +143,7 @@ class Stream(asyncio.BufferedProtocol):
             await self._reader
 
     def consume(self, size: int) -> None:
-        """Lets go of bytes from the beginning of what is available."""
+        """Discards bytes from the beginning of what is available."""
         self._start += size
         if self._start == self._end:
             self._start = self._end = 0
@@ -156,7 +156,7 @@ class Stream(asyncio.BufferedProtocol):
         piece_size: int = SCRATCH_SIZE,
         goes_on: Callable[[], bool] = lambda: True,
     ) -> int:
-        """Gives what arrives to a sink, up to a size, as long as `goes_on`; how much it was.
+        """Hands what arrives to a sink, up to a size, as long as `goes_on`. Returns the bytes.
 
         What arrives meanwhile has no buffer of this connection's. ConnectionEndedError,
         TimeoutError, and what the sink raises."""
@@ -188,7 +188,7 @@ class Stream(asyncio.BufferedProtocol):
     # --- writing
 
     def send(self, data: memoryview | bytes) -> int:
-        """Takes all of it, for a caller who drains afterwards. ConnectionEndedError."""
+        """Takes all of it; the caller drains afterwards. ConnectionEndedError."""
         if self.transport.is_closing():
             raise ConnectionEndedError(self.peer)
         rest = data
@@ -295,7 +295,7 @@ class Stream(asyncio.BufferedProtocol):
 
 
 class _Pouring:
-    """What is left to be given to a sink."""
+    """What is left to be handed to a sink."""
 
     __slots__ = ("_goes_on", "_piece_size", "_sink", "failure", "left")
 

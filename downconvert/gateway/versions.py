@@ -139,7 +139,7 @@ class Versions:
 
     def nearest(self, key: int) -> int:
         """The version that older requests are translated to: the oldest that the cluster has, for
-        it has the fewest fields that nobody filled in."""
+        it has the fewest fields that the client's version lacks."""
         return max(self.cluster[key].start, self._floor(key))
 
     def _floor(self, key: int) -> int:

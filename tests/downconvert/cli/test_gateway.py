@@ -194,7 +194,7 @@ def test_the_secret_is_in_nothing_that_it_says(port: int, monkeypatch: pytest.Mo
     assert SECRET not in running.ready + said
 
 
-# --- who is still old?
+# --- which clients use old versions?
 
 
 @pytest.fixture
@@ -239,7 +239,7 @@ def test_the_report_is_a_table_lines_for_programs_and_a_page(
     page = tmp_path / "old.html"
     ran = command("gateway", "--report", url.removeprefix("http://"), "--html", page)
     assert f"{page}: open it in a browser" in ran.err
-    assert "Who is still old" in page.read_text()
+    assert "Which clients use old versions" in page.read_text()
     assert "Fetch v0, Produce v0" in page.read_text()
 
 

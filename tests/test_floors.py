@@ -66,6 +66,8 @@ OUTSIDE: Final = {
     "downconvert/gateway/conversion_pool.py",
     "downconvert/gateway/loop.py",
     "downconvert/gateway/processes.py",
+    "downconvert/gateway/child_process.py",
+    "downconvert/gateway/client_request.py",
     "downconvert/gateway/observing.py",
 }
 LOCKS: Final = {"threading.Lock()", "threading.RLock()"}

@@ -146,7 +146,8 @@ def _page(rows: list[dict[str, Any]], url: str) -> Iterator[str]:
     old = [client for client in clients if client["translated"]]
     converted = format_size(sum(client["bytes_converted"] for client in clients))
     yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-    yield f"<title>Which clients use old versions</title><style>{CSS}{WRAPPED}</style></head><body><main>"
+    yield f"<title>Which clients use old versions</title><style>{CSS}{WRAPPED}</style></head>"
+    yield "<body><main>"
     yield "<h1>Which clients use old versions</h1>"
     yield f'<p class="lead">What the gateway at {escape(url)} has seen.</p>'
     yield '<section><div class="tiles">'

@@ -6,9 +6,8 @@ gone has to hear of it, and asks for metadata then, as of any broker."""
 from asyncio import sleep, timeout
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from struct import Struct
 from time import perf_counter
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.responses import ResponseSend
@@ -16,17 +15,17 @@ from downconvert.broker.wire.schemas import Message
 from records import RecordsError
 
 from . import headers
+from .client_request import LENGTH, PREFIX_SIZE, ClientRequest
 from .conversion_pool import ConversionPool
 from .exchanges import HELLO, Answer, Ask, Forward, HangUp, Pause, Reply, Steps, Turn, Whole
 from .figures import Counters, End
+from .pieces import filled
 from .sent import converts
 from .session import Session
-from .streams import CLIENT, PIECE_SIZE, ConnectionEndedError, Stream
+from .streams import CLIENT, ConnectionEndedError, Stream
 from .upstream import INLINE_MAX, UnreachableError, Upstream
 from .waiting import Waits
 
-LENGTH: Final = Struct(">i")
-PREFIX_SIZE: Final = 16 * 1024  # bytes of a request that are looked at before it is passed on
 Answered = TypeVar("Answered")
 
 
@@ -143,14 +142,14 @@ class Connection:
             self._client.close()
 
     async def _exchange(self, size: int) -> None:
-        request = _Request(self._client, size, self._session.shared.config.limits)
+        request = ClientRequest(self._client, size, self._session.shared.config.limits)
         try:
             await self._handle(request, size)
         except (UnreachableError, TimeoutError) as error:
             reason = str(error) or "it has not arrived whole in time"
             raise UnreachableError(f"{_described(request.prefix)}: {reason}") from error
 
-    async def _handle(self, request: "_Request", size: int) -> None:
+    async def _handle(self, request: ClientRequest, size: int) -> None:
         steps = self._session.exchange(request.prefix, size, self._clock())
         said: Any = None
         takes_time = False  # what the session does next
@@ -182,7 +181,7 @@ class Connection:
             self._upstream.stream.on_end = self._upstream_ended
         return self._upstream
 
-    async def _ask(self, upstream: Upstream, asked: Ask, request: "_Request") -> Message:
+    async def _ask(self, upstream: Upstream, asked: Ask, request: ClientRequest) -> Message:
         if asked is HELLO and upstream.hello is not None:
             return upstream.hello
         if asked.body is not None:
@@ -201,7 +200,7 @@ class Connection:
         finally:
             self._is_waiting = False
 
-    async def _reply(self, reply: Reply, request: "_Request") -> None:
+    async def _reply(self, reply: Reply, request: ClientRequest) -> None:
         match reply:
             case Answer(send, ends, is_login):
                 await self._before_answer()
@@ -223,7 +222,7 @@ class Connection:
         try:
             takes_time = converts(send)
             while not send.completed:
-                fill = partial(_filled, send)
+                fill = partial(filled, send)
                 self._client.send(await self._pool.run(fill) if takes_time else fill())
                 await self._client.drain()
         except RecordsError as error:
@@ -248,61 +247,3 @@ def _advance(steps: Steps, said: Any) -> Ask | Whole | Turn | Pause | Reply:
     except StopIteration as end:
         reply: Reply = end.value
         return reply
-
-
-def _filled(send: ResponseSend) -> memoryview:
-    """What comes next: one system call for many writes."""
-    piece = _Piece()
-    while len(piece.data) < PIECE_SIZE and not send.completed:
-        send.write_to(piece)
-    return memoryview(piece.data)
-
-
-class _Piece:
-    """A channel that takes PIECE_SIZE bytes."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    def send(self, data: memoryview) -> int:
-        taken = data[: PIECE_SIZE - len(self.data)]
-        self.data += taken
-        return len(taken)
-
-
-class _Request:
-    """A request, of which perhaps only the beginning has arrived."""
-
-    def __init__(self, client: Stream, size: int, limits: Any) -> None:
-        self._client = client
-        self._limits = limits
-        self.size = size
-        self.prefix = memoryview(bytes(client.available[: min(size, PREFIX_SIZE)]))
-        client.consume(len(self.prefix))
-        self._left = size - len(self.prefix)
-
-    async def whole(self) -> memoryview:
-        """All of it, in memory. BadRequestError: it is too large for that."""
-        if self.size > self._limits.translated_size:
-            raise BadRequestError(
-                f"a request of {self.size} bytes is too large to be translated: the limit is "
-                f"{self._limits.translated_size}"
-            )
-        whole = bytearray(self.prefix)
-        async with timeout(self._limits.receive_timeout):
-            while self._left:
-                await self._client.ensure(1)
-                piece = self._client.available[: self._left]
-                whole += piece
-                self._left -= len(piece)
-                self._client.consume(len(piece))
-        self.prefix = memoryview(bytes(whole))
-        return self.prefix
-
-    async def pass_to(self, other: Stream) -> None:
-        """Passes it on as it is."""
-        other.send(LENGTH.pack(self.size) + bytes(self.prefix))
-        async with timeout(self._limits.receive_timeout):
-            await self._client.copy_to(other, self._left)
-            await other.drain()
-        self._left = 0

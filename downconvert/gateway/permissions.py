@@ -13,15 +13,14 @@ Not here: what the lists say (config.py), when this is asked (session.py)."""
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from downconvert.broker.errors import BadRequestError, ErrorCode
-from downconvert.broker.groups.consumer_protocol import read_assignment, read_subscription
+from downconvert.broker.errors import ErrorCode
 from downconvert.broker.wire.schemas import ApiKey, Message
 
+from . import group_members
 from .names import COORDINATED, OFFSETS, RULES, Kind, Names
 from .security import Access
 
 OPERATION_NOT_ATTEMPTED: Final = 55  # of an AddPartitionsToTxn another part of which is refused
-CONSUMERS: Final = "consumer"  # the protocol type of groups whose bytes are understood
 NO_ID: Final = bytes(16)
 
 # From these versions on the fields are others.
@@ -263,7 +262,7 @@ class Permission:
                     self._hide_name(topic)
             case ApiKey.DescribeGroups:
                 for group in answer.groups:
-                    self._hide_bytes(group)
+                    group_members.hide(group, self._access)
             case ApiKey.DescribeTopicPartitions if answer.next_cursor is not None:
                 if not self._access.allows(answer.next_cursor.topic_name):
                     answer.next_cursor = None
@@ -293,39 +292,3 @@ class Permission:
             hidden = Message(name=None, topic_id=topic.topic_id, error_code=unknown)
             topic.__dict__.clear()
             topic.__dict__.update(hidden.__dict__)
-
-    def _hide_bytes(self, group: Message) -> None:
-        """What members of a group said names topics, too."""
-        for member in group.members if self._access.topics else ():
-            metadata, assignment = member.member_metadata, member.member_assignment
-            is_known = group.protocol_type == CONSUMERS
-            if not (is_known and self._may_see_topics(_subscribed, metadata)):
-                member.member_metadata = b""
-            if not (is_known and self._may_see_topics(_assigned, assignment)):
-                member.member_assignment = b""
-
-    def _may_see_topics(
-        self, topics_of: Callable[[memoryview], Iterable[str]], data: memoryview
-    ) -> bool:
-        try:
-            return all(map(self._access.allows, topics_of(data)))
-        except BadRequestError:
-            return False
-
-
-def _subscribed(data: memoryview) -> Iterable[str]:
-    found = read_subscription(data)
-    _has_none(found.user_data)
-    return {*found.topics, *(topic for topic, _ in found.owned)}
-
-
-def _assigned(data: memoryview) -> Iterable[str]:
-    found = read_assignment(data)
-    _has_none(found.user_data)
-    return {topic for topic, _ in found.partitions}
-
-
-def _has_none(user_data: bytes | None) -> None:
-    """An assignor's own bytes: sticky ones hold topics. BadRequestError."""
-    if user_data:
-        raise BadRequestError("what an assignor adds is not understood")

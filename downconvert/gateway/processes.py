@@ -8,31 +8,27 @@ ends by itself.
 Limits of connections and memory are for the whole gateway: each child has its share."""
 
 import logging
-import signal
 import socket
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
-from struct import Struct
+from multiprocessing.connection import wait
 from threading import Event, Lock, Thread
 from types import TracebackType
 from typing import Any, Final, Self
 
+from . import child_process
+from .child_process import ANSWER, REQUEST
 from .config import GatewayConfig
 from .figures import Figures, total
 from .listeners import Listeners
-from .security import ConfigError
 from .server import NEEDS_RESTART, Gateway
 from .topology import BOOTSTRAP, Address
 
 LOG: Final = logging.getLogger("gateway")
 # A process that has threads must not fork: a lock that another thread holds stays locked.
 CONTEXT: Final = get_context("spawn")
-REQUEST: Final = Struct(">?ii")  # whether a node is gone, its id, its port
-ANSWER: Final = Struct(">iB")  # errno of the failure or 0, length of its text
-SOCKETS_MAX: Final = 64  # addresses of one host
 ANSWER_SECONDS: Final = 10.0  # for a child to say something
 START_SECONDS: Final = 120.0  # for a child to serve: it starts an interpreter
 RESTART_SECONDS: Final = 1.0  # until a child that died is started again
@@ -202,7 +198,9 @@ class _Child:
         self._control, control = CONTEXT.Pipe()
         self.sockets, sockets = socket.socketpair()
         self.process = CONTEXT.Process(
-            target=_main, args=(control, sockets, config, configure), name=f"gateway-{number}"
+            target=child_process.serve,
+            args=(control, sockets, config, configure),
+            name=f"gateway-{number}",
         )
         self.process.start()
         control.close()
@@ -241,72 +239,6 @@ class _Child:
     def close(self) -> None:
         self._control.close()
         self.sockets.close()
-
-
-class _Handed:
-    """Listening sockets that the parent opens. The loop's thread alone asks."""
-
-    def __init__(self, parent: socket.socket) -> None:
-        self._parent = parent
-
-    def copies(self, node_id: int, port: int) -> list[socket.socket]:
-        self._parent.sendall(REQUEST.pack(False, node_id, port))
-        data, files, _, _ = socket.recv_fds(self._parent, ANSWER.size, SOCKETS_MAX)
-        while len(data) < ANSWER.size:
-            piece = self._parent.recv(ANSWER.size - len(data))
-            if not piece:
-                raise OSError("the gateway's parent process has ended")
-            data += piece
-        code, length = ANSWER.unpack(data)
-        if code:
-            text = self._parent.recv(length, socket.MSG_WAITALL) if length else b""
-            raise OSError(code, text.decode(errors="replace"))
-        return [socket.socket(fileno=file) for file in files]
-
-    def close(self, node_id: int) -> None:
-        with suppress(OSError):
-            self._parent.sendall(REQUEST.pack(True, node_id, 0))
-
-    def close_all(self) -> None:
-        self._parent.close()
-
-
-def _main(
-    control: "Connection[Any, Any]",
-    sockets: socket.socket,
-    config: GatewayConfig,
-    configure: Configure,
-) -> None:
-    """A child: serves until the parent says so, or is gone."""
-    # A terminal and a service manager signal all processes; the parent decides what it means.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    configure()
-    gateway = Gateway(config, _Handed(sockets))
-    try:
-        gateway.start()
-    except (OSError, ConfigError) as error:
-        control.send(error)
-        return
-    with suppress(EOFError, OSError):
-        while True:
-            what, value = control.recv()
-            if what == "stop":
-                break
-            control.send(_answer(gateway, what, value))
-    gateway.stop()
-
-
-def _answer(gateway: Gateway, what: str, value: Any) -> object:
-    try:
-        match what:
-            case "figures":
-                return gateway.figures()
-            case "reload":
-                gateway.reload(value)
-    except (OSError, ConfigError) as error:
-        return error
-    return None
 
 
 def _share(config: GatewayConfig, count: int) -> GatewayConfig:

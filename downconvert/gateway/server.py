@@ -22,7 +22,7 @@ from .figures import Counters, Figures
 from .listeners import Listeners, ListensFor, load_certificate, server_context
 from .loop import ServingLoop
 from .security import ConfigError
-from .session import Shared
+from .shared import Shared
 from .topology import Address, Ports, Topology
 from .upstream import tls_context
 

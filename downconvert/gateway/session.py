@@ -3,59 +3,41 @@
 A request is passed on as it is, answered here, or translated (translation.py, fetching.py,
 recoding.py, producing.py)."""
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from collections.abc import Generator
 from typing import Any, Final
 
-from downconvert import ConversionPolicy
-from downconvert.broker.conversions import REFUSE, policy_for
 from downconvert.broker.errors import BadRequestError, ErrorCode
-from downconvert.broker.kept import KeepRoom
 from downconvert.broker.wire.decoder import decode
 from downconvert.broker.wire.responses import ResponseSend, response
 from downconvert.broker.wire.schemas import ApiKey, Message
 
-from . import fetching, headers, permissions, producing, recoding, sent, translation
+from . import headers, permissions, producing, sent
 from .answering import request_header
-from .census import NAME_MAX, ClientCensus, ClientKey
-from .config import GatewayConfig, Limits
+from .census import NAME_MAX, ClientKey
 from .exchanges import (
     HELLO,
     Answer,
     Ask,
-    Asking,
     Forward,
     HangUp,
     Nothing,
     Reply,
     Steps,
-    Turn,
     Whole,
 )
-from .failed_logins import FailedLogins
 from .headers import Header
 from .identity import Identified
 from .login import Login
 from .permissions import Permission
 from .relay import Relay
 from .security import Access, Credentials
-from .topology import WITH_ADDRESSES, Topology
+from .shared import Shared
+from .topology import WITH_ADDRESSES
+from .translator import Translator
 from .versions import AUTHENTICATION, Versions
 
 PRODUCE_WITH_ENDPOINTS: Final = 10
 OTHER: Final = "other"
-METADATA_SAYS_WHAT_TO_MAKE: Final = 4  # from this version on: whether topics are to be created
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What all sessions of a gateway share."""
-
-    config: GatewayConfig
-    topology: Topology
-    census: ClientCensus
-    room: KeepRoom = field(default_factory=lambda: KeepRoom(Limits().memory))
-    failed_logins: FailedLogins = field(default_factory=FailedLogins)
 
 
 class Session:
@@ -78,6 +60,7 @@ class Session:
         self.api = OTHER  # of the last request: a name of which there are few
         self._cluster: Message | None = None  # what the broker said to ApiVersions
         self._versions: Versions
+        self._translator: Translator
         self._relay = Relay()
         self._client: ClientKey | None = None
 
@@ -115,7 +98,9 @@ class Session:
             return (yield from self._permitted(header, frame, size, now))
         if not passes or self._is_changed(header):
             body = yield from self._body(header, frame, size)
-            return self._answered(header, (yield from self._ask(header, body, now)))
+            return self._answered(
+                header, (yield from self._translator.ask(header, body, now, self._names(header)))
+            )
         if not self._expects_response(header, frame):
             return Forward(expects_response=False)
         if header.api is not None and _names_brokers(header.api, header.version):
@@ -170,6 +155,7 @@ class Session:
         if ApiKey.ApiVersions not in self._versions.offered:
             raise BadRequestError("the cluster does not say that it can say what it serves")
         self._cluster = self.shared.topology.hello = answer
+        self._translator = Translator(self.shared, self._versions, self.access, self.host)
 
     def _versions_of(self, answer: Message) -> Versions:
         return Versions.of(
@@ -224,24 +210,7 @@ class Session:
     def _is_changed(self, header: Header) -> bool:
         """Whether a request that the cluster takes does not go to it as it is."""
         creates_topics = header.api is ApiKey.Metadata and self.access.is_read_only
-        return creates_topics or self._may_be_recoded(header)
-
-    def _may_be_recoded(self, header: Header) -> bool:
-        """Whether a fetch may bring records that the cluster would send and the client not read."""
-        if header.api is not ApiKey.Fetch:
-            return False
-        config, names = self.shared.config, self._names(header)
-        rules = [rule.recode for rule in config.recode_rules if rule.is_for(names)]
-        recodes = [config.policy.recode, *rules]
-        return recoding.can_serve(header.version, self._versions.cluster[ApiKey.Fetch]) and any(
-            recode.get(recoding.CODEC, REFUSE) != REFUSE for recode in recodes
-        )
-
-    def _policies(self, header: Header) -> Callable[[str], ConversionPolicy]:
-        """How records are converted for this client, by topic."""
-        config = self.shared.config
-        names = self._names(header)
-        return lambda topic: policy_for(config.policy, config.recode_rules, topic, names)
+        return creates_topics or self._translator.may_be_recoded(header, self._names(header))
 
     def _names(self, header: Header) -> tuple[str, ...]:
         """By which rules know a client."""
@@ -249,56 +218,6 @@ class Session:
         return (*named, header.client_id or "")
 
     # --- requests whose fields are read
-
-    def _ask(
-        self, header: Header, body: Message, now: float
-    ) -> Generator[Ask | Turn, Message, Message | HangUp | None]:
-        """The client's answer; None: it expects none. BadRequestError: there can be none."""
-        api, version = header.api, header.version
-        assert api is not None, "only what is known has fields"
-        served = self._versions.cluster[api]
-        passes = self._versions.passes(api, version)
-        if api is ApiKey.Fetch:
-            return (yield from self._fetch(header, body))
-        if api is ApiKey.Produce and version < producing.FIRST_WITH_V2:
-            produced = yield from producing.produce(body, served, now)
-            if produced is None:
-                return HangUp("a produce with acks=0 was refused")
-            return produced if body.acks else None
-        if api is ApiKey.Metadata:
-            answer = yield from self._metadata(version, body)
-        elif passes:
-            answer = yield Ask(api, version, body)
-        else:
-            nearest = self._versions.nearest(api)
-            answer = yield from translation.translate(api, body, version, nearest)
-        if api is ApiKey.Produce and not body.acks:
-            return None
-        if api in WITH_ADDRESSES:
-            self.shared.topology.rewrite(api, answer, self.host)
-        return answer
-
-    def _fetch(self, header: Header, body: Message) -> Asking:
-        served = self._versions.cluster[ApiKey.Fetch]
-        policies = self._policies(header)
-        if not self._versions.passes(ApiKey.Fetch, header.version):
-            if not fetching.can_serve(header.version, served):
-                raise BadRequestError(
-                    f"{header.name} cannot be told to a cluster that serves {served}"
-                )
-            room = self.shared.room
-            return (yield from fetching.fetch(body, header.version, served, policies, room))
-        if self._may_be_recoded(header):
-            return (yield from recoding.fetch(body, header.version, served, policies))
-        return (yield from recoding.as_it_is(body, header.version))
-
-    def _metadata(self, version: int, body: Message) -> Asking:
-        """Asked in a version that can say that no topics are meant, or that none is to be made."""
-        served = self._versions.cluster[ApiKey.Metadata]
-        if self.access.is_read_only or self.access.written_topics:
-            body.allow_auto_topic_creation = False
-        oldest = max(served.start, min(METADATA_SAYS_WHAT_TO_MAKE, served.stop - 1))
-        return (yield Ask(ApiKey.Metadata, max(version, oldest), body))
 
     def _answered(self, header: Header, answer: Message | HangUp | None) -> Reply:
         if isinstance(answer, HangUp):
@@ -340,7 +259,7 @@ class Session:
             return self._refused(header, body, permission.refusal)
         if api is ApiKey.Produce and not body.acks and not permission.takes_all:
             return self._refused(header, body, Message())
-        answer = yield from self._ask(header, body, now)
+        answer = yield from self._translator.ask(header, body, now, self._names(header))
         if isinstance(answer, Message):
             permission.complete(answer)
         return self._answered(header, answer)

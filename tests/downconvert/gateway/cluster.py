@@ -16,7 +16,8 @@ from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.census import ClientCensus
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.exchanges import Answer, Ask, Forward, Pause, Reply, Turn, Whole
-from downconvert.gateway.session import Session, Shared
+from downconvert.gateway.session import Session
+from downconvert.gateway.shared import Shared
 from downconvert.gateway.spool import Spool
 from downconvert.gateway.topology import Address, Ports, Topology
 from tests.downconvert.broker.asking import CORRELATION_ID, frame, parsed, sent

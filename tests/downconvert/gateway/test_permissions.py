@@ -30,7 +30,8 @@ from downconvert.gateway.names import RULES
 from downconvert.gateway.permissions import METADATA_BY_ID, Permission
 from downconvert.gateway.producing import FIRST_WITH_V2
 from downconvert.gateway.security import Access
-from downconvert.gateway.session import Session, Shared
+from downconvert.gateway.session import Session
+from downconvert.gateway.shared import Shared
 from downconvert.gateway.spool import Spool
 from downconvert.gateway.topology import Address, Ports, Topology
 from downconvert.gateway.versions import Versions

@@ -205,3 +205,15 @@ def test_half_a_request_is_none(through: Through, cut: int) -> None:
     whole = frame(ApiKey.Fetch, 0, Message(topics=[Message(topic="t" * 60, partitions=[])]))
     with pytest.raises(BadRequestError):
         through.reply(whole[: len(whole) - 1 - cut])
+
+
+def test_topics_may_be_read_and_others_written(broker: Broker) -> None:
+    through = limited(broker, topics=("t", "u"), written_topics=("u",))
+    assert produce(through, 0, message_set(0, b"a")).error_code == 29
+    assert fetch(through, 0, 0)[0].error_code == 0
+    topics = [
+        Message(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[])
+        for name in ("u", "v")
+    ]
+    answer = through.ask(ApiKey.CreateTopics, 0, Message(topics=topics, timeout_ms=1))
+    assert {one.name: one.error_code for one in answer.topics} == {"u": 0, "v": 29}

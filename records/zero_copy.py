@@ -29,11 +29,21 @@ class FileRange(Records, Protocol):
 class ZeroCopySend:
     """A range of a file on its way out. It never sends a byte from behind the range."""
 
-    __slots__ = ("_channel", "_copied", "_records", "_sendfile", "_sent", "_spare", "_write")
+    __slots__ = (
+        "_channel",
+        "_copied",
+        "_error",
+        "_records",
+        "_sendfile",
+        "_sent",
+        "_spare",
+        "_write",
+    )
 
     def __init__(self, records: FileRange) -> None:
         self._records = records
         self._sent = 0
+        self._error: CorruptRecordsError | None = None
         self._channel: Any = None
         self._write: Write | None = None
         self._sendfile = False
@@ -55,9 +65,12 @@ class ZeroCopySend:
     def write_to(self, channel: Any) -> int:
         """Writes what the channel takes now, in one write; 0 if it takes nothing.
 
-        CorruptRecordsError: the file has become shorter than the range."""
+        CorruptRecordsError: the file has become shorter than the range. Then it stays at that, also
+        where the file grows again: what it grows by are other bytes."""
         if self.completed:
             return 0
+        if self._error is not None:
+            raise self._error.with_traceback(None)
         if channel is not self._channel:
             self._write = writer(channel)
             self._channel = channel
@@ -68,7 +81,17 @@ class ZeroCopySend:
         else:
             written = self._send_copy()
         self._sent += written
+        if self.completed:
+            self._release()
         return written
+
+    def _release(self) -> None:
+        self._spare = self._copied = memoryview(b"")
+
+    def _truncated(self) -> CorruptRecordsError:
+        self._release()
+        self._error = CorruptRecordsError(TRUNCATED, self._records.origin + self._sent)
+        return self._error
 
     def _send_file(self, channel: "socket") -> int:
         self._copied = self._copied[:0]
@@ -83,7 +106,7 @@ class ZeroCopySend:
             self._sendfile = False
             return self._send_copy()
         if not written:
-            raise CorruptRecordsError(TRUNCATED, at)
+            raise self._truncated()
         return written
 
     def _send_copy(self) -> int:
@@ -93,7 +116,7 @@ class ZeroCopySend:
                 self._spare = memoryview(bytearray(min(BUFFER_SIZE, self.remaining)))
             read = self._records.read_into(self._spare[: self.remaining], self._sent)
             if not read:
-                raise CorruptRecordsError(TRUNCATED, self._records.origin + self._sent)
+                raise self._truncated()
             self._copied = self._spare[:read]
         written = self._write(self._copied)
         self._copied = self._copied[written:]

@@ -9,20 +9,19 @@ The rules, and the error codes, are those of Kafka's LogValidator and UnifiedLog
 that no reader ever meets a record that it cannot convert: a timestamp below -1 is refused, and
 offsets inside of an uncompressed batch are made to follow one another, as in a compressed one.
 
-Not here: who has sent what already (sequences.py), when a producer hears of it (produce.py)."""
+Not here: appending it (partition.py), who has sent what already (sequences.py)."""
 
 from dataclasses import dataclass, field
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from crc32c import crc32c
-
-from downconvert.storage.names import OFFSET_MAX
 from records import BatchHeader, CorruptRecordsError, MemoryRecords, Record, RecordTooLargeError
 from records.checksum import MISMATCH, verify_checksum
 from records.columns import AT, FIELDS
+from records.crc32c import crc32c
 from records.formats import (
     ATTRIBUTES_AT_BATCH,
+    CRC,
     CRC_AT_BATCH,
     LOG_APPEND_TIME,
     MAGIC_AT,
@@ -38,12 +37,8 @@ from .errors import ApiError, ErrorCode
 from .topic_configs import AppendConfig
 from .up_conversion import EXPANSION_MAX, Rewritten, rewrite
 
-if TYPE_CHECKING:
-    from .partition import Partition
-
 OFFSET: Final = Struct(">q")
 EPOCH: Final = Struct(">i")
-CRC: Final = Struct(">I")
 ATTRIBUTES: Final = Struct(">h")
 TIMESTAMP: Final = Struct(">q")
 EPOCH_AT: Final = PREFIX.size
@@ -112,9 +107,8 @@ def prepare(data: memoryview, config: AppendConfig, now: int) -> Prepared | None
         codec = _check_batches(records, first, config)
     except CorruptRecordsError as error:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
-    target = codec if config.codec is None else config.codec
     try:
-        if first.magic == V2 == config.magic and codec is target:
+        if not needs_rewriting(first, codec, config):
             prepared = _as_it_is(records, first, config, now)
             if prepared is not None:
                 return prepared
@@ -128,29 +122,10 @@ def prepare(data: memoryview, config: AppendConfig, now: int) -> Prepared | None
         raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
 
 
-def append(partition: "Partition", prepared: Prepared, now: int) -> Appended:
-    """Numbers batches and appends them, or finds that they are there already.
-
-    ApiError: the producer's sequence number is not the next, or the log cannot hold this much.
-    OSError, StorageError: the disk; then nothing is appended."""
-    with partition.lock:
-        writer, batch = partition.log.writer, prepared.batches[0]
-        is_idempotent = batch.producer_id >= 0
-        if is_idempotent:
-            known = partition.sequences.check(batch, writer.producers)
-            if known is not None:
-                return Appended(known.base_offset, known.last_offset, known.timestamp)
-        base_offset = writer.end_offset
-        if base_offset > OFFSET_MAX - prepared.records_count:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the log has no offsets left")
-        data = prepared.place(base_offset, partition.leader_epoch)
-        try:
-            end_offset = writer.append(data, now)
-        except ValueError as error:  # larger than a segment
-            raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, str(error)) from error
-        if is_idempotent:
-            partition.sequences.note(batch, base_offset)
-        return Appended(base_offset, end_offset - 1, prepared.log_append_time)
+def needs_rewriting(first: BatchHeader, codec: Codec, config: AppendConfig) -> bool:
+    """Whether the format or the codec of what came is not the topic's. `codec`: of any batch."""
+    target = codec if config.codec is None else config.codec
+    return not (first.magic == V2 == config.magic and codec is target)
 
 
 # --- batches

@@ -1,52 +1,53 @@
 """A broker without sockets: request bytes in, exchanges out.
 
 Any thread may call it, and for several connections at a time. It neither waits nor reads a clock:
-`now` is handed in, in seconds since the epoch of a clock that never goes back.
+`now` is handed in, in seconds since the epoch of a clock that never goes back; what is written to
+disk has the time of day instead (time_of_day.py).
 
-An exchange belongs to one owner until `finished`: the thread that hands its request in, which runs
-what comes due for it with `settle` and `tick`; or an owner that is given, for which whoever has it
-calls `run_due` and `run_turn`.
+An exchange belongs to one owner until `finished`. That is the thread that hands its request in,
+which calls `complete_due` and `tick`; or an owner that is handed in with it, whose thread calls
+`run_due` and `run_turn`.
 
-Not here: sockets (server.py), what single requests do (one file each, listed in apis.py)."""
+Not here: what requests share (state.py), sockets (server.py), what single requests do (a file each,
+listed in handlers/apis.py)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from struct import Struct
+from typing import Final
 
-from downconvert.broker.groups.coordinator import Groups
-from downconvert.broker.handlers.apis import APIS
+from downconvert.broker.handlers.apis import APIS, Api
 from downconvert.broker.wire.requests import Request, parse_body, parse_header
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 
-from .chunks import Chunks
 from .config import BrokerConfig
+from .conversions import magic_of
 from .errors import BadRequestError
 from .exchange import Client, Exchange
-from .fetch_session import FetchSessions
-from .handlers import api_versions, sasl
-from .kept import KeepRoom
-from .metrics import Metrics
+from .handlers import api_versions, produce, sasl
 from .owner import Owner, ThreadOwner
-from .producer_ids import ProducerIds
-from .purgatory import Purgatory
-from .topics import Topics
+from .state import BrokerState
+
+API: Final = Struct(">hh")  # what a request begins with: its key, and its version
 
 
-class Broker:
-    """What all requests of a broker share."""
+class Broker(BrokerState):
+    """The state of a broker, and how requests reach it."""
 
     def __init__(self, log_dir: LogDir, config: BrokerConfig | None = None) -> None:
-        self.config = config or BrokerConfig()
-        self.topics = Topics(log_dir, self.config)
-        self.producer_ids = ProducerIds(self.topics, self.config.node_id)
-        self.purgatory = Purgatory()
-        self.groups = Groups(self)
-        self.fetch_sessions = FetchSessions(self.config.fetch_session_slots)
-        self.keep_room = KeepRoom(self.config.conversions_kept_bytes)
-        self.metrics = Metrics(self.fetch_sessions, self.purgatory)
-        self.chunks = Chunks(self.config.policy)
-        self._mine = ThreadOwner()
+        super().__init__(log_dir, config)
         self.apis = APIS
-        self.credentials: sasl.Credentials | None = None  # None: nobody has to authenticate
+        self._mine = ThreadOwner()
+
+    @property
+    def apis(self) -> Mapping[ApiKey, Api]:
+        """What serves each request."""
+        return self._apis
+
+    @apis.setter
+    def apis(self, apis: Mapping[ApiKey, Api]) -> None:
+        self._apis = apis
+        self.versions = {key: api.versions for key, api in apis.items()}
 
     def handle(
         self,
@@ -89,10 +90,36 @@ class Broker:
             self.finished(exchange)
             raise
         if owner is None:
-            self.settle(now)
+            self.complete_due(now)
         else:
-            self.purgatory.settle(now, expires=False)  # what is late is told by who keeps the time
+            self.purgatory.complete_due(
+                now, expires=False
+            )  # what is late is told by who keeps the time
         return exchange
+
+    def converts(self, frame: memoryview) -> bool:
+        """Whether records are converted for a request, or are likely to be: for a fetch of an old
+        version, a produce of one, or one into a topic with another codec. Cheap."""
+        if len(frame) < API.size:
+            return False
+        key, version = API.unpack_from(frame)
+        if key == ApiKey.Fetch:
+            return version >= 0 and magic_of(version) is not None
+        if key != ApiKey.Produce or not self.config.is_writable:
+            return False
+        if 0 <= version < produce.BATCHES_VERSION:
+            return True
+        return self.topics.has_rewriting and self._rewrites(frame)
+
+    def _rewrites(self, frame: memoryview) -> bool:
+        try:
+            header = parse_header(frame)
+            api = self.apis.get(header.api)
+            if api is None or header.version not in api.versions:
+                return False
+            return produce.has_rewriting(self, parse_body(header, frame))
+        except BadRequestError:  # which is told when it is handled
+            return False
 
     def finished(self, exchange: Exchange) -> None:
         """Its answer is out, or its client has gone: what it holds is given back, and nothing more
@@ -100,7 +127,7 @@ class Broker:
         if not exchange.is_done:
             exchange.abandon()
         self.purgatory.forget(exchange)
-        self.chunks.give_back(exchange.client.id)
+        self.chunk_budget.release(exchange.client.id)
         if exchange.defect is not None:
             self.metrics.failed(exchange)
         if exchange.send is not None:
@@ -112,24 +139,24 @@ class Broker:
     def run_due(self, owner: Owner, now: float) -> bool:
         """One step of what has happened to an owner's exchanges; whether there was one."""
         has_run = owner.run_due(now)
-        self.purgatory.settle(now, expires=False)  # what that has touched
+        self.purgatory.complete_due(now, expires=False)  # what that has touched
         return has_run
 
     def run_turn(self, owner: Owner, now: float) -> bool:
         """One step of an owner's work that takes several; whether there was one."""
         has_run = owner.run_turn(now)
-        self.purgatory.settle(now, expires=False)
+        self.purgatory.complete_due(now, expires=False)
         return has_run
 
     def keep_time(self, now: float) -> float | None:
         """Tells the owners of what is late; the time of the next deadline, in seconds of the same
         clock. For whoever keeps the time of a broker whose exchanges have owners of their own."""
-        self.purgatory.settle(now)
+        self.purgatory.complete_due(now)
         return self.purgatory.next_deadline()
 
-    def settle(self, now: float) -> None:
+    def complete_due(self, now: float) -> None:
         """Does what has come due for the exchanges of the calling thread."""
-        self.purgatory.settle(now, expires=False)
+        self.purgatory.complete_due(now, expires=False)
         while self.run_due(self._mine.owner, now):
             pass
 
@@ -137,8 +164,8 @@ class Broker:
         """Does what has come due for the exchanges of the calling thread, also by the clock, and a
         turn of what takes several; when to call it again, in seconds of the same clock."""
         self._mine.owner.run_turns(now)
-        self.purgatory.settle(now)
-        self.settle(now)
+        self.purgatory.complete_due(now)
+        self.complete_due(now)
         if self._mine.owner.has_work:
             return now
         return self.purgatory.next_deadline()

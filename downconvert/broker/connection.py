@@ -40,11 +40,6 @@ class Incoming:
         self._buffer = bytearray(LENGTH_SIZE)
         self._filled = self._taken = 0
 
-    @property
-    def is_begun(self) -> bool:
-        """Whether a byte of a request has come."""
-        return self._filled > 0 or self._size is not None
-
     def space(self) -> memoryview | None:
         """Where the next bytes go; None: there is no memory for them now."""
         if self._filled == len(self._buffer) and not self._grow():
@@ -70,7 +65,7 @@ class Incoming:
     def release(self) -> None:
         """The frame is not needed any more; the next one may come."""
         if self._taken:
-            self._memory.give_back(self, self._taken)
+            self._memory.release(self, self._taken)
         if self._size is not None:
             self._buffer = bytearray(LENGTH_SIZE)
         self._size, self._filled, self._taken = None, 0, 0
@@ -91,16 +86,16 @@ class Connection:
 
     __slots__ = (
         "authenticates",
-        "begun",
         "channel",
         "client",
         "exchange",
         "frame",
+        "in_handshake",
         "incoming",
         "interest",
-        "moved",
+        "last_activity",
+        "request_started",
         "send",
-        "shakes_hands",
         "waits_to_write",
     )
 
@@ -111,11 +106,11 @@ class Connection:
         self.exchange: Exchange | None = None  # from the request's last byte to its answer's
         self.frame: memoryview | None = None  # a request that another thread is to work on
         self.send: ResponseSend | None = None  # the answer, while it is sent
-        self.moved = now  # when the last byte went either way
+        self.last_activity = now  # when the last byte went either way
         # Since when a request is under way, or a handshake, or who has to authenticate is here.
-        self.begun: float | None = None
+        self.request_started: float | None = None
         self.interest = 0  # what its selector looks for
-        self.shakes_hands = False  # TLS: not through with it
+        self.in_handshake = False  # TLS: not through with it
         self.authenticates = False  # has to, and has not yet
         self.waits_to_write = False
 

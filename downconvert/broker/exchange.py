@@ -42,8 +42,8 @@ class Exchange:
         "_on_done",
         "_owner",
         "client",
+        "close_after_reply",
         "defect",
-        "hangs_up",
         "is_abandoned",
         "is_done",
         "received",
@@ -63,7 +63,7 @@ class Exchange:
         self.request = request
         self.received = received  # seconds, of the broker's clock
         self.is_done = False
-        self.hangs_up = False  # the connection ends with the answer
+        self.close_after_reply = False  # the connection ends with the answer
         self.send: ResponseSend | None = None  # None once done: nothing is to be sent (acks 0)
         self.is_abandoned = False  # its client has gone: nobody wants the answer
         self.defect: Exception | None = None  # why there is no other answer than hanging up
@@ -109,7 +109,7 @@ class Exchange:
 
     def hang_up(self) -> None:
         """Ends the connection, the only way to say no where there is no response."""
-        self.hangs_up = True
+        self.close_after_reply = True
         self._finish(None)
 
     def _finish(self, send: ResponseSend | None) -> None:

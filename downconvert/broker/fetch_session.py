@@ -15,6 +15,7 @@ from typing import Final, Protocol, TypeAlias
 from downconvert.broker.wire.schemas import Message
 
 from .errors import ApiError, ErrorCode
+from .idle import Idle
 
 NO_SESSION: Final = 0
 INITIAL, FINAL = 0, -1  # epochs of requests that name all partitions; the last makes no session
@@ -43,6 +44,7 @@ class Asked:
     leader_epoch: int
     last_epoch: int  # of the last record that the client has
     start_offset: int  # of a follower's log
+    idle: Idle | None = None  # when nothing was found for it
 
     @property
     def key(self) -> Key:
@@ -68,9 +70,14 @@ def asked_in(version: int, topics: Iterable[Message]) -> dict[Key, Asked]:
 
 
 class Context(Protocol):
-    """How one request stands to a session."""
+    """How one request stands to a session.
+
+    is_session: the same partitions will be asked for again. skips_idle: the answer need not have
+    those in which there is nothing new."""
 
     asked: list[Asked]
+    is_session: bool
+    skips_idle: bool
 
     def answer(self, results: list[Message], now: float) -> Message:
         """The response's body, without its topics but with `results`: those that are due."""
@@ -241,6 +248,8 @@ class FetchSessions:
 class Sessionless:
     """A request that names all it wants, and wants no session."""
 
+    is_session = skips_idle = False
+
     def __init__(self, asked: list[Asked]) -> None:
         self.asked = asked
 
@@ -250,6 +259,8 @@ class Sessionless:
 
 class Full:
     """A request that names all it wants, and wants a session of that."""
+
+    is_session, skips_idle = True, False
 
     def __init__(
         self, sessions: FetchSessions, asked: list[Asked], *, by_id: bool, is_follower: bool
@@ -271,6 +282,8 @@ class Full:
 
 class Incremental:
     """A request of a session."""
+
+    is_session = skips_idle = True
 
     def __init__(
         self, sessions: FetchSessions, session: Session, epoch: int, cached: list[Cached]

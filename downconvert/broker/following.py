@@ -47,9 +47,9 @@ class Following:
             except (OSError, StorageError):  # it is being deleted
                 continue
             if ends[name] != self._ends.get(name):
-                broker.purgatory.touch(("partition", *name))
+                broker.purgatory.notify(("partition", *name))
         self._ends = ends
-        broker.settle(now)
+        broker.complete_due(now)
 
     def _refresh_topics(self, now: float) -> None:
         topics = self._broker.topics

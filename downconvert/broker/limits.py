@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Final
 
-KiB: Final = 1024
-MiB: Final = 1024 * KiB
+from records.units import KiB, MiB
 
 # What a connection may have of a request without asking: nearly all requests are smaller, and the
 # number of connections bounds what that takes.
@@ -95,7 +94,7 @@ class RequestMemory:
             self._free -= size
             return True
 
-    def give_back(self, owner: object, size: int) -> None:
+    def release(self, owner: object, size: int) -> None:
         """All that the owner has taken."""
         with self._lock:
             self._free += size

@@ -8,9 +8,9 @@ from typing import Final
 from downconvert.broker.replication.leader_epochs import EpochEnd
 from downconvert.broker.replication.replica import IsrChange, Leadership, Replicas
 from downconvert.storage import AbortedTransaction, Log, TopicPartition
+from downconvert.storage.names import OFFSET_MAX
 from records import FileRecords, MemoryRecords
 
-from . import appending
 from .appending import Appended, Prepared
 from .errors import ApiError, ErrorCode
 from .replication import leader_epochs
@@ -30,7 +30,11 @@ class Partition:
 
     def __init__(self, name: TopicPartition, log: Log, node_id: int) -> None:
         self.name = name
+        self.key: Final = ("partition", name.topic, name.partition)  # what waits for it waits for
         self.log = log
+        self._writer = log.writer if log.is_writable else None
+        self.directory = str(log.path)
+        self.tail = self.directory  # the last segment, when somebody last looked at its file
         self.lock = RLock()
         self.node_id = node_id
         self.leader: int | None = node_id
@@ -83,6 +87,25 @@ class Partition:
         if replica_id >= 0 or replica_id == FUTURE_REPLICA:
             return self.end_offset
         return self.last_stable_offset if committed else self.high_watermark
+
+    def state(self) -> tuple[object, ...] | None:
+        """Of a log that is ours: differs whenever there may be something else to read. None: the
+        log is not ours. Cheap, and without the lock: whoever sees half of a change sees one.
+
+        The last stable offset is not in it: it changes with the log's end, or the epoch, only."""
+        writer = self._writer
+        if writer is None:
+            return None
+        return (
+            writer.end_offset,
+            writer.start_offset,
+            self._high_watermark,
+            self.committed_end,
+            self.replicas,
+            self.leader_epoch,
+            self.leader,
+            writer.reason,
+        )
 
     # --- reading
 
@@ -138,12 +161,42 @@ class Partition:
     # --- leading
 
     def append(self, prepared: Prepared, now: int) -> Appended:
-        """Appends what a producer sent; as `appending.append`. `now` in milliseconds."""
+        """Appends what a producer sent at the log's end, or finds that it is there already. `now`
+        in milliseconds.
+
+        ApiError: this broker does not lead, the producer's sequence number is not the next, or the
+        log cannot hold this much. OSError, StorageError: the disk; then nothing is appended."""
         with self.lock:
             self.check(-1, leader=True)
-            appended = appending.append(self, prepared, now)
+            appended = self._known(prepared)
+            if appended is None:
+                appended = self._append(prepared, now)
             self._advance(now / 1000)
             return appended
+
+    def _known(self, prepared: Prepared) -> Appended | None:
+        """Where a batch of an idempotent producer is in the log, if it is there already."""
+        batch = prepared.batches[0]
+        if batch.producer_id < 0:
+            return None
+        known = self.sequences.check(batch, self.log.writer.producers)
+        if known is None:
+            return None
+        return Appended(known.base_offset, known.last_offset, known.timestamp)
+
+    def _append(self, prepared: Prepared, now: int) -> Appended:
+        writer, batch = self.log.writer, prepared.batches[0]
+        base_offset = writer.end_offset
+        if base_offset > OFFSET_MAX - prepared.records_count:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the log has no offsets left")
+        data = prepared.place(base_offset, self.leader_epoch)
+        try:
+            end_offset = writer.append(data, now)
+        except ValueError as error:  # larger than a segment
+            raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, str(error)) from error
+        if batch.producer_id >= 0:
+            self.sequences.note(batch, base_offset)
+        return Appended(base_offset, end_offset - 1, prepared.log_append_time)
 
     def follower_fetched(
         self, replica_id: int, offset: int, now: float, broker_epoch: int = -1

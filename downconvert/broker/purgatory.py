@@ -1,9 +1,10 @@
 """Requests that wait: a fetch for records, a produce for replicas; and groups, for their deadlines.
 
-A request waits for *keys* (a partition). Who changes something touches its key; nothing happens
-there and then, as locks may be held. `settle` then tells the owners of those who wait for the key,
-and of those whose time is up: each looks for itself whether it is due, and does what there is to do
-in a turn of its own. So a producer's append costs the same however many wait for it.
+A request waits for *keys* (a partition). Whoever changes something calls `notify` with its key;
+nothing happens there and then, as locks may be held. `complete_due` then posts to the owners of
+what waits for the key, and of what has waited for too long. Each owner checks for itself whether
+its request is due, and completes it in a turn of its own. So a producer's append costs the same
+however many consumers wait for it.
 
 Not here: who owns what (owner.py)."""
 
@@ -44,7 +45,9 @@ class _Entry:
 
 
 class Purgatory:
-    """All that waits in a broker. Any thread may call `touch`, `settle` and `next_deadline`."""
+    """All that waits in a broker.
+
+    Any thread may call `notify`, `complete_due` and `next_deadline`."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -52,7 +55,7 @@ class Purgatory:
         self._by_key: defaultdict[Hashable, dict[int, _Entry]] = defaultdict(dict)
         self._by_exchange: dict[Exchange, int] = {}
         self._deadlines: list[tuple[float, int]] = []
-        self._touched: deque[Hashable] = deque()
+        self._notified: deque[Hashable] = deque()
         self._numbers = count()
 
     def __len__(self) -> int:
@@ -90,28 +93,28 @@ class Purgatory:
         if number is not None:
             self._take(number)
 
-    def touch(self, key: Hashable) -> None:
+    def notify(self, key: Hashable) -> None:
         """Something about the key changed."""
-        self._touched.append(key)
+        self._notified.append(key)
 
-    def settle(self, now: float, *, expires: bool = True) -> None:
+    def complete_due(self, now: float, *, expires: bool = True) -> None:
         """Tells the owners of what waits for a key that was touched, and, if `expires`, of what has
         waited for too long."""
         while True:
-            while self._touched:
+            while self._notified:
                 try:
-                    key = self._touched.popleft()
+                    key = self._notified.popleft()
                 except IndexError:  # another thread was faster
                     break
                 with self._lock:
                     entries = list(self._by_key.get(key, {}).items())
                 for number, entry in entries:
                     self._tell(number, entry, now)
-            if not (expires and self._expire(now)) and not self._touched:
+            if not (expires and self._expire(now)) and not self._notified:
                 return
 
     def next_deadline(self) -> float | None:
-        """When to call `settle` at the latest; None: nothing waits."""
+        """When to call `complete_due` at the latest; None: nothing waits."""
         with self._lock:
             deadlines = self._deadlines
             while deadlines and deadlines[0][1] not in self._entries:

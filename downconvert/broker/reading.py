@@ -12,26 +12,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from downconvert import ConversionPolicy, LazyDownConvertRecords, LazyRecodedRecords, convert
-from downconvert.broker.wire.encoder import Sendable
+from downconvert import ConversionPolicy, LazyDownConvertRecords, LazyRecodedRecords
 from downconvert.broker.wire.joined_send import JoinedSend
 from downconvert.conversion.skip import skip
 from downconvert.storage import StorageError
 from records import BatchHeader, FileRecords, RecordsError, read_batch
 from records.formats import PREFIX, V2
+from records.sends import Send
+from records.units import MiB
 
-from .kept import KeepRoom, KeptSend
+from .buffered_send import MemoryBudget
+from .fetch_assembly import JOINED_SIZE_MAX, convert_range, end_offset_of, head_of, to_send
 from .partition import Partition
-
-MiB: Final = 1024 * 1024
 
 # How much of a log is gone over in one turn for a client for which there is nothing in it. Kernel
 # and disk do that in some milliseconds, and then others have theirs.
 SKIP_SIZE: Final = 16 * MiB
 
-# Segments as small as this are joined in an answer: else a client of a log that rolls often gets
-# little for each request. To know where a range ends costs reading its headers.
-JOINED_SIZE_MAX: Final = 64 * 1024
+# How much of a log is converted in one turn for a client that reads older formats: some
+# milliseconds, in which other clients of the thread wait. What is compressed has to be inflated and
+# compressed again, and counts as many times its size.
+CONVERTED_SIZE: Final = 8 * MiB
+COMPRESSED_WEIGHT: Final = 64
 
 # How many batches are looked at in one turn for a client that reads v2: some milliseconds.
 BATCHES_A_TURN: Final = 1_000
@@ -45,7 +47,7 @@ class ConvertedSend(JoinedSend):
 
     __slots__ = ("topic",)
 
-    def __init__(self, topic: str, sends: list[Sendable]) -> None:
+    def __init__(self, topic: str, sends: list[Send]) -> None:
         super().__init__(sends)
         self.topic = topic
 
@@ -53,10 +55,11 @@ class ConvertedSend(JoinedSend):
 @dataclass(frozen=True, slots=True)
 class Contribution:
     """records: to be sent. source_size: bytes of the log that they come from, which is what limits
-    count. seen_to: there is nothing else below this offset. is_whole: else there was so much to go
-    over that it goes on in another turn, from `seen_to`. source: where they lie, if as they are."""
+    count. seen_to: there is nothing else below this offset. is_whole: else there was so much to
+    look at or to convert that it goes on in another turn, from `seen_to`. source: where they lie,
+    if as they are."""
 
-    records: Sendable | bytes
+    records: Send | bytes
     source_size: int
     seen_to: int
     is_whole: bool = True
@@ -118,24 +121,33 @@ def read_converted(
     *,
     magic: int,
     policy: ConversionPolicy,
-    room: KeepRoom | None = None,
+    budget: MemoryBudget | None = None,
     start: int | None = None,
+    so_far: Contribution | None = None,
 ) -> Contribution:
     """Converted to messages of format `magic`, none of them below `offset`.
 
-    `room`: for what is compressed again. `start`: where an earlier turn has come to. No lock is
-    held while anything is measured. RecordsError: damage, or a refusal, is the next there is."""
+    `budget`: for what is compressed again. `start`: where an earlier turn has come to; `so_far`:
+    what it has converted. No lock is held while anything is measured. RecordsError: damage, or a
+    refusal, is the next there is."""
     position = offset if start is None else start
+    if so_far is not None and so_far.source_size:
+        return _continued(partition, offset, position, up_to, limits, magic, policy, budget, so_far)
     skipped = 0
     while True:
         records = partition.read(position, limits.max_bytes, up_to)
         if not _fits(records, limits):
             # Nothing at all up to there, or something for which there is no room this time.
             return nothing(position if records.size else max(position, up_to))
-        converted = _converted(records, magic, offset, policy, limits, room)
+        piece = _one_turn_of(records)
+        converted = _converted(piece, magic, offset, policy, limits, budget)
         if converted is not None:
             send, is_all = converted
-            sends, size = [send], records.size
+            sends, size = [send], piece.size
+            end = end_offset_of(piece) if piece.size < records.size else None
+            if is_all and end is not None:
+                more = ConvertedSend(partition.name.topic, sends)
+                return Contribution(more, size, end, is_whole=False)
             if is_all:
                 size += _join(partition, records, up_to, limits, magic, policy, sends)
             return Contribution(ConvertedSend(partition.name.topic, sends), size, up_to)
@@ -146,6 +158,54 @@ def read_converted(
         skipped += gone_over.size
         if skipped >= SKIP_SIZE:
             return Contribution(b"", 0, position, is_whole=False)
+
+
+def _continued(
+    partition: Partition,
+    offset: int,
+    position: int,
+    up_to: int,
+    limits: Limits,
+    magic: int,
+    policy: ConversionPolicy,
+    budget: MemoryBudget | None,
+    so_far: Contribution,
+) -> Contribution:
+    """Another turn of a range of which something has been converted. What is wrong in the rest is
+    for the next fetch, which begins with it."""
+    assert isinstance(so_far.records, ConvertedSend)
+    sends = list(so_far.records.parts)
+    size, sent = so_far.source_size, so_far.records.size
+    end: int | None = None
+    try:
+        left = limits.max_bytes - size
+        records = partition.read(position, left, up_to) if position < up_to and left > 0 else None
+        if records is not None and 0 < records.size <= left:
+            piece = _one_turn_of(records)
+            converted = convert_range(piece, magic, offset, policy, budget)
+            size += piece.size
+            room = limits.max_bytes - sent if limits.is_hard else converted.size
+            if converted.size and room > 0:
+                sends.append(to_send(converted, min(room, converted.size)))
+            if converted.is_whole and converted.size <= room and piece.size < records.size:
+                end = end_offset_of(piece)
+    except (RecordsError, StorageError, OSError):
+        pass
+    converted_send = ConvertedSend(partition.name.topic, sends)
+    return Contribution(converted_send, size, up_to if end is None else end, is_whole=end is None)
+
+
+def _one_turn_of(records: FileRecords) -> FileRecords:
+    """The first batches of a range, as many as are converted in one turn; one at least."""
+    left = CONVERTED_SIZE
+    try:
+        for header in records.batches():
+            left -= header.size * (COMPRESSED_WEIGHT if header.codec else 1)
+            if left <= 0:
+                return records.slice(0, header.position + header.size)
+    except RecordsError:  # the conversion finds it, after what is good
+        pass
+    return records
 
 
 def available(partition: Partition, offset: int, up_to: int, max_bytes: int) -> int:
@@ -228,24 +288,16 @@ def _converted(
     offset: int,
     policy: ConversionPolicy,
     limits: Limits,
-    room: KeepRoom | None,
-) -> tuple[Sendable, bool] | None:
+    budget: MemoryBudget | None,
+) -> tuple[Send, bool] | None:
     """What sends a range, and whether that is all of it; None: there is nothing in it."""
-    first = next(records.batches(), None)
-    if room is not None and first is not None and first.codec and policy.size == "exact":
-        kept = KeptSend.of(records, magic, offset, policy, room)
-        if kept is not None:
-            if not kept.size:
-                return None
-            size_max = _size_max(kept.size, limits, lambda: kept.head)
-            if size_max is not None:
-                kept.cut(size_max)
-            return kept, kept.damage is None and size_max is None
-    lazy = LazyDownConvertRecords(records, magic, offset, policy)
-    if not lazy.size:
+    converted = convert_range(records, magic, offset, policy, budget)
+    if not converted.size:
         return None
-    size_max = _size_max(lazy.size, limits, lambda: next(convert(records, magic, offset, policy)))
-    return lazy.to_send(size_max), lazy.damage is None and size_max is None
+    size_max = _size_max(
+        converted.size, limits, lambda: head_of(converted, records, magic, offset, policy)
+    )
+    return to_send(converted, size_max), converted.is_whole and size_max is None
 
 
 def _size_max(size: int, limits: Limits, head: Callable[[], bytes | memoryview]) -> int | None:
@@ -267,7 +319,7 @@ def _join(
     limits: Limits,
     magic: int,
     policy: ConversionPolicy,
-    sends: list[Sendable],
+    sends: list[Send],
 ) -> int:
     """Adds what follows in the next segments, as far as it fits; the bytes of the log added.
 
@@ -275,7 +327,7 @@ def _join(
     size = used = records.size
     try:
         while records.size <= JOINED_SIZE_MAX:
-            position, left = _end_of(records), limits.max_bytes - used
+            position, left = end_offset_of(records), limits.max_bytes - used
             if position is None or position >= up_to or left <= 0:
                 break
             records = partition.read(position, left, up_to)
@@ -285,16 +337,8 @@ def _join(
             used += records.size
             if lazy.size:
                 sends.append(lazy.to_send())
-            if lazy.damage is not None:
+            if not lazy.is_whole:
                 break
     except (RecordsError, StorageError, OSError):
         pass
     return used - size
-
-
-def _end_of(records: FileRecords) -> int | None:
-    """The offset behind the last whole batch; None where there is none."""
-    end = None
-    for header in records.batches():
-        end = header.last_offset + 1
-    return end

@@ -11,12 +11,13 @@ from threading import RLock
 from typing import Final
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from downconvert.storage import LogDir, StorageError, TopicPartition
+from downconvert.storage import LogConfig, LogDir, StorageError, TopicPartition
 from downconvert.storage.metadata import read_topic_id, write_topic_id
+from records.formats import V2
 
 from .config import BrokerConfig
 from .partition import Partition
-from .topic_configs import TopicConfigs
+from .topic_configs import AppendConfig, TopicConfigs
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
@@ -49,6 +50,8 @@ class Topics(Mapping[str, Topic]):
         self.configs = TopicConfigs(log_dir.path, config, log_dir.logs.files)
         self._config = config
         self._topics: dict[str, Topic] = {}
+        self._by_id: dict[bytes, Topic] = {}
+        self._rewrites: bool | None = None  # None: not known since something was changed
         self.refresh()
 
     def __getitem__(self, name: str) -> Topic:
@@ -72,10 +75,20 @@ class Topics(Mapping[str, Topic]):
         return dict(sorted(self._topics.items()))
 
     def by_id(self, id: bytes) -> Topic | None:  # noqa: A002 - the protocol's name
-        return next((topic for topic in list(self._topics.values()) if topic.id == id), None)
+        return self._by_id.get(id)
 
-    def partition(self, topic: str, index: int) -> Partition | None:
-        found = self._topics.get(topic)
+    @property
+    def has_rewriting(self) -> bool:
+        """Whether any topic has a format or a codec of its own, so that what producers send may
+        have to be written again."""
+        if self._rewrites is None:
+            configs = [AppendConfig.of(topic.config, self._config) for topic in self.values()]
+            self._rewrites = any(one.codec is not None or one.magic < V2 for one in configs)
+        return self._rewrites
+
+    def partition(self, topic: str | bytes, index: int) -> Partition | None:
+        """A partition of a topic of this name, or id."""
+        found = self._by_id.get(topic) if isinstance(topic, bytes) else self._topics.get(topic)
         return found.partitions.get(index) if found is not None else None
 
     def partitions(self) -> Iterator[Partition]:
@@ -104,6 +117,8 @@ class Topics(Mapping[str, Topic]):
                             self._topics[topic].id = _read_id(topic, partitions)
                 else:
                     self._topics[topic] = self._topic(topic, partitions)
+            self._rewrites = None
+            self._by_id = {topic.id: topic for topic in self._topics.values()}
 
     # --- changing them, where the directory is ours
 
@@ -142,7 +157,14 @@ class Topics(Mapping[str, Topic]):
         """Replaces what a topic has of its own. Errors as those of `create`."""
         with self.lock:
             self.configs.replace(name, own)
-            self._topics[name].config = self.configs.of(name)
+            self._rewrites = None
+            topic = self._topics[name]
+            topic.config = self.configs.of(name)
+            config = LogConfig.of(topic.config, self.log_dir.logs.config)
+            for partition in topic.partitions.values():
+                if partition.log.is_writable:
+                    with partition.lock:
+                        partition.log.writer.configure(config)
 
     def _make(self, name: str, indices: Iterable[int], topic_id: UUID) -> None:
         """All of these partitions, of which there is none yet, or none."""
@@ -171,7 +193,10 @@ class Topics(Mapping[str, Topic]):
         """A partition. One that is damaged so that nobody knows what it is, is offline. KeyError:
         there is none."""
         logs = self.log_dir.logs
-        return Partition(name, logs.open_or_offline(name), self._config.node_id)
+        log = logs.open_or_offline(name)
+        if log.is_writable:
+            log.writer.configure(LogConfig.of(self.configs.of(name.topic), logs.config))
+        return Partition(name, log, self._config.node_id)
 
     def _topic(self, name: str, partitions: dict[int, Partition]) -> Topic:
         return Topic(name, _read_id(name, partitions), partitions, self.configs.of(name))

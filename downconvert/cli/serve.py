@@ -19,9 +19,9 @@ from rich.table import Table
 
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.conversions import DEFAULT_RULES, RecodeRule
+from downconvert.broker.credentials import Credentials
 from downconvert.broker.following import Following
 from downconvert.broker.handlers.admin import PARTITIONS_MAX
-from downconvert.broker.handlers.sasl import Credentials
 from downconvert.broker.limits import Limits
 from downconvert.broker.metrics_server import MetricsServer
 from downconvert.broker.server import Server
@@ -32,6 +32,7 @@ from records.units import format_size
 from .failure import CommandError
 from .serve_options import ADDRESS, PORT_MAX, RECODE, TOPIC_CONFIG, grouped
 from .terminal import name_the_backend, notices
+from .values import SIZE
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
 TOPICS_SHOWN_MAX: Final = 20
@@ -110,6 +111,25 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
     default=BrokerConfig().offsets_retention_minutes,
     help="With --writable: until offsets of groups without members are forgotten.",
 )
+@click.option(
+    "--cleanup/--no-cleanup",
+    default=True,
+    help="With --writable: topics' retention, segment.ms and compaction take effect.",
+)
+@click.option(
+    "--cleanup-interval",
+    metavar="SECONDS",
+    type=click.FloatRange(min=1),
+    default=BrokerConfig().log_retention_check_interval_ms / 1000,
+    help="How often it is looked for what is to be removed or compacted.",
+)
+@click.option(
+    "--cleaner-rate",
+    metavar="SIZE",
+    default=format_size(int(BrokerConfig().log_cleaner_io_max_bytes_per_second)),
+    callback=SIZE,
+    help="How much compaction reads in a second.",
+)
 @click.option("--threads", type=click.IntRange(1, 64), default=2, help="Network threads.")
 @click.option(
     "--max-connections", type=click.IntRange(1), default=Limits().connections, help="In total."
@@ -144,6 +164,9 @@ def serve(
     metrics_port: int | None,
     offsets_partitions: int | None,
     offsets_retention: int,
+    cleanup: bool,
+    cleanup_interval: float,
+    cleaner_rate: int,
     threads: int,
     max_connections: int,
     max_connections_per_address: int,
@@ -186,6 +209,9 @@ def serve(
         topics=grouped(topic_configs),
         offsets_topic_num_partitions=offsets_partitions,
         offsets_retention_minutes=offsets_retention,
+        cleans_up=cleanup,
+        log_retention_check_interval_ms=int(cleanup_interval * 1000),
+        log_cleaner_io_max_bytes_per_second=max(1, cleaner_rate),
         group_initial_rebalance_delay_ms=0,  # there are few clients, and somebody waits
     )
     limits = Limits(
@@ -317,3 +343,4 @@ def _log(*, verbose: bool) -> None:
         log.handlers[:] = [handler]
         log.setLevel(logging.INFO if verbose else logging.WARNING)
         log.propagate = False
+    logging.getLogger("broker.maintenance").setLevel(logging.INFO)  # what is removed is told

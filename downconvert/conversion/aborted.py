@@ -22,6 +22,7 @@ class AbortedTransactions:
     """Asked for each transactional or control batch of a log, in the order of their offsets."""
 
     def __init__(self, transactions: Iterable[AbortedTransaction]) -> None:
+        """`transactions`: in any order."""
         self._later = deque(sorted(transactions, key=lambda t: t.first_offset))
         self._active: dict[int, int | None] = {}  # producer id -> last offset
 

@@ -2,7 +2,7 @@
 
 A new buffer of 256 KiB is zeroed, and its pages are mapped one fault at a time, which costs a
 tenth of converting a fetch. So a conversion that is over leaves its buffers here for the next
-one, in any thread. What is kept is bounded; whoever gives a buffer back must not look at it
+one, in any thread. What is kept is bounded; whoever releases a buffer must not look at it
 again.
 
 Not here: how large they are, and when a conversion is over (converter.py)."""
@@ -23,7 +23,7 @@ def take(size: int) -> bytearray:
         return bytearray(size)
 
 
-def give_back(buffer: bytearray) -> None:
+def release(buffer: bytearray) -> None:
     """For whoever takes the next one of its size."""
     size = len(buffer)
     if 0 < size <= SIZE_MAX:

@@ -54,13 +54,13 @@ class Rules:
         if codec_id not in Codec.__members__.values():
             raise CorruptRecordsError("unknown codec", position)
         codec = Codec(codec_id)
-        instead = self._policy.codec_for(codec, min(magic, self._to_magic))
-        if instead is None:
+        target_codec = self._policy.codec_for(codec, min(magic, self._to_magic))
+        if target_codec is None:
             raise UnsupportedCodecError(codec.name.lower(), position)
         if codec is Codec.ZSTD and magic < V2:
             raise CorruptRecordsError("codec does not exist in this message format", position)
-        self._chosen[codec_id, magic] = codec, instead
-        return codec, instead
+        self._chosen[codec_id, magic] = codec, target_codec
+        return codec, target_codec
 
     def _may_refuse(self) -> bool:
         return self._to_magic < V2 and any(

@@ -7,22 +7,38 @@ first the next time, so that nothing is lost and nothing sent twice however the 
 Not here: what was promised (plan.py), the conversion (converter.py), the channel's ways
 (records.channel)."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from records.channel import Write, writer
-from records.errors import CorruptRecordsError
+from records.errors import CorruptRecordsError, RecordsError
 
 from .converter import Converter
+from .failed import Failed
 from .filler import filler
+from .padded import CHANGED, NoRoomError
 from .stats import ConversionStats
 
 Clock = Callable[[], float]
 
 
-def _through(converter: Converter, ends: Iterator[int]) -> Generator[int, None, None]:
-    for end in ends:
-        yield from converter.walk(end)
+def _pieces(converter: Converter, ends: Iterator[int]) -> Iterator[int]:
+    """All pieces of an answer. Where a range ends, by damage or because nothing more fits, what was
+    held back is the last."""
+    damage: RecordsError | None = None
+    try:
+        for end in ends:
+            yield from converter.pieces(end)
+    except NoRoomError:
+        pass
+    except RecordsError as error:
+        damage = error
+    is_settled = False
+    for size in converter.output.settle():
+        is_settled = True
+        yield size
+    if damage is not None and not is_settled:
+        raise damage
 
 
 class LazyDownConvertSend:
@@ -32,6 +48,7 @@ class LazyDownConvertSend:
         "_channel",
         "_clock",
         "_converter",
+        "_ends_with_a_piece",
         "_filler_bytes",
         "_is_exact",
         "_pending",
@@ -49,12 +66,15 @@ class LazyDownConvertSend:
         size: int,
         *,
         is_exact: bool,
+        ends_with_a_piece: bool,
         clock: Clock,
     ) -> None:
+        """`is_exact`: no filler. `ends_with_a_piece`: no piece is cut."""
         self.size = size
         self._converter = converter
-        self._pieces = _through(converter, ends)
+        self._pieces = _pieces(converter, ends)
         self._is_exact = is_exact
+        self._ends_with_a_piece = ends_with_a_piece
         self._clock = clock
         self._pending: memoryview | None = None  # converted, and not taken by the channel
         self._sent = self._filler_bytes = 0
@@ -76,7 +96,10 @@ class LazyDownConvertSend:
 
         0: not now (the channel takes nothing, or a chunk's worth of records converted to
             nothing). Raises CorruptRecordsError where an estimate was promised and the records
-            are damaged further on, and what the channel raises."""
+            are damaged further on, or where they changed after they were measured; and OSError
+            where they cannot be read. Whoever asks again gets the same error: a send that failed
+            is never completed. What the channel raises is raised as it is, and the next call goes
+            on."""
         if channel is not self._channel:
             self._write = writer(channel)
             self._channel = channel
@@ -87,13 +110,20 @@ class LazyDownConvertSend:
                 return 0
             clock = self._clock
             started = clock()
-            size = next(self._pieces, None)
+            try:
+                size = next(self._pieces, None)
+                if size is None:
+                    pending = self._filler(remaining)
+                elif size > remaining:
+                    pending = self._cut(remaining)
+                else:
+                    pending = self._converter.output.ready[:size]
+            except BaseException as error:
+                self._pieces = Failed(error)
+                self._converter.release()
+                raise
             self._seconds += clock() - started
-            if size is None:
-                pending = self._filler(remaining)
-            elif size:
-                pending = self._converter.ready[: min(size, remaining)]
-            else:
+            if not pending:
                 return 0
             self._pending = pending  # also where the channel raises
         written = self._write(pending)
@@ -103,19 +133,25 @@ class LazyDownConvertSend:
             self._pending = pending[written:]
         self._sent += written
         if self._sent == self.size:
-            self._pieces.close()
+            self._pieces = iter(())
             self._converter.release()
         return written
 
     def _filler(self, remaining: int) -> memoryview:
         if self._is_exact:
-            raise CorruptRecordsError(
-                "the records changed after they were measured",
-                self._converter.records.origin + self._converter.position,
-            )
+            raise self._changed()
         piece = memoryview(filler(remaining))
         self._filler_bytes += len(piece)
         return piece
+
+    def _cut(self, remaining: int) -> memoryview:
+        """As much of a piece as was promised."""
+        if self._ends_with_a_piece:
+            raise self._changed()
+        return self._converter.output.ready[:remaining]
+
+    def _changed(self) -> CorruptRecordsError:
+        return CorruptRecordsError(CHANGED, self._converter.position)
 
     @property
     def stats(self) -> ConversionStats:

@@ -9,17 +9,17 @@ first partition only with a batch that is larger than its limit, others wait unt
 old clients do not change the order of their partitions, so those are asked for again alone."""
 
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from downconvert import AbortedTransaction, ConversionPolicy
+from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.errors import ErrorCode
-from downconvert.broker.kept import KeepRoom
-from downconvert.broker.wire.encoder import Sendable
 from downconvert.broker.wire.joined_send import JoinedSend
 from downconvert.broker.wire.schemas import ApiKey, Message
 from records import CorruptRecordsError, FileRecords, MemoryRecords, RecordsError
 from records import UnsupportedCodecError as RefusedCodecError
+from records.sends import Send
 
 from .exchanges import TURN, Ask, Asking, Turn
 from .turns import COMMITTED, Converted, Parts
@@ -52,13 +52,19 @@ class Found:
     request: Message  # of the partition
     offset: int  # where reading goes on
     answer: Message | None = None  # the cluster's last one
-    sends: list[Sendable] = field(default_factory=list)  # what has been found, converted
+    sends: list[Send] = field(default_factory=list)  # what has been found, converted
     used: int = 0  # bytes of the log that it comes from
     code: int = ErrorCode.NONE
     is_done: bool = False
 
     def take(
-        self, answer: Message, magic: int, policy: ConversionPolicy, room: KeepRoom, *, alone: bool
+        self,
+        answer: Message,
+        magic: int,
+        policy: ConversionPolicy,
+        room: MemoryBudget,
+        *,
+        alone: bool,
     ) -> Generator[Turn, None, None]:
         """Looks at what the cluster answered, and whether to ask it again."""
         if self.sends and answer.error_code:  # the client hears of it when it asks for what follows
@@ -67,9 +73,10 @@ class Found:
         self.answer, self.code = answer, OLD_CODES.get(answer.error_code, answer.error_code)
         records: Spooled | None = answer.records
         bound = answer.high_watermark
+        aborted: list[AbortedTransaction] = []
         if policy.isolation == COMMITTED:
             bound = min(bound, answer.last_stable_offset)
-            policy = replace(policy, aborted=_aborted(answer))
+            aborted = _aborted(answer)
         if self.code or records is None or not records.size:
             self.is_done = bool(self.code or self.sends) or alone or self.offset >= bound
             return
@@ -81,7 +88,7 @@ class Found:
             yield TURN
             parts = Parts(records, self.offset)
             asked = self.request.fetch_offset
-            yield from converted.convert(parts, magic, asked, policy, room)
+            yield from converted.convert(parts, magic, asked, policy, room, aborted)
         except RecordsError as error:
             self.code = ErrorCode.NONE if self.sends else code_of(error)
             self.is_done = True
@@ -90,7 +97,7 @@ class Found:
         self.used += records.size
         self.sends += converted.sends
         if self.sends:
-            is_last = converted.damage is not None or not self.offset < following < bound
+            is_last = not converted.is_whole or not self.offset < following < bound
             self.is_done = is_last or self.used > JOINED_SIZE_MAX or self.room <= 0
         elif following == self.offset:  # not even one whole batch
             self.is_done = alone
@@ -123,7 +130,7 @@ def can_serve(version: int, served: range) -> bool:
 
 
 def fetch(
-    body: Message, version: int, served: range, policy_of: PolicyOf, room: KeepRoom
+    body: Message, version: int, served: range, policy_of: PolicyOf, room: MemoryBudget
 ) -> Asking:
     """Asks until every partition has a record, an error, or no more; the client's answer.
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from downconvert.broker.handlers.sasl import Credentials as Passwords
+from downconvert.broker.credentials import Credentials as Passwords
 
 from .security import Access, Credentials, Network, is_in
 

@@ -8,9 +8,9 @@ Not here: who the users are (identity.py), clients that log in to the cluster th
 
 from collections.abc import Generator
 
+from downconvert.broker.credentials import MECHANISMS, Authentication, AuthenticationError
+from downconvert.broker.credentials import Credentials as Users
 from downconvert.broker.errors import ErrorCode
-from downconvert.broker.handlers.sasl import MECHANISMS, Authentication, AuthenticationError
-from downconvert.broker.handlers.sasl import Credentials as Users
 from downconvert.broker.wire.decoder import decode
 from downconvert.broker.wire.responses import ResponseSend
 from downconvert.broker.wire.schemas import ApiKey, Message

@@ -16,11 +16,11 @@ from typing import Final
 from downconvert import LazyRecodedRecords
 from downconvert.broker.conversions import AS_ON_DISK_SINCE, ZSTD_SINCE, zstd_recode
 from downconvert.broker.errors import ErrorCode
-from downconvert.broker.wire.encoder import Sendable
 from downconvert.broker.wire.joined_send import JoinedSend
 from downconvert.broker.wire.schemas import ApiKey, Message
 from records import Codec, FileRecords, RecordsError, read_batch
 from records.formats import V2
+from records.sends import Send
 
 from .exchanges import TURN, Ask, Asking, Turn
 from .fetching import ANSWER_MAX, NO_SESSION, WITH_NAMES, PolicyOf, Spooled, code_of
@@ -131,13 +131,13 @@ def first_of_use(records: Spooled, offset: int, *, wants_markers: bool) -> tuple
 
 def _readable(
     records: Spooled | None, target_codec: str
-) -> Generator[Turn, None, Sendable | bytes | memoryview]:
+) -> Generator[Turn, None, Send | bytes | memoryview]:
     """As they are, or with another codec in place of zstd. RecordsError: they cannot be had."""
     if records is None or not records.size:
         return b""
     if not any(header.codec is Codec.ZSTD for header in records.batches()):
         return _sendable(records)
-    sends: list[Sendable] = []
+    sends: list[Send] = []
     for part in Parts(records, 0).cut():
         yield TURN
         try:
@@ -152,7 +152,7 @@ def _readable(
     return JoinedSend(sends)
 
 
-def _sendable(records: Spooled | None) -> Sendable | bytes | memoryview:
+def _sendable(records: Spooled | None) -> Send | bytes | memoryview:
     if records is None or not records.size:
         return b""
     return records.to_send() if isinstance(records, FileRecords) else records.view

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from downconvert import LazyDownConvertSend
-from downconvert.broker.kept import KeptSend
+from downconvert.broker.buffered_send import BufferedSend
 from downconvert.broker.wire.joined_send import JoinedSend
 from downconvert.broker.wire.responses import ResponseSend
 from downconvert.conversion.recode import LazyRecodedSend
@@ -18,7 +18,7 @@ def count(send: ResponseSend, census: ClientCensus, key: ClientKey) -> None:
     recoded = [part.size for part in parts if isinstance(part, LazyRecodedSend)]
     if recoded:
         census.recoded(key, sum(recoded))
-    stats = [part.stats for part in parts if isinstance(part, LazyDownConvertSend | KeptSend)]
+    stats = [part.stats for part in parts if isinstance(part, LazyDownConvertSend | BufferedSend)]
     if stats:
         records = sum(one.records_converted for one in stats)
         census.converted(key, records, sum(one.bytes_out for one in stats))
@@ -26,7 +26,7 @@ def count(send: ResponseSend, census: ClientCensus, key: ClientKey) -> None:
 
 def converts(send: ResponseSend) -> bool:
     """Whether writing it may convert, or read a file: that is not for the event loop."""
-    return any(not isinstance(part, KeptSend | memoryview) for part in _parts(send))
+    return any(not isinstance(part, BufferedSend | memoryview) for part in _parts(send))
 
 
 def _parts(send: ResponseSend) -> Iterator[Any]:

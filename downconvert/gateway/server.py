@@ -12,7 +12,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Final, Protocol, Self
 
-from downconvert.broker.kept import KeepRoom
+from downconvert.broker.buffered_send import MemoryBudget
 
 from .census import ClientCensus
 from .config import GatewayConfig
@@ -74,7 +74,7 @@ class Gateway:
         self.counters = Counters()
         self.failed_logins = FailedLogins()
         self.pool = ConversionPool()
-        self.budget = KeepRoom(config.limits.memory)
+        self.budget = MemoryBudget(config.limits.memory)
         self.topology = Topology(config.bootstrap, ports_of(config))
         self.cluster_failure: str | None = "the cluster has not answered yet"
         self.listeners = listeners or Listeners(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from downconvert.broker.kept import KeepRoom
+from downconvert.broker.buffered_send import MemoryBudget
 
 from .census import ClientCensus
 from .config import GatewayConfig, Limits
@@ -17,5 +17,5 @@ class Shared:
     config: GatewayConfig
     topology: Topology
     census: ClientCensus
-    room: KeepRoom = field(default_factory=lambda: KeepRoom(Limits().memory))
+    room: MemoryBudget = field(default_factory=lambda: MemoryBudget(Limits().memory))
     failed_logins: FailedLogins = field(default_factory=FailedLogins)

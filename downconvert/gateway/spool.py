@@ -12,8 +12,8 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, Final
 
+from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.errors import BadRequestError
-from downconvert.broker.kept import KeepRoom
 from downconvert.broker.wire.decoder import Cursor, reader
 from downconvert.broker.wire.schemas import Message
 from records import FileRecords, MemoryRecords
@@ -25,7 +25,7 @@ class Spool:
     """Bytes that arrive piece by piece, up to a size that is known before."""
 
     def __init__(
-        self, size: int, directory: str | None = None, budget: KeepRoom | None = None
+        self, size: int, directory: str | None = None, budget: MemoryBudget | None = None
     ) -> None:
         self.size = size
         self.received = 0
@@ -66,12 +66,12 @@ class Spool:
 class _Budgeted(bytearray):
     """Bytes that are released from the budget when no record and no send refers to them."""
 
-    def __init__(self, budget: KeepRoom, size: int) -> None:
+    def __init__(self, budget: MemoryBudget, size: int) -> None:
         super().__init__()
         self._budget, self._size = budget, size
 
     def __del__(self) -> None:
-        self._budget.give_back(self._size)
+        self._budget.release(self._size)
 
 
 class _Unnamed(FileIO):

@@ -8,10 +8,11 @@ Not here: on which thread a turn runs (conversion_pool.py)."""
 
 from collections.abc import Generator
 
-from downconvert import ConversionPolicy, LazyDownConvertRecords
-from downconvert.broker.kept import KeepRoom, KeptSend
-from downconvert.broker.wire.encoder import Sendable
+from downconvert import AbortedTransaction, ConversionPolicy
+from downconvert.broker.buffered_send import MemoryBudget
+from downconvert.broker.fetch_assembly import convert_range, to_send
 from records import FileRecords, MemoryRecords, RecordsError
+from records.sends import Send
 
 from .exchanges import TURN, TURN_SIZE, Turn
 
@@ -59,8 +60,8 @@ class Converted:
     """What a range becomes for a client of an older format: sends, and why they end early."""
 
     def __init__(self) -> None:
-        self.sends: list[Sendable] = []
-        self.damage: RecordsError | None = None
+        self.sends: list[Send] = []
+        self.is_whole = True  # whether all of the range is in them; else nothing may follow
 
     def convert(
         self,
@@ -68,7 +69,8 @@ class Converted:
         magic: int,
         offset: int,
         policy: ConversionPolicy,
-        room: KeepRoom,
+        room: MemoryBudget,
+        aborted: list[AbortedTransaction],
     ) -> Generator[Turn, None, None]:
         """Measures each part in a turn of its own, and keeps what is compressed again.
 
@@ -76,31 +78,15 @@ class Converted:
         for part in parts.cut(whole=policy.isolation == COMMITTED):
             yield TURN
             try:
-                found = _converted(part, magic, offset, policy, room)
-            except RecordsError as error:
+                found = convert_range(part, magic, offset, policy, room, aborted)
+            except RecordsError:
                 if not self.sends:
                     raise
-                self.damage = error
+                self.is_whole = False
                 return
             if found.size:
-                self.sends.append(found if isinstance(found, KeptSend) else found.to_send())
-            if found.damage is not None:
-                self.damage = found.damage
+                self.sends.append(to_send(found))
+            if not found.is_whole:
+                self.is_whole = False
                 return
-        self.damage = parts.damage
-
-
-def _converted(
-    records: FileRecords | MemoryRecords,
-    magic: int,
-    offset: int,
-    policy: ConversionPolicy,
-    room: KeepRoom,
-) -> LazyDownConvertRecords | KeptSend:
-    """What is compressed again is kept while the budget lasts, so that it is done once."""
-    first = next(records.batches(), None)
-    if first is not None and first.codec and policy.size == "exact":
-        kept = KeptSend.of(records, magic, offset, policy, room)
-        if kept is not None:
-            return kept
-    return LazyDownConvertRecords(records, magic, offset, policy)
+        self.is_whole = parts.damage is None

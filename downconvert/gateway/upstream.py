@@ -9,8 +9,8 @@ from functools import partial
 from struct import Struct
 from typing import Final
 
+from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.errors import BadRequestError
-from downconvert.broker.kept import KeepRoom
 from downconvert.broker.wire.schemas import Message
 
 from .config import GatewayConfig
@@ -52,7 +52,7 @@ class Upstream:
         address: Address,
         config: GatewayConfig,
         pool: ConversionPool,
-        budget: KeepRoom | None = None,
+        budget: MemoryBudget | None = None,
     ) -> None:
         self.stream = stream
         self.address = address
@@ -118,7 +118,7 @@ async def reach(
     report: Callable[[Address, str | None], None] = lambda _address, _reason: None,
     *,
     pool: ConversionPool,
-    budget: KeepRoom | None = None,
+    budget: MemoryBudget | None = None,
 ) -> Upstream:
     """A connection to the first of these that answers. UnreachableError: none does.
 
@@ -149,7 +149,7 @@ async def _open(
     config: GatewayConfig,
     context: ssl.SSLContext | None,
     pool: ConversionPool,
-    budget: KeepRoom | None,
+    budget: MemoryBudget | None,
 ) -> Upstream:
     patience = config.limits.request_timeout
     stream = await connect(address.host, address.port, context, patience)

@@ -36,6 +36,16 @@ Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 Found = TypeVar("Found")
 
 
+_NO_FILE: list[SharedFile] = []
+
+
+def _no_file() -> SharedFile:
+    """What ranges of nothing are of: one open file for all of them, as most fetches get nothing."""
+    if not _NO_FILE or _NO_FILE[0].closed:  # closed by somebody who closed a range of it
+        _NO_FILE[:] = [SharedFile(os.devnull)]
+    return _NO_FILE[0]
+
+
 class Log:
     """The records of a partition, from `start_offset` up to `end_offset`."""
 
@@ -292,7 +302,7 @@ class Log:
             found = segment.read(offset, max_bytes, end)
             if found is not None:
                 return found
-        return FileRecords(SharedFile(os.devnull), 0, 0)  # nothing, of no file in particular
+        return FileRecords(_no_file(), 0, 0)
 
     def _ranges(self, offset: int) -> Iterator[FileRecords]:
         """The ranges of the segments that hold the records from `offset` on."""

@@ -15,10 +15,9 @@ from pathlib import Path
 from struct import Struct
 from typing import Final
 
-from crc32c import crc32c
-
 from records import BatchHeader, Records
 from records.control import ControlRecordType, EndTransactionMarker
+from records.crc32c import crc32c
 from records.reader import read_batch
 
 from .errors import CorruptFileError
@@ -53,16 +52,19 @@ class ProducerState:
 class ProducerStates:
     """The producers of a log as of some offset."""
 
-    __slots__ = ("producers",)
+    __slots__ = ("_open", "producers")
 
     def __init__(self, producers: Iterable[ProducerState] = ()) -> None:
         self.producers = {state.producer_id: state for state in producers}
+        # Where open transactions begin, by producer, the oldest first: a log's offsets rise, so
+        # that one that begins goes to the end. Readers ask for the first one with each fetch.
+        self._open: dict[int, int] = {}
+        self._sort_open()
 
     @property
     def first_open_offset(self) -> int | None:
         """The first offset of the oldest open transaction: what follows is not decided yet."""
-        starts = [s.transaction_start for s in self.producers.values() if s.transaction_start >= 0]
-        return min(starts, default=None)
+        return next(iter(self._open.values()), None)
 
     def update(
         self, header: BatchHeader, marker: EndTransactionMarker | None
@@ -85,7 +87,7 @@ class ProducerStates:
         if not header.is_control:
             start = state.transaction_start
             if header.is_transactional and start < 0:
-                start = header.base_offset
+                start = self._open[header.producer_id] = header.base_offset
             self.producers[header.producer_id] = replace(
                 state,
                 last_sequence=header.last_sequence,
@@ -103,6 +105,7 @@ class ProducerStates:
             coordinator_epoch=marker.coordinator_epoch,
             transaction_start=NONE,
         )
+        self._open.pop(header.producer_id, None)
         if marker.type is ControlRecordType.COMMIT or state.transaction_start < 0:
             return None
         stable = self.first_open_offset
@@ -112,6 +115,20 @@ class ProducerStates:
             header.last_offset,
             header.last_offset + 1 if stable is None else stable,
         )
+
+    def expire(self, now: int, expiration_ms: int) -> int:
+        """Forgets producers that have written nothing for so long, and have no open transaction.
+
+        Milliseconds; a producer is as old as the youngest record of its last batch. Returns how
+        many there were [ProducerStateManager.removeExpiredProducers]."""
+        expired = [
+            producer_id
+            for producer_id, state in self.producers.items()
+            if state.transaction_start < 0 and now - state.timestamp >= expiration_ms
+        ]
+        for producer_id in expired:
+            del self.producers[producer_id]
+        return len(expired)
 
     def of(self, producer_ids: Iterable[int]) -> dict[int, ProducerState | None]:
         """Some producers as they are, to `restore` them."""
@@ -124,6 +141,12 @@ class ProducerStates:
                 self.producers.pop(producer_id, None)
             else:
                 self.producers[producer_id] = state
+        self._sort_open()
+
+    def _sort_open(self) -> None:
+        states = self.producers.values()
+        starts = [(s.transaction_start, s.producer_id) for s in states if s.transaction_start >= 0]
+        self._open = {producer_id: start for start, producer_id in sorted(starts)}
 
 
 def read_marker(records: Records, header: BatchHeader) -> EndTransactionMarker | None:

@@ -17,7 +17,7 @@ from typing import Final, Protocol, cast
 from records import backend
 from records.kernel import Buffer
 
-from .stream import Effort
+from .stream import CompressionLevel
 
 RAW: Final = -15  # deflate alone, with the largest window that there is: 32 KiB
 GZIP: Final = 31  # the same, framed
@@ -77,10 +77,10 @@ if backend.NAME == "native":
     native = compiled
 
 
-def compress(data: Buffer, effort: Effort) -> bytes:
+def compress(data: Buffer, compression_level: CompressionLevel) -> bytes:
     """One gzip member, without a name or a time."""
-    level = LEVEL_FAST if effort == "fast" else LEVEL_KAFKA
-    if effort == "fast" and library is not zlib:
+    level = LEVEL_FAST if compression_level == "fast" else LEVEL_KAFKA
+    if compression_level == "fast" and library is not zlib:
         return library.compress(data, level, GZIP)
     if native is not None:
         return native.gzip_compress(data, 0, len(data), level)
@@ -104,9 +104,9 @@ def decompress(data: Buffer, limit: int) -> bytes | None:
     return content if inflate.eof and not inflate.unused_data else None
 
 
-def deflater(effort: Effort) -> Deflater:
+def deflater(compression_level: CompressionLevel) -> Deflater:
     """For a stream, which libdeflate cannot: Kafka's size then costs zlib's time."""
-    if effort == "fast":
+    if compression_level == "fast":
         return library.compressobj(LEVEL_FAST, zlib.DEFLATED, GZIP)
     return zlib.compressobj(LEVEL_KAFKA, zlib.DEFLATED, GZIP)
 

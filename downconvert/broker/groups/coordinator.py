@@ -7,18 +7,20 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import RLock
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from downconvert.broker.config import BrokerConfig
 from downconvert.broker.errors import ErrorCode
+from downconvert.broker.purgatory import Purgatory
+from downconvert.broker.time_of_day import TimeOfDay
+from downconvert.broker.topics import Topics
 from downconvert.broker.wire.schemas import Message
 
-from .group import Group, Limits, State
-from .member import Claim, Join, Joined, Synced
+from .group import Group
+from .member import Join, Joined, MemberIdentity, Synced
 from .offset_expiry import CONSUMER, expired, subscribed_topics
 from .offsets import Committed, Offsets, Partition
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
+from .rebalance import Limits, State
 
 LOG: Final = logging.getLogger("broker")
 ID_MAX: Final = 0x7FFF  # bytes; older versions and records have no more for a string
@@ -27,9 +29,15 @@ ID_MAX: Final = 0x7FFF  # bytes; older versions and records have no more for a s
 class Groups:
     """By id. Any thread may call anything."""
 
-    def __init__(self, broker: "Broker") -> None:
-        config = broker.config
-        self._purgatory = broker.purgatory
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: Topics,
+        purgatory: Purgatory,
+        time_of_day: TimeOfDay,
+    ) -> None:
+        self._time_of_day = time_of_day
+        self._purgatory = purgatory
         self._groups_max = config.groups_max
         self._limits = Limits(
             config.group_max_size,
@@ -43,7 +51,7 @@ class Groups:
         self._lock = RLock()
         self._groups: dict[str, Group] = {}
         self._alarms: dict[str, float] = {}
-        self._offsets = Offsets(broker)
+        self._offsets = Offsets(config, topics, purgatory, time_of_day)
         self._is_writable = config.is_writable
         self._retention = 60.0 * config.offsets_retention_minutes
         self._check_interval = config.offsets_retention_check_interval_ms / 1000
@@ -71,7 +79,7 @@ class Groups:
     def sync(
         self,
         group_id: str,
-        claim: Claim,
+        identity: MemberIdentity,
         assignments: dict[str, bytes],
         now: float,
         reply: Callable[[Synced], None],
@@ -87,19 +95,24 @@ class Groups:
         with self._visit(group_id, now) as group:
             if group is not None:
                 group.sync(
-                    claim, assignments, now, reply, protocol_type=protocol_type, protocol=protocol
+                    identity,
+                    assignments,
+                    now,
+                    reply,
+                    protocol_type=protocol_type,
+                    protocol=protocol,
                 )
         if group is None:
             reply(Synced(code=ErrorCode.UNKNOWN_MEMBER_ID))
 
-    def heartbeat(self, group_id: str, claim: Claim, now: float) -> ErrorCode:
+    def heartbeat(self, group_id: str, identity: MemberIdentity, now: float) -> ErrorCode:
         code = self._check(group_id)
         if code:
             return code
         with self._visit(group_id, now) as group:
             if group is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
-            return group.heartbeat(claim, now)
+            return group.heartbeat(identity, now)
 
     def leave(
         self, group_id: str, leaving: list[tuple[str, str | None]], now: float
@@ -135,19 +148,23 @@ class Groups:
             return self._offsets.of(group_id), self._offsets.pending(group_id)
 
     def commit(
-        self, group_id: str, claim: Claim, offsets: Mapping[Partition, Committed], now: float
+        self,
+        group_id: str,
+        identity: MemberIdentity,
+        offsets: Mapping[Partition, Committed],
+        now: float,
     ) -> ErrorCode:
         """Keeps offsets, or says why not."""
         code = self._check(group_id, may_be_empty=True)
         if code:
             return code
-        with self._visit(group_id, now, create=claim.generation < 0) as group:
+        with self._visit(group_id, now, create=identity.generation < 0) as group:
             if group is None:
-                is_full = claim.generation < 0
+                is_full = identity.generation < 0
                 return (
                     ErrorCode.COORDINATOR_NOT_AVAILABLE if is_full else ErrorCode.ILLEGAL_GENERATION
                 )
-            code = group.check_commit(claim, now)
+            code = group.check_commit(identity, now)
             return code or self._offsets.commit(group_id, offsets, now)
 
     def delete_offsets(
@@ -226,7 +243,7 @@ class Groups:
                 return
             if expires:
                 offsets = self._offsets.of(group_id)
-                old = expired(group, offsets, now, self._retention)
+                old = expired(group, offsets, self._time_of_day.at(now), self._retention)
                 pending = self._offsets.pending(group_id)
                 old = [at for at in old if at not in pending]
                 if old and not self._offsets.remove(group_id, old, now):
@@ -275,7 +292,7 @@ class Groups:
             yield group
             if group is None:
                 return
-            answers, group.outbox = group.outbox, []
+            answers = group.take_answers()
             deadline = group.next_deadline()
             alarm = self._alarms.get(group_id)
             if deadline is not None and (alarm is None or deadline < alarm):

@@ -16,7 +16,7 @@ def size_of(protocols: Protocols) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class MemberIdentity:
     """Who somebody says to be in a group."""
 
     member_id: str

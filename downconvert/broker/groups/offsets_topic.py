@@ -6,13 +6,16 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from downconvert.broker.appending import prepare
+from downconvert.broker.config import BrokerConfig
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.partition import Partition
+from downconvert.broker.purgatory import Purgatory
+from downconvert.broker.time_of_day import TimeOfDay
 from downconvert.broker.topic_configs import AppendConfig
-from downconvert.broker.topics import OFFSETS_TOPIC, Topic
+from downconvert.broker.topics import OFFSETS_TOPIC, Topic, Topics
 from downconvert.storage import Log, StorageError
 from downconvert.storage.producer_state import read_marker
 from records import BatchHeader, Columns, FileRecords, Record, RecordsError, build, read
@@ -20,9 +23,6 @@ from records.control import ControlRecordType
 from records.formats import V2
 
 from .offset_records import Key, write_key
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 # A partition's index, a record of it, and in whose transaction it was written.
 TakeRecord: TypeAlias = Callable[[int, Record, int | None], None]
@@ -41,10 +41,17 @@ READ_MAX: Final = 1024 * 1024  # bytes of neighbouring batches that are read as 
 class OffsetsTopic:
     """The topic in a broker's directory, of which some or all partitions may be missing."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._config = broker.config
-        self._topics = broker.topics
-        self._purgatory = broker.purgatory
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: Topics,
+        purgatory: Purgatory,
+        time_of_day: TimeOfDay,
+    ) -> None:
+        self._time_of_day = time_of_day
+        self._config = config
+        self._topics = topics
+        self._purgatory = purgatory
 
     # --- which partitions
 
@@ -126,7 +133,7 @@ class OffsetsTopic:
     def _append(
         self, index: int, records: Sequence[tuple[Key, bytes | None]], now: float
     ) -> tuple[ErrorCode, int]:
-        time = int(now * 1000)
+        time = self._time_of_day.ms(now)
         try:
             topic, partition = self._partition(index, time)
             count = len(records)
@@ -144,7 +151,7 @@ class OffsetsTopic:
         except (OSError, StorageError) as error:
             LOG.warning("%s-%d cannot be written: %s", OFFSETS_TOPIC, index, error)
             return ErrorCode.NOT_COORDINATOR, -1
-        self._purgatory.touch(("partition", *partition.name))
+        self._purgatory.notify(partition.key)
         return ErrorCode.NONE, appended.base_offset
 
     def _partition(self, index: int, time: int) -> tuple[Topic, Partition]:

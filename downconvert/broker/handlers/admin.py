@@ -5,20 +5,18 @@ Not here: the requests (a file each)."""
 import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker.errors import ApiError, ErrorCode
+from downconvert.broker.state import BrokerState
 from downconvert.broker.topics import Topic
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 # Each takes descriptors and index files; an operator who needs more makes more topics.
 PARTITIONS_MAX: Final = 1000
 
 
-def check_writable(broker: "Broker", code: ErrorCode) -> None:
+def check_writable(broker: BrokerState, code: ErrorCode) -> None:
     """ApiError with this code, where nothing may be changed."""
     if not broker.config.is_writable:
         raise ApiError(code, "this broker only reads")
@@ -38,7 +36,7 @@ def check_count(count: int) -> None:
         raise ApiError(ErrorCode.INVALID_PARTITIONS, said)
 
 
-def check_replicas(broker: "Broker", assignments: Iterable[Iterable[int]]) -> None:
+def check_replicas(broker: BrokerState, assignments: Iterable[Iterable[int]]) -> None:
     """Whether replicas are assigned to brokers that there are. This broker makes logs for itself
     only."""
     for brokers in assignments:
@@ -47,7 +45,7 @@ def check_replicas(broker: "Broker", assignments: Iterable[Iterable[int]]) -> No
             raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, said)
 
 
-def topic_of(broker: "Broker", name: str) -> Topic:
+def topic_of(broker: BrokerState, name: str) -> Topic:
     """ApiError: there is none."""
     topic = broker.topics.get(name)
     if topic is None:
@@ -55,7 +53,7 @@ def topic_of(broker: "Broker", name: str) -> Topic:
     return topic
 
 
-def changeable(broker: "Broker", name: str) -> Topic:
+def changeable(broker: BrokerState, name: str) -> Topic:
     """A topic that clients may change. ApiError: it is none, or the brokers' own."""
     topic = topic_of(broker, name)
     if topic.is_internal:

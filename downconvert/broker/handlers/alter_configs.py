@@ -6,19 +6,16 @@ while it runs."""
 
 from collections.abc import Callable
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.state import BrokerState
 from downconvert.broker.topic_configs import SETTINGS, ConfigType, check, default_of
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import StorageError
 
 from .admin import changeable, check_writable, refusal
 from .describe_configs import ResourceType
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 
 class Operation(IntEnum):
@@ -30,14 +27,14 @@ class Operation(IntEnum):
     SUBTRACT = 3
 
 
-def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     def replaced(_own: dict[str, str], configs: list[Message]) -> dict[str, str]:
         return check({one.name: one.value for one in configs})
 
     _alter(broker, exchange, replaced)
 
 
-def handle_incremental(broker: "Broker", exchange: Exchange, _now: float) -> None:
+def handle_incremental(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     def changed(own: dict[str, str], configs: list[Message]) -> dict[str, str]:
         for config in configs:
             _change(broker, own, config)
@@ -47,7 +44,7 @@ def handle_incremental(broker: "Broker", exchange: Exchange, _now: float) -> Non
 
 
 def _alter(
-    broker: "Broker",
+    broker: BrokerState,
     exchange: Exchange,
     altered: Callable[[dict[str, str], list[Message]], dict[str, str]],
 ) -> None:
@@ -75,7 +72,7 @@ def _alter(
     exchange.reply(Message(responses=answers))
 
 
-def _change(broker: "Broker", own: dict[str, str], config: Message) -> None:
+def _change(broker: BrokerState, own: dict[str, str], config: Message) -> None:
     name, value = config.name, config.value
     setting = SETTINGS.get(name)
     if setting is None:

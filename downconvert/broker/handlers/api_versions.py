@@ -3,21 +3,17 @@
 A client that asks in a version that is not known gets the answer of version 0 with an error and the
 list, as brokers since 2.4 do, and asks again [KIP-511]."""
 
-from typing import TYPE_CHECKING
-
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import ApiKey, Message
 
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
-
-def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     body = exchange.request.body
     exchange.client.software_name = body.client_software_name
     exchange.client.software_version = body.client_software_version
-    keys = [_versions(key, served.versions) for key, served in sorted(broker.apis.items())]
+    keys = [_versions(key, versions) for key, versions in sorted(broker.versions.items())]
     exchange.reply(Message(api_keys=keys))
 
 

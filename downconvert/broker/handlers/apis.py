@@ -4,9 +4,10 @@ A new API is a file with a handler, and a line here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import ApiKey
 
 from . import (
@@ -39,10 +40,7 @@ from . import (
     sync_group,
 )
 
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
-
-Handler: TypeAlias = "Callable[[Broker, Exchange, float], None]"
+Handler: TypeAlias = "Callable[[BrokerState, Exchange, float], None]"
 
 
 @dataclass(frozen=True, slots=True)

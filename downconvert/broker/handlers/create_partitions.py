@@ -1,19 +1,15 @@
 """CreatePartitions: more partitions for a topic. There is no request for fewer."""
 
-from typing import TYPE_CHECKING
-
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import StorageError
 
 from .admin import changeable, check_count, check_replicas, check_writable, refusal, repeated
 
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
-
-def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     body = exchange.request.body
     twice = repeated(topic.name for topic in body.topics)
     refused_already: set[str] = set()
@@ -34,7 +30,7 @@ def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
     exchange.reply(Message(results=answers))
 
 
-def _create(broker: "Broker", asked: Message, validate_only: bool) -> None:
+def _create(broker: BrokerState, asked: Message, validate_only: bool) -> None:
     check_writable(broker, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     with broker.topics.lock:
         topic = changeable(broker, asked.name)

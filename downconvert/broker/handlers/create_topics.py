@@ -3,10 +3,11 @@
 Rules and error codes are those of Kafka's ReplicationControlManager. -1 is the broker's own number
 of partitions, and one replica; assignments may name each partition's only replica: this broker."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.state import BrokerState
 from downconvert.broker.topic_configs import check
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import StorageError
@@ -14,13 +15,10 @@ from downconvert.storage import StorageError
 from .admin import check_count, check_name, check_replicas, check_writable, refusal, repeated
 from .describe_configs import topic_configs
 
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
-
 DEFAULT: Final = -1
 
 
-def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body = exchange.request.body
     twice = repeated(topic.name for topic in body.topics)
     refused_already: set[str] = set()
@@ -46,7 +44,7 @@ def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
     exchange.reply(Message(topics=answers))
 
 
-def _create(broker: "Broker", topic: Message, now: float, validate_only: bool) -> Message:
+def _create(broker: BrokerState, topic: Message, now: float, validate_only: bool) -> Message:
     check_writable(broker, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     name = topic.name
     check_name(name)
@@ -71,7 +69,7 @@ def _create(broker: "Broker", topic: Message, now: float, validate_only: bool) -
     )
 
 
-def _check_free(broker: "Broker", name: str) -> None:
+def _check_free(broker: BrokerState, name: str) -> None:
     if name in broker.topics:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     # In the names of Kafka's metrics the two characters are the same.
@@ -81,7 +79,7 @@ def _check_free(broker: "Broker", name: str) -> None:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, said)
 
 
-def _partitions_count(broker: "Broker", topic: Message) -> int:
+def _partitions_count(broker: BrokerState, topic: Message) -> int:
     if topic.assignments:
         if topic.replication_factor != DEFAULT or topic.num_partitions != DEFAULT:
             said = "numbers of partitions and replicas, and assignments too"

@@ -1,15 +1,11 @@
 """DeleteGroups: forgets groups without members, and what they have committed."""
 
-from typing import TYPE_CHECKING
-
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
 
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
-
-def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     names = dict.fromkeys(exchange.request.body.groups_names)
     results = [Message(group_id=name, error_code=broker.groups.delete(name, now)) for name in names]
     exchange.reply(Message(results=results))

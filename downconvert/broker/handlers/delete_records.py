@@ -2,24 +2,22 @@
 
 What does not fill a segment is only hidden: it goes with its segment."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.state import BrokerState
 from downconvert.broker.topic_configs import SETTINGS
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import StorageError
 
 from .admin import changeable, check_writable, refusal
 
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
-
 HIGH_WATERMARK: Final = -1
 NO_OFFSET: Final = -1
 
 
-def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     topics = []
     for topic in exchange.request.body.topics:
         partitions = []
@@ -36,7 +34,7 @@ def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
     exchange.reply(Message(topics=topics))
 
 
-def _delete(broker: "Broker", topic: str, index: int, offset: int) -> int:
+def _delete(broker: BrokerState, topic: str, index: int, offset: int) -> int:
     """The start of the log afterwards."""
     check_writable(broker, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     found = changeable(broker, topic)
@@ -52,5 +50,5 @@ def _delete(broker: "Broker", topic: str, index: int, offset: int) -> int:
         if not 0 <= before <= partition.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         start = partition.log.writer.delete_records(before)
-    broker.purgatory.touch(("partition", topic, index))
+    broker.purgatory.notify(("partition", topic, index))
     return start

@@ -1,22 +1,20 @@
 """DeleteTopics: by name, and from version 6 on by id, too. Groups forget what they had read."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import StorageError
 
 from .admin import changeable, check_writable, refusal
 
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
-
 IDS_VERSION: Final = 6
 NO_ID: Final = bytes(16)
 
 
-def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body = exchange.request.body
     asked = body.topics
     if exchange.request.version < IDS_VERSION:
@@ -27,7 +25,7 @@ def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
     exchange.reply(Message(responses=answers))
 
 
-def _deleted(broker: "Broker", asked: Message) -> Message:
+def _deleted(broker: BrokerState, asked: Message) -> Message:
     answer = Message(name=asked.name, topic_id=bytes(asked.topic_id), error_code=ErrorCode.NONE)
     try:
         check_writable(broker, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -36,14 +34,14 @@ def _deleted(broker: "Broker", asked: Message) -> Message:
             answer.name, answer.topic_id = topic.name, topic.id
             broker.topics.delete(topic.name)
         for index in topic.partitions:
-            broker.purgatory.touch(("partition", topic.name, index))
+            broker.purgatory.notify(("partition", topic.name, index))
     except (ApiError, OSError, StorageError) as error:
         refused = refusal(error)
         answer.error_code, answer.error_message = refused.code, refused.message
     return answer
 
 
-def _name(broker: "Broker", asked: Message) -> str:
+def _name(broker: BrokerState, asked: Message) -> str:
     if asked.name is not None and bytes(asked.topic_id) != NO_ID:
         raise ApiError(ErrorCode.INVALID_REQUEST, "a topic by its name and its id")
     if asked.name is not None:

@@ -1,18 +1,16 @@
 """DescribeCluster: which brokers there are, by the address at which the client reached us."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 BROKERS: Final = 1  # what a client may ask for; 2: controllers
 
 
-def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     body, client, config = exchange.request.body, exchange.client, broker.config
     if body.endpoint_type != BROKERS:
         exchange.reply(

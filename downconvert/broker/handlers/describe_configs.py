@@ -2,17 +2,14 @@
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.state import BrokerState
 from downconvert.broker.topic_configs import SETTINGS, ConfigType, default_of
 from downconvert.broker.wire.schemas import Message
 
 from .admin import check_name, topic_of
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 
 class ResourceType(IntEnum):
@@ -30,7 +27,7 @@ class Source(IntEnum):
     DEFAULT = 5
 
 
-def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     body = exchange.request.body
     results = []
     for asked in body.resources:
@@ -50,7 +47,7 @@ def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
     exchange.reply(Message(results=results))
 
 
-def topic_configs(broker: "Broker", own: Mapping[str, str]) -> list[Message]:
+def topic_configs(broker: BrokerState, own: Mapping[str, str]) -> list[Message]:
     """All settings of a topic that has these of its own."""
     configs = []
     for name, setting in SETTINGS.items():
@@ -67,7 +64,7 @@ def topic_configs(broker: "Broker", own: Mapping[str, str]) -> list[Message]:
     return configs
 
 
-def _configs(broker: "Broker", asked: Message) -> list[Message]:
+def _configs(broker: BrokerState, asked: Message) -> list[Message]:
     match asked.resource_type:
         case ResourceType.TOPIC:
             check_name(asked.resource_name)
@@ -82,7 +79,7 @@ def _configs(broker: "Broker", asked: Message) -> list[Message]:
             raise ApiError(ErrorCode.INVALID_REQUEST, said)
 
 
-def _broker_configs(broker: "Broker") -> list[Message]:
+def _broker_configs(broker: BrokerState) -> list[Message]:
     config = broker.config
     values: dict[str, int | bool | str] = {
         "auto.create.topics.enable": config.auto_create_topics,

@@ -1,19 +1,18 @@
 """DescribeGroups: what groups are doing, and who is in them."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
-from downconvert.broker.groups.group import Group, State
+from downconvert.broker.groups.group import Group
+from downconvert.broker.groups.rebalance import State
+from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 WITH_NOT_FOUND: Final = 6  # the first version in which a group that is not there is an error
 
 
-def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body, version = exchange.request.body, exchange.request.version
     found = [broker.groups.look(one, now, _describe) for one in body.groups]
     groups = [

@@ -1,18 +1,15 @@
 """DescribeLogDirs: how much of the disk each partition takes."""
 
 import shutil
-from typing import TYPE_CHECKING
 
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.partition import Partition
+from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
 
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
-
-def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     asked = exchange.request.body.topics
     path = broker.topics.log_dir.path
     wanted = None if asked is None else {one.topic: set(one.partitions) for one in asked}

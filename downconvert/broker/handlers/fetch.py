@@ -10,10 +10,10 @@ Not here: what a partition contributes (reading.py), the policy of conversions (
 sessions (fetch_session.py)."""
 
 import logging
-from collections.abc import Hashable
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker.conversions import (
     ZSTD_SINCE,
@@ -25,12 +25,13 @@ from downconvert.broker.conversions import (
 )
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.fetch_assembly import error_code_of, known_code
 from downconvert.broker.fetch_session import Asked, Context, Key, Sessionless, asked_in
+from downconvert.broker.idle import Idle, IdleStates
 from downconvert.broker.partition import Partition
 from downconvert.broker.reading import (
     Contribution,
     Limits,
-    MiB,
     all_available,
     available,
     nothing,
@@ -38,14 +39,12 @@ from downconvert.broker.reading import (
     read_converted,
 )
 from downconvert.broker.replication.leader_epochs import EpochEnd
+from downconvert.broker.state import BrokerState
 from downconvert.broker.topics import Topic
 from downconvert.broker.wire.schemas import Message
-from downconvert.storage import OffsetOutOfRangeError, StorageError
-from records import RecordsError, RecordTooLargeError, UnsupportedCodecError
+from records import RecordsError
+from records.units import MiB
 from records.zero_copy import ZeroCopySend
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 LOG: Final = logging.getLogger("broker")
 UNKNOWN: Final = -1  # an offset, an epoch
@@ -53,7 +52,6 @@ READ_COMMITTED: Final = 1
 
 # Versions of Fetch.
 FIRST_BATCH_WHOLE_SINCE: Final = 3
-STORAGE_ERROR_SINCE: Final = 6
 SESSIONS_SINCE: Final = 7
 FOLLOWERS_SERVE_SINCE: Final = 11
 REPLICA_STATE_SINCE: Final = 15
@@ -69,7 +67,7 @@ WAIT_MAX: Final = 60.0  # seconds
 NOT_LED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     request, version = exchange.request.body, exchange.request.version
     follower = replica_of(request, version) >= 0
     context: Context
@@ -94,7 +92,9 @@ class Fetch:
     """A fetch until it is answered. It waits in the purgatory for records, and with its exchange's
     owner for its next turn."""
 
-    def __init__(self, broker: "Broker", exchange: Exchange, context: Context, now: float) -> None:
+    def __init__(
+        self, broker: BrokerState, exchange: Exchange, context: Context, now: float
+    ) -> None:
         self._broker = broker
         self._exchange = exchange
         self._context = context
@@ -108,34 +108,40 @@ class Fetch:
         self._max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
         self._deadline = now + min(max(0.0, request.max_wait_ms / 1000), WAIT_MAX)
         self._magic = magic_of(self._version)
-        self._starts: dict[Key, int] = {}  # how far earlier turns came where there is nothing
+        self._starts: dict[Key, int] = {}  # how far earlier turns came
+        self._so_far: Contribution | None = None  # of the partition that is being converted
+        self._asked = context.asked  # but for those that are idle
+        self._idle: list[Asked] = []
+        self._states = IdleStates(broker.topics, now)
         self._read = _Read()
 
     # --- turns, and waiting
 
     def begin(self, now: float) -> None:
         """Reads, unless it is plain that there is too little to convert."""
+        self._asked, self._idle = self._split(self._context.asked)
         found = self._too_little() if self._deadline > now else None
         if found is None:
-            self.go_on(now)
+            self.resume(now)
         else:
             self._wait(found, now)
 
-    def go_on(self, now: float) -> None:
+    def resume(self, now: float) -> None:
         """Reads on; then answers, waits for more records, or for the next turn."""
         read = self._read
-        if not self._take_turn(read, now):
-            self._exchange.post_turn(self.go_on)
-        elif read.is_final or read.size >= self._min_bytes or self._deadline <= now:
+        if not self._read_some(read, now):
+            self._exchange.post_turn(self.resume)
+        elif self._is_final or read.size >= self._min_bytes or self._deadline <= now:
             self._answer(now)
         else:
             read.drop_records()
-            self._broker.chunks.give_back(self._exchange.client.id)
+            self._broker.chunk_budget.release(self._exchange.client.id)
             self._wait(read, now)
 
     def _wait(self, read: "_Read", now: float) -> None:
         self._read = read
-        keys = {_key(partition) for partition in read.partitions if partition is not None}
+        keys = [partition.key for partition in read.partitions if partition is not None]
+        keys += [asked.idle.partition.key for asked in self._idle if asked.idle is not None]
         self._broker.purgatory.watch(self, keys, now, self._deadline, self._exchange)
 
     def is_due(self) -> bool:
@@ -144,9 +150,11 @@ class Fetch:
         if not read.is_whole:
             return False
         size = 0
-        for asked, partition, epoch, contribution in zip(
-            self._context.asked, read.partitions, read.epochs, read.contributions, strict=True
-        ):
+        looked_at = [
+            *zip(self._asked, read.partitions, read.epochs, read.contributions, strict=True),
+            *self._woken(),
+        ]
+        for asked, partition, epoch, contribution in looked_at:
             if partition is None:
                 continue
             if partition.leader_epoch != epoch:
@@ -163,14 +171,64 @@ class Fetch:
                 return True
         return False
 
+    def _woken(self) -> Iterator[tuple[Asked, Partition, int, Contribution]]:
+        """The idle partitions that may not be idle any more."""
+        states = IdleStates(self._broker.topics, 0.0)
+        for asked in self._idle:
+            idle = asked.idle
+            if idle is not None and states.of(idle.partition) != idle.state:
+                yield asked, idle.partition, idle.leader_epoch, nothing(asked.offset)
+
     def complete(self, now: float, *, timed_out: bool) -> None:
         """Everything is read again, as what was read before may be gone."""
         if self._read.is_whole:
             self._read, self._is_reported = _Read(), True
+            self._states = IdleStates(self._broker.topics, now)
+            if timed_out:  # the idle ones have just been looked at
+                self._asked, more = self._split(self._asked)
+                self._idle += more
+            else:
+                self._asked, self._idle = self._split(self._context.asked)
             # Whatever is found is enough now. But where nothing is, as when all that came was a
             # marker, an old client would ask again at once.
             self._min_bytes = 0 if timed_out else min(self._min_bytes, 1)
-        self.go_on(now)
+        self.resume(now)
+
+    # --- partitions in which there is nothing new
+
+    def _split(self, asked: list[Asked]) -> tuple[list[Asked], list[Asked]]:
+        """Those that have to be read, and those that are idle: nothing was found in them before,
+        and nothing has happened to them since."""
+        if not self._context.skips_idle or self._replica_id >= 0:
+            return asked, []
+        read: list[Asked] = []
+        idle: list[Asked] = []
+        for one in asked:
+            (idle if self._is_idle(one) else read).append(one)
+        return read, idle
+
+    def _is_idle(self, asked: Asked) -> bool:
+        idle = asked.idle
+        if idle is None or idle.request != (self._version, self._is_committed):
+            return False
+        if self._broker.topics.partition(asked.topic, asked.index) is not idle.partition:
+            return False
+        return self._states.of(idle.partition) == idle.state
+
+    def _idle_of(self, partition: Partition) -> Idle | None:
+        """What to remember if nothing is found; to be called before the read. None: nothing."""
+        if not self._context.is_session or self._replica_id >= 0:
+            return None
+        state = self._states.of(partition, is_new=True)
+        if state is None:
+            return None
+        request = self._version, self._is_committed
+        return Idle(partition, request, state, partition.leader_epoch)
+
+    @property
+    def _is_final(self) -> bool:
+        """Whether it is answered however little there is."""
+        return self._read.has_news or not (self._read.results or self._idle)
 
     # --- reading
 
@@ -180,7 +238,7 @@ class Fetch:
         if self._magic is None or self._replica_id >= 0:
             return None  # what goes out as it is costs as little to read as to look at
         found = _Read()
-        for asked in self._context.asked:
+        for asked in self._asked:
             enough = min(self._min_bytes - found.size, asked.max_bytes, TURN_SIZE)
             try:
                 _, partition = self._partition(asked)
@@ -200,10 +258,10 @@ class Fetch:
         found.is_whole = True
         return found if found.results and found.size < self._min_bytes else None
 
-    def _take_turn(self, read: "_Read", now: float) -> bool:
+    def _read_some(self, read: "_Read", now: float) -> bool:
         """Reads the partitions that have not been read; whether that was all of them."""
         measured = 0
-        for asked in self._context.asked[len(read.results) :]:
+        for asked in self._asked[len(read.results) :]:
             if measured >= TURN_SIZE:
                 return False
             before = read.size
@@ -221,34 +279,42 @@ class Fetch:
         partition: Partition | None = None
         try:
             topic, partition = self._partition(asked)
+            idle = self._idle_of(partition)
             contribution = self._contribution(read, asked, topic, partition, result, now)
+            if idle is not None and not contribution.source_size and contribution.is_whole:
+                is_told = hasattr(result, "diverging_epoch")
+                if not is_told and contribution.seen_to >= self._bound(partition):
+                    asked.idle = idle
         except (ApiError, RecordsError, OSError) as error:
             read.has_news = True
-            self._refuse(result, partition, self._code_of(error))
+            self._refuse(result, partition, error_code_of(error))
         except Exception:
             LOG.exception("a defect: partition %s of %s", asked.index, asked.topic)
             read.has_news = True
             result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
         if not contribution.is_whole:
-            self._starts[asked.key] = contribution.seen_to
+            self._starts[asked.key], self._so_far = contribution.seen_to, contribution
             return False
+        if self._so_far is not None and self._so_far.source_size:
+            del self._starts[asked.key]  # if it is read again, from its beginning
+        self._so_far = None
         result.records = contribution.records
         read.add(result, partition, contribution)
         return True
 
     def _partition(self, asked: Asked) -> tuple[Topic, Partition]:
         """ApiError: there is none that may be read here."""
-        topics = self._broker.topics
-        if isinstance(asked.topic, bytes):
-            topic = topics.by_id(asked.topic)
-            if topic is None:
-                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-        else:
-            topic = topics.get(asked.topic)
-        partition = None if topic is None else topic.partitions.get(asked.index)
+        topic, partition = self._find(asked)
+        if topic is None and isinstance(asked.topic, bytes):
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         if topic is None or partition is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return topic, partition
+
+    def _find(self, asked: Asked) -> tuple[Topic | None, Partition | None]:
+        topics, name = self._broker.topics, asked.topic
+        topic = topics.by_id(name) if isinstance(name, bytes) else topics.get(name)
+        return topic, None if topic is None else topic.partitions.get(asked.index)
 
     def _contribution(
         self,
@@ -276,7 +342,7 @@ class Fetch:
             result.diverging_epoch = Message(**diverging._asdict())
             read.has_news = True
         else:
-            contribution = self._records(asked, topic, partition, up_to, read.size)
+            contribution = self._records(asked, topic, partition, up_to, start_offset, read.size)
             if self._is_committed:
                 result.aborted_transactions = aborted_in(partition, asked.offset, contribution)
         if not self._is_reported and diverging is None and contribution.is_whole:
@@ -287,13 +353,21 @@ class Fetch:
         return contribution
 
     def _records(
-        self, asked: Asked, topic: Topic, partition: Partition, up_to: int, size: int
+        self,
+        asked: Asked,
+        topic: Topic,
+        partition: Partition,
+        up_to: int,
+        start_offset: int,
+        size: int,
     ) -> Contribution:
         limits = Limits(
             max_bytes=max(0, min(asked.max_bytes, self._max_bytes - size)),
             first=not size or self._version < FIRST_BATCH_WHOLE_SINCE,
             is_hard=self._version < FIRST_BATCH_WHOLE_SINCE,
         )
+        if self._magic is None and asked.offset == up_to and asked.offset >= start_offset:
+            return nothing(up_to)  # as most are; nothing is read to find that out
         if self._magic is None and (self._version >= ZSTD_SINCE or self._replica_id >= 0):
             is_follower = self._replica_id >= 0
             return read_as_is(
@@ -323,7 +397,7 @@ class Fetch:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         policy = config.policy
         if asked.offset < up_to:  # else there is nothing to convert
-            policy = self._broker.chunks.policy_for(self._exchange.client.id)
+            policy = self._broker.chunk_budget.policy_for(self._exchange.client.id)
         policy = policy_for(policy, config.recode_rules, topic.name, names)
         return read_converted(
             partition,
@@ -332,15 +406,16 @@ class Fetch:
             limits,
             magic=self._magic,
             policy=policy,
-            room=self._broker.keep_room,
+            budget=self._broker.memory_budget,
             start=self._starts.get(asked.key),
+            so_far=self._so_far,
         )
 
     def _note_follower(self, asked: Asked, partition: Partition, now: float) -> None:
         """The answer has the high watermark as it was before: the next one has the new [Kafka]."""
         epoch = self._exchange.request.body.replica_state.replica_epoch
         if partition.follower_fetched(self._replica_id, asked.offset, now, epoch):
-            self._broker.purgatory.touch(_key(partition))
+            self._broker.purgatory.notify(partition.key)
 
     def _bound(self, partition: Partition) -> int:
         return partition.bound(self._replica_id, committed=self._is_committed)
@@ -348,29 +423,12 @@ class Fetch:
     # --- answering
 
     def _refuse(self, result: Message, partition: Partition | None, code: ErrorCode) -> None:
-        result.error_code = code
+        result.error_code = known_code(code, self._version)
         if partition is not None and code in NOT_LED and self._version >= LEADERS_TOLD_SINCE:
             result.current_leader = Message(
                 leader_id=UNKNOWN if partition.leader is None else partition.leader,
                 leader_epoch=partition.leader_epoch,
             )
-
-    def _code_of(self, error: Exception) -> ErrorCode:
-        match error:
-            case ApiError():
-                return error.code
-            case OffsetOutOfRangeError():
-                return ErrorCode.OFFSET_OUT_OF_RANGE
-            case UnsupportedCodecError():
-                return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-            case RecordTooLargeError():
-                return ErrorCode.MESSAGE_TOO_LARGE
-            case StorageError() | OSError():
-                if self._version < STORAGE_ERROR_SINCE:
-                    return ErrorCode.NOT_LEADER_OR_FOLLOWER
-                return ErrorCode.KAFKA_STORAGE_ERROR
-            case _:
-                return ErrorCode.CORRUPT_MESSAGE
 
     def _answer(self, now: float) -> None:
         body = self._context.answer(self._read.results, now)
@@ -393,11 +451,6 @@ class _Read:
         self.has_news = False  # of a kind that nobody waits with: errors
         self.is_whole = False
 
-    @property
-    def is_final(self) -> bool:
-        """Whether it is answered however little it is."""
-        return self.has_news or not self.results
-
     def add(self, result: Message, partition: Partition | None, contribution: Contribution) -> None:
         self.results.append(result)
         self.partitions.append(partition)
@@ -410,10 +463,6 @@ class _Read:
         self.contributions = [replace(one, records=b"") for one in self.contributions]
         for result in self.results:
             result.records = b""
-
-
-def _key(partition: Partition) -> Hashable:
-    return "partition", partition.name.topic, partition.name.partition
 
 
 def _divergence(asked: Asked, partition: Partition, start_offset: int) -> EpochEnd | None:

@@ -3,14 +3,12 @@
 Clients as old as 0.9 ask even where their partitions are assigned by hand, and read nothing before
 they have an answer."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 GROUP: Final = 0  # key types
 TRANSACTION: Final = 1
@@ -18,7 +16,7 @@ NOBODY: Final = -1
 BATCHED: Final = 4  # the first version that asks for several keys
 
 
-def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     body, version = exchange.request.body, exchange.request.version
     if version < BATCHED:
         exchange.reply(_coordinator(broker, exchange, body.key))
@@ -27,7 +25,7 @@ def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
     exchange.reply(Message(coordinators=found))
 
 
-def _coordinator(broker: "Broker", exchange: Exchange, key: str) -> Message:
+def _coordinator(broker: BrokerState, exchange: Exchange, key: str) -> Message:
     client, kind = exchange.client, exchange.request.body.key_type
     if kind == GROUP and broker.groups.is_elsewhere(key):
         code, said = ErrorCode.COORDINATOR_NOT_AVAILABLE, "its offsets are not kept here"

@@ -1,17 +1,13 @@
 """Heartbeat: a member lives, and hears whether it has to join again."""
 
-from typing import TYPE_CHECKING
-
 from downconvert.broker.exchange import Exchange
-from downconvert.broker.groups.member import Claim
+from downconvert.broker.groups.member import MemberIdentity
+from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
 
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
-
-def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body = exchange.request.body
-    claim = Claim(body.member_id, body.generation_id, body.group_instance_id)
-    code = broker.groups.heartbeat(body.group_id, claim, now)
+    identity = MemberIdentity(body.member_id, body.generation_id, body.group_instance_id)
+    code = broker.groups.heartbeat(body.group_id, identity, now)
     exchange.reply(Message(error_code=code))

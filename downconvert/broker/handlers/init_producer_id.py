@@ -3,22 +3,18 @@
 Every such request gets a new one, as in Kafka, whatever id the producer had. Transactions are not
 served: a producer that asks for them is told that it may not have them, which ends it at once."""
 
-from typing import TYPE_CHECKING
-
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import StorageError
 
 from .admin import check_writable, refusal
 
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
-
 NONE = -1
 
 
-def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     try:
         check_writable(broker, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if exchange.request.body.transactional_id is not None:

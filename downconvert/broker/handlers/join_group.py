@@ -3,16 +3,14 @@
 From version 4 on a new member gets an id first, and joins with it, so that those who hang up while
 they wait leave nobody behind. Not here: when it is answered (group.py)."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.groups.coordinator import ID_MAX
 from downconvert.broker.groups.member import Join, Joined
+from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 WITH_TIMEOUT: Final = 1  # the first version with a timeout for rebalances
 WITH_KNOWN_ID: Final = 4
@@ -22,7 +20,7 @@ INSTANCE_ID_MAX: Final = 249  # characters, as Kafka's clients check
 PROTOCOLS_MAX: Final = 100
 
 
-def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body, header = exchange.request.body, exchange.request.header
 
     def reply(joined: Joined) -> None:

@@ -2,18 +2,16 @@
 
 Up to version 2 it is one member, and its error is the answer's."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 BATCHED: Final = 3  # the first version in which several members leave
 
 
-def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body, version = exchange.request.body, exchange.request.version
     if version < BATCHED:
         leaving: list[tuple[str, str | None]] = [(body.member_id, None)]

@@ -1,19 +1,17 @@
 """ListGroups: which groups there are; from version 4 on those in some states, from 5 on of some
 types. All groups here are of the type that Kafka calls classic since it has others."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.groups.group import Group
+from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 CLASSIC: Final = "classic"
 
 
-def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body = exchange.request.body
     states = {state.lower() for state in body.states_filter}
     types = {kind.lower() for kind in body.types_filter}

@@ -7,18 +7,16 @@ Not here: searching (storage)."""
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.partition import CONSUMER, DEBUG_CONSUMER, Partition
 from downconvert.broker.replication.leader_epochs import NO_EPOCH, epochs_of
+from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import Segment, StorageError
 from records import RecordsError
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 # Timestamps that are none.
 LATEST: Final = -1
@@ -40,7 +38,7 @@ UNKNOWN: Final = -1  # an offset, a timestamp
 READ_COMMITTED: Final = 1
 
 
-def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     topics = exchange.request.body.topics
     asked = Counter(
         (topic.name, one.partition_index) for topic in topics for one in topic.partitions
@@ -56,7 +54,7 @@ def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
                 partition = broker.topics.partition(topic.name, one.partition_index)
                 if partition is None:
                     raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                _answer(partition, one, exchange, now, result)
+                _answer(partition, one, exchange, broker.time_of_day.at(now), result)
             except ApiError as error:
                 result.error_code = error.code
             except (StorageError, OSError):

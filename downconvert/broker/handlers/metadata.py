@@ -2,22 +2,18 @@
 
 Version 0 asks for all topics with an empty list, later ones with null [MetadataRequest]."""
 
-from typing import TYPE_CHECKING
-
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.partition import Partition
+from downconvert.broker.state import BrokerState
 from downconvert.broker.topics import Topic
 from downconvert.broker.wire.schemas import Message
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 NOT_ASKED = -(2**31)  # authorized operations
 NO_LEADER = -1
 
 
-def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     body, version = exchange.request.body, exchange.request.version
     asked = body.topics
     if asked is None or (version == 0 and not asked):
@@ -36,7 +32,7 @@ def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
     )
 
 
-def _asked(broker: "Broker", asked: Message) -> Message:
+def _asked(broker: BrokerState, asked: Message) -> Message:
     if asked.name is None:
         by_id = broker.topics.by_id(asked.topic_id)
         if by_id is not None:

@@ -6,21 +6,19 @@ kept here like the others.
 
 Not here: who may commit (group.py), how offsets are kept (offsets.py)."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
-from downconvert.broker.groups.member import Claim
+from downconvert.broker.groups.member import MemberIdentity
 from downconvert.broker.groups.offsets import NO_TIME, Committed, Partition
+from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 WITH_IDS: Final = 10  # the first version whose topics are ids
 
 
-def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body = exchange.request.body
     refused: dict[Partition, ErrorCode] = {}
     offsets: dict[Partition, Committed] = {}
@@ -32,9 +30,12 @@ def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
             if code:
                 refused[at] = code
             else:
-                offsets[at] = _committed(partition, body.retention_time_ms, now)
-    claim = Claim(body.member_id, body.generation_id_or_member_epoch, body.group_instance_id)
-    code = broker.groups.commit(body.group_id, claim, offsets, now)
+                time = broker.time_of_day.ms(now)
+                offsets[at] = _committed(partition, body.retention_time_ms, time)
+    identity = MemberIdentity(
+        body.member_id, body.generation_id_or_member_epoch, body.group_instance_id
+    )
+    code = broker.groups.commit(body.group_id, identity, offsets, now)
     exchange.reply(
         Message(
             topics=[
@@ -55,7 +56,7 @@ def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
     )
 
 
-def _name(broker: "Broker", topic: Message, version: int) -> tuple[str, ErrorCode]:
+def _name(broker: BrokerState, topic: Message, version: int) -> tuple[str, ErrorCode]:
     if version < WITH_IDS:
         return topic.name, ErrorCode.NONE
     known = broker.topics.by_id(topic.topic_id)
@@ -64,7 +65,7 @@ def _name(broker: "Broker", topic: Message, version: int) -> tuple[str, ErrorCod
     return known.name, ErrorCode.NONE
 
 
-def _check(broker: "Broker", partition: Partition, metadata: str | None) -> ErrorCode:
+def _check(broker: BrokerState, partition: Partition, metadata: str | None) -> ErrorCode:
     if broker.topics.partition(*partition) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if metadata is not None and len(metadata) > broker.config.offset_metadata_max_bytes:
@@ -72,8 +73,8 @@ def _check(broker: "Broker", partition: Partition, metadata: str | None) -> Erro
     return ErrorCode.NONE
 
 
-def _committed(partition: Message, retention_ms: int, now: float) -> Committed:
-    time = int(now * 1000)
+def _committed(partition: Message, retention_ms: int, time: int) -> Committed:
+    """`time` in milliseconds, of the day."""
     told = partition.commit_timestamp
     return Committed(
         partition.committed_offset,

@@ -1,16 +1,12 @@
 """OffsetDelete: forgets where a group was in some partitions, but for topics that it reads now."""
 
-from typing import TYPE_CHECKING
-
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
 
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
-
-def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body = exchange.request.body
     asked = [
         (topic.name, [partition.partition_index for partition in topic.partitions])

@@ -8,22 +8,20 @@ depends on the version."""
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.groups.offsets import Committed, Partition
+from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 NO_OFFSET: Final = -1
 BATCHED: Final = 8  # the first version that asks for several groups
 WITH_IDS: Final = 10  # the first version whose topics are ids
 
 
-def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body, version = exchange.request.body, exchange.request.version
     stable = bool(body.require_stable)
     if version >= BATCHED:
@@ -33,7 +31,9 @@ def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
         exchange.reply(_group(broker, body, version, now, stable=stable))
 
 
-def _group(broker: "Broker", asked: Message, version: int, now: float, *, stable: bool) -> Message:
+def _group(
+    broker: BrokerState, asked: Message, version: int, now: float, *, stable: bool
+) -> Message:
     committed, pending = broker.groups.committed(asked.group_id, now)
     offsets = _Offsets(committed, pending if stable else ())
     if asked.topics is None:
@@ -65,7 +65,7 @@ class _Offsets:
         )
 
 
-def _all(broker: "Broker", offsets: _Offsets, version: int) -> Iterable[Message]:
+def _all(broker: BrokerState, offsets: _Offsets, version: int) -> Iterable[Message]:
     topics = []
     for name, partitions in groupby(sorted(offsets.committed), key=lambda at: at[0]):
         known = broker.topics.get(name)
@@ -78,7 +78,7 @@ def _all(broker: "Broker", offsets: _Offsets, version: int) -> Iterable[Message]
     return topics
 
 
-def _topic(broker: "Broker", asked: Message, offsets: _Offsets, version: int) -> Message:
+def _topic(broker: BrokerState, asked: Message, offsets: _Offsets, version: int) -> Message:
     indices = asked.partition_indexes
     if version < WITH_IDS:
         found = [offsets.answer(asked.name, index) for index in indices]

@@ -5,17 +5,13 @@ those of this log [KIP-101, KIP-279, KIP-320].
 
 Not here: the epochs (leader_epochs.py)."""
 
-from typing import TYPE_CHECKING
-
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
 
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
-
-def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     topics = [
         Message(
             topic=topic.topic,
@@ -26,7 +22,7 @@ def handle(broker: "Broker", exchange: Exchange, _now: float) -> None:
     exchange.reply(Message(topics=topics))
 
 
-def _answer(broker: "Broker", topic: str, asked: Message) -> Message:
+def _answer(broker: BrokerState, topic: str, asked: Message) -> Message:
     result = Message(partition=asked.partition)
     partition = broker.topics.partition(topic, asked.partition)
     try:

@@ -8,21 +8,25 @@ Not here: which records may be appended (appending.py)."""
 
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from downconvert.broker.appending import Appended, RefusedRecordsError, prepare
+from downconvert.broker.appending import (
+    Appended,
+    RefusedRecordsError,
+    needs_rewriting,
+    prepare,
+)
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.partition import Partition
+from downconvert.broker.state import BrokerState
 from downconvert.broker.topic_configs import AppendConfig
 from downconvert.broker.topics import Topic
+from downconvert.broker.wire.requests import Request
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import StorageError
 from records import CorruptRecordsError, MemoryRecords
 from records.formats import NO_TIMESTAMP, V2, Codec
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 NOBODY, LEADER, ALL = 0, 1, -1  # acks
 BATCHES_VERSION: Final = 3  # from here on a request has one v2 batch for each partition
@@ -91,7 +95,7 @@ class _Produced:
             self.records = tuple(error.records)
 
 
-def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body = exchange.request.body
     produced = []
     for topic in body.topic_data:
@@ -112,12 +116,12 @@ def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
 
 
 def _produce(
-    broker: "Broker", exchange: Exchange, topic: Message, one: Message, now: float
+    broker: BrokerState, exchange: Exchange, topic: Message, one: Message, now: float
 ) -> _Produced:
     """Appends for one partition, or says why not."""
     produced = _Produced(topic, one.index)
     version, acks = exchange.request.version, exchange.request.body.acks
-    now_ms = int(now * 1000)
+    now_ms = broker.time_of_day.ms(now)
     try:
         if not broker.config.is_writable:
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "this broker only reads")
@@ -142,7 +146,7 @@ def _produce(
             appended = partition.append(prepared, now_ms)
             produced.written = _Written(partition, leader_epoch, appended, isr_min)
             produced.start_offset = partition.start_offset
-            broker.purgatory.touch(("partition", *partition.name))
+            broker.purgatory.notify(partition.key)
     except ApiError as error:
         produced.refuse(error)
     except (OSError, StorageError) as error:
@@ -150,7 +154,24 @@ def _produce(
     return produced
 
 
-def _find(broker: "Broker", topic: Message, index: int, version: int) -> tuple[Topic, Partition]:
+def has_rewriting(broker: BrokerState, request: Request) -> bool:
+    """Whether records of it have to be written again in their topic's format or codec. A look at
+    the header of each partition's first batch."""
+    for topic in request.body.topic_data:
+        for one in topic.partition_data:
+            try:
+                found, _ = _find(broker, topic, one.index, request.version)
+                data = memoryview(b"") if one.records is None else memoryview(one.records)
+                first = next(MemoryRecords(data).batches(), None)
+            except (ApiError, CorruptRecordsError):
+                continue
+            config = AppendConfig.of(found.config, broker.config)
+            if first is not None and needs_rewriting(first, first.codec, config):
+                return True
+    return False
+
+
+def _find(broker: BrokerState, topic: Message, index: int, version: int) -> tuple[Topic, Partition]:
     """The partition that is meant. ApiError: there is none, or it is led by another broker."""
     if version >= TOPIC_IDS_VERSION:
         found = broker.topics.by_id(bytes(topic.topic_id))
@@ -196,7 +217,7 @@ class _Replication:
         self._exchange = exchange
         self._produced = produced
         self._written = [one.written for one in produced if one.written is not None]
-        self.keys = [("partition", *written.partition.name) for written in self._written]
+        self.keys = [written.partition.key for written in self._written]
 
     def is_due(self) -> bool:
         return all(written.is_settled() for written in self._written)

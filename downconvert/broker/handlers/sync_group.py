@@ -2,20 +2,18 @@
 
 Not here: when it is answered (group.py)."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
-from downconvert.broker.groups.member import Claim, Synced
+from downconvert.broker.groups.member import MemberIdentity, Synced
+from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 WITH_PROTOCOL: Final = 5  # the first version that says which protocol it means, and must
 
 
-def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body, version = exchange.request.body, exchange.request.version
 
     def reply(synced: Synced) -> None:
@@ -37,7 +35,7 @@ def handle(broker: "Broker", exchange: Exchange, now: float) -> None:
         return
     broker.groups.sync(
         body.group_id,
-        Claim(body.member_id, body.generation_id, body.group_instance_id),
+        MemberIdentity(body.member_id, body.generation_id, body.group_instance_id),
         {one.member_id: bytes(one.assignment) for one in body.assignments},
         now,
         post,

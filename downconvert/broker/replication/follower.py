@@ -9,10 +9,11 @@ Not here: which leader to follow, and connections to it (replication.py, and who
 
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker.errors import BadRequestError, ErrorCode
 from downconvert.broker.partition import Partition
+from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.decoder import Cursor, decode, reader
 from downconvert.broker.wire.encoder import encode
 from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
@@ -21,9 +22,6 @@ from downconvert.storage.names import OFFSET_MAX
 from records import RecordsError
 
 from .leader_epochs import NO_EPOCH, EpochEnd, epochs_of, latest
-
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
 
 FETCH_VERSION: Final = 17
 LIST_OFFSETS_VERSION: Final = 7
@@ -56,7 +54,7 @@ class Follower:
 
     def __init__(
         self,
-        broker: "Broker",
+        broker: BrokerState,
         leader: int,
         *,
         broker_epoch: int = -1,
@@ -198,7 +196,7 @@ class Follower:
             # Damaged on its way, or there is no room: it is asked for once more in a while.
             self._not_before[partition] = now + BACKOFF
         if before != (partition.end_offset, partition.high_watermark):
-            self._broker.purgatory.touch(("partition", *partition.name))
+            self._broker.purgatory.notify(partition.key)
 
     def _take_starts(self, body: Message, now: float) -> None:
         """Where the leader's logs begin, for those replicas whose offset it does not have."""

@@ -6,22 +6,19 @@ bytes of the followers to their leaders, and the leaders' wishes to the controll
 Not here: one partition (partition.py, replica.py), one leader that is followed (follower.py)."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from downconvert.broker.state import BrokerState
 from downconvert.broker.topic_configs import AppendConfig
 from downconvert.storage import CorruptFileError, TopicPartition
 
 from .follower import Follower
 from .replica import IsrChange, Leadership
 
-if TYPE_CHECKING:
-    from downconvert.broker.broker import Broker
-
 
 class Replication:
     """Of one life of a broker."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: BrokerState) -> None:
         self.broker = broker
         self.broker_epoch = -1
         self.followers: dict[int, Follower] = {}  # by leader
@@ -54,7 +51,7 @@ class Replication:
                 isr_min=AppendConfig.of(topic.config, config).min_insync_replicas,
                 lag_max=config.replica_lag_time_max_ms / 1000,
             )
-            self.broker.purgatory.touch(("partition", *name))
+            self.broker.purgatory.notify(("partition", *name))
         leaders = {partition.leader for partition in self.broker.topics.partitions()}
         for leader in leaders - {None, config.node_id} - self.followers.keys():
             assert leader is not None

@@ -8,23 +8,14 @@ import struct
 from collections.abc import Callable
 from functools import cache
 from operator import attrgetter
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
+
+from records.sends import Send
 
 from .decoder import NUMBERS, UUID_SIZE
 from .schemas import Field, Message, schema
 
-
-class Sendable(Protocol):
-    """Records on their way out: a LazyDownConvertSend, a ZeroCopySend."""
-
-    @property
-    def size(self) -> int: ...
-    @property
-    def completed(self) -> bool: ...
-    def write_to(self, channel: Any) -> int: ...
-
-
-Part: TypeAlias = "bytearray | Sendable"
+Part: TypeAlias = "bytearray | Send"
 Write: TypeAlias = Callable[["Parts", Any], None]
 
 
@@ -37,7 +28,7 @@ class Parts:
         self.bytes = bytearray()
         self.parts: list[Part] = [self.bytes]
 
-    def add_send(self, send: Sendable) -> None:
+    def add_send(self, send: Send) -> None:
         self.bytes = bytearray()
         self.parts += (send, self.bytes)
 

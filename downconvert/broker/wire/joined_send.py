@@ -4,9 +4,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from downconvert.broker.kept import KeptSend
-
-from .encoder import Sendable
+from records.sends import Send, close
 
 
 class JoinedSend:
@@ -14,7 +12,7 @@ class JoinedSend:
 
     __slots__ = ("_left", "parts", "size")
 
-    def __init__(self, sends: Iterable[Sendable]) -> None:
+    def __init__(self, sends: Iterable[Send]) -> None:
         self.parts = tuple(sends)
         self.size = sum(send.size for send in self.parts)
         self._left = deque(self.parts)
@@ -32,5 +30,4 @@ class JoinedSend:
     def close(self) -> None:
         """Nobody wants what has not been written."""
         for part in self.parts:
-            if isinstance(part, KeptSend):
-                part.close()
+            close(part)

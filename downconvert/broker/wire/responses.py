@@ -6,10 +6,9 @@ The length is known before anything is sent, because every send knows its size. 
 from collections import deque
 from typing import Any
 
-from records.channel import Write, writer
+from records.sends import PendingBytes, close
 
-from .encoder import Part, Parts, Sendable, write
-from .joined_send import JoinedSend
+from .encoder import Part, Parts, write
 from .requests import RequestHeader
 from .schemas import ApiKey, Message, is_flexible
 
@@ -19,19 +18,14 @@ LENGTH_SIZE = 4  # bytes: what frames begin with
 class ResponseSend:
     """The bytes of one response, once. Not for two threads at a time."""
 
-    __slots__ = ("_channel", "_parts", "_sent", "_write", "records", "size")
+    __slots__ = ("_parts", "_pending", "_sent", "records", "size")
 
     def __init__(self, parts: list[Part]) -> None:
         self.records = [part for part in parts if not isinstance(part, bytearray)]
         self.size = sum(len(p) if isinstance(p, bytearray) else p.size for p in parts)
-        self._parts: deque[memoryview | Sendable] = deque(
-            memoryview(part) if isinstance(part, bytearray) else part
-            for part in parts
-            if not isinstance(part, bytearray) or part
-        )
+        self._parts = deque(parts)
+        self._pending = PendingBytes()  # of the part of bytes that is being written
         self._sent = 0
-        self._channel: Any = self
-        self._write: Write
 
     @property
     def remaining(self) -> int:
@@ -47,33 +41,23 @@ class ResponseSend:
 
         RecordsError: records changed, or turned out to be damaged, while they were sent: what has
         been promised cannot be kept, and the connection must end. And what the channel raises."""
-        if channel is not self._channel:
-            self._write = writer(channel)
-            self._channel = channel
-        while self._parts and not isinstance(self._parts[0], memoryview):
+        while not self._pending and self._parts:
             part = self._parts[0]
-            if not part.completed:
+            if isinstance(part, bytearray):
+                self._pending.put(memoryview(part))
+            elif not part.completed:
                 written = part.write_to(channel)
                 self._sent += written
                 return written
             self._parts.popleft()
-        if not self._parts:
-            return 0
-        piece = self._parts[0]
-        assert isinstance(piece, memoryview)
-        written = self._write(piece)
-        if written == len(piece):
-            self._parts.popleft()
-        else:
-            self._parts[0] = piece[written:]
+        written = self._pending.write_to(channel)
         self._sent += written
         return written
 
     def close(self) -> None:
-        """Nobody wants what has not been written: gives back what is held for it."""
+        """Nobody wants what has not been written: releases what is held for it."""
         for part in self.records:
-            if isinstance(part, JoinedSend):
-                part.close()
+            close(part)
 
 
 def response(request: RequestHeader, body: Message, version: int | None = None) -> ResponseSend:

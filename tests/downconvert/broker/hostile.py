@@ -108,7 +108,7 @@ def attempt(broker: Broker, seed: int, number: int, now: float) -> str:
         if not exchange.is_done:
             return "waits"
         if exchange.send is None:
-            return "hangs up" if exchange.hangs_up else "nothing"
+            return "hangs up" if exchange.close_after_reply else "nothing"
         channel = BytesIO()
         while not exchange.send.completed:
             exchange.send.write_to(channel)

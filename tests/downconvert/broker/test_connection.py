@@ -95,7 +95,7 @@ def test_a_request_waits_for_memory_and_gives_it_back() -> None:
     client = Connection(Client(1, "a"), Bytes(framed(frame)), Incoming(MiB, memory), 0.0)
     assert client.read() is None
     assert client.incoming.space() is None
-    memory.give_back("another", 2 * FREE_SIZE + 1)
+    memory.release("another", 2 * FREE_SIZE + 1)
     assert read(client) == frame
     client.incoming.release()
     assert memory.take("another", FREE_SIZE)

@@ -21,7 +21,7 @@ def test_an_answer_is_there_when_the_exchange_is_done() -> None:
     one = exchange(done)
     assert not one.is_done
     one.reply(Message(error_code=25))
-    assert (done, one.is_done, one.hangs_up) == ([one], True, False)
+    assert (done, one.is_done, one.close_after_reply) == ([one], True, False)
     assert answer(one).error_code == 25
 
 
@@ -31,7 +31,12 @@ def test_nothing_may_be_the_answer_and_so_may_hanging_up() -> None:
     silent.reply_nothing()
     rude.hang_up()
     assert done == [silent, rude]
-    assert (silent.send, silent.hangs_up, rude.send, rude.hangs_up) == (None, False, None, True)
+    assert (silent.send, silent.close_after_reply, rude.send, rude.close_after_reply) == (
+        None,
+        False,
+        None,
+        True,
+    )
 
 
 def test_a_second_answer_is_a_defect() -> None:
@@ -57,7 +62,7 @@ def test_a_defect_in_a_step_ends_its_own_exchange(caplog: pytest.LogCaptureFixtu
     while owner.run_due(0.0):
         pass
     assert done == [bad, good]
-    assert (bad.hangs_up, type(bad.defect)) == (True, ValueError)
+    assert (bad.close_after_reply, type(bad.defect)) == (True, ValueError)
     assert answer(good).error_code == 25
     (record,) = caplog.records
     assert record.exc_info

@@ -29,7 +29,7 @@ def test_memory_is_given_until_there_is_none() -> None:
     memory = RequestMemory(100)
     assert memory.take("a", 60)
     assert memory.take("b", 40)
-    memory.give_back("a", 60)
+    memory.release("a", 60)
     assert memory.take("b", 60)
 
 
@@ -40,5 +40,5 @@ def test_one_request_may_grow_beyond_the_memory_so_that_not_all_wait_for_each_ot
     assert memory.take("a", 10)
     assert not memory.take("b", 10)
     assert memory.take("a", 1000)
-    memory.give_back("a", 1060)
+    memory.release("a", 1060)
     assert memory.take("b", 10)

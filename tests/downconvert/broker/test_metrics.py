@@ -36,6 +36,14 @@ def test_records_that_were_converted_are_counted_by_topic(tmp_path: Path) -> Non
         assert value(broker, "message_conversions_time_ms_count", request="Fetch") == 2
         assert value(broker, "temporary_memory_bytes_sum", request="Fetch") > 3 * len(batch(0))
         assert value(broker, "fetch_filler_bytes_total") == 0
+        assert value(broker, "fetch_padding_bytes_total") == 0
+
+
+def test_padding_is_counted(tmp_path: Path) -> None:
+    batches = [batch(n, codec=Codec.GZIP, size=500) for n in range(9)]
+    with broker_of(tmp_path, {"a": {0: batches}}) as broker:
+        fetched(broker, 2, "a")
+        assert 0 < value(broker, "fetch_padding_bytes_total") < 100
 
 
 def test_what_goes_out_as_it_is_counts_as_bytes_only(tmp_path: Path) -> None:
@@ -110,9 +118,9 @@ def test_what_a_defect_ended_is_counted(tmp_path: Path, monkeypatch: pytest.Monk
     with broker_of(tmp_path, {"a": {0: [batch(0)]}}) as broker:
         body = request(broker, {"a": 1}, max_wait_ms=100, min_bytes=1)
         waiting = begin(broker, ApiKey.Fetch, 3, body)
-        monkeypatch.setattr("downconvert.broker.handlers.fetch.Fetch.go_on", fail)
+        monkeypatch.setattr("downconvert.broker.handlers.fetch.Fetch.resume", fail)
         broker.tick(0.1)
-        assert waiting.hangs_up
+        assert waiting.close_after_reply
         broker.finished(waiting)
         with pytest.raises(ValueError, match="a defect"):
             begin(broker, ApiKey.Fetch, 3, request(broker, {"a": 0}))

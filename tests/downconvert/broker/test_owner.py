@@ -37,12 +37,12 @@ def test_work_that_goes_on_takes_one_turn_at_a_time() -> None:
     owner = Owner()
     ran: list[str] = []
 
-    def go_on(name: str, _now: float) -> None:
+    def resume(name: str, _now: float) -> None:
         ran.append(name)
-        owner.post_turn(partial(go_on, name))
+        owner.post_turn(partial(resume, name))
 
     for name in "ab":
-        owner.post_turn(partial(go_on, name))
+        owner.post_turn(partial(resume, name))
     assert not owner.run_due(0.0)
     owner.run_turns(0.0)
     assert ran == ["a", "b"]

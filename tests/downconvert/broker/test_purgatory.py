@@ -47,10 +47,10 @@ def test_a_touch_of_a_key_completes_who_is_due_then() -> None:
     purgatory.watch(waiter, ["a", "b"], 1.0, 9.0)
     purgatory.watch(other, ["c"], 1.0, 9.0)
     waiter.due = other.due = True
-    purgatory.settle(2.0)
+    purgatory.complete_due(2.0)
     assert not waiter.completed, "nobody touched it"
-    purgatory.touch("b")
-    purgatory.settle(3.0)
+    purgatory.notify("b")
+    purgatory.complete_due(3.0)
     assert waiter.completed == [(3.0, False)]
     assert not other.completed
 
@@ -61,10 +61,10 @@ def test_time_runs_out_in_its_order() -> None:
     for waiter, deadline in zip(waiters, (5.0, 3.0, 4.0), strict=True):
         purgatory.watch(waiter, ["a"], 1.0, deadline)
     assert purgatory.next_deadline() == 3.0
-    purgatory.settle(4.5)
+    purgatory.complete_due(4.5)
     assert [bool(waiter.completed) for waiter in waiters] == [False, True, True]
     assert purgatory.next_deadline() == 5.0
-    purgatory.settle(5.0)
+    purgatory.complete_due(5.0)
     assert purgatory.next_deadline() is None
 
 
@@ -84,15 +84,15 @@ def test_nobody_is_completed_twice_however_many_threads_look() -> None:
         random = Random(seed)
         for _ in range(300):
             random.choice(waiters).due = True
-            purgatory.touch(random.randrange(7))
-            purgatory.settle(random.uniform(0, 2))
+            purgatory.notify(random.randrange(7))
+            purgatory.complete_due(random.uniform(0, 2))
 
     threads = [Thread(target=work, args=(seed,)) for seed in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    purgatory.settle(9.0)
+    purgatory.complete_due(9.0)
     assert [len(waiter.completed) for waiter in waiters] == [1] * len(waiters)
     assert len(purgatory) == 0
 
@@ -102,8 +102,8 @@ def test_the_owner_looks_and_completes_and_others_only_tell_it() -> None:
     purgatory.watch(waiter, ["a"], 1.0, 9.0, exchange(owner))
     waiter.due, waiter.looks = True, 0
     for _ in range(1000):
-        purgatory.touch("a")
-        purgatory.settle(2.0)
+        purgatory.notify("a")
+        purgatory.complete_due(2.0)
     assert (waiter.looks, waiter.completed) == (0, [])
     assert owner.run_due(3.0)
     assert (waiter.looks, waiter.completed) == (1, [(3.0, False)])
@@ -113,13 +113,13 @@ def test_the_owner_looks_and_completes_and_others_only_tell_it() -> None:
 def test_what_happens_while_the_owner_looks_is_told_again() -> None:
     purgatory, owner, waiter = Purgatory(), Owner(), Waiter()
     purgatory.watch(waiter, ["a"], 1.0, 9.0, exchange(owner))
-    purgatory.touch("a")
-    purgatory.settle(2.0)
+    purgatory.notify("a")
+    purgatory.complete_due(2.0)
     assert owner.run_due(2.0)
     assert not waiter.completed
     waiter.due = True
-    purgatory.touch("a")
-    purgatory.settle(3.0)
+    purgatory.notify("a")
+    purgatory.complete_due(3.0)
     assert owner.run_due(3.0)
     assert waiter.completed == [(3.0, False)]
 
@@ -127,9 +127,9 @@ def test_what_happens_while_the_owner_looks_is_told_again() -> None:
 def test_who_is_late_is_told_and_completed_by_its_owner() -> None:
     purgatory, owner, waiter = Purgatory(), Owner(), Waiter()
     purgatory.watch(waiter, ["a"], 1.0, 5.0, exchange(owner))
-    purgatory.settle(4.0)
+    purgatory.complete_due(4.0)
     assert not owner.has_work
-    purgatory.settle(5.0)
+    purgatory.complete_due(5.0)
     assert not waiter.completed
     assert purgatory.next_deadline() is None
     assert owner.run_due(5.1)
@@ -144,8 +144,8 @@ def test_what_is_completed_is_let_go_also_while_others_wait_for_longer() -> None
         waiter = Waiter()
         purgatory.watch(waiter, ["a"], 0.0, 900.0 + number)
         waiter.due = True
-        purgatory.touch("a")
-        purgatory.settle(0.5)
+        purgatory.notify("a")
+        purgatory.complete_due(0.5)
         assert waiter.completed
         gone.append(ref(waiter))
         del waiter
@@ -163,8 +163,8 @@ def test_a_client_that_has_gone_is_forgotten() -> None:
     purgatory.forget(one)
     assert len(purgatory) == 0
     waiter.due = True
-    purgatory.touch("a")
-    purgatory.settle(10.0)
+    purgatory.notify("a")
+    purgatory.complete_due(10.0)
     assert not owner.has_work
     assert not waiter.completed
 
@@ -181,10 +181,10 @@ def test_a_defect_in_a_look_is_that_of_its_exchange(caplog: pytest.LogCaptureFix
     purgatory.watch(bad, ["a"], 0.0, 9.0, one)
     purgatory.watch(good, ["a"], 0.0, 9.0, exchange(owner))
     bad.due = good.due = True
-    purgatory.touch("a")
-    purgatory.settle(1.0)
+    purgatory.notify("a")
+    purgatory.complete_due(1.0)
     while owner.run_due(1.0):
         pass
-    assert one.hangs_up
+    assert one.close_after_reply
     assert good.completed
     assert len(caplog.records) == 1

@@ -4,12 +4,14 @@ import tracemalloc
 import zlib
 from pathlib import Path
 from struct import Struct
+from typing import Any
 
 import pytest
 
 from downconvert import ConversionPolicy
-from downconvert.broker import Broker
+from downconvert.broker import Broker, reading
 from downconvert.broker.errors import ErrorCode
+from downconvert.broker.fetch_assembly import convert_range
 from downconvert.broker.partition import Partition
 from downconvert.broker.reading import Limits, available, read_converted
 from downconvert.broker.wire.schemas import ApiKey
@@ -20,7 +22,7 @@ from tests.damage import repaired, spliced
 from tests.downconvert.storage.logs import batch
 
 from .asking import ask, begin
-from .fetching import OLD_VERSIONS, broker_of, fetch, fetched, records_of, request
+from .fetching import OLD_VERSIONS, broker_of, fetch, fetched, fetching, records_of, request
 
 OFFSET = Struct(">q")
 MARKER = build_marker(ControlRecordType.COMMIT, offset=0, timestamp=0, producer_id=1)
@@ -129,3 +131,61 @@ def test_an_exact_size_needs_no_filler(tmp_path: Path) -> None:
             body = request(broker, {"events": 0})
             answer = ask(broker, ApiKey.Fetch, version, body).responses[0].partitions[0]
             assert len(records_of(answer)) == 200
+
+
+class Counted:
+    """How many bytes of the log each turn converts."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sizes: list[int] = []
+
+        def counted(records: Any, *args: Any) -> Any:
+            self.sizes.append(records.size)
+            return convert_range(records, *args)
+
+        monkeypatch.setattr(reading, "convert_range", counted)
+
+
+@pytest.mark.parametrize("kept", [0, 2**24])
+@pytest.mark.parametrize("version", OLD_VERSIONS)
+def test_one_partition_that_is_compressed_is_converted_in_turns(
+    version: int, kept: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "CONVERTED_SIZE", 64 * 1024)
+    batches = [batch(n, n + 1, size=500, codec=Codec.GZIP) for n in range(0, 40, 2)]
+    one = len(batches[0])
+    monkeypatch.setattr(reading, "COMPRESSED_WEIGHT", 64 * 1024 // (3 * one))
+    config = {"conversions_kept_bytes": kept}
+    with broker_of(tmp_path, {"events": {0: batches[:15], 30: batches[15:]}}, **config) as broker:
+        counted = Counted(monkeypatch)
+        exchange = fetching(broker, version, "events", 0, now=0.0, max_wait_ms=0)
+        turns = 1
+        while not exchange.is_done:
+            broker.tick(0.0)
+            turns += 1
+        found = [record.offset for record in records_of(fetched(exchange))]
+        assert found == list(range(30))
+        assert turns == len(counted.sizes) >= 4
+        assert max(counted.sizes) <= 5 * one
+        hard = fetching(broker, version, "events", 0, now=0.0, max_wait_ms=0, max_bytes=5 * one)
+        while not hard.is_done:
+            broker.tick(0.0)
+        some = [record.offset for record in records_of(fetched(hard))]
+        assert some == list(range(len(some)))
+        assert some
+
+
+def test_damage_behind_several_turns_is_for_the_next_fetch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "CONVERTED_SIZE", 1)
+    batches = [batch(n, n + 1, size=500, codec=Codec.GZIP) for n in range(0, 10, 2)]
+    bad = bytearray(batches[3])
+    bad[-1] ^= 1
+    with broker_of(tmp_path, {"events": {0: [*batches[:3], bytes(bad), batches[4]]}}) as broker:
+        exchange = fetching(broker, 3, "events", 0, now=0.0, max_wait_ms=0)
+        while not exchange.is_done:
+            broker.tick(0.0)
+        assert [record.offset for record in records_of(fetched(exchange))] == list(range(6))
+        following = fetching(broker, 3, "events", 6, now=0.0, max_wait_ms=0)
+        assert fetched(following).error_code == ErrorCode.CORRUPT_MESSAGE

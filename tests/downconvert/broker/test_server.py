@@ -17,16 +17,21 @@ import pytest
 from scramp import ScramClient
 
 from downconvert.broker import Broker
+from downconvert.broker.appending import prepare
+from downconvert.broker.credentials import Credentials
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.handlers.fetch import Fetch
-from downconvert.broker.handlers.sasl import Credentials
-from downconvert.broker.limits import KiB, Limits, MiB
+from downconvert.broker.limits import Limits
 from downconvert.broker.reading import Contribution, read_converted
-from downconvert.broker.server import Server, Wake
+from downconvert.broker.server import Server
+from downconvert.broker.state import BrokerState
 from downconvert.broker.tls import server_context
+from downconvert.broker.wake import Wake
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from records import Codec, MemoryRecords
+from records.formats import V1, V2
+from records.units import KiB, MiB
 from tests.downconvert.storage.logs import batch
 
 from .asking import frame
@@ -125,7 +130,7 @@ def test_an_answer_that_another_thread_gives_goes_out_at_once(tmp_path: Path) ->
     held: list[Exchange] = []
     broker = Broker(LogDir.open(tmp_path))
 
-    def hold(_broker: Broker, exchange: Exchange, _now: float) -> None:
+    def hold(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
         held.append(exchange)
 
     api = broker.apis[ApiKey.Metadata]
@@ -155,7 +160,7 @@ def test_a_defect_ends_one_connection_and_is_logged_once(
 ) -> None:
     broker = Broker(LogDir.open(tmp_path))
 
-    def fail(_broker: Broker, _exchange: Exchange, _now: float) -> None:
+    def fail(_broker: BrokerState, _exchange: Exchange, _now: float) -> None:
         raise KeyError("a defect")
 
     api = broker.apis[ApiKey.Metadata]
@@ -185,7 +190,7 @@ def test_a_defect_in_what_waits_ends_that_one_and_not_who_woke_it(
         for version, talk in enumerate(waiting):
             talk.send(ApiKey.Fetch, version, fetch(wait=60_000))
         assert comes_true(lambda: len(broker.purgatory) == len(waiting))
-        monkeypatch.setattr("downconvert.broker.handlers.fetch.Fetch.go_on", fail)
+        monkeypatch.setattr("downconvert.broker.handlers.fetch.Fetch.resume", fail)
         with Talk(server.address) as producer:
             for _ in range(3):
                 data = [Message(index=0, records=batch(0))]
@@ -270,19 +275,19 @@ def test_one_that_is_handed_over_is_left_alone_by_who_had_it(
     waiting: list[Exchange] = []
     is_busy, goes_on, is_answered = threading.Event(), threading.Event(), threading.Event()
 
-    def hold(_broker: Broker, exchange: Exchange, _now: float) -> None:
+    def hold(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
         waiting.append(exchange)
 
-    def keep_busy(_broker: Broker, exchange: Exchange, _now: float) -> None:
+    def keep_busy(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
         is_busy.set()
         assert goes_on.wait(SECONDS)
         exchange.reply_nothing()
 
-    def finish(_broker: Broker, exchange: Exchange, _now: float) -> None:
+    def finish(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
         waiting[0].reply(Message(responses=[]))
         exchange.reply_nothing()
 
-    def wait_for_answer(_broker: Broker, exchange: Exchange, _now: float) -> None:
+    def wait_for_answer(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
         assert is_answered.wait(SECONDS)
         exchange.reply_nothing()
 
@@ -293,7 +298,7 @@ def test_one_that_is_handed_over_is_left_alone_by_who_had_it(
         ApiKey.DescribeGroups: wait_for_answer,
     }
     made = type(broker.apis[ApiKey.Fetch])
-    broker.apis = broker.apis | {
+    broker.apis = dict(broker.apis) | {
         api: made(handler, broker.apis[api].versions) for api, handler in handlers.items()
     }
     with (
@@ -592,3 +597,41 @@ def test_who_gives_a_wrong_password_hears_it_and_is_disconnected(tmp_path: Path)
         refused = talk.ask(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=b"\0alice\0wrong"))
         assert refused.error_code == 58
         assert talk.has_ended()
+
+
+@pytest.mark.parametrize(
+    ("own", "version", "codec", "thread"),
+    [
+        ({"compression.type": "gzip"}, 9, Codec.LZ4, "converting"),
+        ({"compression.type": "gzip"}, 9, Codec.NONE, "converting"),
+        ({"compression.type": "gzip"}, 9, Codec.GZIP, "network"),
+        ({}, 9, Codec.LZ4, "network"),
+        ({}, 2, Codec.LZ4, "converting"),
+    ],
+)
+def test_records_are_compressed_again_where_nobody_waits(
+    own: dict[str, str],
+    version: int,
+    codec: Codec,
+    thread: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: list[str] = []
+
+    def prepared(*args: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return prepare(*args)
+
+    monkeypatch.setattr("downconvert.broker.handlers.produce.prepare", prepared)
+    with writable_broker(tmp_path, TOPIC) as broker:
+        broker.topics.configure(TOPIC, own)
+        magic = V2 if version > 2 else V1
+        with serving_broker(broker) as server, Talk(server.address) as talk:
+            for _ in range(2):
+                records = batch(0, magic=magic, codec=codec)
+                topics = [Message(name=TOPIC, partition_data=[Message(index=0, records=records)])]
+                body = Message(acks=1, timeout_ms=1000, topic_data=topics)
+                (topic,) = talk.ask(ApiKey.Produce, version, body).responses
+                assert topic.partition_responses[0].error_code == 0
+    assert [name.partition("-")[0] for name in threads] == [thread] * 2

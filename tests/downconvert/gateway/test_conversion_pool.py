@@ -57,7 +57,7 @@ def test_fetches_are_measured_kept_and_converted_in_the_pool(
 ) -> None:
     with cluster(tmp_path, "t") as (broker, port), gateway(port) as running:
         append(broker, *(batch(n, codec=codec, size=LARGE) for n in range(count)))
-        threads.watch(turns, "_converted")
+        threads.watch(turns, "convert_range")
         threads.watch(Converter, "walk")
         with Wire(running.address) as client:
             answer = client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
@@ -91,13 +91,13 @@ def test_a_turn_has_no_more_records_than_it_may(
     """However much a client fetches, its conversion gives way to others."""
     append(broker, *(batch(n, size=LARGE) for n in range(40)))
     of_turns: list[int] = []
-    converted = turns._converted
+    convert = turns.convert_range
 
     def counted(records: FileRecords | MemoryRecords, *args: Any) -> Any:
         of_turns[-1] += records.size
-        return converted(records, *args)
+        return convert(records, *args)
 
-    monkeypatch.setattr(turns, "_converted", counted)
+    monkeypatch.setattr(turns, "convert_range", counted)
     request = frame(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 23))
     steps = through.session.exchange(memoryview(request), len(request), 0.0)
     said: Any = None

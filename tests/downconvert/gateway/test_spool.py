@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.errors import BadRequestError
-from downconvert.broker.kept import KeepRoom
 from downconvert.broker.wire.encoder import encode
 from downconvert.broker.wire.schemas import Message
 from downconvert.gateway.spool import MEMORY_MAX, Spool
@@ -52,7 +52,7 @@ def test_small_is_kept_in_memory_and_large_in_a_file_without_a_name(tmp_path: Pa
 
 def test_large_ones_are_in_memory_while_the_budget_lasts(tmp_path: Path) -> None:
     data = response(bytes(MEMORY_MAX))
-    budget = KeepRoom(len(data) + 100)
+    budget = MemoryBudget(len(data) + 100)
     kinds = []
     held = []
     for _ in range(2):

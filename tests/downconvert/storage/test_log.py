@@ -289,3 +289,13 @@ def test_transactions_across_segments(path: Path) -> None:
         assert len(log.segments) > 3
         assert offsets(log.records(isolation="read_committed")) == [2, 3, 5]
     assert offsets(Log.open(path).records(isolation="read_committed")) == [2, 3, 5]
+
+
+def test_reads_of_nothing_open_no_files(log: Log) -> None:
+    first = log.read(34, 100)
+    assert first.size == 0
+    before = set(Path("/proc/self/fd").iterdir())
+    found = [log.read(34, 100) for _ in range(50)]
+    assert len(set(Path("/proc/self/fd").iterdir()) - before) <= 1  # of listing them
+    found[0].close()
+    assert log.read(34, 100).to_send().completed

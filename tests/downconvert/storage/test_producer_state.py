@@ -1,6 +1,7 @@
 """Producers' states: followed as a broker follows them, read and written as it does."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from crc32c import crc32c
@@ -147,3 +148,34 @@ def test_a_snapshot_of_a_wrong_size_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "s").write_bytes(b"\x00\x01" + crc32c(body).to_bytes(4, "big") + body)
     with pytest.raises(CorruptFileError, match="2147483647 producers"):
         read_snapshot(tmp_path / "s")
+
+
+def test_the_first_open_transaction_is_known_without_a_look_at_all_producers() -> None:
+    class Counted(dict[int, ProducerState]):
+        looks = 0
+
+        def values(self) -> Any:
+            Counted.looks += 1
+            return super().values()
+
+    states = ProducerStates()
+    states.producers = Counted()
+    follow(states, *[data(at, producer=at) for at in range(50)])
+    assert states.first_open_offset == 0
+    follow(states, ended(50, 0), ended(51, 2))
+    assert states.first_open_offset == 1
+    follow(states, data(52, producer=0), ended(53, 1))
+    assert states.first_open_offset == 3
+    assert Counted.looks == 0
+
+
+def test_open_transactions_come_back_in_their_order() -> None:
+    opened = [ProducerState(1, 0, transaction_start=9), ProducerState(2, 0, transaction_start=4)]
+    states = ProducerStates(opened)
+    assert states.first_open_offset == 4
+    before = states.of([2, 3])
+    follow(states, ended(10, 2), data(11, producer=3))
+    assert states.first_open_offset == 9
+    states.restore(before)
+    assert states.first_open_offset == 4
+    assert 3 not in states.producers

@@ -37,11 +37,11 @@ class Kernel:
 
 @pytest.mark.usefixtures("library")
 def test_each_library_does_the_same() -> None:
-    for effort in "fast", "kafka":
-        compressed = compress(DATA, effort)
+    for compression_level in "fast", "kafka":
+        compressed = compress(DATA, compression_level)
         assert zlib.decompress(compressed, 31) == decompress(compressed, len(DATA)) == DATA
         assert decompress(compressed, len(DATA) - 1) is None
-        stream = deflater(effort)
+        stream = deflater(compression_level)
         assert zlib.decompress(stream.compress(DATA) + stream.flush(), 31) == DATA
     assert crc32(DATA, 5) == zlib.crc32(DATA, 5)
     raw = zlib.compress(DATA, wbits=-15)

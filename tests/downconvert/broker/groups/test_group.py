@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from downconvert.broker import ErrorCode
-from downconvert.broker.groups.group import Group, Limits, State
-from downconvert.broker.groups.member import Claim, Join, Joined, Synced
+from downconvert.broker.groups.group import Group
+from downconvert.broker.groups.member import Join, Joined, MemberIdentity, Synced
+from downconvert.broker.groups.rebalance import Limits, State
 
 SESSION, REBALANCE, DELAY = 10.0, 20.0, 3.0
 WAIT_MAX = 400.0  # seconds: longer than any timeout
@@ -25,9 +26,9 @@ class Someone:
     since: float = 0.0
 
     @property
-    def claim(self) -> Claim:
+    def identity(self) -> MemberIdentity:
         assert self.joined is not None
-        return Claim(self.joined.member_id, self.joined.generation, self.join.instance_id)
+        return MemberIdentity(self.joined.member_id, self.joined.generation, self.join.instance_id)
 
 
 def joining(**fields: object) -> Join:
@@ -60,8 +61,7 @@ class Clients(RuleBasedStateMachine):
         return ErrorCode.NONE
 
     def settle(self) -> None:
-        while self.group.outbox:
-            answers, self.group.outbox = self.group.outbox, []
+        while answers := self.group.take_answers():
             for answer in answers:
                 answer()
         assert self.group.generation >= self.generation, "a generation has gone back"
@@ -126,12 +126,12 @@ class Clients(RuleBasedStateMachine):
 
         person.waits, person.since = "sync", self.now
         assignments = {one[0]: b"of " + one[0].encode() for one in person.joined.members}
-        self.group.sync(person.claim, assignments, self.now, synced)
+        self.group.sync(person.identity, assignments, self.now, synced)
         self.settle()
         answer = person.synced
         if person.waits or answer is None:
             return
-        if person.claim.generation != self.group.generation:
+        if person.identity.generation != self.group.generation:
             assert answer.code
         elif not answer.code and answer.assignment:
             assert answer.assignment.startswith(b"of ")
@@ -140,17 +140,17 @@ class Clients(RuleBasedStateMachine):
     def live(self, data: st.DataObject) -> None:
         person = self.someone(data)
         if person is not None:
-            is_old = person.claim.generation != self.group.generation
-            code = self.group.heartbeat(person.claim, self.now)
+            is_old = person.identity.generation != self.group.generation
+            code = self.group.heartbeat(person.identity, self.now)
             assert code or not is_old, "a heartbeat of an old generation"
             self.settle()
 
     @rule(data=st.data())
     def commit(self, data: st.DataObject) -> None:
         person = self.someone(data)
-        if person is not None and person.claim.generation >= 0:
-            is_old = person.claim.generation != self.group.generation
-            code = self.group.check_commit(person.claim, self.now)
+        if person is not None and person.identity.generation >= 0:
+            is_old = person.identity.generation != self.group.generation
+            code = self.group.check_commit(person.identity, self.now)
             assert code or not is_old, "a commit of an old generation"
             self.settle()
 
@@ -158,9 +158,9 @@ class Clients(RuleBasedStateMachine):
     def leave(self, data: st.DataObject) -> None:
         person = self.someone(data)
         if person is not None:
-            claim = person.claim
-            code = self.group.leave(claim.member_id, claim.instance_id, self.now)
-            assert code or claim.member_id not in self.group.members
+            identity = person.identity
+            code = self.group.leave(identity.member_id, identity.instance_id, self.now)
+            assert code or identity.member_id not in self.group.members
             self.settle()
 
     @rule(seconds=st.sampled_from([0.1, 1.0, 5.0, 15.0, 100.0]))
@@ -183,7 +183,7 @@ class Clients(RuleBasedStateMachine):
 
     @precondition(lambda self: not self.fails)
     @rule()
-    def all_go_on(self) -> None:
+    def all_resume(self) -> None:
         """Members that do as they should get to a stable generation."""
         self.time_passes(WAIT_MAX)
         people = [Someone(joining()) for _ in range(3)]
@@ -197,7 +197,7 @@ class Clients(RuleBasedStateMachine):
             self.sync(person)
         assert self.group.state is State.STABLE
         assert [one.synced.assignment for one in people if one.synced] == [
-            b"of " + one.claim.member_id.encode() for one in people
+            b"of " + one.identity.member_id.encode() for one in people
         ]
 
     def sync(self, person: Someone) -> None:
@@ -207,7 +207,7 @@ class Clients(RuleBasedStateMachine):
         assert person.joined is not None
         assignments = {one[0]: b"of " + one[0].encode() for one in person.joined.members}
         person.waits, person.since = "sync", self.now
-        self.group.sync(person.claim, assignments, self.now, synced)
+        self.group.sync(person.identity, assignments, self.now, synced)
         self.settle()
 
     # --- what always holds
@@ -254,12 +254,12 @@ def ask(group: Group, person: Someone, now: float) -> None:
 def sync(group: Group, person: Someone, now: float) -> None:
     assert person.joined is not None
     given = {one[0]: one[0].encode() for one in person.joined.members}
-    group.sync(person.claim, given, now, lambda answer: setattr(person, "synced", answer))
+    group.sync(person.identity, given, now, lambda answer: setattr(person, "synced", answer))
     run(group)
 
 
 def run(group: Group) -> None:
-    answers, group.outbox = group.outbox, []
+    answers = group.take_answers()
     for answer in answers:
         answer()
 
@@ -267,7 +267,7 @@ def run(group: Group) -> None:
 def live_until(group: Group, *people: Someone, start: float, end: float) -> None:
     for now in range(int(start), int(end)):
         for person in people:
-            group.heartbeat(person.claim, now)
+            group.heartbeat(person.identity, now)
         group.advance(now)
 
 
@@ -277,7 +277,7 @@ def test_a_follower_that_asks_after_the_leader_disturbs_nobody() -> None:
     sync(group, leader, 6.0)
     sync(group, follower, 7.0)
     assert follower.synced is not None
-    assert follower.synced.assignment == follower.claim.member_id.encode()
+    assert follower.synced.assignment == follower.identity.member_id.encode()
     live_until(group, leader, follower, start=8, end=100)
     assert (group.state, group.generation) == (State.STABLE, 1)
 
@@ -288,23 +288,23 @@ def test_a_follower_that_never_asks_is_left_out() -> None:
     sync(group, leader, 6.0)
     live_until(group, leader, follower, start=7, end=int(REBALANCE) + 8)
     assert group.state is State.PREPARING
-    assert list(group.members) == [leader.claim.member_id]
+    assert list(group.members) == [leader.identity.member_id]
 
 
-def test_who_says_too_much_is_put_out_and_the_others_go_on() -> None:
+def test_who_says_too_much_is_put_out_and_the_others_resume() -> None:
     small, large = Someone(joining()), Someone(joining())
     group = group_of(small, large, now=0.0, limits=Limits(metadata_max=100, initial_delay=DELAY))
     sync(group, small, 6.0)
     sync(group, large, 6.0)
     large.join = replace(
-        large.join, member_id=large.claim.member_id, protocols=(("range", bytes(100)),)
+        large.join, member_id=large.identity.member_id, protocols=(("range", bytes(100)),)
     )
     ask(group, large, 7.0)
     assert large.joined is not None
     assert large.joined.code == ErrorCode.GROUP_MAX_SIZE_REACHED
-    small.join = replace(small.join, member_id=small.claim.member_id)
+    small.join = replace(small.join, member_id=small.identity.member_id)
     ask(group, small, 8.0)
-    assert (small.claim.generation, list(group.members)) == (2, [small.claim.member_id])
+    assert (small.identity.generation, list(group.members)) == (2, [small.identity.member_id])
 
 
 def test_a_group_takes_so_many_members_and_hands_out_so_many_ids() -> None:

@@ -6,10 +6,11 @@ import pytest
 
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.groups.consumer_protocol import Subscription, write_subscription
-from downconvert.broker.groups.group import Group, Limits, State
-from downconvert.broker.groups.member import Member
+from downconvert.broker.groups.group import Group
+from downconvert.broker.groups.member import Join, Member
 from downconvert.broker.groups.offset_expiry import expired
 from downconvert.broker.groups.offset_records import NO_TIME, Committed, StoredGroup
+from downconvert.broker.groups.rebalance import Limits, State
 from downconvert.broker.topics import OFFSETS_TOPIC
 from downconvert.broker.wire.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import ask
@@ -71,7 +72,14 @@ def test_who_said_until_when_is_taken_at_his_word() -> None:
 
 def test_nothing_is_old_while_members_join_or_say_what_nobody_reads() -> None:
     joining = group("x")
-    joining.state = State.PREPARING
+    second = Join(
+        protocol_type="consumer",
+        protocols=joining.members["m"].protocols,
+        session_timeout=10.0,
+        rebalance_timeout=10.0,
+    )
+    joining.join(second, 0.0, lambda _joined: None)
+    assert joining.state is State.PREPARING
     assert expired(joining, {AT: committed()}, 1e9, RETENTION) == []
     strange = group("x")
     member = strange.members["m"]

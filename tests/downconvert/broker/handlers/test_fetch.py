@@ -13,7 +13,7 @@ import pytest
 
 from downconvert import ConversionPolicy
 from downconvert.broker import Broker, Client, Owner
-from downconvert.broker.chunks import LARGE, LARGE_MAX
+from downconvert.broker.chunk_budget import LARGE, LARGE_MAX
 from downconvert.broker.conversions import AS_ON_DISK_SINCE, ZSTD_SINCE
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.reading import Contribution, Limits, read_as_is, read_converted
@@ -363,7 +363,7 @@ def append(broker: Broker, *batches: bytes, now: float = 0.0) -> None:
     for one in batches:
         with partition.lock:
             partition.log.writer.append(one)
-    broker.purgatory.touch(("partition", "events", 0))
+    broker.purgatory.notify(("partition", "events", 0))
     broker.tick(now)
 
 
@@ -531,8 +531,8 @@ def test_who_waits_holds_no_large_chunks_and_who_reads_as_it_is_takes_none(tmp_p
                     max_wait_ms=500,
                     min_bytes=1,
                 )
-            assert broker.chunks.policy_for(1).chunk_size == LARGE
-            broker.chunks.give_back(1)
+            assert broker.chunk_budget.policy_for(1).chunk_size == LARGE
+            broker.chunk_budget.release(1)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

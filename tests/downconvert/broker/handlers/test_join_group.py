@@ -85,7 +85,7 @@ def test_a_defect_in_one_member_s_answer_is_not_another_s(
     monkeypatch.setattr(join_group, "_response", composed)
     again = answer(join(broker, member_id=first.member_id))
     assert (again.error_code, again.generation_id) == (0, 2)
-    assert (waiting.hangs_up, type(waiting.defect)) == (True, ValueError)
+    assert (waiting.close_after_reply, type(waiting.defect)) == (True, ValueError)
     assert len(caplog.records) == 1
 
 

@@ -268,10 +268,10 @@ def test_acks_0_is_answered_with_nothing_and_an_error_with_the_end(
     exchange = begin(broker, ApiKey.Produce, version, request(broker, good, acks=0), now=NOW)
     assert exchange.is_done
     assert exchange.send is None
-    assert not exchange.hangs_up
+    assert not exchange.close_after_reply
     bad = begin(broker, ApiKey.Produce, version, request(broker, good[:-1] + b"?", acks=0), now=NOW)
     assert bad.is_done
-    assert bad.hangs_up
+    assert bad.close_after_reply
     assert len(stored(broker)) == 3
 
 
@@ -316,11 +316,11 @@ def test_acks_all_waits_for_the_high_watermark(
     exchange = begin(broker, ApiKey.Produce, 9, request(broker, batch(), acks=-1), now=NOW)
     for at in (0, 2):
         followers.at = at
-        broker.purgatory.touch(("partition", "t", 0))
+        broker.purgatory.notify(("partition", "t", 0))
         broker.tick(NOW + 0.1)
         assert not exchange.is_done
     followers.at = 3
-    broker.purgatory.touch(("partition", "t", 0))
+    broker.purgatory.notify(("partition", "t", 0))
     broker.tick(NOW + 0.2)
     (topic,) = answer(exchange).responses
     assert (topic.partition_responses[0].error_code, topic.partition_responses[0].base_offset) == (
@@ -380,7 +380,7 @@ def test_acks_all_needs_the_replicas_that_the_topic_asks_for(
     exchange = begin(broker, ApiKey.Produce, 9, request(broker, batch(), acks=-1), now=NOW)
     monkeypatch.setattr(partition, "isr", frozenset({0}))
     followers.at = 6
-    broker.purgatory.touch(("partition", "t", 0))
+    broker.purgatory.notify(("partition", "t", 0))
     broker.tick(NOW)
     (topic,) = answer(exchange).responses
     said = topic.partition_responses[0].error_code

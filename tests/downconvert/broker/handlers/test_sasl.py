@@ -4,7 +4,7 @@ import pytest
 from scramp import ScramClient
 
 from downconvert.broker import BadRequestError, Broker, Client, ErrorCode
-from downconvert.broker.handlers.sasl import MECHANISMS, SCRAM, Credentials
+from downconvert.broker.credentials import MECHANISMS, SCRAM, Credentials
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import answer, ask, begin, frame, sent, someone
@@ -63,7 +63,7 @@ def test_a_wrong_password_is_told_and_the_connection_ends(broker: Broker, data: 
     body = Message(auth_bytes=data)
     exchange = begin(broker, ApiKey.SaslAuthenticate, 1, body, client=client)
     assert answer(exchange).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert exchange.hangs_up
+    assert exchange.close_after_reply
     assert client.principal is None
 
 

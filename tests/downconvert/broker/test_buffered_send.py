@@ -1,5 +1,6 @@
 """Converted bytes that are kept: the same bytes, once, and only so many of them."""
 
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords
-from downconvert.broker.kept import KeepRoom, KeptSend
+from downconvert.broker.buffered_send import BufferedSend, MemoryBudget
 from downconvert.broker.wire.schemas import ApiKey
 from records import Codec, MemoryRecords, RecordsError
 from records.formats import BATCH_HEADER_SIZE
@@ -21,7 +22,7 @@ POLICY = ConversionPolicy()
 BATCHES = b"".join(batch(*range(n, n + 50), codec=Codec.LZ4, size=90) for n in (0, 50))
 
 
-def written(send: KeptSend) -> bytes:
+def written(send: BufferedSend) -> bytes:
     channel = BytesIO()
     while not send.completed:
         send.write_to(channel)
@@ -33,11 +34,12 @@ def written(send: KeptSend) -> bytes:
 def test_what_is_kept_is_what_would_have_been_converted_lazily(
     magic: int, first_offset: int
 ) -> None:
-    room = KeepRoom(1_000_000)
+    room = MemoryBudget(1_000_000)
     records = MemoryRecords(BATCHES)
-    kept = KeptSend.of(records, magic, first_offset, POLICY, room)
+    kept = BufferedSend.of(records, magic, first_offset, POLICY, room)
     assert kept is not None
-    lazy = LazyDownConvertRecords(records, magic, first_offset, POLICY).to_send()
+    measured = replace(POLICY, padding=False)
+    lazy = LazyDownConvertRecords(records, magic, first_offset, measured).to_send()
     channel = BytesIO()
     while not lazy.completed:
         lazy.write_to(channel)
@@ -47,8 +49,8 @@ def test_what_is_kept_is_what_would_have_been_converted_lazily(
 
 
 def test_nothing_is_kept_where_there_is_no_room() -> None:
-    room = KeepRoom(100)
-    assert KeptSend.of(MemoryRecords(BATCHES), 1, 0, POLICY, room) is None
+    room = MemoryBudget(100)
+    assert BufferedSend.of(MemoryRecords(BATCHES), 1, 0, POLICY, room) is None
     assert room.left == 100
 
 
@@ -78,21 +80,21 @@ def test_room_comes_back_when_the_disk_fails() -> None:
     policy = ConversionPolicy(chunk_size=4096)
     took = []
 
-    class Watched(KeepRoom):
+    class Watched(MemoryBudget):
         def take(self, size: int) -> bool:
             took.append(size)
             return super().take(size)
 
     room = Watched(1_000_000)
     with pytest.raises(OSError, match="disk is gone"):
-        KeptSend.of(FailingRecords(batches, 3), 1, 0, policy, room)
+        BufferedSend.of(FailingRecords(batches, 3), 1, 0, policy, room)
     assert took, "something had been kept by then"
     assert room.left == 1_000_000
 
 
 def test_room_comes_back_at_once_when_nobody_wants_the_rest() -> None:
-    room = KeepRoom(1_000_000)
-    kept = KeptSend.of(MemoryRecords(BATCHES), 1, 0, POLICY, room)
+    room = MemoryBudget(1_000_000)
+    kept = BufferedSend.of(MemoryRecords(BATCHES), 1, 0, POLICY, room)
     assert kept is not None
     kept.close()
     kept.close()
@@ -101,16 +103,16 @@ def test_room_comes_back_at_once_when_nobody_wants_the_rest() -> None:
 
 def test_an_answer_that_is_not_sent_gives_its_room_back(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"events": {0: [BATCHES]}}) as broker:
-        room = broker.keep_room.left
+        room = broker.memory_budget.left
         exchange = begin(broker, ApiKey.Fetch, 3, request(broker, {"events": 0}))
-        assert broker.keep_room.left < room
+        assert broker.memory_budget.left < room
         broker.finished(exchange)
-        assert broker.keep_room.left == room
+        assert broker.memory_budget.left == room
 
 
 def test_room_comes_back_when_a_connection_ends() -> None:
-    room = KeepRoom(1_000_000)
-    kept = KeptSend.of(MemoryRecords(BATCHES), 1, 0, POLICY, room)
+    room = MemoryBudget(1_000_000)
+    kept = BufferedSend.of(MemoryRecords(BATCHES), 1, 0, POLICY, room)
     assert room.left < 1_000_000
     del kept
     assert room.left == 1_000_000
@@ -118,13 +120,13 @@ def test_room_comes_back_when_a_connection_ends() -> None:
 
 def test_what_is_good_in_front_of_damage_is_kept() -> None:
     bad = spliced(batch(2, codec=Codec.LZ4), BATCH_HEADER_SIZE, b"no lz4.", drop=7)
-    room = KeepRoom(1_000_000)
-    kept = KeptSend.of(MemoryRecords(batch(0, 1, codec=Codec.LZ4) + bad), 1, 0, POLICY, room)
+    room = MemoryBudget(1_000_000)
+    kept = BufferedSend.of(MemoryRecords(batch(0, 1, codec=Codec.LZ4) + bad), 1, 0, POLICY, room)
     assert kept is not None
     assert kept.size
     assert kept.damage is not None
     with pytest.raises(RecordsError):
-        KeptSend.of(MemoryRecords(bad), 1, 0, POLICY, room)
+        BufferedSend.of(MemoryRecords(bad), 1, 0, POLICY, room)
 
 
 @pytest.mark.parametrize("room", [0, 16_000_000])
@@ -143,6 +145,6 @@ def test_a_broker_keeps_no_more_than_it_has_room_for(tmp_path: Path) -> None:
     room = 2 * len(BATCHES)
     with broker_of(tmp_path, topics, conversions_kept_bytes=room) as broker:
         exchange = begin(broker, ApiKey.Fetch, 3, request(broker, dict.fromkeys(topics, 0)))
-        assert 0 <= broker.keep_room.left < room
+        assert 0 <= broker.memory_budget.left < room
         assert len(sent(exchange)) > 6 * len(BATCHES) // 2
-        assert broker.keep_room.left == room
+        assert broker.memory_budget.left == room

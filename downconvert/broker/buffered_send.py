@@ -1,31 +1,31 @@
-"""Converted bytes that are kept until they are sent.
+"""Converted bytes that are kept in memory until they are sent.
 
-An answer says its size before it begins. What is compressed again has no size before it is made, so
-that an exact one costs the work twice: once to measure, once to send. Where there is room the bytes
-of the first time are kept instead. Only so many for all answers together: who is slow would have
-them in memory for as long as it takes.
+An answer states its size before its first byte. What is compressed again has to be made for its
+size to be known, so that an exact size costs the work twice: once to measure, once to send. While
+the budget lasts, the bytes of the first time are kept instead. All answers share one budget, since
+a slow client holds its bytes for as long as it takes.
 
 Not here: what is kept and what is measured (reading.py)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from threading import Lock
 from time import perf_counter
 from typing import Any, Final, Self
 
-from downconvert import ConversionPolicy, ConversionStats, convert
+from downconvert import AbortedTransaction, ConversionPolicy, ConversionStats, convert
 from records import RecordsError
-from records.channel import Write, writer
+from records.sends import PendingBytes
 from records.source import Records
+from records.units import KiB, MiB
 
 # Of one range. A client that fetches as much as is usual (1 MiB of each partition) gets no more.
-KEPT_SIZE_MAX: Final = 4 * 1024 * 1024
+BUFFERED_SIZE_MAX: Final = 4 * MiB
 
-WRITE_SIZE_MAX: Final = 64 * 1024  # so that connections have their turns
-NO_CHANNEL: Final = object()  # so far
+WRITE_SIZE_MAX: Final = 64 * KiB  # so that other connections have their turns
 
 
-class KeepRoom:
-    """How many bytes there is room for, in all answers of a broker together."""
+class MemoryBudget:
+    """How many bytes all answers of a broker together may hold. Any thread may call it."""
 
     __slots__ = ("_left", "_lock")
 
@@ -38,37 +38,27 @@ class KeepRoom:
         return self._left
 
     def take(self, size: int) -> bool:
-        """Whether there is as much; then it is the caller's."""
+        """Whether there is as much; then it is the caller's, until it is released."""
         with self._lock:
             if size > self._left:
                 return False
             self._left -= size
             return True
 
-    def give_back(self, size: int) -> None:
+    def release(self, size: int) -> None:
         with self._lock:
             self._left += size
 
 
-class KeptSend:
-    """Converted bytes on their way out, which give their room back when they are gone."""
+class BufferedSend:
+    """Converted bytes on their way out, whose memory is released when they are sent."""
 
-    __slots__ = (
-        "_channel",
-        "_data",
-        "_held",
-        "_room",
-        "_sent",
-        "_write",
-        "damage",
-        "size",
-        "stats",
-    )
+    __slots__ = ("_budget", "_data", "_held", "_pending", "damage", "size", "stats")
 
     def __init__(
         self,
         data: bytearray,
-        room: KeepRoom,
+        budget: MemoryBudget,
         held: int,
         stats: ConversionStats,
         damage: RecordsError | None,
@@ -77,11 +67,9 @@ class KeptSend:
         self.stats = stats
         self.damage = damage  # why it ends before the records do
         self._data = memoryview(data)
-        self._room = room
+        self._pending = PendingBytes(self._data)
+        self._budget = budget
         self._held = held
-        self._sent = 0
-        self._channel: Any = NO_CHANNEL
-        self._write: Write
 
     @classmethod
     def of(
@@ -90,21 +78,22 @@ class KeptSend:
         to_magic: int,
         first_offset: int,
         policy: ConversionPolicy,
-        room: KeepRoom,
+        budget: MemoryBudget,
         *,
+        aborted: Iterable[AbortedTransaction] = (),
         clock: Callable[[], float] = perf_counter,
     ) -> Self | None:
-        """The records converted; None: there is no room. RecordsError: damage or a refusal is all
-        there is."""
+        """The records converted; None: the budget has no room for them. RecordsError: damage or a
+        refusal is all there is."""
         data = bytearray()
         held = 0
         damage: RecordsError | None = None
         started = clock()
-        conversion = convert(records, to_magic, first_offset, policy)
+        conversion = convert(records, to_magic, first_offset, policy, aborted=aborted)
         try:
             for piece in conversion:
-                if held + len(piece) > KEPT_SIZE_MAX or not room.take(len(piece)):
-                    room.give_back(held)
+                if held + len(piece) > BUFFERED_SIZE_MAX or not budget.take(len(piece)):
+                    budget.release(held)
                     return None
                 held += len(piece)
                 data += piece
@@ -113,16 +102,22 @@ class KeptSend:
                 raise
             damage = error
         except BaseException:  # the disk
-            room.give_back(held)
+            budget.release(held)
             raise
         stats = conversion.stats
         stats.seconds_converting = clock() - started
-        return cls(data, room, held, stats, damage)
+        return cls(data, budget, held, stats, damage)
 
     def cut(self, size: int) -> None:
         """Only so many bytes are sent."""
         self.size = min(self.size, size)
         self._data = self._data[: self.size]
+        self._pending.put(self._data)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the records are in it, before it is cut."""
+        return self.damage is None
 
     @property
     def head(self) -> memoryview:
@@ -131,26 +126,21 @@ class KeptSend:
 
     @property
     def completed(self) -> bool:
-        return self._sent == self.size
+        return not self._pending
 
     def write_to(self, channel: Any) -> int:
         """Makes one write, and returns the bytes written; 0: not now."""
-        if self.completed:
-            return 0
-        if channel is not self._channel:
-            self._write = writer(channel)
-            self._channel = channel
-        written = self._write(self._data[self._sent : self._sent + WRITE_SIZE_MAX])
-        self._sent += written
+        written = self._pending.write_to(channel, WRITE_SIZE_MAX)
         if self.completed:
             self.close()
         return written
 
     def close(self) -> None:
-        """Gives its room back: all of it is sent, or nobody wants the rest."""
+        """All of it is sent, or nobody wants the rest."""
         held, self._held = self._held, 0
         self._data = memoryview(b"")
-        self._room.give_back(held)
+        self._pending.put(self._data)
+        self._budget.release(held)
 
     def __del__(self) -> None:  # a connection that ended
         if self._held:

@@ -13,14 +13,14 @@ from typing import Final
 
 from downconvert import ConversionPolicy
 from downconvert.conversion.policy import CHUNK_SIZE
+from records.units import KiB
 
-KiB: Final = 1024
 LARGE: Final = 128 * KiB
 SMALL: Final = 8 * KiB
 LARGE_MAX: Final = 16  # at a time: 8 MiB in all
 
 
-class Chunks:
+class ChunkBudget:
     """Who has large chunks, by clients' ids. Any thread may call it.
 
     A policy that asks for chunks of another size than usual has them always."""
@@ -41,7 +41,7 @@ class Chunks:
                 self._clients.add(client_id)
             return self._large
 
-    def give_back(self, client_id: int) -> None:
+    def release(self, client_id: int) -> None:
         """The client has its answer, or has gone."""
         with self._lock:
             self._clients.discard(client_id)

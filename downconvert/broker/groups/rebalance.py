@@ -1,0 +1,238 @@
+"""How a group gets from one generation to the next: its state, its timers, and its answers.
+
+A generation begins with all members joining. One of them is the leader: it is told what the others
+said, and hands out an assignment for each. A member that joins, leaves, dies or changes its
+subscription makes the others join again.
+
+The rules and error codes are those of Kafka 3.9's GroupCoordinator and GroupMetadata. One more: a
+member that is removed while it waits for its assignment is told so.
+
+No I/O and no clock: `now` is handed in, in seconds. Answers are collected in `outbox`, to be called
+when no lock is held.
+
+Not here: what members ask (group.py), who they are (members.py)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import Final, TypeVar
+
+from downconvert.broker.errors import ErrorCode
+
+from .member import Joined, Member, Synced
+from .members import Members
+
+Answer = TypeVar("Answer", Joined, Synced)
+
+NOBODY_DELAY: Final = 1.0  # seconds, at least, between two looks for a member that can lead
+
+
+class State(StrEnum):
+    """The names are those that DescribeGroups shows."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many members, how many bytes of theirs; how long the first one waits for others."""
+
+    size_max: int = 2**31 - 1
+    metadata_max: int = 2**31 - 1
+    initial_delay: float = 3.0  # seconds
+
+
+class Rebalance:
+    """A group's members and generation. Its owner holds a lock around every call."""
+
+    def __init__(self, limits: Limits, store: Callable[[float], ErrorCode]) -> None:
+        """`store` writes the group as it is, and is given the time; an error code if it cannot."""
+        self.state = State.EMPTY
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.members = Members()
+        self.pending: dict[str, float] = {}  # deadlines of member ids that have been handed out
+        self.unsynced: set[str] = set()  # members that have not asked for their assignment
+        self.empty_since: float | None = None  # seconds; None: unknown, or not empty
+        self.outbox: list[Callable[[], None]] = []
+        self._limits = limits
+        self.store = store
+        self._join_deadline: float | None = None
+        self._sync_deadline: float | None = None
+        self._extra_delay = 0.0  # seconds that the first rebalance may still be put off
+        self._has_newcomers = False
+        self._is_initial = False  # the first rebalance is put off for others to come
+
+    # --- time
+
+    def next_deadline(self) -> float | None:
+        """When `advance` is to be called at the latest, in seconds; None: nothing waits."""
+        deadlines = [member.deadline for member in self.members.values()]
+        deadlines += [self._join_deadline, self._sync_deadline, *self.pending.values()]
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def advance(self, now: float) -> None:
+        """Does what is due."""
+        for member_id, deadline in list(self.pending.items()):
+            if deadline <= now:
+                del self.pending[member_id]
+        for member in list(self.members.values()):
+            if member.deadline is None or member.deadline > now or member.id not in self.members:
+                continue
+            if member.join_reply is None or member.is_new:
+                self.expel(member, now)
+            else:
+                member.deadline = None
+        if self._sync_deadline is not None and self._sync_deadline <= now:
+            self._sync_deadline = None
+            for member in [one for one in self.members.values() if one.id in self.unsynced]:
+                self.expel(member, now)
+        if self._join_deadline is not None and self._join_deadline <= now:
+            self.complete_join(now)
+        self.maybe_complete_join(now)
+
+    # --- joining
+
+    def admit(self, member: Member) -> None:
+        """A new member; the others join again."""
+        self.members.admit(member)
+        if self.state is State.PREPARING and self.generation == 0:
+            self._has_newcomers = True
+
+    def prepare_rebalance(self, now: float) -> None:
+        """Has all members join again, unless they are about to."""
+        if self.state in (State.PREPARING, State.DEAD):
+            return
+        for member in self.members.values():
+            if member.sync_reply is not None:
+                self.answer_sync(member, Synced(code=ErrorCode.REBALANCE_IN_PROGRESS))
+                self.reset_session_timer(member, now)
+        self.unsynced.clear()
+        self._sync_deadline = None
+        timeout = self.members.rebalance_timeout
+        self._is_initial = self.state is State.EMPTY
+        if self._is_initial:
+            delay = self._limits.initial_delay
+            self._extra_delay, timeout = max(timeout - delay, 0.0), delay
+            self._has_newcomers = False
+        self.state = State.PREPARING
+        self._join_deadline = now + timeout
+
+    def maybe_complete_join(self, now: float) -> None:
+        """Begins the next generation if all members have joined."""
+        if self.state is not State.PREPARING:
+            return
+        if self._is_initial:
+            if self._join_deadline is not None and self._join_deadline <= now:
+                self.complete_join(now)
+        elif not self.pending and all(one.join_reply for one in self.members.values()):
+            self.complete_join(now)
+
+    def complete_join(self, now: float) -> None:
+        """Begins a generation of those who have joined, and of static members who have not."""
+        if self._has_newcomers and self._extra_delay > 0:
+            delay = min(self._limits.initial_delay, self._extra_delay)
+            self._extra_delay -= delay
+            self._has_newcomers, self._join_deadline = False, now + delay
+            return
+        self._is_initial = self._has_newcomers = False
+        for member in list(self.members.values()):
+            if member.join_reply is None and member.instance_id is None:
+                self._remove(member)
+        if self.members and not self.members.elect():
+            self._join_deadline = now + max(self.members.rebalance_timeout, NOBODY_DELAY)
+            return
+        self._join_deadline = None
+        self.generation += 1
+        if not self.members:
+            self.state, self.protocol, self.empty_since = State.EMPTY, None, now
+            self.store(now)
+            return
+        self.state, self.protocol = State.COMPLETING, self.members.select_protocol()
+        self.unsynced = set(self.members)
+        self._sync_deadline = now + self.members.rebalance_timeout
+        for member in self.members.values():
+            self.answer_join(member, self.joined(member))
+            self.reset_session_timer(member, now)
+            member.is_new = False
+
+    # --- assigning
+
+    def assign(self, assignments: dict[str, bytes], now: float) -> None:
+        """The leader has said what each member is to do: the generation is stable."""
+        before = {member.id: member.assignment for member in self.members.values()}
+        for member in self.members.values():
+            member.assignment = assignments.get(member.id, b"")
+        self.state = State.STABLE
+        code = self.store(now)
+        if code:
+            self.state = State.COMPLETING
+            for member in self.members.values():
+                member.assignment = before[member.id]
+                if self.answer_sync(member, Synced(code=code)):
+                    self.reset_session_timer(member, now)
+            self.prepare_rebalance(now)
+            return
+        for member in self.members.values():
+            if self.answer_sync(member, self.synced(member)):
+                self.reset_session_timer(member, now)
+
+    # --- members
+
+    def expel(self, member: Member, now: float) -> None:
+        """It is no member any more, and the others join again."""
+        self._remove(member)
+        if self.state in (State.STABLE, State.COMPLETING):
+            self.prepare_rebalance(now)
+        self.maybe_complete_join(now)
+
+    def _remove(self, member: Member) -> None:
+        self.answer_join(member, Joined(member_id="", code=ErrorCode.UNKNOWN_MEMBER_ID))
+        self.answer_sync(member, Synced(code=ErrorCode.UNKNOWN_MEMBER_ID))
+        self.unsynced.discard(member.id)
+        self.members.remove(member)
+
+    def reset_session_timer(self, member: Member, now: float) -> None:
+        """It has been heard of: it is taken for dead after its session's time-out."""
+        member.deadline = now + member.session_timeout
+
+    # --- answers
+
+    def joined(self, member: Member) -> Joined:
+        """What a member of this generation is told."""
+        is_leader = member.id == self.members.leader
+        return Joined(
+            member_id=member.id,
+            generation=self.generation,
+            protocol_type=self.protocol_type,
+            protocol=self.protocol,
+            leader=self.members.leader or "",
+            members=self.members.metadata(self.protocol) if is_leader else (),
+        )
+
+    def synced(self, member: Member) -> Synced:
+        """What a member is assigned."""
+        return Synced(
+            protocol_type=self.protocol_type, protocol=self.protocol, assignment=member.assignment
+        )
+
+    def answer_join(self, member: Member, joined: Joined) -> None:
+        reply, member.join_reply = member.join_reply, None
+        if reply is not None:
+            self.send(reply, joined)
+
+    def answer_sync(self, member: Member, synced: Synced) -> bool:
+        """Whether it was waiting for one."""
+        reply, member.sync_reply = member.sync_reply, None
+        if reply is not None:
+            self.send(reply, synced)
+        return reply is not None
+
+    def send(self, reply: Callable[[Answer], None], answer: Answer) -> None:
+        self.outbox.append(partial(reply, answer))

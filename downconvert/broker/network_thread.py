@@ -1,0 +1,411 @@
+"""One thread that serves connections: reads requests, works on them, sends answers.
+
+A connection's thread owns its exchange from the request's last byte to the answer's. What happens
+to an exchange elsewhere is posted to its thread. In each turn the thread works on what was posted
+for a bounded time, makes one write for each connection that has an answer under way, and looks for
+new requests in between.
+
+Not here: listening, and how many threads there are (server.py); the state of a connection
+(connection.py); what requests do (broker.py)."""
+
+import logging
+import selectors
+import socket
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import cycle
+from math import inf
+from selectors import EVENT_READ, EVENT_WRITE
+from threading import Thread, get_ident
+from typing import Final
+
+from records import RecordsError
+
+from .broker import Broker
+from .clock import Clock
+from .connection import Connection, ConnectionEndedError
+from .errors import BadRequestError
+from .exchange import Exchange
+from .limits import Admission, Limits
+from .owner import Owner
+from .tls import WANTS_READ, WANTS_WRITE, has_pending
+from .wake import Wake
+
+LOG: Final = logging.getLogger("broker")
+SWEEP: Final = 1.0  # seconds between looks for connections that have taken too long
+TURN: Final = 0.0005  # seconds of sending, or of working, before looking for new requests
+SOON: Final = 0.002  # seconds: selectors wait for whole milliseconds, which is too long for less
+MEMORY_RETRY: Final = 0.01  # seconds until a request that found no memory is tried again
+NOT_NOW: Final = (BlockingIOError, InterruptedError, WANTS_READ)
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What all threads of a server share. wake_timekeeper: has the thread that keeps the time look
+    at what is due at the given time, in seconds of the clock, at the latest."""
+
+    broker: Broker
+    limits: Limits
+    clock: Clock
+    admission: Admission
+    wake_timekeeper: Callable[[float], None]
+
+
+class NetworkThread:
+    """A selector, and the connections that it serves.
+
+    converting: threads to which connections go once records are converted for them.
+    keeps_time: it tells the owners of exchanges whose time is up. on_tick: is called with the time
+    about once a second."""
+
+    def __init__(
+        self, serving: Serving, name: str, converting: "list[NetworkThread] | None" = None
+    ) -> None:
+        self.keeps_time = False
+        self.on_tick: Callable[[float], None] | None = None
+        self._serving = serving
+        self._broker = serving.broker
+        self._clock = serving.clock
+        self._limits = serving.limits
+        self._converting = cycle(converting) if converting else None
+        self._thread = Thread(target=self._run, name=name, daemon=True)
+        self._selector = selectors.DefaultSelector()
+        self._wake = Wake()
+        self._owner = Owner(self._ring)
+        self._new: deque[Connection] = deque()
+        self._done: deque[Exchange] = deque()
+        self._sending: deque[Connection] = deque()  # whose channels take more
+        self._waiting_for_memory: deque[Connection] = deque()  # whose requests find none
+        self._pending: deque[Connection] = deque()  # of which TLS has bytes already
+        self._connections: dict[int, Connection] = {}
+        self._until = 0.0  # when it looks at the clock next, at the latest
+        self._stop_by: float | None = None
+        self._next_sweep = 0.0
+
+    # --- what other threads call
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def take(self, connection: Connection) -> None:
+        self._new.append(connection)
+        self._wake.ring()
+
+    def wake_by(self, deadline: float) -> None:
+        """Something is due then."""
+        if deadline < self._until:
+            self._ring()
+
+    def wake_up(self) -> None:
+        """It looks at everything again."""
+        self._wake.ring()
+
+    def stop(self) -> None:
+        self._stop_by = self._clock() + self._limits.stop
+        self._wake.ring()
+
+    def join(self) -> None:
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _on_done(self, exchange: Exchange) -> None:
+        self._done.append(exchange)
+        self._ring()
+
+    def _ring(self) -> None:
+        """Something has been put down for it."""
+        if get_ident() != self._thread.ident:
+            self._wake.ring()
+
+    # --- the thread
+
+    def _run(self) -> None:
+        self._selector.register(self._wake.reader, EVENT_READ)
+        while not self._is_over():
+            self._turn()
+        while self._new:
+            self._welcome(self._new.popleft())
+        for connection in list(self._connections.values()):
+            self._close(connection)
+        self._selector.close()
+        self._wake.close()
+
+    def _is_over(self) -> bool:
+        if self._stop_by is None:
+            return False
+        for connection in list(self._connections.values()):
+            if connection.exchange is None:
+                self._close(connection)
+        return not (self._connections or self._new) or self._clock() >= self._stop_by
+
+    def _turn(self) -> None:
+        now = self._clock()
+        until = self._next_sweep
+        if self.keeps_time:
+            self._until = inf
+            until = min(until, self._keep_time(now) or until)
+        self._until = until
+        self._begin_sends()
+        for key, events in self._selector.select(self._timeout(until - now)):
+            connection = key.data
+            if connection is None:
+                self._wake.hear()
+            elif events & EVENT_WRITE and connection.send is not None:
+                self._guarded(connection, self._takes_more)
+            else:
+                self._guarded(connection, self._read)
+                self._begin_sends()
+                self._send_for(0.0)  # as many writes of answers under way as new requests
+        self._work()
+        for connections in (self._waiting_for_memory, self._pending):
+            for _ in range(len(connections)):
+                self._guarded(connections.popleft(), self._read)
+        while self._new:
+            self._welcome(self._new.popleft())
+        self._begin_sends()
+        self._send_for(TURN)
+        if now >= self._next_sweep:
+            self._sweep(now)
+            self._next_sweep = now + SWEEP
+
+    def _timeout(self, left: float) -> float:
+        if self._sending or self._new or self._pending or self._owner.has_work or left < SOON:
+            return 0.0
+        return min(left, MEMORY_RETRY) if self._waiting_for_memory else left
+
+    def _keep_time(self, now: float) -> float | None:
+        """When something is late next; None: nothing waits, or that cannot be told."""
+        try:
+            return self._broker.keep_time(now)
+        except Exception:
+            LOG.exception("a defect in what is done by the clock")
+            return None
+
+    def _work(self) -> None:
+        """Does what has come due for the exchanges of this thread for a while, and one step of what
+        takes several."""
+        if not self._owner.has_work:
+            return
+        now = self._clock()
+        until = now + TURN
+        while now < until and self._broker.run_due(self._owner, now):
+            now = self._clock()
+        self._broker.run_turn(self._owner, now)
+        self._tell_timekeeper()  # who has been worked on may wait again
+
+    def _tell_timekeeper(self) -> None:
+        deadline = self._broker.purgatory.next_deadline()
+        if deadline is not None:
+            self._serving.wake_timekeeper(deadline)
+
+    def _welcome(self, connection: Connection) -> None:
+        self._connections[connection.client.id] = connection
+        if connection.frame is not None:
+            self._guarded(connection, self._handle)
+        else:
+            self._guarded(connection, self._look_for)
+
+    def _takes_more(self, connection: Connection) -> None:
+        connection.waits_to_write = False
+        self._look_for(connection)
+        self._sending.append(connection)
+
+    def _read(self, connection: Connection) -> None:
+        if connection.exchange is not None:
+            self._read_behind(connection)
+            return
+        if connection.in_handshake and not self._handshake(connection):
+            return
+        frame = None
+        with suppress(*NOT_NOW):
+            frame = connection.read()
+        now = self._clock()
+        connection.last_activity = now
+        if frame is None:
+            if connection.request_started is None:
+                connection.request_started = now
+            if connection.incoming.space() is None:
+                self._look_for(connection, reads=False)
+                self._waiting_for_memory.append(connection)
+            else:
+                self._look_for(connection)
+            return
+        connection.request_started = None
+        connection.frame = frame
+        if (
+            self._converting is not None
+            and not connection.authenticates
+            and self._broker.converts(frame)
+        ):
+            self._leave(connection)
+            next(self._converting).take(connection)
+        else:
+            self._handle(connection)
+
+    def _handle(self, connection: Connection) -> None:
+        """Takes the request: from here on there is an exchange, and it is this thread's."""
+        frame, connection.frame = connection.frame, None
+        assert frame is not None
+        connection.exchange = self._broker.handle(
+            connection.client, frame, self._clock(), self._on_done, self._owner
+        )
+        if not connection.exchange.is_done:
+            self._look_for(connection)
+            self._tell_timekeeper()
+
+    def _read_behind(self, connection: Connection) -> None:
+        """Bytes behind a request that is not answered: the next request, which waits where it is;
+        or the end of the connection."""
+        if type(connection.channel) is socket.socket:
+            with suppress(*NOT_NOW):
+                if not connection.channel.recv(1, socket.MSG_PEEK):
+                    raise ConnectionEndedError
+        self._look_for(connection, reads=False)
+
+    def _handshake(self, connection: Connection) -> bool:
+        try:
+            connection.channel.do_handshake()
+        except WANTS_READ:
+            connection.waits_to_write = False
+        except WANTS_WRITE:
+            connection.waits_to_write = True
+        else:
+            connection.waits_to_write = connection.in_handshake = False
+            connection.request_started = (
+                connection.request_started if connection.authenticates else None
+            )
+        self._look_for(connection)
+        return not connection.in_handshake
+
+    def _begin_sends(self) -> None:
+        while self._done:
+            exchange = self._done.popleft()
+            connection = self._connections.get(exchange.client.id)
+            if connection is None or connection.exchange is not exchange:
+                continue
+            connection.send = exchange.send
+            if connection.send is None:
+                self._guarded(connection, self._finish)
+            else:
+                self._guarded(connection, self._write)
+
+    def _send_for(self, seconds: float) -> None:
+        """One write for each connection that has something to send, by turns; one at least."""
+        until = self._clock() + seconds
+        while self._sending:
+            connection = self._sending.popleft()
+            if connection.send is not None:
+                self._guarded(connection, self._write)
+            if self._clock() >= until:
+                return
+
+    def _write(self, connection: Connection) -> None:
+        send = connection.send
+        assert send is not None
+        written = send.write_to(connection.channel)
+        if written:
+            connection.last_activity = self._clock()
+        if send.completed:
+            self._finish(connection)
+        elif written:
+            self._sending.append(connection)
+        else:
+            connection.waits_to_write = True
+            self._look_for(connection, reads=False)
+
+    def _finish(self, connection: Connection) -> None:
+        """The exchange is over: the next request may come."""
+        exchange = connection.exchange
+        assert exchange is not None
+        connection.exchange = connection.send = None
+        self._broker.finished(exchange)
+        if exchange.close_after_reply:
+            raise ConnectionEndedError
+        connection.incoming.release()
+        if connection.authenticates and connection.client.principal is not None:
+            connection.authenticates = False
+            connection.incoming.size_max = self._limits.request_size
+        connection.request_started = self._clock() if connection.authenticates else None
+        self._look_for(connection)
+        if has_pending(connection.channel):
+            self._pending.append(connection)
+
+    def _look_for(self, connection: Connection, *, reads: bool = True) -> None:
+        """Has the selector look for what the connection waits for."""
+        interest = EVENT_READ if reads and connection.send is None else 0
+        interest |= EVENT_WRITE if connection.waits_to_write else 0
+        if interest == connection.interest:
+            return
+        if not interest:
+            self._selector.unregister(connection.channel)
+        elif connection.interest:
+            self._selector.modify(connection.channel, interest, connection)
+        else:
+            self._selector.register(connection.channel, interest, connection)
+        connection.interest = interest
+
+    # --- ends
+
+    def _guarded(self, connection: Connection, step: Callable[[Connection], None]) -> None:
+        """A step of one connection: whatever goes wrong is the end of that one alone.
+
+        Nothing happens to one that has been closed or handed over since it was noted down: events
+        of a turn are as old as the turn."""
+        if self._connections.get(connection.client.id) is not connection:
+            return
+        try:
+            step(connection)
+        except NOT_NOW:
+            pass
+        except (ConnectionEndedError, ConnectionError, TimeoutError):
+            self._close(connection)
+        except (BadRequestError, OSError) as error:  # TLS errors are OSErrors
+            self._close(connection, logging.INFO, str(error))
+        except RecordsError as error:
+            self._close(connection, logging.WARNING, f"its answer cannot be finished: {error}")
+        except Exception:
+            LOG.exception("a defect: %s is disconnected", connection.client.address)
+            self._close(connection)
+
+    def _sweep(self, now: float) -> None:
+        """Closes connections that have taken too long; looks at the system's clock."""
+        self._broker.time_of_day.shift = self._clock.shift()
+        limits = self._limits
+        for connection in list(self._connections.values()):
+            waits = connection.exchange is not None and connection.send is None
+            if (
+                connection.request_started is not None
+                and now - connection.request_started > limits.request
+            ):
+                why = f"no whole request within {limits.request:g} s"
+                self._close(connection, logging.INFO, why)
+            elif not waits and now - connection.last_activity > limits.idle:
+                self._close(connection)
+        if self.on_tick is not None:
+            try:
+                self.on_tick(now)
+            except Exception:
+                LOG.exception("a defect in what is done every second")
+
+    def _leave(self, connection: Connection) -> None:
+        """Another thread, or none, serves it from now on."""
+        del self._connections[connection.client.id]
+        connection.waits_to_write = False
+        if connection.interest:
+            self._selector.unregister(connection.channel)
+            connection.interest = 0
+
+    def _close(self, connection: Connection, level: int = logging.DEBUG, why: str = "gone") -> None:
+        LOG.log(level, "%s is disconnected: %s", connection.client.address, why)
+        exchange, connection.exchange = connection.exchange, None
+        connection.send = connection.frame = None
+        try:
+            self._leave(connection)
+            if exchange is not None:
+                self._broker.finished(exchange)
+        finally:  # what it took is others' again, whatever else is wrong
+            connection.incoming.release()
+            connection.channel.close()
+            self._serving.admission.dismiss(connection.client.address)

@@ -1,0 +1,38 @@
+"""What all requests of a broker share: its topics, its groups, and everything that waits.
+
+Not here: which requests are served, and by what (broker.py, handlers/apis.py)."""
+
+from collections.abc import Mapping
+
+from downconvert.broker.groups.coordinator import Groups
+from downconvert.broker.wire.schemas import ApiKey
+from downconvert.storage import LogDir
+
+from .buffered_send import MemoryBudget
+from .chunk_budget import ChunkBudget
+from .config import BrokerConfig
+from .credentials import Credentials
+from .fetch_session import FetchSessions
+from .metrics import Metrics
+from .producer_ids import ProducerIds
+from .purgatory import Purgatory
+from .time_of_day import TimeOfDay
+from .topics import Topics
+
+
+class BrokerState:
+    """The state of one broker. Handlers are given it with each request. Any thread may use it."""
+
+    def __init__(self, log_dir: LogDir, config: BrokerConfig | None = None) -> None:
+        self.config = config or BrokerConfig()
+        self.time_of_day = TimeOfDay()
+        self.topics = Topics(log_dir, self.config)
+        self.producer_ids = ProducerIds(self.topics, self.config.node_id)
+        self.purgatory = Purgatory()
+        self.groups = Groups(self.config, self.topics, self.purgatory, self.time_of_day)
+        self.fetch_sessions = FetchSessions(self.config.fetch_session_slots)
+        self.memory_budget = MemoryBudget(self.config.conversions_kept_bytes)
+        self.metrics = Metrics(self.fetch_sessions, self.purgatory)
+        self.chunk_budget = ChunkBudget(self.config.policy)
+        self.credentials: Credentials | None = None  # None: nobody has to authenticate
+        self.versions: Mapping[ApiKey, range] = {}  # of the requests that are served

@@ -1,0 +1,63 @@
+"""What every send has in common: the protocol, and the bytes that a channel has not taken yet.
+
+A *send* is something on its way out, whose size is known before its first byte. Whoever drives it
+calls `write_to` whenever the channel takes something, until it is `completed`.
+
+Not here: the channel's ways (channel.py), what is sent (zero_copy.py; downconvert's sends)."""
+
+from typing import Any, Protocol
+
+from .channel import Write, writer
+
+
+class Send(Protocol):
+    """Bytes on their way out. Not for two threads at a time."""
+
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
+
+    @property
+    def completed(self) -> bool:
+        """Whether all of them have been written."""
+
+    def write_to(self, channel: Any) -> int:
+        """Makes at most one write, and returns the bytes written; 0: not now."""
+
+
+def close(send: Send) -> None:
+    """Nobody wants the rest: releases what the send holds, if it holds anything."""
+    release = getattr(send, "close", None)
+    if release is not None:
+        release()
+
+
+class PendingBytes:
+    """Bytes that wait for a channel. How to write to the channel is found out once for each."""
+
+    __slots__ = ("_channel", "_left", "_write")
+
+    def __init__(self, data: memoryview | None = None) -> None:
+        self._left = memoryview(b"") if data is None else data
+        self._channel: Any = self  # none yet: nobody writes these bytes to themselves
+        self._write: Write
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def put(self, data: memoryview) -> None:
+        """Replaces what waits."""
+        self._left = data
+
+    def write_to(self, channel: Any, size_max: int | None = None) -> int:
+        """Makes one write of at most `size_max` bytes, and returns the bytes written; 0: not now,
+        or nothing waits. What the channel raises is the caller's, and nothing is lost by it."""
+        if not self._left:
+            return 0
+        if channel is not self._channel:
+            self._write = writer(channel)
+            self._channel = channel
+        left = self._left
+        written = self._write(left if size_max is None else left[:size_max])
+        self._left = left[written:]
+        return written

@@ -1,0 +1,74 @@
+"""Bytes that wait for a channel, and sends that hold something."""
+
+from typing import Any
+
+import pytest
+
+from records.sends import PendingBytes, Send, close
+
+
+class Channel:
+    """Takes so many bytes a write; None: it raises."""
+
+    def __init__(self, *takes: int | None) -> None:
+        self._takes = list(takes)
+        self.data = b""
+        self.writes = 0
+
+    def send(self, data: memoryview) -> int:
+        self.writes += 1
+        taken = self._takes.pop(0) if self._takes else len(data)
+        if taken is None:
+            raise ConnectionResetError
+        self.data += data[:taken]
+        return min(taken, len(data))
+
+
+def test_what_a_channel_did_not_take_goes_first_the_next_time() -> None:
+    pending = PendingBytes(memoryview(b"0123456789"))
+    channel = Channel(3, 0, 2)
+    assert [pending.write_to(channel) for _ in range(5)] == [3, 0, 2, 5, 0]
+    assert (channel.data, channel.writes, len(pending)) == (b"0123456789", 4, 0)
+
+
+def test_a_write_takes_no_more_than_it_may() -> None:
+    pending, channel = PendingBytes(), Channel()
+    pending.put(memoryview(b"01234"))
+    assert [pending.write_to(channel, 2) for _ in range(3)] == [2, 2, 1]
+    assert channel.data == b"01234"
+
+
+def test_an_error_of_one_channel_loses_nothing_for_the_next() -> None:
+    pending = PendingBytes(memoryview(b"0123"))
+    with pytest.raises(ConnectionResetError):
+        pending.write_to(Channel(None))
+    other = Channel(2)
+    assert pending.write_to(other) == 2
+    third = Channel()
+    assert pending.write_to(third) == 2
+    assert (other.data, third.data) == (b"01", b"23")
+
+
+class Holding:
+    size = 0
+    completed = True
+
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    def write_to(self, _channel: Any) -> int:
+        return 0
+
+
+class Closable(Holding):
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.mark.parametrize(("send", "is_closed"), [(Holding(), False), (Closable(), True)])
+def test_closing_releases_what_a_send_holds_if_it_holds_anything(
+    send: Holding, is_closed: bool
+) -> None:
+    checked: Send = send
+    close(checked)
+    assert send.is_closed is is_closed

@@ -1,8 +1,10 @@
 """Records in parts that are converted in one turn each.
 
 A batch is converted without regard to others, so that a range may be cut between any two of them:
-each part is measured, and kept or sent, by itself. Where aborted transactions are left out it may
-not be cut, because the end of one is told by a marker that stands further on.
+each part is measured, and kept or sent, by itself. It is not cut where aborted transactions are
+left out, because the end of one is told by a marker that stands further on; nor where the size of
+what is compressed again is predicted: such a range may end before its records do, and nothing
+follows it. To predict is quick; it is compressed while it is sent, a piece in a turn.
 
 Not here: on which thread a turn runs (conversion_pool.py)."""
 
@@ -27,6 +29,7 @@ class Parts:
 
     def __init__(self, records: FileRecords | MemoryRecords, offset: int) -> None:
         self.following = offset
+        self.is_compressed = False  # any of it
         self.damage: RecordsError | None = None
         self._parts: list[tuple[int, int]] = []  # position and size
         self._records = records
@@ -37,6 +40,7 @@ class Parts:
                     self._parts.append((start, end - start))
                     start = end
                 end = header.position + header.size
+                self.is_compressed |= bool(header.codec)
                 self.following = max(self.following, header.last_offset + 1)
         except RecordsError as error:
             if not end:
@@ -75,7 +79,8 @@ class Converted:
         """Measures each part in a turn of its own, and keeps what is compressed again.
 
         RecordsError: there is nothing to be sent but damage or a refusal."""
-        for part in parts.cut(whole=policy.isolation == COMMITTED):
+        predicts = policy.predicts and parts.is_compressed
+        for part in parts.cut(whole=predicts or policy.isolation == COMMITTED):
             yield TURN
             try:
                 found = convert_range(part, magic, offset, policy, room, aborted)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from downconvert.broker import Broker
+from downconvert.broker import Broker, fetch_assembly
 from downconvert.broker.wire.schemas import ApiKey
 from downconvert.conversion.converter import Converter
 from downconvert.conversion.recode import LazyRecodedRecords, LazyRecodedSend
@@ -91,7 +91,7 @@ def test_a_turn_has_no_more_records_than_it_may(
     """However much a client fetches, its conversion gives way to others."""
     append(broker, *(batch(n, size=LARGE) for n in range(40)))
     of_turns: list[int] = []
-    convert = turns.convert_range
+    convert = fetch_assembly.convert_range
 
     def counted(records: FileRecords | MemoryRecords, *args: Any) -> Any:
         of_turns[-1] += records.size

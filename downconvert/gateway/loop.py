@@ -6,28 +6,30 @@ connection does (connection.py), the sockets that are listened on (listeners.py)
 import asyncio
 import logging
 import socket
+import ssl
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
+from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.schemas import ApiKey, Message
 
+from .config import GatewayConfig
 from .connection import Connection
+from .conversion_pool import ConversionPool
 from .exchanges import Ask
-from .figures import End
+from .figures import Counters, End
 from .identity import common_name
-from .listeners import BACKLOG, why
+from .listeners import BACKLOG, ListensFor, why
 from .security import ConfigError, Credentials
 from .session import Session
+from .shared import Shared
 from .streams import CLIENT, ConnectionEndedError, Stream
-from .topology import BOOTSTRAP, Address
+from .topology import BOOTSTRAP, Address, Topology
 from .upstream import SilentBrokerError, UnreachableError, Upstream, reach
-
-if TYPE_CHECKING:
-    from .server import Gateway
 
 LOG: Final = logging.getLogger("gateway")
 METADATA_VERSION: Final = 1  # the first in which one can ask for no topics
@@ -36,10 +38,30 @@ WARNED: Final = (End.CLUSTER, End.TIMEOUT, End.LOGIN, End.DEFECT)
 RETRY_SECONDS: Final = 1.0  # until a cluster that did not answer is asked again; then twice as long
 
 
+class Owner(Protocol):
+    """What the loop needs of its gateway (server.py)."""
+
+    config: GatewayConfig
+    topology: Topology
+    counters: Counters
+    pool: ConversionPool
+    budget: MemoryBudget
+    listeners: ListensFor
+    server_tls: ssl.SSLContext | None
+    cluster_tls: ssl.SSLContext | None
+    cluster_failure: str | None
+
+    @property
+    def shared(self) -> Shared: ...
+    def admit(self, address: str) -> str | None: ...
+    def dismiss(self, address: str) -> None: ...
+    def note(self, address: Address, reason: str | None) -> None: ...
+
+
 class ServingLoop:
     """A thread with an event loop, its listeners and its connections."""
 
-    def __init__(self, gateway: "Gateway") -> None:
+    def __init__(self, gateway: Owner) -> None:
         self._gateway = gateway
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._run, name="gateway", daemon=True)

@@ -62,7 +62,11 @@ class ZeroCopySend:
     def completed(self) -> bool:
         return self._sent == self._records.size
 
-    def write_to(self, channel: Any) -> int:
+    def write_to(
+        self,
+        channel: Any,
+        budget: int | None = None,  # noqa: ARG002  (one write takes what there is room for)
+    ) -> int:
         """Writes what the channel takes now, in one write; 0 if it takes nothing.
 
         CorruptRecordsError: the file has become shorter than the range. Then it stays at that, also

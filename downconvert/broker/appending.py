@@ -1,15 +1,15 @@
 """What a producer sent: whether it may be appended, and how it gets its offsets.
 
-A broker believes nothing: sizes, checksums, counts and every record are looked at before anything
-is appended, a window at a time where records can stay as they are. Batches in the topic's format
-and codec do: their offset and leader epoch, which no checksum covers, are all that changes, and the
-time of the append where the topic asks for that. The rest is written again (up_conversion.py).
+A broker trusts nothing: sizes, checksums, counts and every record are checked before anything is
+appended, a window at a time where records can stay as they are. Batches in the topic's format and
+codec do: only their offset and leader epoch change, which no checksum covers, and the time of the
+append where the topic asks for it. All others are written again (up_conversion.py).
 
 The rules, and the error codes, are those of Kafka's LogValidator and UnifiedLog. Stricter here, so
 that no reader ever meets a record that it cannot convert: a timestamp below -1 is refused, and
 offsets inside of an uncompressed batch are made to follow one another, as in a compressed one.
 
-Not here: appending it (partition.py), who has sent what already (sequences.py)."""
+Not here: appending it (partition.py), what a producer has sent already (sequences.py)."""
 
 from dataclasses import dataclass, field
 from struct import Struct
@@ -42,7 +42,7 @@ EPOCH: Final = Struct(">i")
 ATTRIBUTES: Final = Struct(">h")
 TIMESTAMP: Final = Struct(">q")
 EPOCH_AT: Final = PREFIX.size
-MAX_TIMESTAMP_AT: Final = ATTRIBUTES_AT_BATCH + 14  # behind attributes, delta, base timestamp
+MAX_TIMESTAMP_AT: Final = ATTRIBUTES_AT_BATCH + 14  # after attributes, delta, base timestamp
 OFFSETS, TIMESTAMPS, KEY_SIZES = (
     slice(AT[field], None, FIELDS) for field in ("offset", "timestamp", "key_size")
 )
@@ -60,7 +60,7 @@ class Appended:
 
 
 class RefusedRecordsError(ApiError):
-    """Records for whose sake nothing is appended: which ones, and why."""
+    """Records because of which nothing is appended: which ones, and why."""
 
     def __init__(self, code: ErrorCode, records: list[tuple[int, str]]) -> None:
         super().__init__(code, f"{len(records)} records are refused; the first: {records[0][1]}")
@@ -96,9 +96,9 @@ class Prepared:
 
 
 def prepare(data: memoryview, config: AppendConfig, now: int) -> Prepared | None:
-    """Looks at all that came for one partition; None: that is nothing. `now` in milliseconds.
+    """Checks all that came for one partition; None: no whole batch came. `now` in milliseconds.
 
-    What follows the last whole batch is left out. ApiError: refused, and why."""
+    What follows the last whole batch is dropped. ApiError: it is refused, and why."""
     records = MemoryRecords(data)
     try:
         first = next(records.batches(), None)
@@ -114,7 +114,7 @@ def prepare(data: memoryview, config: AppendConfig, now: int) -> Prepared | None
                 return prepared
         return _rewritten(records, first, codec, config, now)
     except CorruptRecordsError as error:
-        # A checksum of a message inside of a compressed one; everything else has a right one.
+        # The checksum of a message inside a compressed one; all others have been compared.
         is_corrupt = error.reason == MISMATCH
         code = ErrorCode.CORRUPT_MESSAGE if is_corrupt else ErrorCode.INVALID_RECORD
         raise ApiError(code, str(error)) from error
@@ -132,7 +132,7 @@ def needs_rewriting(first: BatchHeader, codec: Codec, config: AppendConfig) -> b
 
 
 def _check_batches(records: MemoryRecords, first: BatchHeader, config: AppendConfig) -> Codec:
-    """Everything that can be said without reading records; the codec that is not none, if any."""
+    """Checks everything but the records; returns the codec of a compressed batch, if any."""
     codec, count = Codec.NONE, 0
     for header in records.batches():
         if header.magic == V2 and header.base_offset:
@@ -208,7 +208,7 @@ class _RecordChecks:
     def check_all(
         self, first: int, timestamps: list[int], kind: TimestampType, key_sizes: list[int]
     ) -> None:
-        """The same of records from the one of this index on; -1 is the size of no key."""
+        """`check` for several records, the first of which has this index; -1: no key."""
         config = self._config
         is_fine = kind is TimestampType.CREATE and min(timestamps) >= 0
         if not config.is_append_time:
@@ -237,7 +237,7 @@ class _RecordChecks:
 def _as_it_is(
     records: MemoryRecords, header: BatchHeader, config: AppendConfig, now: int
 ) -> Prepared | None:
-    """A v2 batch that needs no writing again; None: its offsets have to be put right."""
+    """A v2 batch that need not be written again; None: its offsets have gaps."""
     checks = _RecordChecks(config, now)
     count, latest = 0, NO_TIMESTAMP
     size_max = EXPANSION_MAX * config.message_size_max

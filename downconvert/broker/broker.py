@@ -92,9 +92,7 @@ class Broker(BrokerState):
         if owner is None:
             self.complete_due(now)
         else:
-            self.purgatory.complete_due(
-                now, expires=False
-            )  # what is late is told by who keeps the time
+            self.purgatory.complete_due(now, expires=False)  # `keep_time` finds late ones
         return exchange
 
     def converts(self, frame: memoryview) -> bool:
@@ -122,8 +120,8 @@ class Broker(BrokerState):
             return False
 
     def finished(self, exchange: Exchange) -> None:
-        """Its answer is out, or its client has gone: what it holds is given back, and nothing more
-        is done for it. The owner's call, once for each exchange."""
+        """Its answer is sent, or its client has gone: releases what it holds. Called by its owner,
+        once."""
         if not exchange.is_done:
             exchange.abandon()
         self.purgatory.forget(exchange)
@@ -155,7 +153,7 @@ class Broker(BrokerState):
         return self.purgatory.next_deadline()
 
     def complete_due(self, now: float) -> None:
-        """Does what has come due for the exchanges of the calling thread."""
+        """Completes what is due for the exchanges of the calling thread."""
         self.purgatory.complete_due(now, expires=False)
         while self.run_due(self._mine.owner, now):
             pass

@@ -128,9 +128,10 @@ class BufferedSend:
     def completed(self) -> bool:
         return not self._pending
 
-    def write_to(self, channel: Any) -> int:
-        """Makes one write, and returns the bytes written; 0: not now."""
-        written = self._pending.write_to(channel, WRITE_SIZE_MAX)
+    def write_to(self, channel: Any, budget: int | None = None) -> int:
+        """Makes one write, of `budget` bytes if there is one, and returns the bytes written; 0: not
+        now."""
+        written = self._pending.write_to(channel, budget or WRITE_SIZE_MAX)
         if self.completed:
             self.close()
         return written

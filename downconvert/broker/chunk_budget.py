@@ -1,9 +1,9 @@
 """How much is converted in one go: much where few conversions are under way, little where many are.
 
-A conversion holds four chunks until its client has taken everything. Large ones cost less for each
-byte (calls, and packets); small ones keep a thousand slow clients within 64 KiB each. So the first
-few conversions get large chunks for as long as they last, and all others small ones: what is held
-is bounded, and a client that is alone gets what the machine can do. Bytes are the same either way.
+A conversion holds four chunks until its client has taken everything. Large chunks cost less time
+for each byte; small ones keep a thousand slow clients within 64 KiB each. So the first few
+conversions under way get large chunks, and all others small ones: the memory is bounded, and a
+client that is alone gets full speed. The bytes sent are the same.
 
 Not here: what else there is to a policy (conversions.py)."""
 
@@ -21,7 +21,7 @@ LARGE_MAX: Final = 16  # at a time: 8 MiB in all
 
 
 class ChunkBudget:
-    """Who has large chunks, by clients' ids. Any thread may call it.
+    """The clients that have large chunks, by their ids. Any thread may call it.
 
     A policy that asks for chunks of another size than usual has them always."""
 

@@ -14,13 +14,13 @@ class BrokerConfig:
 
     node_id: int = 0
     cluster_id: str = "lazy-downconvert"
-    is_writable: bool = False  # else whatever would change something is refused
-    auto_create_topics: bool = False
+    is_writable: bool = False  # else all requests that change something are refused
+    auto_create_topics: bool = False  # when a client asks for their metadata
     num_partitions: int = 1  # of topics that are created without a number
-    # With exact sizes. Where all has to be compressed again, an estimate has the first record out
-    # 10 (lz4) to 30 ms (gzip) earlier for each MB; but it ends in filler or in a record cut off,
-    # and there are clients that never get over either. What `conversions_kept_bytes` has room for
-    # is at least not done twice.
+    # With exact sizes. Where all has to be compressed again, an estimate sends the first record 10
+    # (lz4) to 30 ms (gzip) earlier for each MB; but it ends in filler or in a record cut off, and
+    # some clients cannot go on after either. As far as `conversions_kept_bytes` reaches, exact
+    # sizes do not compress twice.
     policy: ConversionPolicy = field(default_factory=ConversionPolicy)
     recode_rules: tuple[RecodeRule, ...] = DEFAULT_RULES
     # By topic: its configuration.

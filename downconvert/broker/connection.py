@@ -4,7 +4,7 @@ A request's buffer grows as its bytes arrive, whatever length it claims. The nex
 where it is, with the system or the client, until the answer to this one has been sent; so answers
 keep their order, and a client that does not read its answers costs one answer's state.
 
-Nothing here waits: who calls it knows when a channel has something, or takes something.
+Nothing here waits: the caller knows when a channel has bytes, or takes them.
 
 Not here: sockets, threads and clocks (server.py), what a request does (broker.py)."""
 
@@ -104,14 +104,14 @@ class Connection:
         self.channel = channel
         self.incoming = incoming
         self.exchange: Exchange | None = None  # from the request's last byte to its answer's
-        self.frame: memoryview | None = None  # a request that another thread is to work on
+        self.frame: memoryview | None = None  # a request for another thread
         self.send: ResponseSend | None = None  # the answer, while it is sent
         self.last_activity = now  # when the last byte went either way
-        # Since when a request is under way, or a handshake, or who has to authenticate is here.
+        # When the request, the handshake or the authentication that is under way began.
         self.request_started: float | None = None
         self.interest = 0  # what its selector looks for
-        self.in_handshake = False  # TLS: not through with it
-        self.authenticates = False  # has to, and has not yet
+        self.in_handshake = False  # of TLS
+        self.authenticates = False  # it has to, and has not yet
         self.waits_to_write = False
 
     def read(self) -> memoryview | None:

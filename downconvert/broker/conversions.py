@@ -1,7 +1,7 @@
-"""What is done for clients that do not read the format on disk: which format they get, and by which
-policy, for each topic and client.
+"""What clients get that do not read the format on disk: which format, and by which policy, for each
+topic and client.
 
-Not here: the conversion (downconvert), reading what is converted (reading.py)."""
+Not here: the conversion (downconvert/conversion), reading what is converted (reading.py)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,10 +23,10 @@ ENABLED: Final = "message.downconversion.enable"  # of a topic
 
 @dataclass(frozen=True, slots=True)
 class RecodeRule:
-    """Codecs instead of others, for some topics and some clients.
+    """Replaces codecs by others, for some topics and some clients.
 
-    Both are patterns as a shell has them. A client's name is what it says in ApiVersions
-    (`librdkafka/1.9.2`), or the id in its requests: a rule is for those that either name fits."""
+    Both are shell patterns. A client's names are what it says in ApiVersions (`librdkafka/1.9.2`),
+    and the client id of its requests: a rule applies if either matches."""
 
     recode: Mapping[str, str] = field(hash=False)  # as in ConversionPolicy
     topic: str = "*"
@@ -36,18 +36,18 @@ class RecodeRule:
         return fnmatchcase(topic, self.topic) and self.is_for(names)
 
     def is_for(self, names: tuple[str, ...]) -> bool:
-        """Whether it is for a client of these names, on some topics."""
+        """Whether it applies to a client of these names, for some topics."""
         return any(fnmatchcase(name, self.client) for name in names)
 
 
-# What real clients make of compressed messages of v0 and v1. kafka-node decompresses side by side
+# What real clients do with compressed messages of v0 and v1. kafka-node decompresses side by side
 # and hands records out of order (2.0), takes relative offsets for absolute (2.6), never had lz4
-# (5.0). kafka-go before 0.3 hands out the wrapper as a record. kafka-rust, which gives no client id
-# unless told one, drops what is in front of a compressed message in the same set.
+# (5.0). kafka-go before 0.3 hands out the wrapper as a record. kafka-rust, which sends no client id
+# unless it is configured, drops what is before a compressed message in the same set.
 UNCOMPRESSED: Final = dict.fromkeys(("gzip", "snappy", "lz4", "zstd"), "none")
-TRIPPED_BY_COMPRESSION: Final = ("kafka-node-client*", "*segmentio/kafka-go*", "")
+FAILS_ON_COMPRESSION: Final = ("kafka-node-client*", "*segmentio/kafka-go*", "")
 DEFAULT_RULES: Final = tuple(
-    RecodeRule(UNCOMPRESSED, client=client) for client in TRIPPED_BY_COMPRESSION
+    RecodeRule(UNCOMPRESSED, client=client) for client in FAILS_ON_COMPRESSION
 )
 
 
@@ -64,7 +64,7 @@ def is_enabled(topic_config: Mapping[str, str]) -> bool:
 
 
 def names_of(exchange: Exchange) -> tuple[str, ...]:
-    """The names of who asks, as rules know them."""
+    """The client's names, as rules know them."""
     client, id_ = exchange.client, exchange.request.header.client_id
     software = f"{client.software_name}/{client.software_version}"
     return (software, id_ or "") if client.software_name else (id_ or "",)
@@ -73,9 +73,9 @@ def names_of(exchange: Exchange) -> tuple[str, ...]:
 def policy_for(
     policy: ConversionPolicy, rules: tuple[RecodeRule, ...], topic: str, names: tuple[str, ...]
 ) -> ConversionPolicy:
-    """The policy for a client that has these names: of the rules that fit, the first one decides.
+    """The policy for a client that has these names: the first rule that matches decides.
 
-    What a rule does not name stays as in the broker's policy."""
+    Codecs that it does not name stay as in the broker's policy."""
     for rule in rules:
         if rule.fits(topic, names):
             return _recoded(policy, tuple(sorted(rule.recode.items())))
@@ -83,14 +83,14 @@ def policy_for(
 
 
 def zstd_recode(policy: ConversionPolicy, *, may_convert: bool) -> Mapping[str, str]:
-    """What a client gets that reads format v2, and came before zstd did: the codec instead, or a
-    refusal, as from Kafka, where the policy or the topic says so."""
+    """What replaces zstd for a client that reads format v2 but not zstd; or a refusal, as from
+    Kafka, where the policy or the topic says so."""
     return {"zstd": policy.recode.get("zstd", REFUSE) if may_convert else REFUSE}
 
 
 @lru_cache(maxsize=64)
 def _recoded(policy: ConversionPolicy, recode: tuple[tuple[str, str], ...]) -> ConversionPolicy:
-    """A rule for a codec is for all formats: it goes before the policy's own for one of them."""
+    """A rule for a codec is for all formats: it replaces the policy's own for each of them."""
     named = {codec for codec, _ in recode}
     kept = {a: b for a, b in policy.recode.items() if a.partition(":")[0] not in named}
     return replace(policy, recode={**kept, **dict(recode)})

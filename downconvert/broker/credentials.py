@@ -18,12 +18,12 @@ PLAIN: Final = "PLAIN"
 SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS: Final = (PLAIN, *SCRAM)
 
-# Takes a token, gives a token; returns the user's name in the end.
+# Is sent tokens and yields tokens; returns the user's name in the end.
 Conversation: TypeAlias = Generator[bytes, bytes, str]
 
 
 class AuthenticationError(BrokerError):
-    """Not who it says; the words are for the client."""
+    """A login that failed; the words are for the client."""
 
 
 class Credentials:

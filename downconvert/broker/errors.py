@@ -1,4 +1,4 @@
-"""What can be wrong with a request: for the client to hear, or for its connection to end."""
+"""What can be wrong with a request: an error code for the client, or the end of its connection."""
 
 from enum import IntEnum
 
@@ -84,7 +84,7 @@ class BrokerError(Exception):
 
 
 class BadRequestError(BrokerError):
-    """Bytes that are no request: there is nobody to answer, and the connection ends."""
+    """Bytes that are no request: they cannot be answered, and the connection must be closed."""
 
 
 class ApiError(BrokerError):

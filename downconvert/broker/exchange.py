@@ -1,10 +1,10 @@
-"""One request, who sent it, and its answer once there is one.
+"""One request, the client that sent it, and its answer once there is one.
 
 A connection has one exchange at a time: the next request is read when the answer to this one has
 been sent, as Kafka does, so that answers keep their order.
 
-An exchange belongs to the thread that owns its connection, for as long as it lasts: only that one
-answers it, sends the answer and looks at it. Others post what is to be done."""
+An exchange belongs to the thread that owns its connection: only that thread works on it, answers it
+and sends the answer. Other threads post what is to be done."""
 
 import logging
 from collections.abc import Callable
@@ -36,7 +36,8 @@ class Client:
 
 
 class Exchange:
-    """A request that is answered exactly once: with a response, with nothing, or by hanging up."""
+    """A request that is answered exactly once: with a response, with nothing, or by closing the
+    connection."""
 
     __slots__ = (
         "_on_done",
@@ -65,7 +66,7 @@ class Exchange:
         self.is_done = False
         self.close_after_reply = False  # the connection ends with the answer
         self.send: ResponseSend | None = None  # None once done: nothing is to be sent (acks 0)
-        self.is_abandoned = False  # its client has gone: nobody wants the answer
+        self.is_abandoned = False  # its client has gone
         self.defect: Exception | None = None  # why there is no other answer than hanging up
         self._on_done = on_done
         self._owner = Owner() if owner is None else owner

@@ -1,10 +1,9 @@
 """Fetch sessions: a client that fetches many partitions names only those that changed [KIP-227].
 
-Both sides remember the partitions of a session; a request says what is to be different, and the
-answer has the partitions of which there is something to say. The two stay in step by an epoch that
-grows with each request.
+Both sides remember the partitions of a session; a request says what changes, and the answer has
+only the partitions with news. The two stay in step by an epoch that grows with each request.
 
-Not here: what is read for a partition (fetch.py)."""
+Not here: what is read for a partition (handlers/fetch.py)."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Final, Protocol, TypeAlias
 from downconvert.broker.wire.schemas import Message
 
 from .errors import ApiError, ErrorCode
-from .idle import Idle
+from .partition import Partition
 
 NO_SESSION: Final = 0
 INITIAL, FINAL = 0, -1  # epochs of requests that name all partitions; the last makes no session
@@ -24,13 +23,23 @@ ID_MAX: Final = 2**31 - 1
 TOPIC_IDS_SINCE: Final = 13
 UNKNOWN: Final = -1  # an offset
 
-# A session that nobody asked in for this long may be evicted by any other [FetchSession.scala].
+# A session without a request for this long may be evicted by any other [FetchSession.scala].
 IDLE_MAX: Final = 120.0  # seconds
 
 # Of all sessions together. One takes some 300 bytes, and a request of 100 MB names millions.
 PARTITIONS_MAX: Final = 200_000
 
 Key: TypeAlias = tuple[str | bytes, int]  # the topic by what the client calls it, and the index
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """A partition in which nothing was found, by which kind of request, and in which state."""
+
+    partition: Partition
+    request: tuple[int, bool]  # its version, and whether it reads what is committed only
+    state: tuple[object, ...]
+    leader_epoch: int
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +70,7 @@ def asked_in(version: int, topics: Iterable[Message]) -> dict[Key, Asked]:
                 name,
                 one.partition,
                 one.fetch_offset,
-                max(0, one.partition_max_bytes),  # a client may ask for less than nothing
+                max(0, one.partition_max_bytes),  # a client may send a negative number
                 one.current_leader_epoch,
                 one.last_fetched_epoch,
                 one.log_start_offset,
@@ -70,7 +79,7 @@ def asked_in(version: int, topics: Iterable[Message]) -> dict[Key, Asked]:
 
 
 class Context(Protocol):
-    """How one request stands to a session.
+    """A request, with or without a session.
 
     is_session: the same partitions will be asked for again. skips_idle: the answer need not have
     those in which there is nothing new."""
@@ -92,7 +101,7 @@ class Cached:
     start_offset: int = UNKNOWN
 
     def is_news(self, result: Message) -> bool:
-        """Takes note of what is to be said, and says whether that is anything."""
+        """Whether the client has to be told this; remembers it as told."""
         fields = result.__dict__
         start, code = fields.get("log_start_offset", UNKNOWN), fields.get("error_code", 0)
         news = (
@@ -102,7 +111,7 @@ class Cached:
             or code != ErrorCode.NONE
             or "diverging_epoch" in fields
         )
-        # An error is told until it is over, and then what is right again is.
+        # An error is told each time, and so is the first result after it.
         self.high_watermark = UNKNOWN if code else result.high_watermark
         self.start_offset = start
         return news
@@ -130,11 +139,11 @@ class Session:
 
 
 class FetchSessions:
-    """The sessions of a broker. Any thread may call anything."""
+    """The sessions of a broker. Any thread may call any method."""
 
     def __init__(self, slots: int, random: Callable[[int, int], int] | None = None) -> None:
         self._slots = slots
-        # An id that nobody can guess: who knows it can put a session out of step.
+        # An id that cannot be guessed: a client that knows it can put the session out of step.
         self._random = random or SystemRandom().randint
         self._sessions: dict[int, Session] = {}  # the one that was used last at the end
         self._partitions = 0
@@ -198,7 +207,7 @@ class FetchSessions:
         return Incremental(self, session, session.epoch, list(partitions.values()))
 
     def create(self, cached: list[Cached], *, by_id: bool, is_follower: bool, now: float) -> int:
-        """A new session's id; 0 where there is no room for one."""
+        """A new session's id; 0: there are too many."""
         with self._lock:
             if not cached or self._partitions + len(cached) > PARTITIONS_MAX:
                 return NO_SESSION
@@ -213,8 +222,8 @@ class FetchSessions:
             return id_
 
     def told(self, session: Session, epoch: int, results: list[Message]) -> list[Message]:
-        """Those results that are due. Partitions with records go behind the others, so that each
-        comes to be read first. ApiError: the session went on without this request."""
+        """The results that are due. Partitions with records move to the end, so that each is the
+        first to be read some time. ApiError: the session went on without this request."""
         with self._lock:
             if session.epoch != epoch:
                 raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)

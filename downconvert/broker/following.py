@@ -1,8 +1,8 @@
-"""A directory that another broker is writing to: its topics as they come and go, and how far its
-records are committed.
+"""A directory that another broker is writing to: its topics as they come and go, and its high
+watermarks.
 
-That broker notes its high watermarks every few seconds, and what is behind them may be lost again
-when it loses its leadership; so it is not shown. Where it has never noted any, the log's end
+That broker writes its high watermarks down every few seconds. Records after them may be lost when
+it loses its leadership, so they are not shown. Where it has never written any, the log's end
 counts.
 
 Not here: the log's end, which is looked at whenever it is asked for (storage)."""

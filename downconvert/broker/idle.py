@@ -7,33 +7,22 @@ and needs no other look.
 Of a log that is ours the state is a few numbers. Of a log that another process writes to it is the
 times and sizes of its files, so that nothing is opened or read.
 
-Not here: the partitions of a session (fetch_session.py), skipping them (handlers/fetch.py)."""
+Not here: the partitions of a session (fetch_session.py), reading the others (handlers/fetch.py)."""
 
 import os
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from collections.abc import Iterator
+from typing import Final
 
 from downconvert.storage import StorageError
 from downconvert.storage.names import LOG_STARTS
 
+from .fetch_session import Asked, Context, Idle
 from .partition import Partition
 from .topics import Topics
-
-State: TypeAlias = tuple[object, ...]
 
 # The second of two changes within one tick of a file system's clock does not show. So a file that
 # was changed less than this ago is not taken for unchanged; the coarsest clocks tick every 2 s.
 SETTLED_AFTER: Final = 3_000_000_000  # nanoseconds
-
-
-@dataclass(frozen=True, slots=True)
-class Idle:
-    """A partition in which nothing was found, by which kind of request, and in which state."""
-
-    partition: Partition
-    request: tuple[int, bool]  # its version, and whether it reads what is committed only
-    state: State
-    leader_epoch: int
 
 
 class IdleStates:
@@ -47,7 +36,7 @@ class IdleStates:
         self._now = int(now * 1e9)
         self._starts: tuple[int, ...] | None = None  # of the start offsets' file
 
-    def of(self, partition: Partition, *, is_new: bool = False) -> State | None:
+    def of(self, partition: Partition, *, is_new: bool = False) -> tuple[object, ...] | None:
         """A partition's state; None: that cannot be told, or it is changing. `is_new`: it is to be
         compared with later ones."""
         state = partition.state()
@@ -85,3 +74,59 @@ class IdleStates:
 def _stamp(path: str) -> tuple[int, int, int]:
     found = os.stat(path)  # noqa: PTH116 - a Path takes twice as long, for thousands of files
     return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+class IdleLook:
+    """One look of a fetch at the partitions of its session. request: its version, and whether it
+    reads what is committed only. now: seconds since the epoch."""
+
+    __slots__ = ("_is_session", "_request", "_skips", "_states", "_topics")
+
+    def __init__(
+        self,
+        topics: Topics,
+        context: Context,
+        request: tuple[int, bool],
+        now: float,
+        *,
+        is_follower: bool,
+    ) -> None:
+        self._topics = topics
+        self._request = request
+        self._states = IdleStates(topics, now)
+        # A follower's fetch says what it has: each of its partitions is looked at.
+        self._is_session = context.is_session and not is_follower
+        self._skips = context.skips_idle and not is_follower
+
+    def split(self, asked: list[Asked]) -> tuple[list[Asked], list[Asked]]:
+        """Those that have to be read; and those that are idle: nothing was found in them before,
+        and nothing has happened to them since."""
+        if not self._skips:
+            return asked, []
+        read: list[Asked] = []
+        idle: list[Asked] = []
+        for one in asked:
+            (idle if self._is_idle(one) else read).append(one)
+        return read, idle
+
+    def before(self, partition: Partition) -> Idle | None:
+        """What to remember if a read finds nothing; to be called before it. None: nothing."""
+        state = self._states.of(partition, is_new=True) if self._is_session else None
+        if state is None:
+            return None
+        return Idle(partition, self._request, state, partition.leader_epoch)
+
+    def changed(self, asked: list[Asked]) -> Iterator[tuple[Asked, Idle]]:
+        """Of those that were idle, the ones that may not be idle any more."""
+        for one in asked:
+            idle = one.idle
+            if idle is not None and self._states.of(idle.partition) != idle.state:
+                yield one, idle
+
+    def _is_idle(self, asked: Asked) -> bool:
+        idle = asked.idle
+        if idle is None or idle.request != self._request:
+            return False
+        if self._topics.partition(asked.topic, asked.index) is not idle.partition:
+            return False
+        return self._states.of(idle.partition) == idle.state

@@ -1,9 +1,9 @@
 """What clients may take of a server: connections, bytes of requests, time.
 
-Each limit holds whatever a client claims or does; who goes beyond it loses its connection, or has
-to wait, and nobody else does.
+Each limit holds whatever a client claims or does. A client beyond it is disconnected, or waits; no
+other client does.
 
-Not here: who asks for what and when (server.py, connection.py)."""
+Not here: where they are checked (server.py, network_thread.py, connection.py)."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from typing import Final
 
 from records.units import KiB, MiB
 
-# What a connection may have of a request without asking: nearly all requests are smaller, and the
-# number of connections bounds what that takes.
+# Bytes of a request that are not counted: nearly all requests are smaller, and the number of
+# connections bounds the sum.
 FREE_SIZE: Final = 4 * KiB
 
 
@@ -26,8 +26,8 @@ class Limits:
     requests_memory: of all requests that are being received or worked on
         [queued.max.request.bytes].
     idle: without a byte either way, and no answer that is waited for [connections.max.idle.ms].
-    request: from a request's first byte to its last; also for a TLS handshake, and for whoever has
-        to authenticate.
+    request: from a request's first byte to its last; also for a TLS handshake, and for
+        authentication.
     stop: for what is under way when the server is stopped."""
 
     connections: int = 20_000
@@ -52,7 +52,7 @@ class Admission:
         return self._total
 
     def admit(self, address: str) -> bool:
-        """Counts a connection in, if there may be one more."""
+        """Counts a connection; False: there are too many."""
         limits = self._limits
         with self._lock:
             if (
@@ -65,7 +65,7 @@ class Admission:
             return True
 
     def dismiss(self, address: str) -> None:
-        """Counts a connection out."""
+        """A connection has ended."""
         with self._lock:
             self._total -= 1
             self._by_address[address] -= 1
@@ -85,7 +85,7 @@ class RequestMemory:
         self._favoured: object = None
 
     def take(self, owner: object, size: int) -> bool:
-        """Whether there are so many bytes for this owner now."""
+        """Takes so many bytes for this owner; False: there are not as many now."""
         with self._lock:
             if size > self._free:
                 if self._favoured not in (None, owner):
@@ -95,7 +95,7 @@ class RequestMemory:
             return True
 
     def release(self, owner: object, size: int) -> None:
-        """All that the owner has taken."""
+        """Returns all that the owner has taken."""
         with self._lock:
             self._free += size
             if self._favoured is owner:

@@ -1,10 +1,10 @@
-"""What a broker counts, for whoever watches it.
+"""What a broker counts, for its operator.
 
 What is converted has the names that Kafka's metrics have (FetchMessageConversionsPerSec,
 MessageConversionsTimeMs, TemporaryMemoryBytes, …), as Prometheus writes them. Kafka's time and
 memory of a fetch are those of the last partition that was converted in it; here they are sums.
 
-Not here: how they are got at (whoever serves `registry`)."""
+Not here: how they are served (metrics_server.py)."""
 
 from typing import Final
 
@@ -23,7 +23,7 @@ BYTES: Final = tuple(float(4**power) for power in range(4, 16))  # 256 bytes to 
 
 
 class Metrics:
-    """The metrics of one broker, in a registry of its own. Any thread may call anything."""
+    """The metrics of one broker, in a registry of its own. Any thread may call any method."""
 
     def __init__(self, sessions: FetchSessions, purgatory: Purgatory) -> None:
         self.registry = CollectorRegistry()
@@ -85,7 +85,11 @@ class Metrics:
                 "Partitions of all fetch sessions.",
                 lambda: sessions.partitions,
             ),
-            ("purgatory_size", "Requests that wait.", lambda: len(purgatory)),
+            (
+                "purgatory_size",
+                "Requests that wait for records, replicas or time.",
+                lambda: len(purgatory),
+            ),
         ):
             Gauge(name, what, registry=self.registry).set_function(read)
 
@@ -100,7 +104,7 @@ class Metrics:
         self._defects.labels(exchange.request.api.name).inc()
 
     def sent(self, exchange: Exchange) -> None:
-        """A response has gone out, or as much of it as there will be."""
+        """A response was sent, or as much of it as will be."""
         send, name = exchange.send, exchange.request.api.name
         if send is None:
             return

@@ -35,6 +35,7 @@ from .wake import Wake
 
 LOG: Final = logging.getLogger("broker")
 SWEEP: Final = 1.0  # seconds between looks for connections that have taken too long
+TURN_SIZE: Final = 128 * 1024  # bytes that one answer may write before others have their turn
 TURN: Final = 0.0005  # seconds of sending, or of working, before looking for new requests
 SOON: Final = 0.002  # seconds: selectors wait for whole milliseconds, which is too long for less
 MEMORY_RETRY: Final = 0.01  # seconds until a request that found no memory is tried again
@@ -43,8 +44,8 @@ NOT_NOW: Final = (BlockingIOError, InterruptedError, WANTS_READ)
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What all threads of a server share. wake_timekeeper: has the thread that keeps the time look
-    at what is due at the given time, in seconds of the clock, at the latest."""
+    """What all threads of a server share. wake_timekeeper: makes the thread that keeps the time
+    look for what is late, at the given time, in seconds of the clock."""
 
     broker: Broker
     limits: Limits
@@ -56,7 +57,7 @@ class Serving:
 class NetworkThread:
     """A selector, and the connections that it serves.
 
-    converting: threads to which connections go once records are converted for them.
+    converting: threads to which connections move once records are converted for them.
     keeps_time: it tells the owners of exchanges whose time is up. on_tick: is called with the time
     about once a second."""
 
@@ -94,7 +95,7 @@ class NetworkThread:
         self._wake.ring()
 
     def wake_by(self, deadline: float) -> None:
-        """Something is due then."""
+        """Something is due at that time."""
         if deadline < self._until:
             self._ring()
 
@@ -115,7 +116,7 @@ class NetworkThread:
         self._ring()
 
     def _ring(self) -> None:
-        """Something has been put down for it."""
+        """Wakes the thread, unless it is the caller."""
         if get_ident() != self._thread.ident:
             self._wake.ring()
 
@@ -126,7 +127,7 @@ class NetworkThread:
         while not self._is_over():
             self._turn()
         while self._new:
-            self._welcome(self._new.popleft())
+            self._add(self._new.popleft())
         for connection in list(self._connections.values()):
             self._close(connection)
         self._selector.close()
@@ -163,7 +164,7 @@ class NetworkThread:
             for _ in range(len(connections)):
                 self._guarded(connections.popleft(), self._read)
         while self._new:
-            self._welcome(self._new.popleft())
+            self._add(self._new.popleft())
         self._begin_sends()
         self._send_for(TURN)
         if now >= self._next_sweep:
@@ -176,7 +177,7 @@ class NetworkThread:
         return min(left, MEMORY_RETRY) if self._waiting_for_memory else left
 
     def _keep_time(self, now: float) -> float | None:
-        """When something is late next; None: nothing waits, or that cannot be told."""
+        """When something is due next; None: nothing waits, or that is unknown."""
         try:
             return self._broker.keep_time(now)
         except Exception:
@@ -184,8 +185,8 @@ class NetworkThread:
             return None
 
     def _work(self) -> None:
-        """Does what has come due for the exchanges of this thread for a while, and one step of what
-        takes several."""
+        """Runs steps that are due for the exchanges of this thread, for a bounded time, and one
+        turn of work that goes on."""
         if not self._owner.has_work:
             return
         now = self._clock()
@@ -193,28 +194,28 @@ class NetworkThread:
         while now < until and self._broker.run_due(self._owner, now):
             now = self._clock()
         self._broker.run_turn(self._owner, now)
-        self._tell_timekeeper()  # who has been worked on may wait again
+        self._tell_timekeeper()  # what has been worked on may wait again
 
     def _tell_timekeeper(self) -> None:
         deadline = self._broker.purgatory.next_deadline()
         if deadline is not None:
             self._serving.wake_timekeeper(deadline)
 
-    def _welcome(self, connection: Connection) -> None:
+    def _add(self, connection: Connection) -> None:
         self._connections[connection.client.id] = connection
         if connection.frame is not None:
             self._guarded(connection, self._handle)
         else:
-            self._guarded(connection, self._look_for)
+            self._guarded(connection, self._watch)
 
     def _takes_more(self, connection: Connection) -> None:
         connection.waits_to_write = False
-        self._look_for(connection)
+        self._watch(connection)
         self._sending.append(connection)
 
     def _read(self, connection: Connection) -> None:
         if connection.exchange is not None:
-            self._read_behind(connection)
+            self._read_ahead(connection)
             return
         if connection.in_handshake and not self._handshake(connection):
             return
@@ -227,10 +228,10 @@ class NetworkThread:
             if connection.request_started is None:
                 connection.request_started = now
             if connection.incoming.space() is None:
-                self._look_for(connection, reads=False)
+                self._watch(connection, reads=False)
                 self._waiting_for_memory.append(connection)
             else:
-                self._look_for(connection)
+                self._watch(connection)
             return
         connection.request_started = None
         connection.frame = frame
@@ -252,17 +253,17 @@ class NetworkThread:
             connection.client, frame, self._clock(), self._on_done, self._owner
         )
         if not connection.exchange.is_done:
-            self._look_for(connection)
+            self._watch(connection)
             self._tell_timekeeper()
 
-    def _read_behind(self, connection: Connection) -> None:
-        """Bytes behind a request that is not answered: the next request, which waits where it is;
-        or the end of the connection."""
+    def _read_ahead(self, connection: Connection) -> None:
+        """Bytes after a request that is not answered yet: the next request, which waits where it
+        is; or the end of the connection."""
         if type(connection.channel) is socket.socket:
             with suppress(*NOT_NOW):
                 if not connection.channel.recv(1, socket.MSG_PEEK):
                     raise ConnectionEndedError
-        self._look_for(connection, reads=False)
+        self._watch(connection, reads=False)
 
     def _handshake(self, connection: Connection) -> bool:
         try:
@@ -276,7 +277,7 @@ class NetworkThread:
             connection.request_started = (
                 connection.request_started if connection.authenticates else None
             )
-        self._look_for(connection)
+        self._watch(connection)
         return not connection.in_handshake
 
     def _begin_sends(self) -> None:
@@ -304,7 +305,7 @@ class NetworkThread:
     def _write(self, connection: Connection) -> None:
         send = connection.send
         assert send is not None
-        written = send.write_to(connection.channel)
+        written = send.write_to(connection.channel, TURN_SIZE)
         if written:
             connection.last_activity = self._clock()
         if send.completed:
@@ -313,7 +314,7 @@ class NetworkThread:
             self._sending.append(connection)
         else:
             connection.waits_to_write = True
-            self._look_for(connection, reads=False)
+            self._watch(connection, reads=False)
 
     def _finish(self, connection: Connection) -> None:
         """The exchange is over: the next request may come."""
@@ -328,12 +329,12 @@ class NetworkThread:
             connection.authenticates = False
             connection.incoming.size_max = self._limits.request_size
         connection.request_started = self._clock() if connection.authenticates else None
-        self._look_for(connection)
+        self._watch(connection)
         if has_pending(connection.channel):
             self._pending.append(connection)
 
-    def _look_for(self, connection: Connection, *, reads: bool = True) -> None:
-        """Has the selector look for what the connection waits for."""
+    def _watch(self, connection: Connection, *, reads: bool = True) -> None:
+        """Registers with the selector what the connection waits for."""
         interest = EVENT_READ if reads and connection.send is None else 0
         interest |= EVENT_WRITE if connection.waits_to_write else 0
         if interest == connection.interest:
@@ -349,10 +350,10 @@ class NetworkThread:
     # --- ends
 
     def _guarded(self, connection: Connection, step: Callable[[Connection], None]) -> None:
-        """A step of one connection: whatever goes wrong is the end of that one alone.
+        """Runs a step of one connection: whatever goes wrong closes that connection alone.
 
-        Nothing happens to one that has been closed or handed over since it was noted down: events
-        of a turn are as old as the turn."""
+        Does nothing for one that was closed or handed over in this turn: the selector's events are
+        as old as the turn."""
         if self._connections.get(connection.client.id) is not connection:
             return
         try:
@@ -390,7 +391,7 @@ class NetworkThread:
                 LOG.exception("a defect in what is done every second")
 
     def _leave(self, connection: Connection) -> None:
-        """Another thread, or none, serves it from now on."""
+        """It is closed, or another thread serves it from now on."""
         del self._connections[connection.client.id]
         connection.waits_to_write = False
         if connection.interest:
@@ -405,7 +406,7 @@ class NetworkThread:
             self._leave(connection)
             if exchange is not None:
                 self._broker.finished(exchange)
-        finally:  # what it took is others' again, whatever else is wrong
+        finally:  # its memory and its place are released, whatever else is wrong
             connection.incoming.release()
             connection.channel.close()
             self._serving.admission.dismiss(connection.client.address)

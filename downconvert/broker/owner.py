@@ -1,9 +1,8 @@
-"""Who owns an exchange: the one thread that works on it, from its request to the end of its answer.
+"""The owner of an exchange: the one thread that works on it, from its request to its answer's end.
 
-Other threads find out that something has happened to an exchange: records came, members joined, its
-time is up. They do nothing about it but post a step here; the owner runs it when it is its turn. So
-nobody does the work of another's request, no error ends up in another's request, and nobody sees an
-exchange half done.
+Other threads notice what happens to an exchange: records came, members joined, its time is up. They
+only post a step here, and the owner runs it in its turn. So no thread works on another's request,
+an error stays with the request that it belongs to, and no thread sees an exchange half done.
 
 Not here: what a step is (exchange.py), when the owner's turn is (server.py)."""
 
@@ -64,7 +63,7 @@ class Owner:
 
 
 class ThreadOwner(threading.local):
-    """An owner for each thread: for those that hand in requests and have no loop of their own."""
+    """An owner for each thread: for callers that hand in requests and have no loop of their own."""
 
     def __init__(self) -> None:
         self.owner = Owner()

@@ -1,6 +1,6 @@
-"""One partition as its broker sees it: the log, and how far whom may read.
+"""One partition as its broker sees it: its log, its leader, and how far each client may read.
 
-Not here: the log itself (storage.Log), who follows (replica.py)."""
+Not here: the log itself (storage.Log), the followers (replication/replica.py)."""
 
 from threading import RLock
 from typing import Final
@@ -30,11 +30,11 @@ class Partition:
 
     def __init__(self, name: TopicPartition, log: Log, node_id: int) -> None:
         self.name = name
-        self.key: Final = ("partition", name.topic, name.partition)  # what waits for it waits for
+        self.key: Final = ("partition", name.topic, name.partition)  # in the purgatory
         self.log = log
         self._writer = log.writer if log.is_writable else None
         self.directory = str(log.path)
-        self.tail = self.directory  # the last segment, when somebody last looked at its file
+        self.tail = self.directory  # the last segment's file, as of the last look
         self.lock = RLock()
         self.node_id = node_id
         self.leader: int | None = node_id
@@ -90,7 +90,7 @@ class Partition:
 
     def state(self) -> tuple[object, ...] | None:
         """Of a log that is ours: differs whenever there may be something else to read. None: the
-        log is not ours. Cheap, and without the lock: whoever sees half of a change sees one.
+        log is not ours. Cheap, and without the lock: half of a change differs, too.
 
         The last stable offset is not in it: it changes with the log's end, or the epoch, only."""
         writer = self._writer
@@ -133,12 +133,12 @@ class Partition:
             return self.log.read(offset, max_bytes, up_to=up_to)
 
     def upper_bound(self, records: FileRecords) -> int:
-        """An offset behind all records of a range that `read` gave, and not far behind."""
+        """An offset after all records of a range that `read` returned, and close to them."""
         with self.lock:
             return self.log.upper_bound(records)
 
     def aborted(self, start: int, records: FileRecords) -> list[AbortedTransaction]:
-        """The aborted transactions with records from `start` on in a range that `read` gave."""
+        """The aborted transactions with records from `start` on in a range that `read` returned."""
         with self.lock:
             return self.log.aborted(start, self.log.upper_bound(records))
 
@@ -148,14 +148,14 @@ class Partition:
             return leader_epochs.end_of(leader_epochs.epochs_of(self.log), epoch, self.end_offset)
 
     def divergence(self, offset: int, last_epoch: int) -> EpochEnd | None:
-        """Where a log with this end and last epoch leaves this one; None: nowhere.
+        """Where a log with this end and last epoch diverges from this one; None: nowhere.
 
         ApiError: that cannot be told."""
         with self.lock:
             epochs, end = leader_epochs.epochs_of(self.log), self.end_offset
         found = leader_epochs.divergence(epochs, end, offset, last_epoch)
         if found == leader_epochs.UNKNOWN:
-            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {last_epoch} never was here")
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {last_epoch} is not known here")
         return found
 
     # --- leading
@@ -277,7 +277,7 @@ class Partition:
 
     def append_from_leader(self, data: memoryview, high_watermark: int) -> int:
         """Appends what the leader of the current epoch has sent, as far as batches are whole; its
-        high watermark is this replica's, as far as its log goes. Gives the log's end.
+        high watermark is this replica's, as far as its log goes. Returns the log's end.
 
         Batches of a later epoch are left for when that epoch is known here, for they may be cut
         off again by then. CorruptRecordsError; OSError and StorageError of the disk."""
@@ -299,13 +299,13 @@ class Partition:
             self._high_watermark = max(own, self.start_offset)
 
     def follow_start(self, leaders: int) -> None:
-        """Lets go of what the leader has let go of, as far as it was committed."""
+        """Deletes what the leader has deleted, as far as it was committed."""
         with self.lock:
             if leaders > self.start_offset:
                 self.log.writer.delete_records(min(leaders, self._high_watermark))
 
     def truncate(self, diverging: EpochEnd) -> int:
-        """Cuts off what the leader does not have, by what it said. Gives the log's end."""
+        """Truncates what the leader does not have. Returns the log's end."""
         with self.lock:
             epochs = leader_epochs.epochs_of(self.log)
             offset = leader_epochs.truncation(
@@ -317,7 +317,7 @@ class Partition:
             return self.end_offset
 
     def restart_at(self, offset: int) -> None:
-        """Begins again, with nothing, where the leader's log begins."""
+        """Begins again, empty, where the leader's log begins."""
         with self.lock:
             self.log.writer.restart_at(offset)
             self.sequences = Sequences()

@@ -1,7 +1,7 @@
-"""Ids for idempotent producers: none is given twice, also after a crash.
+"""Ids for idempotent producers: none is handed out twice, also after a crash.
 
-They are taken from blocks; which block is next is written down before any id of one is given. Each
-node has a range of its own. An id that some log here knows already, of a broker that had the
+They are taken from blocks; which block is next is written down before any of its ids is handed out.
+Each node has a range of its own. An id that a log here has already, from a broker that had the
 directory before, is left out.
 
 Not here: what producers do with them (sequences.py)."""
@@ -21,7 +21,7 @@ NODE_SHIFT: Final = 40  # bits of the ids of one node
 
 
 class ProducerIds:
-    """The ids that one broker gives."""
+    """The ids that one broker hands out."""
 
     def __init__(self, topics: Topics, node_id: int) -> None:
         self._topics = topics

@@ -6,7 +6,7 @@ what waits for the key, and of what has waited for too long. Each owner checks f
 its request is due, and completes it in a turn of its own. So a producer's append costs the same
 however many consumers wait for it.
 
-Not here: who owns what (owner.py)."""
+Not here: what an owner is (owner.py)."""
 
 from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable
@@ -41,7 +41,7 @@ class _Entry:
         self.keys = keys
         self.exchange = exchange
         self.is_late = False  # its deadline has passed
-        self.is_told = False  # its owner has been told, and has not looked since
+        self.is_told = False  # posted to its owner, who has not looked since
 
 
 class Purgatory:
@@ -72,8 +72,8 @@ class Purgatory:
         """Completes it when it is due after a touch of one of the keys, or at its deadline, in
         seconds of the broker's clock; at once where that is now.
 
-        exchange: whose it is; the owner's own call, and the owner completes it. None: nobody's, and
-        whoever settles completes it."""
+        exchange: the one that waits; only its owner may call this, and completes it. None: the
+        thread that calls `complete_due` completes it."""
         entry = _Entry(waiting, tuple(dict.fromkeys(keys)), exchange)
         with self._lock:
             number = next(self._numbers)
@@ -83,12 +83,12 @@ class Purgatory:
             if exchange is not None:
                 self._by_exchange[exchange] = number
             heappush(self._deadlines, (deadline, number))
-        # What happened between the caller's look and ours was touched before we watched.
+        # What happened after the caller's look, and before this, notified nobody.
         entry.is_late = deadline <= now
         self._look(number, now)
 
     def forget(self, exchange: Exchange) -> None:
-        """Its client has gone. The owner's own call."""
+        """Its client has gone. Only the owner may call this."""
         number = self._by_exchange.get(exchange)
         if number is not None:
             self._take(number)
@@ -98,8 +98,8 @@ class Purgatory:
         self._notified.append(key)
 
     def complete_due(self, now: float, *, expires: bool = True) -> None:
-        """Tells the owners of what waits for a key that was touched, and, if `expires`, of what has
-        waited for too long."""
+        """Posts to the owners of what waits for a key that was notified, and, if `expires`, of what
+        has waited for too long."""
         while True:
             while self._notified:
                 try:
@@ -146,7 +146,7 @@ class Purgatory:
         entry = self._entries.get(number)
         if entry is None:
             return
-        entry.is_told = False  # what happens from here on is told again
+        entry.is_told = False  # what happens from here on is posted again
         waiting = entry.waiting
         if waiting.is_due():
             if self._take(number):
@@ -155,7 +155,7 @@ class Purgatory:
             waiting.complete(now, timed_out=True)
 
     def _take(self, number: int) -> bool:
-        """Takes it out, for whoever is first: nothing of it is kept."""
+        """Removes it; whether it was still there. Only the first caller completes it."""
         with self._lock:
             entry = self._entries.pop(number, None)
             if entry is None:

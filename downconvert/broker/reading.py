@@ -1,10 +1,10 @@
 """What one partition contributes to the answer of a fetch.
 
-Records go out as they are, or converted. A conversion may leave nothing of a range: markers, and
-batches of which compaction has taken what lay at or behind the offset asked for. An old client that
-gets nothing asks for the same offset again, for ever. So a conversion reads on, over as many
-batches and segments as it takes, until there is a record for it; and it never sends one below the
-offset asked for, for some clients hand on whatever they are given.
+Records go out as they are, or converted. A range may convert to nothing: markers, and batches from
+which compaction has removed all records at or after the offset asked for. An old client that gets
+nothing asks for the same offset again, for ever. So a conversion reads on, across batches and
+segments, until there is a record. It never sends one below the offset asked for, as some clients
+hand those to the application.
 
 Not here: which policy (conversions.py), the order of decisions and waiting (fetch.py)."""
 
@@ -25,8 +25,8 @@ from .buffered_send import MemoryBudget
 from .fetch_assembly import JOINED_SIZE_MAX, convert_range, end_offset_of, head_of, to_send
 from .partition import Partition
 
-# How much of a log is gone over in one turn for a client for which there is nothing in it. Kernel
-# and disk do that in some milliseconds, and then others have theirs.
+# How much of a log is skipped in one turn, where it has nothing for a client. That takes some
+# milliseconds, after which other requests have a turn.
 SKIP_SIZE: Final = 16 * MiB
 
 # How much of a log is converted in one turn for a client that reads older formats: some
@@ -93,7 +93,7 @@ def read_as_is(
     start: int | None = None,
 ) -> Contribution:
     """As on disk, but for the codecs that the client does not know: `recode` as in
-    ConversionPolicy, None for who knows all. `is_follower`: it wants every batch; `is_committed`:
+    ConversionPolicy, None: it knows all. `is_follower`: it wants every batch; `is_committed`:
     the client needs markers, to know which records were aborted. `start`: where an earlier turn
     has come to. UnsupportedCodecError: a codec is what is there, and is refused."""
     records = partition.read(offset if start is None else start, limits.max_bytes, up_to)
@@ -151,11 +151,11 @@ def read_converted(
             if is_all:
                 size += _join(partition, records, up_to, limits, magic, policy, sends)
             return Contribution(ConvertedSend(partition.name.topic, sends), size, up_to)
-        gone_over = skip(partition.read(position, SKIP_SIZE, up_to), magic, offset, policy)
-        if gone_over.next_offset is None:  # no entry of it is whole
+        skipped_range = skip(partition.read(position, SKIP_SIZE, up_to), magic, offset, policy)
+        if skipped_range.next_offset is None:  # no entry of it is whole
             return nothing(up_to)
-        position = max(position, gone_over.next_offset)
-        skipped += gone_over.size
+        position = max(position, skipped_range.next_offset)
+        skipped += skipped_range.size
         if skipped >= SKIP_SIZE:
             return Contribution(b"", 0, position, is_whole=False)
 
@@ -171,8 +171,8 @@ def _continued(
     budget: MemoryBudget | None,
     so_far: Contribution,
 ) -> Contribution:
-    """Another turn of a range of which something has been converted. What is wrong in the rest is
-    for the next fetch, which begins with it."""
+    """Another turn of a range of which something has been converted. Damage in the rest is reported
+    to the next fetch, which begins with it."""
     assert isinstance(so_far.records, ConvertedSend)
     sends = list(so_far.records.parts)
     size, sent = so_far.source_size, so_far.records.size
@@ -238,10 +238,10 @@ def _from_a_record_on(
     *,
     wants_markers: bool,
 ) -> FileRecords | int:
-    """Begins with the first batch that has a record at or behind `offset`, or a marker. An offset:
-    there was so much without any that it goes on there in another turn.
+    """Begins with the first batch that has a record at or after `offset`, or a marker. Returns an
+    offset instead if there was so much without any that it goes on there in another turn.
 
-    Compaction takes records and leaves their batch its last offset. Sarama before 1.39 and kafkajs
+    Compaction removes records but not their batch's last offset. Sarama before 1.39 and kafkajs
     go on from the last record that they saw, and would be sent the same batch for ever; kafkajs
     1.8 also where a segment ends with a marker."""
     looked_at = 0
@@ -265,7 +265,7 @@ def _from_a_record_on(
 
 
 def _reaches(records: FileRecords, header: BatchHeader, offset: int) -> bool:
-    """Whether a batch of v2 has a record at or behind `offset`. Damaged ones are to be seen."""
+    """Whether a batch of v2 has a record at or after `offset`, or is damaged."""
     if header.is_control:
         return False
     if header.base_offset >= offset:
@@ -304,7 +304,7 @@ def _size_max(size: int, limits: Limits, head: Callable[[], bytes | memoryview])
     """How much of it goes out under a hard limit; None: all. `head`: how it begins.
 
     A client whose buffer is smaller than a message gets it whole. A broker of its time would have
-    cut it, and the client asked for more or given up; but none of them minds getting more, and one
+    cut it off, and the client had to ask for more. None of them fails on getting more, and one
     batch on disk, which is what must fit here, is many messages for them."""
     if not limits.is_hard or size <= limits.max_bytes:
         return None
@@ -323,7 +323,7 @@ def _join(
 ) -> int:
     """Adds what follows in the next segments, as far as it fits; the bytes of the log added.
 
-    What is wrong there is for the next fetch, which begins with it."""
+    Damage there is reported to the next fetch, which begins with it."""
     size = used = records.size
     try:
         while records.size <= JOINED_SIZE_MAX:

@@ -1,7 +1,7 @@
-"""Idempotent producers: which batch of a producer follows its last one, and which was here before.
+"""Idempotent producers: which batch may follow a producer's last one, and which is a duplicate.
 
-A producer that hears nothing sends again; the batch is then answered with the offsets that it has,
-for each producer's last five batches. What is known comes from the log itself, as storage keeps it:
+A producer that gets no answer sends again. A duplicate of one of its last five batches is answered
+with the offsets that it has. What is known comes from the log itself, as storage keeps it:
 of each producer the last batch. The four before it are remembered here, for as many producers as
 fit, and are gone when the broker starts again, as are Kafka's up to its last snapshot.
 
@@ -92,12 +92,12 @@ class Sequences:
                 header.max_timestamp,
             )
         )
-        self._recent[header.producer_id] = recent  # the last to be forgotten
+        self._recent[header.producer_id] = recent  # the last one to be evicted
         if len(self._recent) > PRODUCERS_MAX:
             del self._recent[next(iter(self._recent))]
 
     def _of(self, state: ProducerState) -> deque[KnownBatch]:
-        """The last batches, as far as the log has them still, and has none behind them."""
+        """The last batches, as far as the log still has them, and none after them."""
         recent = self._recent.setdefault(state.producer_id, deque(maxlen=BATCHES_KEPT))
         while recent and recent[-1].last_offset > state.last_offset:  # the log was truncated
             recent.pop()

@@ -1,9 +1,9 @@
-"""The server: a broker behind a listening socket.
+"""The server: a broker at a listening socket.
 
 One thread accepts. Network threads have a selector and their connections each, and work on the
 requests that they read; a conversion's native calls run without the interpreter's lock, so that two
-threads convert on two cores. A connection goes over to a converting thread with its first request
-for which records are converted, so that no other client waits for that.
+threads convert on two cores. A connection moves to a converting thread with its first request for
+which records are converted, so that no other client waits for that.
 
 Not here: what such a thread does (network_thread.py), what requests do (broker.py), what clients
 may take (limits.py)."""
@@ -38,7 +38,7 @@ TOO_MANY_FILES: Final = 0.05  # seconds until the next try to accept
 
 
 class Server:
-    """A broker behind a listening socket, from `start` to `stop`.
+    """Serves a broker at a listening socket, from `start` to `stop`.
 
     listen: host and port; port 0 is any that is free. advertise: the host and port that clients
     are told to come to; None: those that each came to. tls: a context of tls.server_context.

@@ -34,5 +34,5 @@ class BrokerState:
         self.memory_budget = MemoryBudget(self.config.conversions_kept_bytes)
         self.metrics = Metrics(self.fetch_sessions, self.purgatory)
         self.chunk_budget = ChunkBudget(self.config.policy)
-        self.credentials: Credentials | None = None  # None: nobody has to authenticate
+        self.credentials: Credentials | None = None  # None: clients need not authenticate
         self.versions: Mapping[ApiKey, range] = {}  # of the requests that are served

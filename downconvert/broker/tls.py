@@ -1,19 +1,19 @@
 """TLS on the server's side, over sockets that do not block.
 
-Not here: when a socket has something or takes something (server.py)."""
+Not here: when a socket is ready (network_thread.py)."""
 
 import ssl
 from pathlib import Path
 from socket import socket
 from typing import Final
 
-# What a TLS connection says where it cannot go on before bytes come, or go.
+# What a TLS connection raises when it has to wait for the socket.
 WANTS_READ: Final = ssl.SSLWantReadError
 WANTS_WRITE: Final = ssl.SSLWantWriteError
 
 
 class TlsError(Exception):
-    """A certificate or a key that is none."""
+    """A certificate or a key that cannot be used."""
 
 
 def server_context(certificate: Path, key: Path | None = None) -> ssl.SSLContext:
@@ -30,10 +30,10 @@ def server_context(certificate: Path, key: Path | None = None) -> ssl.SSLContext
 
 
 def wrap(context: ssl.SSLContext, channel: socket) -> ssl.SSLSocket:
-    """A channel that has not shaken hands yet. OSError: the client has gone."""
+    """A channel before its handshake. OSError: the client has gone."""
     return context.wrap_socket(channel, server_side=True, do_handshake_on_connect=False)
 
 
 def has_pending(channel: socket) -> bool:
-    """Whether bytes have come that no selector sees."""
+    """Whether TLS holds bytes that the selector does not see."""
     return isinstance(channel, ssl.SSLSocket) and channel.pending() > 0

@@ -161,7 +161,7 @@ class AppendConfig:
     is_compacted: bool
     is_append_time: bool
     message_size_max: int
-    before_max: int  # how far behind the clock timestamps may be
+    before_max: int  # how much older than the clock timestamps may be
     after_max: int
     min_insync_replicas: int
 
@@ -199,10 +199,10 @@ class TopicConfigs:
     """What topics have of their own, by topic; as it is when the broker starts again."""
 
     def __init__(self, log_dir: Path, config: BrokerConfig, files: Files = DISK) -> None:
-        """CorruptFileError: somebody has changed the file, and it is no longer one."""
+        """CorruptFileError: the file has been changed, and cannot be read."""
         self._path = log_dir / FILE_NAME
         self._files = files
-        self._is_behind = False  # for want of room the file has a topic that is gone
+        self._is_behind = False  # the disk was full, and the file still names a topic that is gone
         self._given = config.topics
         self._lock = Lock()
         self._kept = _read(self._path)
@@ -211,11 +211,11 @@ class TopicConfigs:
         return {**self._kept.get(topic, {}), **self._given.get(topic, {})}
 
     def kept(self, topic: str) -> dict[str, str]:
-        """Without what an operator gave."""
+        """What clients have set; without what the operator says at the start."""
         return dict(self._kept.get(topic, {}))
 
     def replace(self, topic: str, own: Mapping[str, str]) -> None:
-        """Keeps this, all that the topic has of its own from now on; nothing of it if empty."""
+        """Writes this: all that is set for the topic from now on; if empty, nothing is."""
         with self._lock:
             kept = {name: config for name, config in self._kept.items() if name != topic}
             if own:
@@ -259,7 +259,7 @@ def _read(path: Path) -> dict[str, dict[str, str]]:
 
 
 def _corrupt(reason: str, path: Path) -> CorruptFileError:
-    # Not taken for empty: topics would be compacted, or let go of, that were not to be.
+    # It is not read as an empty one: topics would be compacted or deleted by other rules.
     return CorruptFileError(
         f"{reason}; mend it, or move it away: then topics have the default settings", str(path)
     )

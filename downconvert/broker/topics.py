@@ -20,6 +20,7 @@ from .partition import Partition
 from .topic_configs import AppendConfig, TopicConfigs
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+INTERNAL_TOPICS: Final = (OFFSETS_TOPIC, "__transaction_state")
 
 
 @dataclass(slots=True, eq=False)
@@ -38,11 +39,11 @@ class Topic:
 
     @property
     def is_internal(self) -> bool:
-        return self.name in (OFFSETS_TOPIC, "__transaction_state")
+        return self.name in INTERNAL_TOPICS
 
 
 class Topics(Mapping[str, Topic]):
-    """By name. A directory that somebody else writes to is listed again by `refresh`."""
+    """By name. A directory that another process writes to is listed again by `refresh`."""
 
     def __init__(self, log_dir: LogDir, config: BrokerConfig) -> None:
         self.log_dir = log_dir
@@ -64,7 +65,7 @@ class Topics(Mapping[str, Topic]):
         return len(self._topics)
 
     def values(self) -> ValuesView[Topic]:
-        """As they are now, whatever becomes of them while somebody looks."""
+        """As they are now: a copy."""
         return self._now().values()
 
     def items(self) -> ItemsView[str, Topic]:
@@ -186,12 +187,12 @@ class Topics(Mapping[str, Topic]):
     # --- how
 
     def _may_be_back(self, partition: Partition) -> bool:
-        """Whether to look again at one that is offline: somebody else writes there, and goes on."""
+        """Whether to open an offline one again: another process writes there, and may have mended
+        it."""
         return not self._config.is_writable and partition.log.offline_reason is not None
 
     def _open(self, name: TopicPartition) -> Partition:
-        """A partition. One that is damaged so that nobody knows what it is, is offline. KeyError:
-        there is none."""
+        """A partition; an offline one where its log cannot be opened. KeyError: there is none."""
         logs = self.log_dir.logs
         log = logs.open_or_offline(name)
         if log.is_writable:

@@ -21,9 +21,9 @@ from records.record import Headers
 from .errors import ApiError, ErrorCode
 from .topic_configs import AppendConfig
 
-# What may be held, in times of what one batch may be. Text compresses to a tenth of its size.
+# How much may be held, as a multiple of the largest batch. Text compresses to a tenth of its size.
 EXPANSION_MAX: Final = 16
-RECORD_OVERHEAD: Final = 16  # bytes, about, so that records of nothing count too
+RECORD_OVERHEAD: Final = 16  # bytes, about, so that empty records count too
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class Rewritten:
 
     @property
     def needs_offsets(self) -> bool:
-        """Whether bytes depend on the offset beyond the entries' own offset fields: messages in a
-        compressed v0 message have their offsets, not relative ones."""
+        """Whether bytes depend on the base offset beyond the entries' own offset fields: messages
+        in a compressed v0 message have absolute offsets."""
         return self.magic == V0 and self.codec is not Codec.NONE
 
 
@@ -73,7 +73,7 @@ def rewrite(
     now: int,
     check: Callable[[int, Record], None],
 ) -> Rewritten:
-    """Reads all records, each of which is shown to `check`. `first` is the first batch, `codec`
+    """Reads all records, and calls `check` for each. `first` is the first batch, `codec`
     that of any batch that is compressed. ApiError: the topic's format cannot
     hold them, or they are too many. CorruptRecordsError, RecordTooLargeError: as from reading."""
     size_max = EXPANSION_MAX * config.message_size_max

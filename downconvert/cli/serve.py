@@ -55,6 +55,18 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
     help="What clients are told to connect to.  [default: where each connected to]",
 )
 @click.option("--writable", is_flag=True, help="Let clients produce, and change topics.")
+@click.option(
+    "--auto-create-topics",
+    is_flag=True,
+    help="With --writable: make topics that clients ask for, as producers of 0.8 and 0.9 expect.",
+)
+@click.option(
+    "--default-partitions",
+    metavar="N",
+    type=click.IntRange(1, PARTITIONS_MAX),
+    default=BrokerConfig().num_partitions,
+    help="With --writable: of topics that are made without a number.",
+)
 @click.option("--follow", is_flag=True, help="LOGDIR's own broker runs: show what it commits.")
 @click.option(
     "--uncommitted", is_flag=True, help="With --follow: show records beyond its high watermark."
@@ -130,6 +142,13 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
     callback=SIZE,
     help="How much compaction reads in a second.",
 )
+@click.option(
+    "--rebalance-delay",
+    metavar="SECONDS",
+    type=click.FloatRange(0, 3600),
+    default=BrokerConfig().group_initial_rebalance_delay_ms / 1000,
+    help="How long the first member of a group waits for others.",
+)
 @click.option("--threads", type=click.IntRange(1, 64), default=2, help="Network threads.")
 @click.option(
     "--max-connections", type=click.IntRange(1), default=Limits().connections, help="In total."
@@ -154,6 +173,8 @@ def serve(
     listen: tuple[str, int],
     advertise: tuple[str, int] | None,
     writable: bool,
+    auto_create_topics: bool,
+    default_partitions: int,
     follow: bool,
     uncommitted: bool,
     recode: Sequence[RecodeRule],
@@ -167,6 +188,7 @@ def serve(
     cleanup: bool,
     cleanup_interval: float,
     cleaner_rate: int,
+    rebalance_delay: float,
     threads: int,
     max_connections: int,
     max_connections_per_address: int,
@@ -198,6 +220,8 @@ def serve(
         raise CommandError(
             "--follow is for a directory that another broker writes to: leave --writable out"
         )
+    if auto_create_topics and not writable:
+        raise CommandError("--auto-create-topics makes topics: say --writable, too")
     name_the_backend()
     _log(verbose=verbose)
     _allow_files()
@@ -212,7 +236,9 @@ def serve(
         cleans_up=cleanup,
         log_retention_check_interval_ms=int(cleanup_interval * 1000),
         log_cleaner_io_max_bytes_per_second=max(1, cleaner_rate),
-        group_initial_rebalance_delay_ms=0,  # there are few clients, and somebody waits
+        group_initial_rebalance_delay_ms=round(rebalance_delay * 1000),
+        auto_create_topics=auto_create_topics,
+        num_partitions=default_partitions,
     )
     limits = Limits(
         connections=max_connections,

@@ -16,7 +16,9 @@ from records.errors import CorruptRecordsError, RecordsError
 from records.formats import MAGIC_AT, MESSAGE_OVERHEAD, V1, Codec
 from records.kernel import Outcome, Transcoder
 
+from . import buffers
 from .body import Body
+from .buffers import NO_BUFFER, NO_VIEW
 from .large_inner import InnerFormat, ScannedRecord, scan_inner
 from .output import Output
 from .policy import RESPONSE_SIZE_MAX
@@ -29,6 +31,7 @@ SOURCE, TARGET, GAP, END, DAMAGE = (
 )
 
 _UNLIMITED: Final = 2**63 - 1
+NOTHING: Final[Iterator[int]] = iter(())
 
 
 class Next(Enum):
@@ -42,7 +45,22 @@ class Next(Enum):
 
 
 class BodyConverter:
-    """Converts one body after the other, with a buffer that is reused."""
+    """Converts one body after the other, with a buffer that it has until it is released."""
+
+    __slots__ = (
+        "_capacity",
+        "_inner",
+        "_inner_view",
+        "_is_one_wrapper",
+        "_largest_wrapper",
+        "_level",
+        "_limit",
+        "_output",
+        "_request",
+        "_rest",
+        "_transcoder",
+        "wrapper_heads",
+    )
 
     def __init__(
         self, request: Request, output: Output, transcoder: Transcoder, capacity: int
@@ -53,22 +71,26 @@ class BodyConverter:
         self._output = output
         self._transcoder = transcoder
         self._level = policy.compression_level
-        self._inner = bytearray(capacity)
-        self._inner_view = memoryview(self._inner)
+        self._capacity = capacity
+        self._inner = NO_BUFFER
+        self._inner_view = NO_VIEW
         self._limit = policy.wrapper_size_max or _UNLIMITED
         self._is_one_wrapper = policy.wrapper_size_max is None and not policy.split_at_gaps
-        self._rest: Iterator[int] = iter(())
+        self._rest = NOTHING
         self._largest_wrapper = 0
         self.wrapper_heads = 0  # bytes of all wrappers but what is inside of them
 
     @property
     def buffer_bytes(self) -> int:
         """The most that was held here at a time."""
-        return len(self._inner) + self._largest_wrapper
+        return self._capacity + self._largest_wrapper
 
     def begin(self, body: Body, codec: Codec, inner: InnerFormat) -> int | None:
         """Begins with a body that the kernel has been told to enter. The size of the one piece
         that it has become, 0 where nothing of it is kept; None: `rest` goes on with it."""
+        if not self._inner:
+            self._inner = buffers.take(self._capacity)
+            self._inner_view = memoryview(self._inner)
         if codec is Codec.NONE:
             self._rest = self._plain(body, inner)
             return None
@@ -78,6 +100,11 @@ class BodyConverter:
             return self._close(wrapper)
         self._rest = self._wrapped(body, codec, inner, wrapper, todo)
         return None
+
+    def release(self) -> None:
+        """The buffer is for others now, until the next body."""
+        buffers.release(self._inner)
+        self._inner, self._inner_view = NO_BUFFER, NO_VIEW
 
     def rest(self) -> Iterator[int]:
         """What `begin` has left to do: the sizes of its pieces, 0 where a step made none."""

@@ -1,7 +1,8 @@
 """Compressed batches and messages of a log: how their bytes are decompressed for conversion.
 
-A small one is decompressed in one go, which is several times faster; a larger one, or one that
-expands to much, through a window. One-shot or not, the messages made are the same.
+A small one that is to be compressed again is for the kernel, which does all of it in one call. A
+small one that becomes plain messages is decompressed in one go. All others, and those that expand
+to much or are damaged, go through a window. One way or the other, the messages made are the same.
 
 Not here: what is made of the bytes (body_converter.py), whether to convert at all
 (converter.py)."""
@@ -23,12 +24,14 @@ from records.formats import (
     V2,
     Codec,
 )
-from records.kernel import Outcome, Transcoder
+from records.kernel import Outcome, Recodes, Transcoder
 from records.source import Records
 from records.wrapper import value_range
 
+from . import buffers
 from .body import Body
 from .body_converter import BodyConverter
+from .buffers import NO_BUFFER
 from .kept_wrappers import KeptWrapper
 from .large_inner import InnerFormat
 from .output import Output
@@ -38,6 +41,8 @@ from .window import LogWindow
 KiB: Final = 1024
 ONE_SHOT_SIZE_MAX: Final = 128 * KiB  # of the compressed bytes, and of what they decompress to
 _UNLIMITED: Final = 2**63 - 1
+NOTHING: Final[Iterator[int]] = iter(())
+_INNER_SIZE_MAX: Final = 2**31 - 1  # of a message, as its size field has it
 
 
 class CompressedEntry(NamedTuple):
@@ -53,7 +58,29 @@ class CompressedEntry(NamedTuple):
 class CompressedEntries:
     """Converts the entry that begins at the window's position, one after the other.
 
-    Buffers are made when the first one comes, and reused."""
+    It has buffers from the first one on that needs them, until they are released."""
+
+    __slots__ = (
+        "_batches",
+        "_converter",
+        "_inner_size_max",
+        "_input",
+        "_kept",
+        "_largest_body",
+        "_largest_buffers",
+        "_largest_made",
+        "_log",
+        "_one_shot",
+        "_output",
+        "_request",
+        "_rest",
+        "_source_bytes",
+        "_transcoder",
+        "_window",
+        "has_compressed",
+        "kept_batches",
+        "kept_records",
+    )
 
     def __init__(
         self,
@@ -73,13 +100,15 @@ class CompressedEntries:
         self._log = window
         self._output = output
         self._transcoder = transcoder
-        self._window = bytearray()
-        self._input = bytearray()
+        self._window = self._input = NO_BUFFER
+        self._largest_buffers = 0
         self._largest_body = 0
         self._converter: BodyConverter | None = None
-        self._rest: Iterator[int] = iter(())
+        self._rest = NOTHING
         self._kept = kept
         self._source_bytes = self._batches = 0
+        self._inner_size_max = min(wrapper_size_max, _INNER_SIZE_MAX)
+        self._largest_made = 0
         self.kept_records = self.kept_batches = 0  # that were converted elsewhere
         self.has_compressed = False
 
@@ -87,9 +116,20 @@ class CompressedEntries:
     def buffer_bytes(self) -> int:
         """The most that buffers for compressed batches have held."""
         converter = self._converter
-        if converter is None:
-            return 0
-        return len(self._window) + len(self._input) + self._largest_body + converter.buffer_bytes
+        streamed = 0 if converter is None else self._largest_body + converter.buffer_bytes
+        return self._largest_buffers + self._largest_made + streamed
+
+    def release(self) -> None:
+        """The buffers are for others now, until the next entry."""
+        for buffer in (self._window, self._input):
+            buffers.release(buffer)
+        self._window = self._input = NO_BUFFER
+        if self._converter is not None:
+            self._converter.release()
+
+    def _took_buffers(self) -> None:
+        held = len(self._window) + len(self._input)
+        self._largest_buffers = max(self._largest_buffers, held)
 
     @property
     def temporary_bytes(self) -> int:
@@ -112,6 +152,9 @@ class CompressedEntries:
             log.read()
         if entry.target_codec is not Codec.NONE:
             self.has_compressed = True
+            made = self._recoded(entry)
+            if made is not None:
+                return self._begin_recoded(made)
         entered = self._enter_batch(entry) if entry.magic == V2 else self._enter_message(entry)
         if entered is None:
             return 0
@@ -126,6 +169,62 @@ class CompressedEntries:
         pieces = self._converter.rest() if size is None else iter((size,))
         self._rest = self._to_the_end(entry, pieces, body, inner)
         return None
+
+    def _recoded(self, entry: CompressedEntry) -> bytes | None:
+        """The compressed messages that the kernel makes of the entry in one call. None: it is for
+        a window."""
+        source = self._compressed(0, entry.size)
+        if source is None:
+            return None
+        policy, transcoder = self._request.policy, self._transcoder
+        made = transcoder.recode(
+            source,
+            0,
+            entry.size,
+            entry.target_codec,
+            policy.compression_level == "fast",
+            policy.trim_compressed,
+            policy.split_at_gaps,
+            self._one_shot,
+            self._inner_size_max,
+        )
+        if made is not None:
+            self.counted_elsewhere()
+            self._largest_made = max(self._largest_made, len(made))
+        return made
+
+    def _begin_recoded(self, made: bytes) -> int | None:
+        """As `begin`, of messages that have been made."""
+        if not made:
+            return 0
+        size = PREFIX.unpack_from(made)[1] + PREFIX.size
+        if size == len(made):
+            return self._output.wrapper(made)
+        self._rest = self._one_by_one(made)
+        return None
+
+    def _one_by_one(self, made: bytes) -> Iterator[int]:
+        at = 0
+        while at < len(made):
+            size = PREFIX.unpack_from(made, at)[1] + PREFIX.size
+            yield self._output.wrapper(made[at : at + size])
+            at += size
+
+    def recodes(self, target_codecs: bytes) -> Recodes:
+        """The same for a transfer, by the codecs of batches."""
+        policy = self._request.policy
+        return Recodes(
+            target_codecs,
+            policy.compression_level == "fast",
+            policy.trim_compressed,
+            policy.split_at_gaps,
+            self._one_shot,
+            self._inner_size_max,
+        )
+
+    def counted_elsewhere(self) -> None:
+        """The kernel has counted what it converted since, all of it."""
+        self._batches = self._transcoder.totals[1]
 
     def rest(self) -> Iterator[int]:
         """What `begin` has left to do: the sizes of its pieces, 0 where a step made none."""
@@ -240,7 +339,8 @@ class CompressedEntries:
                 self._largest_body = max(self._largest_body, len(whole))
                 return Body(whole, len(whole), opener, batch, whole=True)
         if not self._window:
-            self._window = bytearray(chunk_size)
+            self._window = buffers.take(chunk_size)
+            self._took_buffers()
         return Body(self._window, 0, opener, batch, whole=False)
 
     def _compressed(self, begins: int, size: int) -> memoryview | None:
@@ -252,7 +352,8 @@ class CompressedEntries:
         if start + size <= log.filled:
             return log.view[start : start + size]
         if not self._input:
-            self._input = bytearray(self._one_shot)
+            self._input = buffers.take(self._one_shot)
+            self._took_buffers()
         window = memoryview(self._input)[:size]
         if log.records.read_into(window, log.position + begins) < size:
             return None

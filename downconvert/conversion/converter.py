@@ -25,12 +25,13 @@ from records.formats import (
     V2,
     Codec,
 )
-from records.kernel import Outcome
+from records.kernel import Buffer, Outcome
 from records.reader import read_batch
 from records.source import Records
 
 from .aborted import AbortedTransactions
 from .compressed import CompressedEntries, CompressedEntry
+from .direct import Direct, source_of
 from .kept_wrappers import NOTHING_KEPT, KeptWrapper
 from .output import MeasuredOutput, Output
 from .oversize import Oversize
@@ -46,6 +47,7 @@ SOURCE, TARGET, BATCH, END, DAMAGE = (
     int(outcome)
     for outcome in (Outcome.SOURCE, Outcome.TARGET, Outcome.BATCH, Outcome.END, Outcome.DAMAGE)
 )
+CHANNEL, LIMIT = int(Outcome.CHANNEL), int(Outcome.LIMIT)
 
 LARGE_CHUNK_SIZE: Final = 64 * 1024
 
@@ -84,6 +86,14 @@ class Converter:
         self._oversize = Oversize(*shared)
         self._compressed = CompressedEntries(*shared, kept)
         self._begin = self._compressed.begin
+        self._is_direct = not kept  # what comes next may be for the kernel alone
+        self._went_on = bool(kept)  # it was, the last time; or it will be, after what is kept
+        self._is_between = True  # it stands between two pieces, and needs no buffer to go on
+        self._recodes = self._compressed.recodes(self._rules.target_codecs)
+        # A window of the kernel's is two chunks.
+        is_seen = policy.record_size_max is None or policy.record_size_max >= 2 * chunk_size
+        self._source = source_of(window.records) if is_seen else None
+        self.direct: Direct | None = None  # while the kernel may write itself
 
     @classmethod
     def converting(
@@ -153,16 +163,22 @@ class Converter:
     def pieces(self, end: int) -> Iterator[int]:
         """Converts up to `end`: the boundary of an entry, or the end of the records.
 
-        Yields the size of each piece, or 0 where a window's worth of work made none. Raises
+        Yields the size of each piece, or 0 where a window's worth of work made none, and where
+        `direct` tells what the kernel has written itself. Raises
         RecordsError where the records are damaged or refused, after everything before that
         place."""
         window, output = self.window, self.output
-        window.open()
-        output.open()
         is_measuring = output.is_measuring
         transcode, measure = self._transcoder.transcode, self._transcoder.measure
         step = self._chunk_size
         while window.position < end:
+            if self.direct is not None and self._is_direct and self._source is not None:
+                self._transfer(self.direct, self._source, end)
+                yield 0
+                continue
+            if not window.is_open:
+                window.open()
+                output.open()
             if window.start >= window.filled:
                 window.read()
             start, left = window.start, end - window.position
@@ -178,8 +194,11 @@ class Converter:
                 )
             window.position += consumed
             window.start = start + consumed
+            self._is_direct = outcome != BATCH or self._went_on
             if produced or window.start >= stop:
                 yield produced
+                if not window.is_open:
+                    continue  # it has rested, and is asked the same again
             step = self._chunk_size
             if outcome == SOURCE or (outcome == TARGET and not produced):
                 if consumed and stop < window.filled:
@@ -188,7 +207,9 @@ class Converter:
                     if stop - start < window.size and stop < window.filled and outcome == SOURCE:
                         step = window.size  # an item larger than a chunk, but not that large
                         continue
+                    self._is_between = False
                     yield from self._oversize.convert(left)
+                    self._is_between = True
                 window.start = window.filled = 0
             elif outcome == BATCH:
                 entry = self._decide()
@@ -197,7 +218,9 @@ class Converter:
                 size = self._begin(entry)
                 if size is None:
                     window.in_hand = entry.size
+                    self._is_between = False
                     yield from self._compressed.rest()
+                    self._is_between = True
                     window.in_hand = 0
                 window.advance(entry.size)
                 if size:
@@ -208,10 +231,33 @@ class Converter:
             elif outcome == END:
                 return
 
+    def _transfer(self, direct: Direct, source: tuple[int | Buffer, int], end: int) -> None:
+        """Lets the kernel go on for as long as nothing has to be decided."""
+        window = self.window
+        direct.promised, end, held = self.output.before_direct(direct.promised, end)
+        where = (source, window.position, end, self._chunk_size)
+        consumed, outcome = direct.run(self._transcoder, *where, self._recodes, held)
+        self.output.after_direct(direct.written + len(direct.rest or b""), direct.held)
+        window.advance(consumed)
+        self._compressed.counted_elsewhere()
+        self._went_on = consumed > 0
+        self._is_direct = outcome in (CHANNEL, LIMIT)
+
+    @property
+    def can_rest(self) -> bool:
+        """Whether it needs no buffer to go on: it is not in the midst of something large."""
+        return self._is_between
+
+    def rest(self) -> None:
+        """Nothing will be asked for in a while: the buffers are for others, if it needs none."""
+        if self._is_between:
+            self.release()
+
     def release(self) -> None:
-        """Nothing more will be asked for: the buffers are for others now."""
+        """What is ready has been taken: the buffers are for others now."""
         self.window.release()
         self.output.release()
+        self._compressed.release()
 
     def _decide(self) -> CompressedEntry | None:
         """What the kernel asked about: the window holds the head of the entry. What is to be

@@ -20,6 +20,8 @@ from .window import LogWindow
 class Oversize:
     """Converts what begins at the window's position and is larger than the window."""
 
+    __slots__ = ("_output", "_request", "_transcoder", "_window", "copied_bytes", "messages")
+
     def __init__(
         self, request: Request, window: LogWindow, output: Output, transcoder: Transcoder
     ) -> None:

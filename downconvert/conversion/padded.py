@@ -61,6 +61,16 @@ class PaddedOutput(Output):
         self._held = message
         return super().wrapper(held)
 
+    def before_direct(self, promised: int, end: int) -> tuple[int, int, bytes | None]:
+        if self._window.position < self._position:
+            return promised, min(end, self._position), None
+        return self._left, end, self._held or b""
+
+    def after_direct(self, size: int, held: bytes | None) -> None:
+        if held is not None:
+            self._left -= size
+            self._held = held or None
+
     def before_plain(self) -> None:
         """NoRoomError: something is held back, which nothing but a compressed message may follow,
         for a plain one cannot be padded."""

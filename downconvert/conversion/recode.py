@@ -27,6 +27,7 @@ from records.formats import (
     Codec,
 )
 from records.kernel import Buffer
+from records.sends import write_all
 from records.source import Records
 from records.window import Stretch
 
@@ -171,11 +172,15 @@ class LazyRecodedSend:
     def completed(self) -> bool:
         return self._sent == self.size
 
-    def write_to(self, channel: Any) -> int:
-        """Makes at most one write, and returns the bytes written; 0: not now.
+    def write_to(self, channel: Any, budget: int | None = None) -> int:
+        """Makes at most one write, or with a budget several, and returns the bytes written; 0: not
+        now.
 
         RecordsError: the records changed after they were measured; OSError: they cannot be read.
         Either is raised again whenever more is asked for. And what the channel raises."""
+        return write_all(lambda _: self._write_piece(channel), budget)
+
+    def _write_piece(self, channel: Any) -> int:
         if self.completed:
             return 0
         if channel is not self._channel:

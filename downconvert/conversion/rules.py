@@ -29,6 +29,7 @@ class Rules:
         self._policy = policy
         self._to_magic = to_magic
         self._chosen: dict[tuple[int, int], tuple[Codec, Codec]] = {}
+        self.target_codecs = bytes(self._target(codec) for codec in Codec)  # by a batch's
         self.may_refuse = self._may_refuse()  # whether there is a codec that is refused
         self.pass_codecs = sum(1 << codec for codec in Codec if self._passes_always(codec))
 
@@ -41,6 +42,11 @@ class Rules:
         return codec is not Codec.ZSTD and all(
             self._policy.codec_for(codec, magic) is codec for magic in magics
         )
+
+    def _target(self, codec: Codec) -> Codec:
+        """What a v2 batch with this codec is compressed with; NONE: it is not, or refused."""
+        target_codec = self._policy.codec_for(codec, self._to_magic)
+        return target_codec if self._to_magic < V2 and target_codec else Codec.NONE
 
     def codec_for(self, codec_id: int, magic: int, position: int) -> tuple[Codec, Codec]:
         """The codec of a batch of format `magic` and the one that its records are to have.

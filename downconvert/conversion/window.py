@@ -7,6 +7,7 @@ from records.kernel import Buffer, Transcoder
 from records.source import TRUNCATED, Records
 
 from . import buffers
+from .buffers import NO_BUFFER, NO_VIEW
 
 
 class LogWindow:
@@ -17,10 +18,11 @@ class LogWindow:
 
     __slots__ = (
         "_buffer",
-        "_is_open",
+        "_was_open",
         "filled",
         "in_hand",
         "is_all",
+        "is_open",
         "position",
         "records",
         "size",
@@ -36,21 +38,21 @@ class LogWindow:
         self.size = size
         self.position = self.in_hand = 0
         self.start = self.filled = 0
-        self._is_open = False
-        self._buffer = bytearray()
-        self.view = memoryview(self._buffer)
-        self.source: Buffer = self._buffer
+        self.is_open = self._was_open = False
+        self._buffer = NO_BUFFER
+        self.view = NO_VIEW
+        self.source: Buffer = NO_BUFFER
 
     @property
     def buffer_bytes(self) -> int:
         """The size of its buffer, once it has had one."""
-        return self.size if self._is_open and not self.is_all else 0
+        return self.size if self._was_open and not self.is_all else 0
 
     def open(self) -> None:
-        """Takes the buffer, the first time."""
-        if self._is_open:
+        """Takes the buffer, if it has none."""
+        if self.is_open:
             return
-        self._is_open = True
+        self.is_open = self._was_open = True
         if self.records.view is not None:
             self.source = self.view = self.records.view
         else:
@@ -58,10 +60,12 @@ class LogWindow:
             self.view = memoryview(self._buffer)
 
     def release(self) -> None:
-        """Nothing more will be read: the buffer is for others now."""
+        """The buffer is for others now; what is read after the next `open` begins at `position`."""
         buffers.release(self._buffer)
-        self.source = self._buffer = bytearray()
-        self.view = memoryview(self._buffer)
+        self.is_open = False
+        self.start = self.filled = 0
+        self.source = self._buffer = NO_BUFFER
+        self.view = NO_VIEW
 
     def read(self) -> None:
         """Reads what begins at `position`. CorruptRecordsError: there is nothing any more."""

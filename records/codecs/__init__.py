@@ -1,8 +1,9 @@
 """Compression codecs: gzip, snappy, lz4, zstd, none, as Kafka reads and writes them.
 
-`decompress` and `compress` take a batch at once, which is fast. `open_decoder` and `open_encoder`
-take it as a stream: memory is bounded by the codec's window, whatever the input claims or expands
-to.
+`decompress` and `compress` take a batch at once, which is fast: the compiled kernel decompresses
+nearly everything by libraries of its own, and leaves the rest to the packages for Python.
+`open_decoder` and `open_encoder` take it as a stream: memory is bounded by the codec's window,
+whatever the input claims or expands to.
 
 Functions may be called from several threads; a decoder or encoder is used by one at a time.
 
@@ -11,6 +12,7 @@ Not here: which codec a batch has (batch.py), and which one it gets (the convers
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
+from records import backend
 from records.formats import Codec
 from records.kernel import Buffer
 
@@ -39,6 +41,11 @@ _PIECES: Final[tuple[Pieces, ...]] = tuple(codec.pieces for codec in _CODECS)
 _DECOMPRESS: Final[tuple[Decompress, ...]] = tuple(codec.decompress for codec in _CODECS)
 _COMPRESS: Final[tuple[Compress, ...]] = tuple(codec.compress for codec in _CODECS)
 _OPEN_ENCODER: Final[tuple[OpenEncoder, ...]] = tuple(codec.open_encoder for codec in _CODECS)
+_native: Callable[[int, Buffer, int, int, int, int], bytes | None] | None = None
+if backend.NAME == backend.NATIVE:
+    from records import native
+
+    _native = native.decompress
 _NAMES: Final = tuple(codec.name.lower() for codec in Codec)
 
 
@@ -48,6 +55,10 @@ def decompress(codec: Codec, data: Buffer, *, limit: int, magic: int) -> Buffer 
 
     `magic` is the message format that the data is in. CorruptRecordsError: its position counts in
     `data`."""
+    if _native is not None:
+        content = _native(codec, data, 0, len(data), magic, limit)
+        if content is not None:
+            return content
     return _DECOMPRESS[codec](data, limit, magic)
 
 

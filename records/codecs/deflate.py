@@ -1,7 +1,8 @@
 """The deflate library at hand, for gzip: libdeflate in the compiled kernel, isal, or zlib.
 
-libdeflate takes whole buffers only; it decompresses fastest, and its level 6 gives zlib's size in
-half the time. isal also streams; its level 1 compresses fastest, and some 10 % larger on text.
+libdeflate takes whole buffers only; its level 6 gives zlib's size in half the time, and the kernel
+decompresses by it what is whole in memory, before this is asked (records.codecs). isal also
+streams; its level 1 compresses fastest, and some 10 % larger on text.
 zlib is always there.
 
 What good data decompresses to is the same. Damaged data is damage to all of them, though they
@@ -58,7 +59,6 @@ class Native(Protocol):
     """The compiled kernel's part in this (records/native.py)."""
 
     def gzip_compress(self, source: Buffer, start: int, end: int, level: int) -> bytes: ...
-    def gzip_decompress(self, source: Buffer, start: int, end: int, limit: int) -> bytes | None: ...
     def crc32(self, source: Buffer, start: int, end: int, value: int = 0) -> int: ...
 
 
@@ -89,8 +89,6 @@ def compress(data: Buffer, compression_level: CompressionLevel) -> bytes:
 
 def decompress(data: Buffer, limit: int) -> bytes | None:
     """The content of one good gzip member, up to `limit` bytes. None: it is anything else."""
-    if native is not None:
-        return native.gzip_decompress(data, 0, len(data), limit)
     if len(data) < SIZE_FIELD.size:
         return None
     claimed = SIZE_FIELD.unpack_from(data, len(data) - SIZE_FIELD.size)[0]

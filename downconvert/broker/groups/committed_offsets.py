@@ -73,7 +73,7 @@ class CommittedOffsets:
     def put(
         self, key: Key, committed: Committed, position: int, producer: Producer | None = None
     ) -> None:
-        """`producer`: who commits it in a transaction, which is not decided yet."""
+        """`producer`: whose open transaction commits it; None: it counts at once."""
         assert key.partition is not None
         placed = _Placed(position, committed)
         if producer is None:

@@ -1,7 +1,7 @@
-"""The coordinator of all groups: finds the group that a request is for, and wakes it in time.
+"""The coordinator of all groups: finds the group that a request is for, and calls it in time.
 
-Answers are given when no lock is held. Not here: what groups do (group.py), where offsets are kept
-(offsets.py)."""
+Members are answered when no lock is held. Not here: what groups do (group.py), where offsets are
+kept (offsets.py)."""
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -269,7 +269,7 @@ class Groups:
 
     def _arm(self, now: float) -> None:
         """Has `expire` called in time: from the first request for a group on, as long as there is
-        any. Only who may write forgets what is on the disk."""
+        any. A broker that only reads forgets nothing."""
         with self._lock:
             if self._is_armed or not self._is_writable:
                 return

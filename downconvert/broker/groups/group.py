@@ -38,7 +38,7 @@ class Group:
     # --- what members ask
 
     def join(self, join: Join, now: float, reply: Callable[[Joined], None]) -> None:
-        """Makes somebody a member, or lets one join again. Answered at once or later."""
+        """A client becomes a member, or a member joins again. Answered at once or later."""
         code, member_id = self._joining.join(join, now, reply)
         if code:
             self._rebalance.send(reply, Joined(member_id=member_id, code=code))
@@ -54,7 +54,7 @@ class Group:
         protocol_type: str | None = None,
         protocol: str | None = None,
     ) -> None:
-        """Hands in the leader's assignments, asks for one's own. Answered at once or later."""
+        """The leader hands in assignments; each member gets its own. Answered at once or later."""
         code = self._check_identity(identity)
         if not code and (
             (protocol_type is not None and protocol_type != self.protocol_type)
@@ -104,11 +104,11 @@ class Group:
         return code
 
     def check_commit(self, identity: MemberIdentity, now: float) -> ErrorCode:
-        """Whether whoever this is may commit offsets."""
+        """Whether a client with this identity may commit offsets."""
         if self.state is State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if self.state is State.EMPTY and identity.generation < 0:
-            return ErrorCode.NONE  # somebody who keeps nothing but offsets here
+            return ErrorCode.NONE  # a consumer without group management
         if identity.generation < 0 and not identity.member_id and identity.instance_id is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         code = self._check_identity(identity)
@@ -157,7 +157,7 @@ class Group:
 
     @property
     def is_unused(self) -> bool:
-        """Whether there has never been a generation, and nobody is about to join."""
+        """Whether there has never been a generation, and no client is about to join."""
         return self.state is State.DEAD or (
             self.state is State.EMPTY and not self.generation and not self._rebalance.pending
         )

@@ -31,7 +31,7 @@ class Joining:
     def join(
         self, join: Join, now: float, reply: Callable[[Joined], None]
     ) -> tuple[ErrorCode, str]:
-        """An error, with the id to tell it with; no error: it is answered elsewhere."""
+        """An error, and the member id to answer it with; no error: the answer comes later."""
         rebalance = self._rebalance
         if rebalance.state is State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, join.member_id
@@ -86,7 +86,7 @@ class Joining:
             self._await_join(member, join, now, reply)
             rebalance.prepare_rebalance(now)
         else:
-            rebalance.send(reply, rebalance.joined(member))  # the answer of before was lost
+            rebalance.send(reply, rebalance.joined(member))  # its last answer was lost
 
     def _add(self, member_id: str, join: Join, now: float, reply: Callable[[Joined], None]) -> None:
         rebalance = self._rebalance
@@ -136,7 +136,7 @@ class Joining:
             rebalance.state is State.STABLE
             and rebalance.members.select_protocol() == rebalance.protocol
         ):
-            if rebalance.store(now):  # then nobody knows of the new id after a restart
+            if rebalance.store(now):  # it would not be known after a restart
                 rebalance.answer_join(
                     member, Joined(member_id=new_id, code=ErrorCode.UNKNOWN_SERVER_ERROR)
                 )
@@ -149,8 +149,8 @@ class Joining:
             rebalance.prepare_rebalance(now)
 
     def _resumed(self, member: Member, join: Join, old_leader: str | None) -> Joined:
-        """A leader that is back has nothing to assign. Older clients know it by an id of a leader
-        that is not theirs."""
+        """A leader that has restarted must not assign anew. To clients that cannot be told so, the
+        old leader id is sent, which is not theirs."""
         rebalance = self._rebalance
         is_leader = member.id == rebalance.members.leader and join.may_skip_assignment
         return Joined(

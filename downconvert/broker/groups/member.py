@@ -1,6 +1,6 @@
-"""A member of a group: what it offers and waits for; what it asks of its group and is told.
+"""A member of a group, its requests, and the answers to them.
 
-Not here: what becomes of it (group.py)."""
+Not here: its life in the group (group.py, joining.py, rebalance.py)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ def size_of(protocols: Protocols) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MemberIdentity:
-    """Who somebody says to be in a group."""
+    """Who a client says it is in a group."""
 
     member_id: str
     generation: int = -1
@@ -26,14 +26,14 @@ class MemberIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """A wish to be a member. Times in seconds."""
+    """A client's request to be a member. Times in seconds."""
 
     protocol_type: str
     protocols: Protocols
     session_timeout: float
     rebalance_timeout: float
     member_id: str = ""
-    instance_id: str | None = None  # of a static member, that comes back as the same one
+    instance_id: str | None = None  # of a static member, which keeps its place over a restart
     client_id: str = ""
     client_host: str = ""
     needs_known_id: bool = False  # whether an id is handed out before it may join
@@ -47,7 +47,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """The answer to a join. The leader is told of all members, the others of none."""
+    """The answer to a join. The leader gets all members, the others none."""
 
     member_id: str
     code: ErrorCode = ErrorCode.NONE
@@ -81,7 +81,7 @@ class Member:
     rebalance_timeout: float
     protocols: Protocols
     assignment: bytes = b""
-    deadline: float | None = None  # when it is taken for dead; None: it waits for an answer
+    deadline: float | None = None  # when it expires; None: it waits for an answer
     is_new: bool = True  # in no generation yet
     join_reply: Callable[[Joined], None] | None = field(default=None, repr=False)
     sync_reply: Callable[[Synced], None] | None = field(default=None, repr=False)

@@ -1,6 +1,6 @@
-"""The members of a group, in the order in which they came: who leads, and what they agree on.
+"""The members of a group, in the order in which they came: the leader, and the common protocols.
 
-Not here: when they are asked and told what (group.py)."""
+Not here: when they join and are answered (group.py, rebalance.py)."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -47,7 +47,7 @@ class Members(Mapping[str, Member]):
             self.leader = next(iter(self._members), None)
 
     def rename(self, member: Member, new_id: str) -> None:
-        """A static member has another id, and the place that it had."""
+        """A static member gets another id, and keeps its place."""
         assert member.instance_id is not None
         if self.leader == member.id:
             self.leader = new_id
@@ -70,7 +70,7 @@ class Members(Mapping[str, Member]):
         return ErrorCode.NONE if current == member_id else ErrorCode.FENCED_INSTANCE_ID
 
     def elect(self) -> bool:
-        """Someone who has joined leads: who did before, if possible. False: nobody has."""
+        """Makes a member that has joined the leader: the last one, if possible. False: none has."""
         leader = self._members.get(self.leader or "")
         if leader is None or leader.join_reply is None:
             joined = (member.id for member in self._members.values() if member.join_reply)
@@ -84,14 +84,14 @@ class Members(Mapping[str, Member]):
 
     @property
     def rebalance_timeout(self) -> float:
-        """Seconds: that of the most patient one."""
+        """Seconds: the longest of any member."""
         return max((member.rebalance_timeout for member in self._members.values()), default=0.0)
 
     def offer(self, member: Member, protocols: Protocols) -> None:
         """Replaces what a member offers."""
         self._offered.subtract(name for name, _ in member.protocols)
         self._offered.update(name for name, _ in protocols)
-        self._offered += Counter()  # without those that nobody offers
+        self._offered += Counter()  # drops those that no member offers
         member.protocols = protocols
 
     def share(self, protocols: Protocols) -> bool:
@@ -105,6 +105,6 @@ class Members(Mapping[str, Member]):
         return votes.most_common(1)[0][0]
 
     def metadata(self, protocol: str | None) -> tuple[tuple[str, str | None, bytes], ...]:
-        """For the leader: ids, instance ids, and what was said along with the protocol."""
+        """For the leader: ids, instance ids, and the metadata for the protocol."""
         members = self._members.values()
         return tuple((one.id, one.instance_id, one.metadata(protocol)) for one in members)

@@ -3,9 +3,9 @@
 Those of a group without members: as long after its last member as the broker says. Those of
 consumers: as long after the commit, where none of them reads the topic any more. Those that are
 committed without a group: as long after the commit. A commit that said until when itself, as old
-clients did, is taken at its word.
+clients did, is kept until then.
 
-Not here: forgetting them (groups.py)."""
+Not here: forgetting them (coordinator.py)."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,6 +1,6 @@
 """Committed offsets and groups as records of `__consumer_offsets`, as Kafka writes them.
 
-A key begins with what it is of: 0 and 1, an offset; 2, a group; others belong to protocols that are
+A key begins with its type: 0 and 1, an offset; 2, a group; others belong to protocols that are
 not served here. A value begins with its version. Sources: Kafka's definitions of OffsetCommitKey,
 OffsetCommitValue, GroupMetadataKey and GroupMetadataValue.
 

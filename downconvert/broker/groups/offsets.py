@@ -1,4 +1,4 @@
-"""Committed offsets, and groups that can be gone on with: in memory, and in `__consumer_offsets`.
+"""Committed offsets, and the state of groups: in memory, and in `__consumer_offsets`.
 
 A broker that may write keeps them in that topic, as Kafka does, and makes it when it is first
 needed. One that only reads begins with what the directory's broker had kept there, as far as
@@ -54,7 +54,7 @@ class Offsets:
         purgatory: Purgatory,
         time_of_day: TimeOfDay,
     ) -> None:
-        """Reads what there is. What cannot be read is said in the log, and left out."""
+        """Reads what there is. What cannot be read is left out, with a line in the log."""
         self._time_of_day = time_of_day
         self._is_writable = config.is_writable
         self._topics = topics
@@ -101,7 +101,7 @@ class Offsets:
         return ErrorCode.NONE
 
     def store(self, group: Group, now: float) -> ErrorCode:
-        """Keeps a group, so that it is gone on with when the broker starts again."""
+        """Writes a group, so that it is as it was when the broker starts again."""
         if not self._is_writable:
             return ErrorCode.NONE
         if group.state is State.EMPTY:
@@ -130,10 +130,11 @@ class Offsets:
         return self._bury([Key(group_id, at) for at in partitions if at in there], now)
 
     def forget_topics(self, names: Collection[str], now: float) -> set[str]:
-        """What was committed of topics that are no more, or are about to be made: nobody is to go
-        on there in a topic of the same name. Gives the groups that had something.
+        """Forgets what was committed of topics that are deleted, or about to be created: a group
+        must not go on at an old offset in a new topic of the same name. Returns the groups that
+        had committed something.
 
-        A disk that takes no tombstones is said in the log; what is in memory goes all the same."""
+        If the disk takes no tombstones a line in the log says so; memory forgets all the same."""
         keys = self._kept.of_topics(names)
         if self._bury(keys, now):
             LOG.warning("offsets of deleted topics stay in %s, as it takes none", OFFSETS_TOPIC)

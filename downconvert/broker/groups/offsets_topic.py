@@ -1,6 +1,6 @@
 """`__consumer_offsets`: which of its partitions a group's records are in, reading and writing them.
 
-Not here: what the records look like (offset_records.py), what they come to (offsets.py)."""
+Not here: the format of the records (offset_records.py), what they add up to (offsets.py)."""
 
 import logging
 from collections import defaultdict
@@ -32,7 +32,7 @@ TakeEnd: TypeAlias = Callable[[int, int, bool], None]
 LOG: Final = logging.getLogger("broker")
 CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024)}
 HASH_BITS: Final = 31  # of Java's String.hashCode, without its sign
-KAFKA_COUNT: Final = 50  # offsets.topic.num.partitions, if nobody says otherwise
+KAFKA_COUNT: Final = 50  # offsets.topic.num.partitions, where nothing is configured
 NEW_COUNT: Final = 1  # of a topic that is made here: one broker has no use for more
 TOMBSTONES_MAX: Final = 1000  # in a batch, which stays far below what a message may be
 READ_MAX: Final = 1024 * 1024  # bytes of neighbouring batches that are read as one
@@ -97,8 +97,8 @@ class OffsetsTopic:
     # --- reading
 
     def read(self, take: TakeRecord, end: TakeEnd) -> None:
-        """All records and ends of transactions, partition by partition. What cannot be read is
-        said in the log, and left out."""
+        """All records and ends of transactions, partition by partition. What cannot be read is left
+        out, with a line in the log."""
         topic = self._topics.get(OFFSETS_TOPIC)
         for index in sorted(topic.partitions) if topic is not None else ():
             try:
@@ -115,8 +115,8 @@ class OffsetsTopic:
         return self._append(self.partition_of(group_id), records, now)
 
     def bury(self, keys: Iterable[Key], now: float) -> ErrorCode:
-        """Writes tombstones, in their order for each group; an error, the first that there was,
-        keeps those of other partitions from nothing."""
+        """Writes tombstones, in their order for each group. Returns the first error; the other
+        partitions' tombstones are written all the same."""
         by_partition: defaultdict[int, list[Key]] = defaultdict(list)
         for key in keys:
             by_partition[self.partition_of(key.group_id)].append(key)
@@ -155,8 +155,8 @@ class OffsetsTopic:
         return ErrorCode.NONE, appended.base_offset
 
     def _partition(self, index: int, time: int) -> tuple[Topic, Partition]:
-        """Made, if it is not here; and then every other one that is missing, so that how many
-        there are is plain from then on."""
+        """Makes it if it is missing, with every other one that is missing, so that their number is
+        clear from then on."""
         with self._topics.lock:
             topic = self._topics.get(OFFSETS_TOPIC)
             if topic is None:

@@ -1,7 +1,7 @@
 """How a group gets from one generation to the next: its state, its timers, and its answers.
 
-A generation begins with all members joining. One of them is the leader: it is told what the others
-said, and hands out an assignment for each. A member that joins, leaves, dies or changes its
+A generation begins with all members joining. One of them is the leader: it gets the metadata of the
+others, and hands out an assignment for each. A member that joins, leaves, dies or changes its
 subscription makes the others join again.
 
 The rules and error codes are those of Kafka 3.9's GroupCoordinator and GroupMetadata. One more: a
@@ -135,7 +135,7 @@ class Rebalance:
             self.complete_join(now)
 
     def complete_join(self, now: float) -> None:
-        """Begins a generation of those who have joined, and of static members who have not."""
+        """Begins a generation of the members that have joined, and of all static ones."""
         if self._has_newcomers and self._extra_delay > 0:
             delay = min(self._limits.initial_delay, self._extra_delay)
             self._extra_delay -= delay
@@ -199,7 +199,7 @@ class Rebalance:
         self.members.remove(member)
 
     def reset_session_timer(self, member: Member, now: float) -> None:
-        """It has been heard of: it is taken for dead after its session's time-out."""
+        """A request of it came: it expires after its session's time-out from now."""
         member.deadline = now + member.session_timeout
 
     # --- answers

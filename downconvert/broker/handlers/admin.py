@@ -1,4 +1,4 @@
-"""What the requests of administrators have in common: who may, which names are names.
+"""What the requests of administrators have in common: whether they may, and which names are valid.
 
 Not here: the requests (a file each)."""
 
@@ -12,7 +12,7 @@ from downconvert.broker.state import BrokerState
 from downconvert.broker.topics import Topic
 
 TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-# Each takes descriptors and index files; an operator who needs more makes more topics.
+# Each takes descriptors and index files.
 PARTITIONS_MAX: Final = 1000
 
 
@@ -23,25 +23,25 @@ def check_writable(broker: BrokerState, code: ErrorCode) -> None:
 
 
 def check_name(name: str) -> None:
-    """Whether a topic may be called so."""
+    """ApiError: no topic can have this name."""
     if name in (".", "..") or not TOPIC_NAME.fullmatch(name):
         said = f"{name[:100]!r} cannot be the name of a topic"
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, said)
 
 
 def check_count(count: int) -> None:
-    """Whether a topic may have so many partitions."""
+    """ApiError: no topic can have so many partitions."""
     if not 1 <= count <= PARTITIONS_MAX:
         said = f"{count} partitions: a topic has between 1 and {PARTITIONS_MAX}"
         raise ApiError(ErrorCode.INVALID_PARTITIONS, said)
 
 
 def check_replicas(broker: BrokerState, assignments: Iterable[Iterable[int]]) -> None:
-    """Whether replicas are assigned to brokers that there are. This broker makes logs for itself
-    only."""
-    for brokers in assignments:
-        if list(brokers) != [broker.config.node_id]:
-            said = f"replicas on {list(brokers)[:10]}: there is broker {broker.config.node_id}"
+    """ApiError: a replica is assigned to another broker. This one is alone."""
+    alone = [broker.config.node_id]
+    for number, brokers in enumerate(assignments):
+        if list(brokers) != alone:
+            said = f"assignment {number} is to brokers {list(brokers)[:10]}, and there is {alone}"
             raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, said)
 
 
@@ -62,12 +62,12 @@ def changeable(broker: BrokerState, name: str) -> Topic:
 
 
 def repeated(names: Iterable[str]) -> set[str]:
-    """Names that come more than once: then nobody knows which of them counts."""
+    """Names that a request has more than once: it is not clear which of them counts."""
     return {name for name, count in Counter(names).items() if count > 1}
 
 
 def refusal(error: Exception) -> ApiError:
-    """What a client hears of an error: of the disk where it is no other."""
+    """An error as a client is told it; all but ApiErrors are the disk's."""
     if isinstance(error, ApiError):
         return error
     return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

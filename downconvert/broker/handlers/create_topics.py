@@ -14,6 +14,7 @@ from downconvert.storage import StorageError
 
 from .admin import check_count, check_name, check_replicas, check_writable, refusal, repeated
 from .describe_configs import topic_configs
+from .new_topics import check_free, make
 
 DEFAULT: Final = -1
 
@@ -48,17 +49,12 @@ def _create(broker: BrokerState, topic: Message, now: float, validate_only: bool
     check_writable(broker, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     name = topic.name
     check_name(name)
-    _check_free(broker, name)
+    check_free(broker, name)
     count = _partitions_count(broker, topic)
     config = check({one.name: one.value for one in topic.configs})
+    topic_id = bytes(16)
     if not validate_only:
-        # There may have been one before, deleted just before a crash.
-        broker.groups.forget_topics({name}, now)
-    with broker.topics.lock:
-        _check_free(broker, name)
-        topic_id = bytes(16)
-        if not validate_only:
-            topic_id = broker.topics.create(name, count, config, int(now * 1000)).id
+        topic_id = make(broker, name, count, config, now).id
     return Message(
         name=name,
         topic_id=topic_id,
@@ -69,29 +65,20 @@ def _create(broker: BrokerState, topic: Message, now: float, validate_only: bool
     )
 
 
-def _check_free(broker: BrokerState, name: str) -> None:
-    if name in broker.topics:
-        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    # In the names of Kafka's metrics the two characters are the same.
-    for other in broker.topics:
-        if other.replace(".", "_") == name.replace(".", "_"):
-            said = f"Topic '{name}' collides with existing topic: {other}"
-            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, said)
-
-
 def _partitions_count(broker: BrokerState, topic: Message) -> int:
     if topic.assignments:
         if topic.replication_factor != DEFAULT or topic.num_partitions != DEFAULT:
-            said = "numbers of partitions and replicas, and assignments too"
+            said = "assignments say how many: num_partitions and replication_factor must be -1"
             raise ApiError(ErrorCode.INVALID_REQUEST, said)
         indices = sorted(one.partition_index for one in topic.assignments)
         if indices != list(range(len(indices))):
-            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions are missing")
+            said = "assignments must be for partitions 0, 1, 2 and so on, each of them once"
+            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, said)
         check_replicas(broker, (one.broker_ids for one in topic.assignments))
         check_count(len(indices))
         return len(indices)
     if topic.replication_factor not in (DEFAULT, 1):
-        said = f"{topic.replication_factor} replicas, and there is one broker"
+        said = f"replication factor {topic.replication_factor}: there is one broker"
         raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, said)
     if topic.num_partitions == DEFAULT:
         return broker.config.num_partitions

@@ -1,4 +1,4 @@
-"""DeleteTopics: by name, and from version 6 on by id, too. Groups forget what they had read."""
+"""DeleteTopics: by name, and from version 6 on by id, too. Groups forget their offsets in it."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""DescribeGroups: what groups are doing, and who is in them."""
+"""DescribeGroups: the state of groups, and their members."""
 
 from typing import Final
 
@@ -34,7 +34,7 @@ def _absent(group_id: str, version: int) -> Message:
 
 
 def _describe(group: Group) -> Message:
-    """Protocols and assignments are told of a stable group only: else they are not settled."""
+    """Protocols and assignments are those of a stable group only: in other states they change."""
     is_stable = group.state is State.STABLE
     return Message(
         group_id=group.id,

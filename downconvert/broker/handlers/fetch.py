@@ -3,15 +3,13 @@
 The order of decisions for each partition, and when an answer waits, are Kafka's (KafkaApis,
 ReplicaManager, DelayedFetch). A fetch that finds too little is read again, as a whole, when there
 is more or its time is up. One for which records have to be converted is looked at first: where the
-log has too little for it, nothing is converted before it waits. One for which much has to be
-converted is read in turns, between which others have theirs.
+log has too little for it, nothing is converted before it waits. Where much has to be converted, it
+is read in turns, between which other requests are worked on.
 
 Not here: what a partition contributes (reading.py), the policy of conversions (conversions.py),
 sessions (fetch_session.py)."""
 
 import logging
-from collections.abc import Iterator
-from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
@@ -26,8 +24,9 @@ from downconvert.broker.conversions import (
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.fetch_assembly import error_code_of, known_code
+from downconvert.broker.fetch_read import FetchRead
 from downconvert.broker.fetch_session import Asked, Context, Key, Sessionless, asked_in
-from downconvert.broker.idle import Idle, IdleStates
+from downconvert.broker.idle import IdleLook
 from downconvert.broker.partition import Partition
 from downconvert.broker.reading import (
     Contribution,
@@ -102,7 +101,7 @@ class Fetch:
         request = exchange.request.body
         self._replica_id = replica_of(request, self._version)
         self._is_reported = self._replica_id < 0  # how far a follower is, is known
-        # Who reads older formats cannot ask for it: the field is 0 in those versions.
+        # Clients of older formats cannot ask for it: the field is 0 in those versions.
         self._is_committed = request.isolation_level == READ_COMMITTED
         self._min_bytes = request.min_bytes
         self._max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
@@ -112,14 +111,14 @@ class Fetch:
         self._so_far: Contribution | None = None  # of the partition that is being converted
         self._asked = context.asked  # but for those that are idle
         self._idle: list[Asked] = []
-        self._states = IdleStates(broker.topics, now)
-        self._read = _Read()
+        self._look = self._new_look(now)
+        self._read = FetchRead()
 
     # --- turns, and waiting
 
     def begin(self, now: float) -> None:
         """Reads, unless it is plain that there is too little to convert."""
-        self._asked, self._idle = self._split(self._context.asked)
+        self._asked, self._idle = self._look.split(self._context.asked)
         found = self._too_little() if self._deadline > now else None
         if found is None:
             self.resume(now)
@@ -138,7 +137,7 @@ class Fetch:
             self._broker.chunk_budget.release(self._exchange.client.id)
             self._wait(read, now)
 
-    def _wait(self, read: "_Read", now: float) -> None:
+    def _wait(self, read: FetchRead, now: float) -> None:
         self._read = read
         keys = [partition.key for partition in read.partitions if partition is not None]
         keys += [asked.idle.partition.key for asked in self._idle if asked.idle is not None]
@@ -152,7 +151,10 @@ class Fetch:
         size = 0
         looked_at = [
             *zip(self._asked, read.partitions, read.epochs, read.contributions, strict=True),
-            *self._woken(),
+            *(
+                (asked, idle.partition, idle.leader_epoch, nothing(asked.offset))
+                for asked, idle in self._new_look(0.0).changed(self._idle)
+            ),
         ]
         for asked, partition, epoch, contribution in looked_at:
             if partition is None:
@@ -171,59 +173,29 @@ class Fetch:
                 return True
         return False
 
-    def _woken(self) -> Iterator[tuple[Asked, Partition, int, Contribution]]:
-        """The idle partitions that may not be idle any more."""
-        states = IdleStates(self._broker.topics, 0.0)
-        for asked in self._idle:
-            idle = asked.idle
-            if idle is not None and states.of(idle.partition) != idle.state:
-                yield asked, idle.partition, idle.leader_epoch, nothing(asked.offset)
+    def _new_look(self, now: float) -> IdleLook:
+        return IdleLook(
+            self._broker.topics,
+            self._context,
+            (self._version, self._is_committed),
+            now,
+            is_follower=self._replica_id >= 0,
+        )
 
     def complete(self, now: float, *, timed_out: bool) -> None:
         """Everything is read again, as what was read before may be gone."""
         if self._read.is_whole:
-            self._read, self._is_reported = _Read(), True
-            self._states = IdleStates(self._broker.topics, now)
+            self._read, self._is_reported = FetchRead(), True
+            self._look = self._new_look(now)
             if timed_out:  # the idle ones have just been looked at
-                self._asked, more = self._split(self._asked)
+                self._asked, more = self._look.split(self._asked)
                 self._idle += more
             else:
-                self._asked, self._idle = self._split(self._context.asked)
-            # Whatever is found is enough now. But where nothing is, as when all that came was a
-            # marker, an old client would ask again at once.
+                self._asked, self._idle = self._look.split(self._context.asked)
+            # Whatever is found is enough now. But if nothing is found, because only a marker came,
+            # the fetch waits on: an old client would ask again at once.
             self._min_bytes = 0 if timed_out else min(self._min_bytes, 1)
         self.resume(now)
-
-    # --- partitions in which there is nothing new
-
-    def _split(self, asked: list[Asked]) -> tuple[list[Asked], list[Asked]]:
-        """Those that have to be read, and those that are idle: nothing was found in them before,
-        and nothing has happened to them since."""
-        if not self._context.skips_idle or self._replica_id >= 0:
-            return asked, []
-        read: list[Asked] = []
-        idle: list[Asked] = []
-        for one in asked:
-            (idle if self._is_idle(one) else read).append(one)
-        return read, idle
-
-    def _is_idle(self, asked: Asked) -> bool:
-        idle = asked.idle
-        if idle is None or idle.request != (self._version, self._is_committed):
-            return False
-        if self._broker.topics.partition(asked.topic, asked.index) is not idle.partition:
-            return False
-        return self._states.of(idle.partition) == idle.state
-
-    def _idle_of(self, partition: Partition) -> Idle | None:
-        """What to remember if nothing is found; to be called before the read. None: nothing."""
-        if not self._context.is_session or self._replica_id >= 0:
-            return None
-        state = self._states.of(partition, is_new=True)
-        if state is None:
-            return None
-        request = self._version, self._is_committed
-        return Idle(partition, request, state, partition.leader_epoch)
 
     @property
     def _is_final(self) -> bool:
@@ -232,12 +204,12 @@ class Fetch:
 
     # --- reading
 
-    def _too_little(self) -> "_Read | None":
+    def _too_little(self) -> FetchRead | None:
         """What there is, if that is less than the client wants at least, by a look at sizes; None:
         it may be enough, or it has to be read to be known."""
         if self._magic is None or self._replica_id >= 0:
             return None  # what goes out as it is costs as little to read as to look at
-        found = _Read()
+        found = FetchRead()
         for asked in self._asked:
             enough = min(self._min_bytes - found.size, asked.max_bytes, TURN_SIZE)
             try:
@@ -258,7 +230,7 @@ class Fetch:
         found.is_whole = True
         return found if found.results and found.size < self._min_bytes else None
 
-    def _read_some(self, read: "_Read", now: float) -> bool:
+    def _read_some(self, read: FetchRead, now: float) -> bool:
         """Reads the partitions that have not been read; whether that was all of them."""
         measured = 0
         for asked in self._asked[len(read.results) :]:
@@ -272,14 +244,14 @@ class Fetch:
         read.is_whole = True
         return True
 
-    def _read_one(self, read: "_Read", asked: Asked, now: float) -> bool:
+    def _read_one(self, read: FetchRead, asked: Asked, now: float) -> bool:
         """Whether it is done with."""
         result = Message(key=asked.key, partition_index=asked.index, high_watermark=UNKNOWN)
         contribution = nothing(asked.offset)
         partition: Partition | None = None
         try:
             topic, partition = self._partition(asked)
-            idle = self._idle_of(partition)
+            idle = self._look.before(partition)
             contribution = self._contribution(read, asked, topic, partition, result, now)
             if idle is not None and not contribution.source_size and contribution.is_whole:
                 is_told = hasattr(result, "diverging_epoch")
@@ -318,7 +290,7 @@ class Fetch:
 
     def _contribution(
         self,
-        read: "_Read",
+        read: FetchRead,
         asked: Asked,
         topic: Topic,
         partition: Partition,
@@ -412,7 +384,7 @@ class Fetch:
         )
 
     def _note_follower(self, asked: Asked, partition: Partition, now: float) -> None:
-        """The answer has the high watermark as it was before: the next one has the new [Kafka]."""
+        """This answer has the high watermark of before, the next one has the new one [Kafka]."""
         epoch = self._exchange.request.body.replica_state.replica_epoch
         if partition.follower_fetched(self._replica_id, asked.offset, now, epoch):
             self._broker.purgatory.notify(partition.key)
@@ -439,34 +411,8 @@ class Fetch:
         self._exchange.reply(body)
 
 
-class _Read:
-    """What one look at all partitions gave."""
-
-    def __init__(self) -> None:
-        self.results: list[Message] = []
-        self.partitions: list[Partition | None] = []
-        self.epochs: list[int] = []  # the leaders', when it was read
-        self.contributions: list[Contribution] = []
-        self.size = 0  # bytes of the log
-        self.has_news = False  # of a kind that nobody waits with: errors
-        self.is_whole = False
-
-    def add(self, result: Message, partition: Partition | None, contribution: Contribution) -> None:
-        self.results.append(result)
-        self.partitions.append(partition)
-        self.epochs.append(UNKNOWN if partition is None else partition.leader_epoch)
-        self.contributions.append(contribution)
-        self.size += contribution.source_size
-
-    def drop_records(self) -> None:
-        """It waits, and all is read again when it goes on: nothing is held until then."""
-        self.contributions = [replace(one, records=b"") for one in self.contributions]
-        for result in self.results:
-            result.records = b""
-
-
 def _divergence(asked: Asked, partition: Partition, start_offset: int) -> EpochEnd | None:
-    """Where the client's records cease to be those of this log; None: nowhere [KIP-595]."""
+    """Where the client's records diverge from this log; None: nowhere [KIP-595]."""
     if asked.offset < start_offset:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
     return partition.divergence(asked.offset, asked.last_epoch)

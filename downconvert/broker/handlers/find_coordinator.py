@@ -33,7 +33,7 @@ def _coordinator(broker: BrokerState, exchange: Exchange, key: str) -> Message:
         node_id = broker.config.node_id
         return Message(key=key, node_id=node_id, host=client.host, port=client.port)
     elif kind == TRANSACTION:
-        # A code that producers do not try again after.
+        # An error that producers do not retry.
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         said = "transactions are not served here"
     else:

@@ -1,4 +1,4 @@
-"""Heartbeat: a member lives, and hears whether it has to join again."""
+"""Heartbeat: a member is alive, and learns whether it has to join again."""
 
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.groups.member import MemberIdentity

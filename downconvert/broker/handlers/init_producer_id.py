@@ -1,7 +1,7 @@
 """InitProducerId: an id for an idempotent producer.
 
 Every such request gets a new one, as in Kafka, whatever id the producer had. Transactions are not
-served: a producer that asks for them is told that it may not have them, which ends it at once."""
+served: a producer that asks for them gets an authorization error, which ends it at once."""
 
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange

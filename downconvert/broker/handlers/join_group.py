@@ -1,7 +1,7 @@
-"""JoinGroup: somebody becomes a member, or joins the next generation.
+"""JoinGroup: a client becomes a member, or a member joins the next generation.
 
-From version 4 on a new member gets an id first, and joins with it, so that those who hang up while
-they wait leave nobody behind. Not here: when it is answered (group.py)."""
+From version 4 on a new member gets an id first, and joins with it: so a client that disconnects
+while it waits, and comes back, is no second member. Not here: when it is answered (group.py)."""
 
 from typing import Final
 
@@ -27,7 +27,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         exchange.reply(_response(joined, header.version))
 
     def post(joined: Joined) -> None:
-        """From whoever made the generation complete."""
+        """Called by the thread that completed the generation."""
         exchange.post(lambda _: reply(joined))
 
     if _is_too_large(body):

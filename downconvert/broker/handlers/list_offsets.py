@@ -104,9 +104,9 @@ def segment_offsets(
     partition: Partition, timestamp: int, count: int, replica_id: int, now: float
 ) -> list[int]:
     """The first offsets of the segments whose files were not changed after `timestamp`, and the
-    log's end, which is as young as can be; falling, at most `count`.
+    log's end, which counts as the youngest; descending, at most `count`.
 
-    A consumer hears of no offset above the high watermark, and of that instead."""
+    A consumer gets the high watermark instead of offsets above it."""
     with partition.lock:
         start, end = partition.start_offset, partition.end_offset
         segments = list(partition.log.segments)
@@ -174,7 +174,7 @@ def _timestamps(partition: Partition, segment: Segment, claimed: int | None) -> 
 
 
 def _epoch_of(partition: Partition, offset: int) -> int:
-    """The epoch in which an offset was written; -1 where nobody noted that."""
+    """The epoch in which an offset was written; -1 where that is unknown."""
     epoch = NO_EPOCH
     with partition.lock:
         for entry in epochs_of(partition.log):

@@ -1,25 +1,47 @@
 """Metadata: which topics there are, with which partitions, and which broker leads them.
 
-Version 0 asks for all topics with an empty list, later ones with null [MetadataRequest]."""
+Version 0 asks for all topics with an empty list, later ones with null [MetadataRequest].
 
-from downconvert.broker.errors import ErrorCode
+Where the operator allows it, a topic that is asked for by its name, and is not there, is made: the
+only way for producers of 0.8 and 0.9 to get one. Clients from version 4 on can say that they do not
+want that, as consumers do [KIP-361]."""
+
+import logging
+from typing import Final
+
+from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.partition import Partition
 from downconvert.broker.state import BrokerState
-from downconvert.broker.topics import Topic
+from downconvert.broker.topics import INTERNAL_TOPICS, Topic
 from downconvert.broker.wire.schemas import Message
+from downconvert.storage import StorageError
 
-NOT_ASKED = -(2**31)  # authorized operations
-NO_LEADER = -1
+from .admin import check_name
+from .new_topics import make
+
+LOG: Final = logging.getLogger("broker")
+NOT_ASKED: Final = -(2**31)  # authorized operations
+NO_LEADER: Final = -1
+MADE_MAX: Final = 20  # topics for one request: making one takes milliseconds
+MAY_REFUSE_SINCE: Final = 4  # earlier versions ask for topics to be made, always
 
 
-def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body, version = exchange.request.body, exchange.request.version
     asked = body.topics
     if asked is None or (version == 0 and not asked):
         topics = [_topic(topic) for topic in broker.topics.values()]
     else:
-        topics = [_asked(broker, one) for one in asked]
+        creates = broker.config.is_writable and broker.config.auto_create_topics
+        if version >= MAY_REFUSE_SINCE:
+            creates = creates and body.allow_auto_topic_creation
+        left = MADE_MAX if creates else 0
+        topics = []
+        for one in asked:
+            is_new = one.name is not None and one.name not in broker.topics
+            topics.append(_asked(broker, one, now if left else None))
+            left -= bool(left and is_new)
     client = exchange.client
     exchange.reply(
         Message(
@@ -32,7 +54,8 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     )
 
 
-def _asked(broker: BrokerState, asked: Message) -> Message:
+def _asked(broker: BrokerState, asked: Message, create_at: float | None) -> Message:
+    """`create_at`: the time; None: what is not there is not made."""
     if asked.name is None:
         by_id = broker.topics.by_id(asked.topic_id)
         if by_id is not None:
@@ -46,11 +69,34 @@ def _asked(broker: BrokerState, asked: Message) -> Message:
     topic = broker.topics.get(asked.name)
     if topic is not None:
         return _topic(topic)
-    return Message(
-        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        name=asked.name,
-        topic_authorized_operations=NOT_ASKED,
-    )
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if create_at is not None:
+        made = _made(broker, asked.name, create_at)
+        if isinstance(made, Topic):
+            return _topic(made)
+        code = made
+    return Message(error_code=code, name=asked.name, topic_authorized_operations=NOT_ASKED)
+
+
+def _made(broker: BrokerState, name: str, now: float) -> Topic | ErrorCode:
+    """A new topic; why there is none, in a code that clients of 0.8 know."""
+    count = broker.config.num_partitions
+    try:
+        check_name(name)
+        if name in INTERNAL_TOPICS:  # which the brokers make, when they need them
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        topic = make(broker, name, count, {}, now)
+    except ApiError as error:
+        found = broker.topics.get(name)
+        if found is not None:  # another client was faster
+            return found
+        LOG.info("topic %s is not made: %s", name[:249], error.message)
+        return error.code
+    except (OSError, StorageError) as error:
+        LOG.warning("topic %s cannot be made: %s", name, error)
+        return ErrorCode.LEADER_NOT_AVAILABLE  # the client asks again
+    LOG.info("topic %s is made with %d partitions, as a client asked for it", name, count)
+    return topic
 
 
 def _topic(topic: Topic) -> Message:

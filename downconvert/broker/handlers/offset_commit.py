@@ -1,10 +1,10 @@
 """OffsetCommit: a group's positions, kept for its next start.
 
-Members commit with their generation; who only keeps offsets here, without a group's management,
-commits with generation -1 (version 0 has no other way). Version 0 went to ZooKeeper once, and is
-kept here like the others.
+Members commit with their generation. A consumer that keeps only offsets here, and assigns its
+partitions itself, commits with generation -1 (version 0 has no other way). Version 0 once went to
+ZooKeeper, and is kept here like the others.
 
-Not here: who may commit (group.py), how offsets are kept (offsets.py)."""
+Not here: whether it may commit (group.py), how offsets are kept (offsets.py)."""
 
 from typing import Final
 

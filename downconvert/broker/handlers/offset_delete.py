@@ -1,4 +1,4 @@
-"""OffsetDelete: forgets where a group was in some partitions, but for topics that it reads now."""
+"""OffsetDelete: forgets a group's offsets in some partitions, but for topics that it reads now."""
 
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange

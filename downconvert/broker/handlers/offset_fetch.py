@@ -1,9 +1,9 @@
 """OffsetFetch: what groups have committed, per partition.
 
-Null topics, from version 2 on, are all that the group has. A partition without an offset is no
-error: its offset is -1. Who asks for what is stable, from version 7 on, has to ask again where an
-open transaction commits an offset [KIP-447]. Where an error goes that concerns a whole group
-depends on the version."""
+Null topics, from version 2 on, mean all that the group has. A partition without an offset is no
+error: its offset is -1. A client that requires stable offsets, from version 7 on, has to ask again
+while an open transaction commits one [KIP-447]. Which field has an error of the whole group depends
+on the version."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ def _group(
 
 @dataclass(frozen=True, slots=True)
 class _Offsets:
-    """What a group has committed, and where that is about to change."""
+    """What a group has committed, and where an open transaction may change that."""
 
     committed: Mapping[Partition, Committed]
     unstable: Collection[Partition]

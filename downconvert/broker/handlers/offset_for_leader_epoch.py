@@ -1,7 +1,7 @@
-"""OffsetForLeaderEpoch: up to which offset a log has what one leader wrote.
+"""OffsetForLeaderEpoch: where a leader epoch ends in a log.
 
-A follower, or a consumer that saw another leader, finds out by it where its records cease to be
-those of this log [KIP-101, KIP-279, KIP-320].
+A follower, or a consumer that saw another leader, learns by it where its records diverge from this
+log [KIP-101, KIP-279, KIP-320].
 
 Not here: the epochs (leader_epochs.py)."""
 

@@ -1,8 +1,8 @@
-"""Produce: records of a producer, appended, and when it hears of it.
+"""Produce: appends a producer's records, and answers when they are as safe as it asks for.
 
-acks 0: never; there is no response, and the only way to say that something is wrong is to hang up.
+acks 0: there is no response, and the only way to report an error is to close the connection.
 acks 1: when they are in this broker's log. acks all (-1): when every replica in sync has them, or
-the time is up. Nobody waits for a disk.
+the time is up. No answer waits for an fsync.
 
 Not here: which records may be appended (appending.py)."""
 
@@ -33,7 +33,7 @@ BATCHES_VERSION: Final = 3  # from here on a request has one v2 batch for each p
 ZSTD_VERSION: Final = 7
 TOPIC_IDS_VERSION: Final = 13
 NO_OFFSET: Final = -1
-# What a client may set at most is 15 minutes in librdkafka, and no producer has more patience.
+# The most that a client can set: 15 minutes, in librdkafka.
 WAIT_MAX: Final = 900.0  # seconds
 # Errors that Kafka answers without saying where the log starts.
 WITHOUT_START: Final = {
@@ -135,7 +135,7 @@ def _produce(
         isr_min = min(config.min_insync_replicas, len(partition.replicas))
         if acks == ALL and len(partition.isr) < isr_min:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
-        started = perf_counter()  # for the metrics, and nothing else
+        started = perf_counter()  # for the metrics only
         prepared = prepare(data, config, now_ms)
         if prepared is not None:
             if prepared.is_converted:

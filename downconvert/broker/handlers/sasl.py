@@ -4,7 +4,7 @@ handshake of version 0.
 What is answered when is Kafka's [SaslServerAuthenticator]: before authentication no other request
 is answered, and a client that fails is disconnected.
 
-Not here: the mechanisms, and who the users are (credentials.py)."""
+Not here: the mechanisms, and the users (credentials.py)."""
 
 from collections.abc import Callable
 from typing import Final
@@ -57,7 +57,7 @@ def authenticate(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
 
 
 def check(header: RequestHeader) -> None:
-    """BadRequestError: one who is not authenticated may not ask this, and hears no answer."""
+    """BadRequestError: a client that is not authenticated may not ask this, and gets no answer."""
     if header.api not in BEFORE:
         raise BadRequestError(f"{header.api.name} before authentication")
 
@@ -68,7 +68,7 @@ def raw(
     now: float,
     on_done: Callable[[Exchange], None] | None = None,
 ) -> Exchange | None:
-    """What is done with a frame that is a token; None: this client's frames are requests.
+    """Answers a frame that is a token; None: this client's frames are requests.
 
     BadRequestError: the token proves nothing, and there is no way to say so but to hang up."""
     state = client.state.get(STATE)

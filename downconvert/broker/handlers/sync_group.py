@@ -1,4 +1,4 @@
-"""SyncGroup: the leader hands in who gets what, and everybody asks for what is theirs.
+"""SyncGroup: the leader hands in all assignments, and each member gets its own.
 
 Not here: when it is answered (group.py)."""
 
@@ -27,7 +27,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         )
 
     def post(synced: Synced) -> None:
-        """From whoever made the generation complete."""
+        """Called by the thread that completed the generation."""
         exchange.post(lambda _: reply(synced))
 
     if version >= WITH_PROTOCOL and (body.protocol_type is None or body.protocol_name is None):

@@ -1,11 +1,11 @@
 """A broker as a follower: keeps its replicas in step with those of one leader.
 
-Sans-I/O: `request` gives the bytes of the next request, `response` takes those of its answer. Where
-the logs have parted, which the leader says of a replica's last epoch, what the leader does not have
-is cut off, and only then is anything appended [KIP-595]. Answers are read like anything that comes
-from outside, and one that no longer fits the replica that asked is left aside.
+No I/O: `request` returns the bytes of the next request, `response` takes those of its answer. Where
+the logs have diverged, which the leader says of a replica's last epoch, the replica first truncates
+what the leader does not have, and then appends [KIP-595]. Answers are read as untrusted bytes, and
+one that no longer fits the replica that asked is ignored.
 
-Not here: which leader to follow, and connections to it (replication.py, and who drives it)."""
+Not here: which leader to follow (replica_manager.py), and connections to it."""
 
 from dataclasses import dataclass
 from itertools import groupby
@@ -49,8 +49,8 @@ class _Asked:
 
 
 class Follower:
-    """Of all partitions that `leader` leads and `broker` has a replica of. One request at a time;
-    whoever loses the connection makes the next request, and what was asked before is forgotten."""
+    """The partitions that `leader` leads and `broker` has a replica of. One request at a time: if
+    the connection is lost, the next request replaces the one that was under way."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Follower:
         self._lost: set[Partition] = set()  # whose log the leader's does not reach
 
     def next_retry(self) -> float | None:
-        """When a partition that is left out for a while is fetched again; None: none is."""
+        """When a partition that is delayed is fetched again; None: none is delayed."""
         return min(self._not_before.values(), default=None)
 
     def request(self, now: float) -> bytes | None:
@@ -89,7 +89,7 @@ class Follower:
     def response(self, data: memoryview, now: float) -> None:
         """Takes the answer to the last request, without its length.
 
-        BadRequestError: it is none, and the connection to the leader must end."""
+        BadRequestError: it is no such answer, and the connection to the leader must be closed."""
         if self._asked_start:
             self._take_starts(self._parsed(ApiKey.ListOffsets, LIST_OFFSETS_VERSION, data), now)
             return
@@ -193,7 +193,7 @@ class Follower:
                 partition.append_from_leader(data, result.high_watermark)
                 partition.follow_start(result.log_start_offset)
         except (RecordsError, StorageError, OSError, ValueError):
-            # Damaged on its way, or there is no room: it is asked for once more in a while.
+            # Damaged on its way, or the disk is full: it is fetched again after the backoff.
             self._not_before[partition] = now + BACKOFF
         if before != (partition.end_offset, partition.high_watermark):
             self._broker.purgatory.notify(partition.key)
@@ -214,7 +214,7 @@ class Follower:
                         continue
                     if result.offset > one.offset:
                         partition.restart_at(result.offset)
-                    else:  # it cannot tell where the logs part: what is committed stays
+                    else:  # it cannot tell where the logs diverge: what is committed stays
                         partition.truncate(EpochEnd(NO_EPOCH, -1))
                 except (StorageError, OSError):
                     continue

@@ -1,10 +1,10 @@
-"""Leader epochs of a log: which offsets were written under which leader, and where two logs part.
+"""Leader epochs of a log: which offsets were written under which leader, and where logs diverge.
 
 A log's epochs are pairs of an epoch and the first offset written in it. From a replica's last epoch
-and its end a leader can say up to where their logs are the same; what the replica has behind that
-it cuts off. [KIP-101, KIP-279, KIP-595; LeaderEpochFileCache]
+and its end a leader can say up to where their logs are the same; the replica truncates what it has
+after that. [KIP-101, KIP-279, KIP-595; LeaderEpochFileCache]
 
-Not here: where epochs are kept (storage), who asks (follower.py, offset_for_leader_epoch.py)."""
+Not here: where epochs are kept (storage), the requests (handlers/offset_for_leader_epoch.py)."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -17,7 +17,7 @@ NO_EPOCH: Final = -1
 
 
 class EpochEnd(NamedTuple):
-    """The offset behind the last record of an epoch."""
+    """The offset after the last record of an epoch."""
 
     epoch: int
     end_offset: int
@@ -57,7 +57,7 @@ def end_of(epochs: Sequence[EpochEntry], epoch: int, log_end: int) -> EpochEnd:
 def divergence(
     epochs: Sequence[EpochEntry], log_end: int, offset: int, last_epoch: int
 ) -> EpochEnd | None:
-    """Where the log of a replica with this end and last epoch leaves ours; None: nowhere.
+    """Where the log of a replica with this end and last epoch diverges from ours; None: nowhere.
 
     UNKNOWN: that cannot be told, as its epoch is above all that there were here."""
     end = end_of(epochs, last_epoch, log_end)
@@ -69,7 +69,7 @@ def divergence(
 def truncation(
     epochs: Sequence[EpochEntry], log_end: int, high_watermark: int, diverging: EpochEnd
 ) -> int:
-    """The offset to which a replica cuts its log when its leader says where they part.
+    """The offset to which a replica truncates its log when its leader says where they diverge.
 
     It may have to ask again from there: if it never had the epoch that the leader names."""
     if diverging.epoch == NO_EPOCH or diverging.end_offset < 0:

@@ -1,20 +1,19 @@
 """A leader's view of its followers: what they have, who is in sync, what is committed.
 
-A follower says by the offset that it fetches from that it has everything below. The high watermark
-is the least that the replicas in sync have; it never goes back while the leader stays. Who falls
-behind for longer than replica.lag.time.max.ms is put out of the set, who has caught up is taken in,
-once the controller has agreed. Until then a replica that is to be taken in counts already, and one
-that is to be put out counts still. [Partition, Replica; KIP-497, KIP-903, KAFKA-15583]
+A follower that fetches from an offset has everything below it. The high watermark is the lowest log
+end of the replicas in sync; it never goes back while the leader stays. A replica that lags for
+longer than replica.lag.time.max.ms leaves the ISR, and one that has caught up joins it, once the
+controller has agreed. Until then one that is to join counts already, and one that is to leave
+counts still. [Partition, Replica; KIP-497, KIP-903, KAFKA-15583]
 
 Times are in seconds of the broker's clock.
 
-Not here: the log (partition.py), who agrees (the controller, of which a broker knows nothing but
-`Leadership`)."""
+Not here: the log (partition.py), the controller, of which a broker knows only `Leadership`."""
 
 from dataclasses import dataclass
 from typing import Final
 
-NOTHING: Final = -1  # an offset of which nothing has been heard
+NOTHING: Final = -1  # an offset: the replica has not fetched yet
 NEVER: Final = float("-inf")
 NO_BROKER_EPOCH: Final = -1
 
@@ -23,7 +22,7 @@ NO_BROKER_EPOCH: Final = -1
 class Leadership:
     """What the controller says about a partition. `version` goes up with every change.
 
-    alive: the replicas whose brokers are; no other is taken in."""
+    alive: the replicas whose brokers are alive; no other joins the ISR."""
 
     leader: int | None
     leader_epoch: int
@@ -35,10 +34,10 @@ class Leadership:
 
 @dataclass(frozen=True, slots=True)
 class IsrChange:
-    """A set of replicas in sync that a leader asks the controller for.
+    """An ISR that a leader proposes to the controller.
 
-    broker_epochs: of each that was heard of, the life of the broker in which it was in sync, so
-    that one which has lost records since is not taken for what it was."""
+    broker_epochs: of each replica that has fetched, the epoch of its broker in which it was in
+    sync, so that the controller refuses one that has restarted since, and may have lost records."""
 
     leader_epoch: int
     version: int
@@ -92,19 +91,19 @@ class Replicas:
 
     @property
     def maximal_isr(self) -> frozenset[int]:
-        """With those that are to be taken in, if the controller agrees."""
+        """The ISR, and the replicas that are to join it."""
         return self.isr if self._asked is None else self.isr | self._asked.isr
 
     def fetches(
         self, replica_id: int, offset: int, leader_end: int, now: float, broker_epoch: int
     ) -> None:
-        """A follower has everything below `offset`. KeyError: it is none of this partition's."""
+        """A follower has everything below `offset`. KeyError: it has no replica of it."""
         self._followers[replica_id].fetches(offset, leader_end, now, broker_epoch)
 
     def high_watermark(self, known: int, leader_end: int, now: float, isr_min: int) -> int:
         """As of now, if it was `known` before: never less.
 
-        Who is not in sync but has caught up holds it back, too, for it is about to be taken in."""
+        A replica that has caught up counts, too: it is about to join the ISR."""
         if len(self.isr) < isr_min:
             return known
         offset, counted = leader_end, self.maximal_isr
@@ -117,7 +116,7 @@ class Replicas:
         return max(known, offset)
 
     def change(self, leader_end: int, high_watermark: int, now: float) -> IsrChange | None:
-        """What the controller is to be asked for, if nothing is under way; None: nothing."""
+        """What to propose to the controller; None: nothing, or a proposal is under way."""
         if self._asked is not None:
             return None
         isr = {
@@ -149,7 +148,7 @@ class Replicas:
     def refuse(self, change: IsrChange) -> None:
         """The controller knows all that the leader knew when it asked, and does not agree.
 
-        Not for a controller that was not heard of: it may have agreed, and what was asked for
+        Not to be called where the controller did not answer: it may have agreed, and the proposal
         counts until it says otherwise."""
         if self._asked is change:
             self._asked = None

@@ -1,7 +1,7 @@
-"""The replicas of a broker: who leads which, whom to follow, and what the controller must hear.
+"""The replicas of a broker: which it leads, which leaders to follow, what to tell the controller.
 
 A driver with a network (for now the simulator) hands in what the controller says, carries the
-bytes of the followers to their leaders, and the leaders' wishes to the controller.
+bytes of the followers to their leaders, and proposals of ISRs to the controller.
 
 Not here: one partition (partition.py, replica.py), one leader that is followed (follower.py)."""
 
@@ -16,7 +16,7 @@ from .replica import IsrChange, Leadership
 
 
 class Replication:
-    """Of one life of a broker."""
+    """From one start of a broker to its end."""
 
     def __init__(self, broker: BrokerState) -> None:
         self.broker = broker
@@ -26,11 +26,11 @@ class Replication:
 
     @property
     def versions(self) -> dict[TopicPartition, int]:
-        """Which news of the controller have come here."""
+        """The version of each partition that the controller sent last."""
         return {partition.name: partition.version for partition in self.broker.topics.partitions()}
 
     def register(self, broker_epoch: int) -> None:
-        """The controller knows this broker from now on by an epoch that no other life of it had."""
+        """The controller has registered this broker, under an epoch of its own for each start."""
         self.broker_epoch = broker_epoch
         for follower in self.followers.values():
             follower.broker_epoch = broker_epoch

@@ -1,8 +1,8 @@
-"""Reads messages from bytes that anybody may have sent.
+"""Reads messages from untrusted bytes.
 
-One cursor, whose only way forward is `take`, and which never goes behind the end. A length or a
-count that the bytes claim allocates nothing: elements are read one by one, and each takes a byte at
-least. Whatever is wrong is a BadRequestError that says what and where."""
+One cursor, which only moves forward, by `take`, and never past the end. A length or a count that
+the bytes claim allocates nothing: elements are read one by one, and each takes at least one byte.
+Whatever is wrong is a BadRequestError that says what and where."""
 
 from collections.abc import Callable
 from functools import cache
@@ -29,7 +29,7 @@ VARINT_BITS: Final = 32
 
 
 class Cursor:
-    """Where in a message reading has come."""
+    """A position in a message."""
 
     __slots__ = ("data", "position")
 
@@ -69,7 +69,7 @@ class Cursor:
 def decode(name: str, version: int, data: memoryview) -> Message:
     """A whole message, as `FetchRequest`. Byte strings and records are views of `data`.
 
-    Bytes behind its end are ignored, as Kafka does: librdkafka up to 1.0 sends four behind its
+    Bytes after its end are ignored, as in Kafka: librdkafka up to 1.0 sends four after its
     ApiVersions request."""
     message: Message = reader(name, version)(Cursor(data))
     return message
@@ -114,7 +114,7 @@ def _read_tags(cursor: Cursor, tagged: dict[int, tuple[str, Read]], values: dict
     for _ in range(cursor.uvarint()):
         tag, size = cursor.uvarint(), cursor.uvarint()
         if tag <= before:
-            raise BadRequestError(f"tag {tag} behind tag {before} at {cursor.position}")
+            raise BadRequestError(f"tag {tag} after tag {before} at {cursor.position}")
         before = tag
         start = cursor.take(size)
         if tag in tagged:
@@ -227,7 +227,7 @@ def _array(field: Field, element: Read, nullable: bool, compact: bool) -> Read:
         length = length_of(cursor)
         if length < 0:
             return None
-        if length > cursor.remaining:  # each element takes a byte at least
+        if length > cursor.remaining:  # each element takes at least one byte
             raise BadRequestError(
                 f"{field.name} before {cursor.position} has {length} elements in "
                 f"{cursor.remaining} bytes"

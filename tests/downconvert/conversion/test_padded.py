@@ -13,6 +13,7 @@ from downconvert import (
     eager,
 )
 from downconvert.conversion import kept_wrappers
+from downconvert.conversion.compressed import CompressedEntries
 from records import (
     Codec,
     ControlRecordType,
@@ -252,16 +253,14 @@ def test_a_cut_send_is_the_beginning_of_the_whole():
 
 
 def test_the_first_batch_is_compressed_once(monkeypatch):
-    from downconvert.conversion import wrapper
-
     compressed = []
+    recoded = CompressedEntries._recoded
 
-    def counting(codec, data, **options):
-        compressed.append(len(data))
-        return compress(codec, data, **options)
+    def counting(entries, entry):
+        compressed.append(entry)
+        return recoded(entries, entry)
 
-    compress = wrapper.compress
-    monkeypatch.setattr(wrapper, "compress", counting)
+    monkeypatch.setattr(CompressedEntries, "_recoded", counting)
     data = log_of(*[0.5] * 20)
     lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
     assert len(compressed) == 1

@@ -134,3 +134,27 @@ def test_a_directory_that_cannot_be_made_leaves_no_topic(tmp_path: Path) -> None
         assert code(broker, topic("t", 3)) == ErrorCode.KAFKA_STORAGE_ERROR
         assert list(broker.topics) == []
         assert not (tmp_path / "t-0").exists()
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (
+            topic("t", assignments=[Message(partition_index=0, broker_ids=[0])]),
+            "assignments say how many: num_partitions and replication_factor must be -1",
+        ),
+        (
+            topic("t", -1, -1, assignments=[Message(partition_index=1, broker_ids=[0])]),
+            "assignments must be for partitions 0, 1, 2 and so on, each of them once",
+        ),
+        (
+            topic("t", -1, -1, assignments=[Message(partition_index=0, broker_ids=[1, 2])]),
+            "assignment 0 is to brokers [1, 2], and there is [0]",
+        ),
+    ],
+)
+def test_assignments_are_refused_in_words(tmp_path: Path, asked: Message, said: str) -> None:
+    with writable_broker(tmp_path) as broker:
+        (answer,) = create(broker, 7, asked)
+        assert answer.error_message == said
+        assert list(broker.topics) == []

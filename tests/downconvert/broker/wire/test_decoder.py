@@ -69,7 +69,7 @@ def test_a_length_of_more_than_32_bits_is_none(data: bytes) -> None:
 
 def test_tags_that_do_not_rise_are_refused() -> None:
     head = b"\x02a\x02b"  # the client's name and version
-    with pytest.raises(BadRequestError, match="tag 5 behind tag 5"):
+    with pytest.raises(BadRequestError, match="tag 5 after tag 5"):
         decode("ApiVersionsRequest", 3, memoryview(head + b"\x02\x05\x00\x05\x00"))
 
 

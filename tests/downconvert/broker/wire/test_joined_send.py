@@ -5,14 +5,14 @@ from io import BytesIO
 import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords
-from downconvert.broker.wire.encoder import Sendable
 from downconvert.broker.wire.joined_send import JoinedSend
 from records import CorruptRecordsError, MemoryRecords
+from records.sends import Send
 from tests.damage import damaged
 from tests.downconvert.storage.logs import batch
 
 
-def write_all(send: Sendable, channel: BytesIO) -> None:
+def write_all(send: Send, channel: BytesIO) -> None:
     while not send.completed:
         send.write_to(channel)
 

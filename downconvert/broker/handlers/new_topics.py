@@ -1,0 +1,33 @@
+"""Making a topic: for CreateTopics, and for Metadata, which makes those that a client asks for.
+
+Not here: the files (topics.py), what may be asked (create_topics.py, metadata.py)."""
+
+from collections.abc import Mapping
+
+from downconvert.broker.errors import ApiError, ErrorCode
+from downconvert.broker.state import BrokerState
+from downconvert.broker.topics import Topic
+
+
+def check_free(broker: BrokerState, name: str) -> None:
+    """ApiError: there is a topic of this name, or of one that metrics cannot tell from it."""
+    if name in broker.topics:
+        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    # In the names of Kafka's metrics the two characters are the same.
+    for other in broker.topics:
+        if other.replace(".", "_") == name.replace(".", "_"):
+            said = f"Topic '{name}' collides with existing topic: {other}"
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, said)
+
+
+def make(
+    broker: BrokerState, name: str, count: int, config: Mapping[str, str], now: float
+) -> Topic:
+    """A topic with so many partitions, and this configuration of its own. `now` in seconds.
+
+    ApiError as for `check_free`; OSError, StorageError: the disk; then there is no topic."""
+    # There may have been one of this name, deleted just before a crash.
+    broker.groups.forget_topics({name}, now)
+    with broker.topics.lock:
+        check_free(broker, name)
+        return broker.topics.create(name, count, config, int(now * 1000))

@@ -1,0 +1,122 @@
+"""Metadata: topics that are made because a client asks for them."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert.broker import Broker, BrokerConfig
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.handlers import metadata
+from downconvert.broker.topics import INTERNAL_TOPICS
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.storage import LogDir
+from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.writable import writable_broker
+from tests.downconvert.storage.logs import batch
+
+VERSIONS = range(14)
+OLD = range(4)  # which cannot say that they do not want it
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with writable_broker(tmp_path, "a.b", auto_create_topics=True, num_partitions=3) as one:
+        yield one
+
+
+def topics_of(broker: Broker, version: int, *names: str, allow: bool = True) -> list[Any]:
+    asked = [Message(name=name, topic_id=bytes(16)) for name in names]
+    fields = {"allow_auto_topic_creation": allow} if version >= 4 else {}
+    body = Message(topics=asked, **fields)
+    found: list[Any] = ask(broker, ApiKey.Metadata, version, body, now=1000.0).topics
+    return found
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_topic_is_made_when_it_is_asked_for(version: int, broker: Broker) -> None:
+    (found,) = topics_of(broker, version, "new")
+    assert (found.error_code, found.name) == (ErrorCode.NONE, "new")
+    assert [one.leader_id for one in found.partitions] == [0, 0, 0]
+    made = broker.topics["new"]
+    (again,) = topics_of(broker, version, "new")
+    assert again.error_code == ErrorCode.NONE
+    assert broker.topics["new"] is made
+
+
+@pytest.mark.parametrize("version", VERSIONS[4:])
+def test_a_client_that_does_not_want_it_gets_none(version: int, broker: Broker) -> None:
+    (found,) = topics_of(broker, version, "new", allow=False)
+    assert found.error_code == UNKNOWN
+    assert list(broker.topics) == ["a.b"]
+
+
+@pytest.mark.parametrize("version", OLD)
+def test_all_topics_are_asked_for_without_making_any(version: int, broker: Broker) -> None:
+    body = Message(topics=None if version else [])
+    found = ask(broker, ApiKey.Metadata, version, body).topics
+    assert [one.name for one in found] == ["a.b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("..", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("a/b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("x" * 250, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("a_b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        *((name, UNKNOWN) for name in INTERNAL_TOPICS),
+    ],
+)
+def test_what_cannot_be_a_clients_topic_is_not_made(
+    name: str, code: ErrorCode, broker: Broker
+) -> None:
+    found, other = topics_of(broker, 1, name, "fine")
+    assert found.error_code == code
+    assert other.error_code == ErrorCode.NONE
+    assert list(broker.topics) == ["a.b", "fine"]
+
+
+def test_nothing_is_made_unless_the_operator_says_so(tmp_path: Path) -> None:
+    with writable_broker(tmp_path) as broker:
+        (found,) = topics_of(broker, 0, "new")
+        assert (found.error_code, list(broker.topics)) == (UNKNOWN, [])
+    with LogDir.open(tmp_path) as log_dir:
+        reads = Broker(log_dir, BrokerConfig(auto_create_topics=True))
+        (found,) = topics_of(reads, 0, "new")
+        assert (found.error_code, list(reads.topics)) == (UNKNOWN, [])
+
+
+def test_a_disk_that_takes_no_topic_is_named_and_the_client_asks_again(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(metadata, "make", fail)
+        (found,) = topics_of(broker, 0, "new")
+    assert found.error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    assert [r.levelno for r in caplog.records] == [logging.WARNING]
+    (found,) = topics_of(broker, 0, "new")
+    assert found.error_code == ErrorCode.NONE
+
+
+def test_an_old_producer_makes_its_topic_and_writes_to_it(broker: Broker) -> None:
+    topics_of(broker, 0, "new")
+    data = [Message(index=2, records=batch(0, magic=0))]
+    body = Message(acks=1, timeout_ms=1000, topic_data=[Message(name="new", partition_data=data)])
+    (topic,) = ask(broker, ApiKey.Produce, 0, body, now=1000.0).responses
+    assert topic.partition_responses[0].error_code == ErrorCode.NONE
+    assert broker.topics["new"].partitions[2].high_watermark == 1
+
+
+def test_one_request_makes_only_so_many(broker: Broker) -> None:
+    names = [f"new-{n}" for n in range(metadata.MADE_MAX + 5)]
+    codes = [one.error_code for one in topics_of(broker, 1, "a.b", *names)]
+    assert codes == [0] * (metadata.MADE_MAX + 1) + [UNKNOWN] * 5
+    assert {one.error_code for one in topics_of(broker, 1, "a.b", *names)} == {0}

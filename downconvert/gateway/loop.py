@@ -9,6 +9,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from threading import Lock, Thread
 from typing import Any, Final, Protocol
@@ -83,8 +84,9 @@ class ServingLoop:
             raise self._failure
 
     def ask_to_stop(self) -> None:
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stopping.set)
+        with suppress(RuntimeError):  # its loop has ended by itself, and is closed
+            if self._thread.is_alive():
+                self._loop.call_soon_threadsafe(self._stopping.set)
 
     def join(self) -> None:
         if self._thread.ident is not None:

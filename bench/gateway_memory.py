@@ -33,6 +33,7 @@ CONSUMERS: Final = 1000
 LIMIT: Final = 128 * KiB  # for a consumer
 ANSWER: Final = 50 * MiB
 ANSWER_LIMIT: Final = 4 * MiB  # that may show of it
+BUDGET: Final = 64 * KiB  # that all may share: next to nothing, so that what each takes shows
 SLOW: Final = 3 * MiB  # an answer that fits no buffer of the system's
 RECORD: Final = 1000  # bytes
 BATCH: Final = 100  # records
@@ -62,7 +63,9 @@ def gateway(size: int, codec: Codec = Codec.NONE) -> Iterator[Serving]:
         for first in range(0, max(size // RECORD, BATCH), BATCH):
             offsets = range(first, first + BATCH)
             partition.log.writer.append(batch(*offsets, size=RECORD, codec=codec))
-        with in_front(f"127.0.0.1:{port}") as serving:
+        config = Path(directory) / "gateway.toml"
+        config.write_text(f"limits = {{ memory = {BUDGET} }}\n")
+        with in_front(f"127.0.0.1:{port}", "--config", str(config)) as serving:
             yield serving
 
 

@@ -71,7 +71,13 @@ OUTSIDE: Final = {
     "downconvert/gateway/listeners.py",
     "downconvert/gateway/connection.py",
     "downconvert/gateway/streams.py",
+    "downconvert/gateway/splicing.py",
     "downconvert/gateway/upstream.py",
+    "downconvert/gateway/conversion_pool.py",
+    "downconvert/gateway/loop.py",
+    "downconvert/gateway/processes.py",
+    "downconvert/gateway/child_process.py",
+    "downconvert/gateway/client_request.py",
     "downconvert/gateway/observing.py",
 }
 LOCKS: Final = {"threading.Lock()", "threading.RLock()"}

@@ -1,6 +1,6 @@
 """`downconvert gateway`: old clients in front of a cluster that no longer takes their requests.
 
-Not here: the gateway (gateway), the report of who is still old (gateway_report.py)."""
+Not here: the gateway (gateway), the report of clients of old versions (gateway_report.py)."""
 
 import json
 import logging
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any, Final
@@ -41,7 +42,7 @@ FLAGS: Final = {  # the settings that flags of other names, or of none in the fi
     "file",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Settings as TOML; flags go before them.",
+    help="Settings as TOML. Flags override them.",
 )
 @click.option("--bootstrap", metavar="HOST:PORT,…", help="Brokers of the cluster to begin with.")
 @click.option(
@@ -64,11 +65,17 @@ FLAGS: Final = {  # the settings that flags of other names, or of none in the fi
 @click.option("--transactional-ids", metavar="PATTERN,…", help="Only these transactional ids.")
 @click.option("--networks", metavar="CIDR,…", help="Only clients from these networks.")
 @click.option("--read-only", is_flag=True, help="Refuse whatever would change something.")
-@click.option("--observe", is_flag=True, help="Pass everything through, and only see who is old.")
+@click.option(
+    "--observe",
+    is_flag=True,
+    help="Pass everything through; only count which clients use old versions.",
+)
 @click.option("--tls-cert", metavar="FILE", help="Certificate of the listener.")
 @click.option("--tls-key", metavar="FILE", help="Its key.")
 @click.option("--cluster-tls", is_flag=True, help="Speak TLS to the cluster.")
-@click.option("--cluster-ca", metavar="FILE", help="Who signs the cluster's certificates.")
+@click.option(
+    "--cluster-ca", metavar="FILE", help="The authority that signs the cluster's certificates."
+)
 @click.option(
     "--sasl",
     metavar="MECHANISM",
@@ -107,12 +114,18 @@ FLAGS: Final = {  # the settings that flags of other names, or of none in the fi
     "--share-ports", is_flag=True, help="Other gateways of this cluster may listen here, too."
 )
 @click.option("--http", metavar="HOST:PORT", help="Serve /healthz, /metrics and /clients there.")
-@click.option("--workers", metavar="N", type=click.IntRange(1, 64), default=2, help="Threads.")
+@click.option(
+    "--workers",
+    metavar="N",
+    type=click.IntRange(1, 64),
+    default=1,
+    help="Processes behind the one port; one for each core. [default: 1]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Ready line and log as JSON lines.")
 @click.option(
     "--report",
     metavar="URL",
-    help="Show who is still old, from the --http of a gateway.",
+    help="Show which clients use old versions, from the --http of a gateway.",
 )
 @click.option(
     "--html",
@@ -129,11 +142,11 @@ def gateway(
     html: Path | None,
     **flags: Any,
 ) -> None:
-    """Stand in front of a Kafka cluster, and serve clients of every age.
+    """Stand in front of a Kafka cluster, and serve old and new clients.
 
     Kafka 4 took away the request versions of clients older than 0.11. They go on through a
     gateway: to consume and to produce, in groups too. Everything that the cluster understands
-    passes through untouched. Each broker gets a port of its own behind the first one.
+    passes through untouched. Each broker gets a port of its own after the first one.
 
     \b
     downconvert gateway --bootstrap kafka-1:9092 --listen 0.0.0.0:9092
@@ -147,8 +160,10 @@ def gateway(
 
         show(report, html, as_json=as_json)
         return
-    from downconvert.gateway.config import ConfigError, GatewayConfig
-    from downconvert.gateway.server import Gateway
+    from downconvert.gateway.config import GatewayConfig
+    from downconvert.gateway.processes import Processes
+    from downconvert.gateway.security import ConfigError
+    from downconvert.gateway.server import Gateway, Running, ports_of
     from downconvert.gateway.settings import build, load
 
     def read() -> GatewayConfig:
@@ -162,14 +177,19 @@ def gateway(
     _log(as_json)
     _allow_files()
     stop = Event()
+    running: Running
     try:
-        running = Gateway(config, workers=workers)
+        running = (
+            Gateway(config) if workers == 1 else Processes(config, workers, partial(_log, as_json))
+        )
     except ConfigError as error:
         raise CommandError(str(error)) from None
     _on_signals(stop, lambda: _reload(running, read))
     with ExitStack() as stack:
         try:
             stack.enter_context(running)
+        except ConfigError as error:
+            raise CommandError(str(error)) from None
         except OSError as error:
             raise _taken(config.listen, "--listen", error) from None
         observation = _observe(running, http)
@@ -180,7 +200,7 @@ def gateway(
         address = running.address
         ready = {"ready": True, "host": address.host, "port": address.port}
         text = f"ready: clients connect to {address}, brokers follow from port "
-        text += f"{running.topology.ports.first} on; Ctrl-C ends it"
+        text += f"{ports_of(config).first} on; Ctrl-C ends it"
         click.echo(json.dumps(ready) if as_json else text)
         sys.stdout.flush()
         stop.wait()
@@ -212,7 +232,7 @@ def _settings(flags: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merged(file: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
-    """Flags go before the file; what a table of the file says beside them stays."""
+    """Flags override the file, setting by setting."""
     tables = {
         name: file[name] | flags[name]
         for name in ("cluster", "limits")
@@ -224,8 +244,9 @@ def _merged(file: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
 def _observe(running: Any, http: str | None) -> Any:
     if http is None:
         return None
-    from downconvert.gateway.config import ConfigError, parse_address
+    from downconvert.gateway.config import parse_address
     from downconvert.gateway.observing import Observation
+    from downconvert.gateway.security import ConfigError
 
     try:
         address = parse_address(http, 9100)
@@ -253,7 +274,7 @@ def _allow_files() -> None:
 
 
 def _reload(running: Any, read: Callable[[], Any]) -> None:
-    from downconvert.gateway.config import ConfigError
+    from downconvert.gateway.security import ConfigError
 
     try:
         running.reload(read())
@@ -275,6 +296,7 @@ class _JsonLines(logging.Formatter):
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
             "level": record.levelname.lower(),
             "message": record.getMessage(),
+            **getattr(record, "fields", {}),
         }
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)

@@ -1,4 +1,4 @@
-"""Who is still old: what a running gateway has seen, as a table, as JSON, or as a page."""
+"""Which clients use old versions: what a gateway has counted, as a table, JSON or a page."""
 
 import json
 import time
@@ -40,7 +40,7 @@ AGES: Final = (  # the first release that asks Fetch in this version
 
 
 def show(url: str, html: Path | None, *, as_json: bool) -> None:
-    """Prints what the gateway at `url` has seen, and writes it to `html`."""
+    """Prints what the gateway at `url` has counted, and writes it to `html`."""
     rows = _fetched(url)
     if as_json:
         click.echo(json.dumps(rows))
@@ -62,7 +62,7 @@ def _fetched(url: str) -> list[dict[str, Any]]:
 
 
 def _clients(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row for each client, those who need the gateway first."""
+    """One row for each client, those that need the gateway first."""
     clients: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row in rows:
         key = row["client_id"], row["software"], row["address"]
@@ -88,7 +88,7 @@ def _clients(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _age(rows: list[dict[str, Any]], key: tuple[str, str, str]) -> str:
-    """What a client that does not say is at least as old as, by the fetches that it sends."""
+    """The software of a client that does not name it, by the versions of its fetches."""
     fetches = [
         row["version"]
         for row in rows
@@ -146,8 +146,9 @@ def _page(rows: list[dict[str, Any]], url: str) -> Iterator[str]:
     old = [client for client in clients if client["translated"]]
     converted = format_size(sum(client["bytes_converted"] for client in clients))
     yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-    yield f"<title>Who is still old</title><style>{CSS}{WRAPPED}</style></head><body><main>"
-    yield "<h1>Who is still old</h1>"
+    yield f"<title>Which clients use old versions</title><style>{CSS}{WRAPPED}</style></head>"
+    yield "<body><main>"
+    yield "<h1>Which clients use old versions</h1>"
     yield f'<p class="lead">What the gateway at {escape(url)} has seen.</p>'
     yield '<section><div class="tiles">'
     for label, figure in (

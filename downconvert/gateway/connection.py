@@ -5,8 +5,9 @@ gone has to hear of it, and asks for metadata then, as of any broker."""
 
 from asyncio import sleep, timeout
 from collections.abc import Awaitable, Callable, Coroutine
-from struct import Struct
-from typing import Any, Final, TypeVar
+from functools import partial
+from time import perf_counter
+from typing import Any, TypeVar
 
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.responses import ResponseSend
@@ -14,19 +15,26 @@ from downconvert.broker.wire.schemas import Message
 from records import RecordsError
 
 from . import headers
-from .exchanges import HELLO, Answer, Ask, Forward, HangUp, Reply, Whole
+from .client_request import LENGTH, PREFIX_SIZE, ClientRequest
+from .conversion_pool import ConversionPool
+from .exchanges import HELLO, Answer, Ask, Forward, HangUp, Pause, Reply, Steps, Turn, Whole
+from .figures import Counters, End
+from .pieces import filled
+from .sent import converts
 from .session import Session
-from .streams import PIECE_SIZE, Stream, scratch
-from .upstream import UnreachableError, Upstream
+from .streams import CLIENT, ConnectionEndedError, Stream
+from .upstream import INLINE_MAX, UnreachableError, Upstream
 from .waiting import Waits
 
-LENGTH: Final = Struct(">i")
-PREFIX_SIZE: Final = 16 * 1024  # bytes of a request that are looked at before it is passed on
 Answered = TypeVar("Answered")
 
 
+class RefusedLoginError(BadRequestError):
+    """A client did not prove its identity, or no rule is for it."""
+
+
 class Connection:
-    """A client's connection, the cluster's behind it, and what is between them."""
+    """A client's connection and the broker's connection that was made for it."""
 
     def __init__(
         self,
@@ -35,17 +43,52 @@ class Connection:
         reach: Callable[[], Coroutine[Any, Any, Upstream]],
         clock: Callable[[], float],
         before_answer: Callable[[], Awaitable[None]],
+        pool: ConversionPool,
+        counters: Counters,
     ) -> None:
+        self.requests = 0  # that were answered
+        self._counters = counters
+        self._broker_ended = False  # between two requests
+        self._client_gone = False  # while it waited, so that the broker's connection was closed
         self._client = client
         self._session = session
         self._reach = reach
         self._clock = clock
         self._before_answer = before_answer  # so that what an answer names can be reached
+        self._pool = pool
         self._upstream: Upstream | None = None
         self._waits = Waits()
         self._is_idle = True
         self._is_waiting = False  # for the cluster's answer
         self._is_last = False
+
+    @property
+    def client_address(self) -> str:
+        return self._session.address
+
+    @property
+    def client_id(self) -> str:
+        """As of the last request."""
+        return self._session.client_id
+
+    @property
+    def software(self) -> str:
+        return self._session.software
+
+    def end(self, error: BaseException) -> End:
+        """Why it ended, by what `serve` raised."""
+        match error:
+            case UnreachableError():
+                return End.CLUSTER
+            case RefusedLoginError():
+                return End.LOGIN
+            case BadRequestError():
+                return End.REQUEST
+            case TimeoutError():
+                return End.TIMEOUT
+            case ConnectionEndedError(peer=peer) if peer != CLIENT and not self._client_gone:
+                return End.CLUSTER
+        return End.CLUSTER if self._broker_ended else End.CLIENT
 
     async def serve(self) -> None:
         """Until either side ends it. ConnectionEndedError, BadRequestError, TimeoutError,
@@ -66,7 +109,10 @@ class Connection:
                         raise BadRequestError(f"a request of {size} bytes")
                     self._client.consume(LENGTH.size)
                     await self._client.ensure(min(size, PREFIX_SIZE))
+                started = perf_counter()
                 await self._exchange(size)
+                self.requests += 1
+                self._counters.request_served(self._session.api, perf_counter() - started)
         finally:
             self.close()
 
@@ -83,43 +129,59 @@ class Connection:
             self._upstream.close()
 
     def _client_ended(self) -> None:
-        """Nobody waits for the answer any more: a broker that hangs is let go of. What else the
-        client has sent, it still may want to be done."""
+        """Closes the broker's connection if the client has gone while it waits for an answer.
+        Requests that the client had sent before are still handled."""
         is_gone = self._client.has_ended and not self._client.available
         if is_gone and self._is_waiting and self._upstream is not None:
+            self._client_gone = True
             self._upstream.close()
 
     def _upstream_ended(self) -> None:
         if self._is_idle and not self._client.available:
+            self._broker_ended = True
             self._client.close()
 
     async def _exchange(self, size: int) -> None:
-        request = _Request(self._client, size, self._session.shared.config.limits)
+        request = ClientRequest(self._client, size, self._session.shared.config.limits)
         try:
             await self._handle(request, size)
         except (UnreachableError, TimeoutError) as error:
             reason = str(error) or "it has not arrived whole in time"
             raise UnreachableError(f"{_described(request.prefix)}: {reason}") from error
 
-    async def _handle(self, request: "_Request", size: int) -> None:
+    async def _handle(self, request: ClientRequest, size: int) -> None:
+        steps = self._session.exchange(request.prefix, size, self._clock())
+        said: Any = None
+        takes_time = False  # what the session does next
+        while True:
+            advance = partial(_advance, steps, said)
+            step = await self._pool.run(advance) if takes_time else advance()
+            match step:
+                case Turn():
+                    said, takes_time = None, True
+                case Pause(seconds):
+                    await sleep(seconds)
+                    said, takes_time = None, False
+                case Whole():
+                    said = await request.whole()
+                    takes_time = len(said) > INLINE_MAX
+                case Ask():
+                    upstream = await self._reached()
+                    said = await self._ask(upstream, step, request)
+                    takes_time = upstream.answer_size > INLINE_MAX
+                case _:
+                    break
+        await self._reply(step, request)
+
+    async def _reached(self) -> Upstream:
+        """The connection to the broker. It is made for the first request that needs it, so that
+        clients that have not identified themselves cause none."""
         if self._upstream is None:
             self._upstream = await self._while_waiting(self._reach())
             self._upstream.stream.on_end = self._upstream_ended
-        steps = self._session.exchange(request.prefix, size, self._clock())
-        said: Any = None
-        while True:
-            try:
-                asked = steps.send(said)
-            except StopIteration as end:
-                reply: Reply = end.value
-                break
-            if isinstance(asked, Whole):
-                said = await request.whole()
-            else:
-                said = await self._ask(self._upstream, asked, request)
-        await self._reply(self._upstream, reply, request)
+        return self._upstream
 
-    async def _ask(self, upstream: Upstream, asked: Ask, request: "_Request") -> Message:
+    async def _ask(self, upstream: Upstream, asked: Ask, request: ClientRequest) -> Message:
         if asked is HELLO and upstream.hello is not None:
             return upstream.hello
         if asked.body is not None:
@@ -138,28 +200,31 @@ class Connection:
         finally:
             self._is_waiting = False
 
-    async def _reply(self, upstream: Upstream, reply: Reply, request: "_Request") -> None:
+    async def _reply(self, reply: Reply, request: ClientRequest) -> None:
         match reply:
-            case Answer(send):
+            case Answer(send, ends, is_login):
                 await self._before_answer()
                 await self._send(send)
+                if ends is not None:
+                    raise RefusedLoginError(ends) if is_login else BadRequestError(ends)
             case Forward(expects_response):
+                upstream = await self._reached()
                 await request.pass_to(upstream.stream)
                 if expects_response:
                     header = headers.parse(request.prefix)
                     wait = self._waits.of_frame(header, request.prefix)
                     forward = upstream.forward_response(self._client, header.correlation_id, wait)
                     await self._while_waiting(forward)
-            case HangUp(reason):
-                raise BadRequestError(reason)
+            case HangUp(reason, is_login):
+                raise RefusedLoginError(reason) if is_login else BadRequestError(reason)
 
     async def _send(self, send: ResponseSend) -> None:
         try:
-            piece = _Piece()
+            takes_time = converts(send)
             while not send.completed:
-                self._client.send(piece.filled(send))
+                fill = partial(filled, send)
+                self._client.send(await self._pool.run(fill) if takes_time else fill())
                 await self._client.drain()
-                await sleep(0)  # others, too, have something to convert
         except RecordsError as error:
             raise BadRequestError(f"the cluster's records: {error}") from error
         finally:
@@ -175,59 +240,10 @@ def _described(prefix: memoryview) -> str:
     return f"{header.name} of client id {header.client_id!r:.100}"
 
 
-class _Piece:
-    """A channel that takes what fits in a thread's buffer: one system call for many writes."""
-
-    def __init__(self) -> None:
-        self._size = 0
-
-    def filled(self, send: ResponseSend) -> memoryview:
-        """What comes next, to be copied before the event loop goes on."""
-        self._size = 0
-        while self._size < PIECE_SIZE and not send.completed:
-            send.write_to(self)
-        return scratch()[: self._size]
-
-    def send(self, data: memoryview) -> int:
-        taken = data[: PIECE_SIZE - self._size]
-        scratch()[self._size : self._size + len(taken)] = taken
-        self._size += len(taken)
-        return len(taken)
-
-
-class _Request:
-    """A request, of which perhaps only the beginning has arrived."""
-
-    def __init__(self, client: Stream, size: int, limits: Any) -> None:
-        self._client = client
-        self._limits = limits
-        self.size = size
-        self.prefix = memoryview(bytes(client.available[: min(size, PREFIX_SIZE)]))
-        client.consume(len(self.prefix))
-        self._left = size - len(self.prefix)
-
-    async def whole(self) -> memoryview:
-        """All of it, in memory. BadRequestError: it is too large for that."""
-        if self.size > self._limits.translated_size:
-            raise BadRequestError(
-                f"a request of {self.size} bytes is too large to be translated: the limit is "
-                f"{self._limits.translated_size}"
-            )
-        whole = bytearray(self.prefix)
-        async with timeout(self._limits.receive_timeout):
-            while self._left:
-                await self._client.ensure(1)
-                piece = self._client.available[: self._left]
-                whole += piece
-                self._left -= len(piece)
-                self._client.consume(len(piece))
-        self.prefix = memoryview(bytes(whole))
-        return self.prefix
-
-    async def pass_to(self, other: Stream) -> None:
-        """Passes it on as it is."""
-        other.send(LENGTH.pack(self.size) + bytes(self.prefix))
-        async with timeout(self._limits.receive_timeout):
-            await self._client.copy_to(other, self._left)
-            await other.drain()
-        self._left = 0
+def _advance(steps: Steps, said: Any) -> Ask | Whole | Turn | Pause | Reply:
+    """What an exchange yields next, or returns."""
+    try:
+        return steps.send(said)
+    except StopIteration as end:
+        reply: Reply = end.value
+        return reply

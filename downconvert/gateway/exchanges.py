@@ -1,7 +1,8 @@
-"""The words in which a session asks for what it cannot do itself: no sockets are known here.
+"""What a session asks of its connection. Nothing here knows sockets or threads.
 
-An exchange, the handling of one request of a client, is a generator. It yields what is to be asked
-of the cluster, is sent what was answered, and returns what the client is to get."""
+An exchange handles one request of a client. It is a generator: it yields what it needs (an answer
+of the cluster, the rest of the request, a turn in which to convert), is sent it, and returns the
+reply to the client. It runs on one thread at a time, and only its connection resumes it."""
 
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ class Ask:
 
     @property
     def expects_response(self) -> bool:
-        """All but a produce that nobody is to acknowledge."""
+        """Every request but a produce with acks=0."""
         return self.body is None or self.api is not ApiKey.Produce or self.body.acks != 0
 
 
@@ -62,6 +63,24 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """What follows takes time (planning, conversion, compression) and is not for the event loop.
+
+    A turn is over with the next thing that is yielded: about TURN_SIZE bytes of records."""
+
+
+TURN: Final = Turn()
+TURN_SIZE: Final = 256 * 1024  # bytes of the log: 20 ms of gzip, the slowest codec
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """So many seconds pass before the exchange goes on."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Forward:
     """The request goes to the cluster as it is, and its answer to the client, byte for byte."""
 
@@ -70,9 +89,11 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The client gets this."""
+    """The client gets this. `ends`: why its connection ends then, if it does."""
 
     send: ResponseSend
+    ends: str | None = None
+    is_login: bool = False  # whether that is because it did not prove who it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +106,9 @@ class HangUp:
     """The connection ends, for this reason."""
 
     reason: str
+    is_login: bool = False
 
 
 Reply: TypeAlias = Forward | Answer | Nothing | HangUp
-Steps: TypeAlias = Generator[Ask | Whole, Any, Reply]
-Asking: TypeAlias = Generator[Ask, Message, Message]
+Steps: TypeAlias = Generator[Ask | Whole | Turn | Pause, Any, Reply]
+Asking: TypeAlias = Generator[Ask | Turn, Message, Message]

@@ -12,8 +12,8 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
-from downconvert.broker.buffered_send import BufferedSend, MemoryBudget
+from downconvert import AbortedTransaction, ConversionPolicy
+from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.wire.joined_send import JoinedSend
 from downconvert.broker.wire.schemas import ApiKey, Message
@@ -21,13 +21,13 @@ from records import CorruptRecordsError, FileRecords, MemoryRecords, RecordsErro
 from records import UnsupportedCodecError as RefusedCodecError
 from records.sends import Send
 
-from .exchanges import Ask
+from .exchanges import TURN, Ask, Asking, Turn
+from .turns import COMMITTED, Converted, Parts
 
 MAGIC: Final = {0: 0, 1: 0, 2: 1, 3: 1}  # the message format that each version's clients read
 WITH_NAMES: Final = 12  # the newest version that names topics, and not their ids
 NO_SESSION: Final = -1
-COMMITTED: Final = "read_committed"
-JOINED_SIZE_MAX: Final = 32 * 1024  # bytes: who has more than that is not asked for again
+JOINED_SIZE_MAX: Final = 32 * 1024  # bytes: a partition that has more is not read on
 ANSWER_MAX: Final = 57_671_680  # bytes of records in an answer: Kafka's fetch.max.bytes
 
 # What clients of these versions do not know, said in what they know and act on.
@@ -65,9 +65,9 @@ class Found:
         room: MemoryBudget,
         *,
         alone: bool,
-    ) -> None:
+    ) -> Generator[Turn, None, None]:
         """Looks at what the cluster answered, and whether to ask it again."""
-        if self.sends and answer.error_code:  # it is told to who asks for what comes next
+        if self.sends and answer.error_code:  # the client hears of it when it asks for what follows
             self.is_done = True
             return
         self.answer, self.code = answer, OLD_CODES.get(answer.error_code, answer.error_code)
@@ -83,18 +83,19 @@ class Found:
         if self.sends and records.size > self.room:
             self.is_done = True
             return
+        converted = Converted()
         try:
-            converted = _converted(records, magic, self.request.fetch_offset, policy, room, aborted)
-            following = _next_offset(records, self.offset)
+            yield TURN
+            parts = Parts(records, self.offset)
+            asked = self.request.fetch_offset
+            yield from converted.convert(parts, magic, asked, policy, room, aborted)
         except RecordsError as error:
             self.code = ErrorCode.NONE if self.sends else code_of(error)
             self.is_done = True
             return
+        following = parts.following
         self.used += records.size
-        if converted.size:
-            self.sends.append(
-                converted if isinstance(converted, BufferedSend) else converted.to_send()
-            )
+        self.sends += converted.sends
         if self.sends:
             is_last = not converted.is_whole or not self.offset < following < bound
             self.is_done = is_last or self.used > JOINED_SIZE_MAX or self.room <= 0
@@ -130,7 +131,7 @@ def can_serve(version: int, served: range) -> bool:
 
 def fetch(
     body: Message, version: int, served: range, policy_of: PolicyOf, room: MemoryBudget
-) -> Generator[Ask, Message, Message]:
+) -> Asking:
     """Asks until every partition has a record, an error, or no more; the client's answer.
 
     `served`: the cluster's versions."""
@@ -160,14 +161,15 @@ def fetch(
                     one.code = answer.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 one.is_done = True
             else:
-                one.take(part, magic, policy_of(one.topic), room, alone=len(asked) == 1)
+                alone = len(asked) == 1
+                yield from one.take(part, magic, policy_of(one.topic), room, alone=alone)
         has_come_on = before != [(one.offset, one.is_done) for one in asked]
         left = [one for one in found.values() if not one.is_done]
-        wait = 0, 0  # nobody waits twice for the same
+        wait = 0, 0  # one request waits once
         if left:
             # One that got nothing beside others may get something alone.
             asked = left if has_come_on else left[:1]
-        elif may_wait and _is_behind(found.values()):
+        elif may_wait and _has_only_skipped(found.values()):
             # All that was left converts to nothing. A client that is told so at once asks at once.
             wait, may_wait = (body.max_wait_ms, body.min_bytes), False
             asked = list(found.values())
@@ -178,24 +180,7 @@ def fetch(
     return Message(throttle_time_ms=throttle, responses=_responses(found.values()))
 
 
-def _converted(
-    records: Spooled,
-    magic: int,
-    offset: int,
-    policy: ConversionPolicy,
-    room: MemoryBudget,
-    aborted: list[AbortedTransaction],
-) -> LazyDownConvertRecords | BufferedSend:
-    """What is measured by compressing it is kept where there is room, so that it is done once."""
-    first = next(records.batches(), None)
-    if first is not None and first.codec and policy.size == "exact" and not policy.predicts:
-        kept = BufferedSend.of(records, magic, offset, policy, room, aborted=aborted)
-        if kept is not None:
-            return kept
-    return LazyDownConvertRecords(records, magic, offset, policy, aborted=aborted)
-
-
-def _is_behind(found: Iterable[Found]) -> bool:
+def _has_only_skipped(found: Iterable[Found]) -> bool:
     """Whether nothing was found, and that by reading past what is there."""
     return all(not one.code and not one.sends for one in found) and any(
         one.offset > one.request.fetch_offset for one in found
@@ -231,13 +216,6 @@ def _responses(found: Iterable[Found]) -> list[Message]:
     for one in found:
         partitions.setdefault(one.topic, []).append(one.response())
     return [Message(topic=topic, partitions=ones) for topic, ones in partitions.items()]
-
-
-def _next_offset(records: Spooled, offset: int) -> int:
-    """The offset behind the last whole batch; `offset` where there is none."""
-    for header in records.batches():
-        offset = max(offset, header.last_offset + 1)
-    return offset
 
 
 def _aborted(answer: Message) -> list[AbortedTransaction]:

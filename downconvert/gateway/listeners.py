@@ -1,19 +1,37 @@
 """The sockets that clients connect to: one for the listener, and one for each broker.
 
-A socket is opened once, and each worker has a copy of it: whichever is free takes the next client.
-A port that another program has is an error, even if that program is a gateway, too: the system
-would deal out clients between the two clusters. Only gateways that both say so share ports."""
+A socket is opened once, and each process of a gateway has a copy of it: whichever is free takes the
+next client. A port that another program has is an error, even if that program is a gateway, too:
+the system would deal out clients between the two clusters. Only gateways that both say so share
+ports.
+
+Not here: how copies come to another process (processes.py)."""
 
 import os
 import socket
 import ssl
 from errno import EADDRINUSE
 from threading import Lock
-from typing import Final
+from typing import Final, Protocol
 
-from .config import ConfigError, GatewayConfig
+from .config import GatewayConfig
+from .security import ConfigError
 
 BACKLOG: Final = 512
+
+
+class ListensFor(Protocol):
+    """Where a gateway's loop gets its listening sockets from."""
+
+    def copies(self, node_id: int, port: int) -> list[socket.socket]:
+        """The sockets of a node, one for each address of the host, to be closed by the caller.
+
+        OSError: the port cannot be had."""
+
+    def close(self, node_id: int) -> None:
+        """The node is gone: its port is free once all copies are closed."""
+
+    def close_all(self) -> None: ...
 
 
 class Listeners:
@@ -87,8 +105,20 @@ def server_context(config: GatewayConfig) -> ssl.SSLContext | None:
 
 
 def load_certificate(context: ssl.SSLContext, config: GatewayConfig) -> None:
-    """Shows this certificate from now on. ConfigError: it is none, and nothing has changed."""
+    """Shows this certificate from now on, and takes those of clients that are signed as the
+    settings say; those that were trusted before stay so. ConfigError: a file is none."""
     assert config.tls_cert is not None
+    ca_file = config.identities.client_ca
+    if ca_file is not None:
+        try:
+            context.load_verify_locations(ca_file)
+        except OSError as error:  # ssl.SSLError is one
+            reason = error.strerror or error
+            raise ConfigError(
+                f"those who sign clients' certificates, {ca_file}: {reason}"
+            ) from None
+        # A client without one may still log in, or come in by its network.
+        context.verify_mode = ssl.CERT_OPTIONAL
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(config.tls_cert, config.tls_key)
         context.load_cert_chain(config.tls_cert, config.tls_key)

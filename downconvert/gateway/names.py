@@ -23,7 +23,7 @@ class Kind(Enum):
     OTHER = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-# By the number that requests about configurations, and those for coordinators, give a kind.
+# The numbers of kinds in requests about configurations and for coordinators.
 RESOURCES: Final = {2: Kind.TOPIC, 32: Kind.GROUP}
 COORDINATED: Final = {0: Kind.GROUP, 1: Kind.TRANSACTIONAL_ID}
 
@@ -125,7 +125,7 @@ RULES: Final[dict[int, Rule]] = {
         )
     ),
     ApiKey.ListOffsets: Rule(names=Names(told="topics", parts=Parts())),
-    # A client that is told of no brokers asks again for ever, and hears of no error.
+    # A client that is told of no brokers asks again for ever, and reports no error.
     ApiKey.Metadata: Rule(names=Names(told="topics"), is_always_asked=True),
     ApiKey.OffsetCommit: Rule(names=Names(told="topics", parts=Parts()), about=(GROUP,)),
     ApiKey.OffsetFetch: Rule(names=OFFSETS, about=(GROUP,)),

@@ -1,4 +1,4 @@
-"""What of a client's request may go to the cluster, and what of the answer the client may see.
+"""Which parts of a request may go to the cluster, and which parts of the answer to the client.
 
 A listener with lists of names offers the APIs whose names are known (names.py) and no others: what
 is not understood is refused. What a client may not name is taken out of its request, never reaches
@@ -13,15 +13,14 @@ Not here: what the lists say (config.py), when this is asked (session.py)."""
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from downconvert.broker.errors import BadRequestError, ErrorCode
-from downconvert.broker.groups.consumer_protocol import read_assignment, read_subscription
+from downconvert.broker.errors import ErrorCode
 from downconvert.broker.wire.schemas import ApiKey, Message
 
-from .config import Access
+from . import group_members
 from .names import COORDINATED, OFFSETS, RULES, Kind, Names
+from .security import Access
 
 OPERATION_NOT_ATTEMPTED: Final = 55  # of an AddPartitionsToTxn another part of which is refused
-CONSUMERS: Final = "consumer"  # the protocol type of groups whose bytes are understood
 NO_ID: Final = bytes(16)
 
 # From these versions on the fields are others.
@@ -32,13 +31,28 @@ FINDS_KEYS: Final = 4
 METADATA_BY_NAME, METADATA_BY_ID = 4, 12  # versions in which the gateway asks for topics itself
 
 
-def allows(access: Access, kind: Kind, name: str | None) -> bool:
+# Those that change the topics that they name.
+WRITING: Final = frozenset(
+    {
+        ApiKey.Produce,
+        ApiKey.CreateTopics,
+        ApiKey.DeleteTopics,
+        ApiKey.DeleteRecords,
+        ApiKey.CreatePartitions,
+        ApiKey.AlterConfigs,
+        ApiKey.IncrementalAlterConfigs,
+        ApiKey.AddPartitionsToTxn,
+    }
+)
+
+
+def allows(access: Access, kind: Kind, name: str | None, *, writes: bool = False) -> bool:
     """Whether a name may be used. None is no name."""
     if name is None:
         return True
     match kind:
         case Kind.TOPIC:
-            return access.allows(name)
+            return access.allows_writing(name) if writes else access.allows(name)
         case Kind.GROUP:
             return access.allows_group(name)
         case Kind.TRANSACTIONAL_ID:
@@ -66,7 +80,7 @@ def _has_id(topic: Message) -> bool:
 
 
 def refused_writes(body: Message) -> Message:
-    """The answer to a Produce where nobody may write."""
+    """The answer to a Produce at a listener that is read-only."""
     names = RULES[ApiKey.Produce].names
     assert names is not None
     return Message(
@@ -127,7 +141,9 @@ class Permission:
     def _code(self, names: Names, element: Any) -> int:
         """The error that an element of the request gets, or 0."""
         kind = names.kind_of(element)
-        return ErrorCode.NONE if allows(self._access, kind, names.name_of(element)) else kind.value
+        writes = self._api in WRITING
+        is_allowed = allows(self._access, kind, names.name_of(element), writes=writes)
+        return ErrorCode.NONE if is_allowed else kind.value
 
     def _take_out(self, body: Message, names: Names, code_of: Callable[[Names, Any], int]) -> None:
         kept = []
@@ -199,7 +215,7 @@ class Permission:
             else:
                 found = names.get(topic.topic_id)
                 is_allowed = topic.name is None and found is not None
-                is_allowed = is_allowed and self._access.allows(found or "")
+                is_allowed = is_allowed and self._access.allows_writing(found or "")
                 code = ErrorCode.NONE if is_allowed else ErrorCode.UNKNOWN_TOPIC_ID
             if code:
                 told = Message(name=topic.name, topic_id=topic.topic_id, error_code=code)
@@ -246,7 +262,7 @@ class Permission:
                     self._hide_name(topic)
             case ApiKey.DescribeGroups:
                 for group in answer.groups:
-                    self._hide_bytes(group)
+                    group_members.hide(group, self._access)
             case ApiKey.DescribeTopicPartitions if answer.next_cursor is not None:
                 if not self._access.allows(answer.next_cursor.topic_name):
                     answer.next_cursor = None
@@ -269,46 +285,10 @@ class Permission:
         answer.groups = [*told.values(), *self._refused]
 
     def _hide_name(self, topic: Message) -> None:
-        """A topic that was asked for by its id hears that there is none."""
+        """A hidden topic that was asked for by its id is answered as one that does not exist."""
         is_hidden = topic.name is not None and not self._access.allows(topic.name)
         if is_hidden and topic.topic_id in self._asked_ids:
             unknown = ErrorCode.UNKNOWN_TOPIC_ID
             hidden = Message(name=None, topic_id=topic.topic_id, error_code=unknown)
             topic.__dict__.clear()
             topic.__dict__.update(hidden.__dict__)
-
-    def _hide_bytes(self, group: Message) -> None:
-        """What members of a group said names topics, too."""
-        for member in group.members if self._access.topics else ():
-            metadata, assignment = member.member_metadata, member.member_assignment
-            is_known = group.protocol_type == CONSUMERS
-            if not (is_known and self._may_see_topics(_subscribed, metadata)):
-                member.member_metadata = b""
-            if not (is_known and self._may_see_topics(_assigned, assignment)):
-                member.member_assignment = b""
-
-    def _may_see_topics(
-        self, topics_of: Callable[[memoryview], Iterable[str]], data: memoryview
-    ) -> bool:
-        try:
-            return all(map(self._access.allows, topics_of(data)))
-        except BadRequestError:
-            return False
-
-
-def _subscribed(data: memoryview) -> Iterable[str]:
-    found = read_subscription(data)
-    _has_none(found.user_data)
-    return {*found.topics, *(topic for topic, _ in found.owned)}
-
-
-def _assigned(data: memoryview) -> Iterable[str]:
-    found = read_assignment(data)
-    _has_none(found.user_data)
-    return {topic for topic, _ in found.partitions}
-
-
-def _has_none(user_data: bytes | None) -> None:
-    """An assignor's own bytes: sticky ones hold topics. BadRequestError."""
-    if user_data:
-        raise BadRequestError("what an assignor adds is not understood")

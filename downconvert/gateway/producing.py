@@ -13,7 +13,7 @@ from downconvert.broker.wire.decoder import Cursor
 from downconvert.broker.wire.schemas import ApiKey, Message
 from records.formats import V2
 
-from .exchanges import Ask
+from .exchanges import TURN, Ask, Turn
 
 FIRST_WITH_V2, FIRST_FLEXIBLE = 3, 9
 WITHOUT_ADDRESSES: Final = 9  # the newest version whose answers name no brokers
@@ -57,7 +57,9 @@ def acks(frame: memoryview, position: int, version: int) -> int:
     return int.from_bytes(frame[start : start + 2], signed=True)
 
 
-def produce(body: Message, served: range, now: float) -> Generator[Ask, Message, Message | None]:
+def produce(
+    body: Message, served: range, now: float
+) -> Generator[Ask | Turn, Message, Message | None]:
     """The answer for the client; None: acks are 0, and something was refused.
 
     `served`: the cluster's versions; `now`: seconds since the epoch."""
@@ -68,6 +70,7 @@ def produce(body: Message, served: range, now: float) -> Generator[Ask, Message,
         for one in topic.partition_data:
             answer = Message(index=one.index, base_offset=-1)
             answers[topic.name, one.index] = answer
+            yield TURN
             try:
                 prepared = prepare(one.records or memoryview(b""), TAKEN, int(now * 1000))
             except ApiError as error:

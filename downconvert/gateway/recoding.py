@@ -16,13 +16,15 @@ from typing import Final
 from downconvert import LazyRecodedRecords
 from downconvert.broker.conversions import AS_ON_DISK_SINCE, ZSTD_SINCE, zstd_recode
 from downconvert.broker.errors import ErrorCode
+from downconvert.broker.wire.joined_send import JoinedSend
 from downconvert.broker.wire.schemas import ApiKey, Message
 from records import Codec, FileRecords, RecordsError, read_batch
 from records.formats import V2
 from records.sends import Send
 
-from .exchanges import Ask, Asking
+from .exchanges import TURN, Ask, Asking, Turn
 from .fetching import ANSWER_MAX, NO_SESSION, WITH_NAMES, PolicyOf, Spooled, code_of
+from .turns import Parts
 
 FIRST_WITH_SESSIONS: Final = 7
 CODEC: Final = "zstd"
@@ -46,7 +48,7 @@ def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> As
         recode = zstd_recode(policy_of(topic.topic), may_convert=True)
         for one in topic.partitions:
             try:
-                one.records = _readable(one.records, recode[CODEC])
+                one.records = yield from _readable(one.records, recode[CODEC])
             except RecordsError as error:
                 one.error_code, one.records = code_of(error), b""
     answer.session_id = 0
@@ -54,8 +56,8 @@ def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> As
 
 
 def as_it_is(body: Message, version: int) -> Asking:
-    """The client's answer, with the records as the cluster has them, of no session: who continues
-    that of somebody else would read what nobody named."""
+    """The client's answer, with the records as the cluster has them, and without a session: one
+    that continues another client's session would read topics that its request does not name."""
     if not _leaves_session(body, version):
         return LOST_SESSION
     answer = yield Ask(ApiKey.Fetch, version, body)
@@ -67,15 +69,15 @@ def as_it_is(body: Message, version: int) -> Asking:
 
 
 def _leaves_session(body: Message, version: int) -> bool:
-    """Makes a fetch a whole one. False: it only says what has changed. Its session is of a time
-    when fetches passed through, or not its own; a client begins anew when it hears so."""
+    """Makes a fetch a full one. False: it is incremental. Its session is from before fetches were
+    read here, or another client's; a client begins a new one when the error says so."""
     if version >= FIRST_WITH_SESSIONS and body.session_id and body.session_epoch > 0:
         return False
     body.session_id, body.session_epoch, body.forgotten_topics_data = 0, NO_SESSION, []
     return True
 
 
-def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask, Message, None]:
+def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask | Turn, Message, None]:
     """Puts what follows in the place of batches that have nothing for the client.
 
     Sarama before 1.39 and kafkajs 1 go on from the last record that they saw, and would be sent
@@ -87,6 +89,7 @@ def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask, Me
         while request is not None and part.records is not None and part.records.size:
             is_committed = bool(body.isolation_level)
             bound = part.last_stable_offset if is_committed else part.high_watermark
+            yield TURN
             try:
                 begins, following = first_of_use(
                     part.records, request.fetch_offset, wants_markers=is_committed
@@ -104,13 +107,13 @@ def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask, Me
             said = yield Ask(ApiKey.Fetch, _to_version(served), again)
             found = [one for topic in said.responses for one in topic.partitions]
             if said.error_code or len(found) != 1 or found[0].error_code:
-                break  # it is told to who asks for what comes next
+                break  # the client hears of it when it asks for what follows
             part.__dict__.update(found[0].__dict__)
 
 
 def first_of_use(records: Spooled, offset: int, *, wants_markers: bool) -> tuple[int | None, int]:
-    """Where the first batch begins that has a record at or behind `offset`, or a marker where
-    those are wanted; None: none has. And the offset behind the last whole batch."""
+    """Where the first batch begins that has a record at or after `offset`, or a marker where
+    those are wanted; None: none has. And the offset after the last whole batch."""
     following = offset
     for header in records.batches():
         following = max(following, header.last_offset + 1)
@@ -126,13 +129,27 @@ def first_of_use(records: Spooled, offset: int, *, wants_markers: bool) -> tuple
     return None, following
 
 
-def _readable(records: Spooled | None, instead: str) -> Send | bytes | memoryview:
+def _readable(
+    records: Spooled | None, target_codec: str
+) -> Generator[Turn, None, Send | bytes | memoryview]:
     """As they are, or with another codec in place of zstd. RecordsError: they cannot be had."""
     if records is None or not records.size:
         return b""
-    if any(header.codec is Codec.ZSTD for header in records.batches()):
-        return LazyRecodedRecords(records, {CODEC: instead}).to_send()
-    return _sendable(records)
+    if not any(header.codec is Codec.ZSTD for header in records.batches()):
+        return _sendable(records)
+    sends: list[Send] = []
+    for part in Parts(records, 0).cut():
+        yield TURN
+        try:
+            recoded = LazyRecodedRecords(part, {CODEC: target_codec})
+        except RecordsError:
+            if not sends:
+                raise
+            break
+        sends.append(recoded.to_send())
+        if recoded.damage is not None:
+            break
+    return JoinedSend(sends)
 
 
 def _sendable(records: Spooled | None) -> Send | bytes | memoryview:

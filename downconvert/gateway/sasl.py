@@ -8,8 +8,8 @@ from scramp import ScramClient, ScramException
 
 from downconvert.broker.wire.schemas import ApiKey, Message
 
-from .config import Credentials
 from .exchanges import Ask
+from .security import Credentials
 
 HANDSHAKE_VERSION, AUTHENTICATE_VERSION = 1, 1
 

@@ -1,71 +1,88 @@
 """One client's connection: what is done with each of its requests.
 
-Not here: sockets (server.py), how single requests are translated (translation.py, fetching.py,
-producing.py)."""
+A request is passed on as it is, answered here, or translated (translation.py, fetching.py,
+recoding.py, producing.py)."""
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from collections.abc import Generator
 from typing import Any, Final
 
-from downconvert import ConversionPolicy, LazyDownConvertSend
-from downconvert.broker.buffered_send import BufferedSend, MemoryBudget
-from downconvert.broker.conversions import REFUSE, policy_for
 from downconvert.broker.errors import BadRequestError, ErrorCode
 from downconvert.broker.wire.decoder import decode
-from downconvert.broker.wire.joined_send import JoinedSend
-from downconvert.broker.wire.requests import RequestHeader
 from downconvert.broker.wire.responses import ResponseSend, response
 from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.conversion.recode import LazyRecodedSend
 
-from . import fetching, headers, permissions, producing, recoding, translation
-from .config import GatewayConfig
-from .exchanges import HELLO, Answer, Ask, Forward, HangUp, Nothing, Reply, Steps, Whole
+from . import headers, permissions, producing, sent
+from .answering import request_header
+from .census import NAME_MAX, ClientKey
+from .exchanges import (
+    HELLO,
+    Answer,
+    Ask,
+    Forward,
+    HangUp,
+    Nothing,
+    Reply,
+    Steps,
+    Whole,
+)
 from .headers import Header
+from .identity import Identified
+from .login import Login
 from .permissions import Permission
-from .sightings import Sightings, Who
-from .topology import WITH_ADDRESSES, Topology
-from .versions import Versions
+from .relay import Relay
+from .security import Access, Credentials
+from .shared import Shared
+from .topology import WITH_ADDRESSES
+from .translator import Translator
+from .versions import AUTHENTICATION, Versions
 
-# How many frames without a header follow a SaslHandshake of version 0.
-TOKENS: Final = {"PLAIN": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2, "OAUTHBEARER": 1}
 PRODUCE_WITH_ENDPOINTS: Final = 10
-METADATA_SAYS_WHAT_TO_MAKE: Final = 4  # from this version on: whether topics are to be created
-KEPT_SIZE: Final = 16 << 20  # bytes, of all conversions that are kept until they are sent
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What all sessions of a gateway share."""
-
-    config: GatewayConfig
-    topology: Topology
-    sightings: Sightings
-    room: MemoryBudget = field(default_factory=lambda: MemoryBudget(KEPT_SIZE))
+OTHER: Final = "other"
 
 
 class Session:
     """A client and its connection to one broker of the cluster."""
 
-    def __init__(self, shared: Shared, address: str, host: str) -> None:
+    def __init__(
+        self, shared: Shared, address: str, host: str, certificate: str | None = None
+    ) -> None:
         self.shared = shared
+        self.identified: Identified | None = None  # None: it has to be, before it asks anything
+        self._certificate = certificate  # the name in the client's
+        users = shared.config.identities.users
+        self._login = None if users is None else Login(users, address, shared.failed_logins)
+        if not shared.config.identities.is_needed:
+            self.identified = shared.config.default
         self.address = address  # the client's
         self.host = host  # ours, as the client is to reach us
         self.software = ""
+        self.client_id = ""
+        self.api = OTHER  # of the last request: a name of which there are few
         self._cluster: Message | None = None  # what the broker said to ApiVersions
         self._versions: Versions
-        self._tokens = 0
-        self._who: Who | None = None
+        self._translator: Translator
+        self._relay = Relay()
+        self._client: ClientKey | None = None
 
     def exchange(self, frame: memoryview, size: int, now: float) -> Steps:
         """Handles a request of `size` bytes, of which `frame` is the beginning or all.
 
         BadRequestError: the client sent no request, or the cluster no answer."""
+        if self._login is not None and self._login.expects_token:
+            return self._logged_in((yield from self._login.take_raw(frame, size, now)))
+        if self._relay.expects_token:
+            return (yield from self._relay.take(frame, size))
+        header = headers.parse(frame)
+        if self._login is not None and header.api in AUTHENTICATION:
+            return self._logged_in((yield from self._login.handle(header, frame, size, now)))
+        if self.identified is None:
+            if header.api is ApiKey.ApiVersions:
+                return self._versions_before_login(header, frame)
+            self.identified = self._find(None)
+            if self.identified is None:
+                return HangUp(f"{header.name} of a client that no rule is for", is_login=True)
         if self._cluster is None:
             self._learn((yield HELLO))
-        if self._tokens:
-            return (yield from self._token(frame, size))
-        header = headers.parse(frame)
         passes = self._versions.passes(header.key, header.version)
         self._see(header, now, passes)
         if header.api is ApiKey.ApiVersions:
@@ -76,12 +93,14 @@ class Session:
         if offered is None or header.version not in offered:
             return (yield from self._refuse(header, frame, size))
         if header.api is ApiKey.SaslHandshake and header.version == 0:
-            return (yield from self._handshake(header, frame))
-        if self.shared.config.access.has_lists:
+            return (yield from self._relay.handshake(header, frame))
+        if self.access.has_lists:
             return (yield from self._permitted(header, frame, size, now))
         if not passes or self._is_changed(header):
             body = yield from self._body(header, frame, size)
-            return self._answered(header, (yield from self._ask(header, body, now)))
+            return self._answered(
+                header, (yield from self._translator.ask(header, body, now, self._names(header)))
+            )
         if not self._expects_response(header, frame):
             return Forward(expects_response=False)
         if header.api is not None and _names_brokers(header.api, header.version):
@@ -90,44 +109,76 @@ class Session:
             return self._answered(header, answer)
         return Forward()
 
-    # --- what the cluster is, and who asks
+    # --- who asks
+
+    @property
+    def access(self) -> Access:
+        """What the client may do."""
+        return (self.identified or self.shared.config.default).access
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """As whom the cluster is asked for this client."""
+        return (self.identified or self.shared.config.default).credentials
+
+    def _find(self, user: str | None) -> Identified | None:
+        config = self.shared.config
+        return config.identities.find(config.default, self.address, user, self._certificate)
+
+    def _logged_in(self, reply: Reply) -> Reply:
+        """A user that no rule is for is logged in, and refused."""
+        assert self._login is not None
+        if self._login.user is None or self.identified is not None:
+            return reply
+        self.identified = self._find(self._login.user)
+        if self.identified is None:
+            return HangUp(f"user {self._login.user!r:.100}, whom no rule is for", is_login=True)
+        return reply
+
+    def _versions_before_login(self, header: Header, frame: memoryview) -> Reply:
+        """From the last answer of any broker: for a client that is not identified none is asked."""
+        if self.shared.topology.hello is None:
+            return HangUp("the cluster has not yet said what it serves")
+        self._cluster, known = self.shared.topology.hello, self._cluster
+        self._versions = self._versions_of(self._cluster)
+        try:
+            return self._api_versions(header, frame)
+        finally:
+            self._cluster = known
+
+    # --- what the cluster is
 
     def _learn(self, answer: Message) -> None:
         if answer.error_code:
             raise BadRequestError(f"the cluster answers ApiVersions with error {answer.error_code}")
-        config = self.shared.config
-        self._versions = Versions.of(
-            answer,
-            is_read_only=config.access.is_read_only,
-            has_lists=config.access.has_lists,
-            hides_sasl=config.security.credentials is not None,
-        )
+        self._versions = self._versions_of(answer)
         if ApiKey.ApiVersions not in self._versions.offered:
             raise BadRequestError("the cluster does not say that it can say what it serves")
-        self._cluster = answer
+        self._cluster = self.shared.topology.hello = answer
+        self._translator = Translator(self.shared, self._versions, self.access, self.host)
+
+    def _versions_of(self, answer: Message) -> Versions:
+        return Versions.of(
+            answer,
+            is_read_only=self.access.is_read_only,
+            has_lists=self.access.has_lists,
+            hides_sasl=self._login is not None or self.credentials is not None,
+            logs_in=self._login is not None,
+        )
 
     def _see(self, header: Header, now: float, passes: bool) -> None:
         api = header.name.rpartition(" ")[0]
         client_id = header.client_id or ""
-        who = Who(client_id, self.software, self.address, api, header.version)
+        self.client_id = client_id[:NAME_MAX]
+        self.api = header.api.name if header.api is not None else OTHER
+        client = ClientKey(client_id, self.software, self.address, api, header.version)
         is_translated = not passes and header.api is not ApiKey.ApiVersions
-        self._who = self.shared.sightings.see(who, now, translated=is_translated)
+        self._client = self.shared.census.see(client, now, translated=is_translated)
 
     def sent(self, send: ResponseSend) -> None:
         """A response of this session has been sent: counts what was converted for it."""
-        recoded = [part.size for part in send.records if isinstance(part, LazyRecodedSend)]
-        if recoded and self._who is not None:
-            self.shared.sightings.recoded(self._who, sum(recoded))
-        stats = [
-            part.stats
-            for joined in send.records
-            if isinstance(joined, JoinedSend)
-            for part in joined.parts
-            if isinstance(part, LazyDownConvertSend | BufferedSend)
-        ]
-        if stats and self._who is not None:
-            records = sum(one.records_converted for one in stats)
-            self.shared.sightings.converted(self._who, records, sum(one.bytes_out for one in stats))
+        if self._client is not None:
+            sent.count(send, self.shared.census, self._client)
 
     def _api_versions(self, header: Header, frame: memoryview) -> Reply:
         assert self._cluster is not None
@@ -143,10 +194,10 @@ class Session:
                     )
                 ],
             )
-            return Answer(response(_request_header(header), answer, version=0))
+            return Answer(response(request_header(header), answer, version=0))
         body = decode("ApiVersionsRequest", header.version, frame[header.size :])
         self.software = f"{body.client_software_name} {body.client_software_version}".strip()
-        return Answer(response(_request_header(header), self._versions.answer(self._cluster)))
+        return Answer(response(request_header(header), self._versions.answer(self._cluster)))
 
     # --- requests that the cluster takes
 
@@ -158,25 +209,8 @@ class Session:
 
     def _is_changed(self, header: Header) -> bool:
         """Whether a request that the cluster takes does not go to it as it is."""
-        creates_topics = header.api is ApiKey.Metadata and self.shared.config.access.is_read_only
-        return creates_topics or self._may_be_recoded(header)
-
-    def _may_be_recoded(self, header: Header) -> bool:
-        """Whether a fetch may bring records that the cluster would send and the client not read."""
-        if header.api is not ApiKey.Fetch:
-            return False
-        config, names = self.shared.config, self._names(header)
-        rules = [rule.recode for rule in config.recode_rules if rule.is_for(names)]
-        recodes = [config.policy.recode, *rules]
-        return recoding.can_serve(header.version, self._versions.cluster[ApiKey.Fetch]) and any(
-            recode.get(recoding.CODEC, REFUSE) != REFUSE for recode in recodes
-        )
-
-    def _policies(self, header: Header) -> Callable[[str], ConversionPolicy]:
-        """How records are converted for who sent this, by topic."""
-        config = self.shared.config
-        names = self._names(header)
-        return lambda topic: policy_for(config.policy, config.recode_rules, topic, names)
+        creates_topics = header.api is ApiKey.Metadata and self.access.is_read_only
+        return creates_topics or self._translator.may_be_recoded(header, self._names(header))
 
     def _names(self, header: Header) -> tuple[str, ...]:
         """By which rules know a client."""
@@ -185,60 +219,10 @@ class Session:
 
     # --- requests whose fields are read
 
-    def _ask(
-        self, header: Header, body: Message, now: float
-    ) -> Generator[Ask, Message, Message | HangUp | None]:
-        """The client's answer; None: it expects none. BadRequestError: there can be none."""
-        api, version = header.api, header.version
-        assert api is not None, "only what is known has fields"
-        served = self._versions.cluster[api]
-        passes = self._versions.passes(api, version)
-        if api is ApiKey.Fetch:
-            return (yield from self._fetch(header, body))
-        if api is ApiKey.Produce and version < producing.FIRST_WITH_V2:
-            produced = yield from producing.produce(body, served, now)
-            if produced is None:
-                return HangUp("a produce with acks=0 was refused")
-            return produced if body.acks else None
-        if api is ApiKey.Metadata:
-            answer = yield from self._metadata(version, body)
-        elif passes:
-            answer = yield Ask(api, version, body)
-        else:
-            nearest = self._versions.nearest(api)
-            answer = yield from translation.translate(api, body, version, nearest)
-        if api is ApiKey.Produce and not body.acks:
-            return None
-        if api in WITH_ADDRESSES:
-            self.shared.topology.rewrite(api, answer, self.host)
-        return answer
-
-    def _fetch(self, header: Header, body: Message) -> Generator[Ask, Message, Message]:
-        served = self._versions.cluster[ApiKey.Fetch]
-        policies = self._policies(header)
-        if not self._versions.passes(ApiKey.Fetch, header.version):
-            if not fetching.can_serve(header.version, served):
-                raise BadRequestError(
-                    f"{header.name} cannot be told to a cluster that serves {served}"
-                )
-            room = self.shared.room
-            return (yield from fetching.fetch(body, header.version, served, policies, room))
-        if self._may_be_recoded(header):
-            return (yield from recoding.fetch(body, header.version, served, policies))
-        return (yield from recoding.as_it_is(body, header.version))
-
-    def _metadata(self, version: int, body: Message) -> Generator[Ask, Message, Message]:
-        """Asked in a version that can say that no topics are meant, or that none is to be made."""
-        served = self._versions.cluster[ApiKey.Metadata]
-        if self.shared.config.access.is_read_only:
-            body.allow_auto_topic_creation = False
-        oldest = max(served.start, min(METADATA_SAYS_WHAT_TO_MAKE, served.stop - 1))
-        return (yield Ask(ApiKey.Metadata, max(version, oldest), body))
-
     def _answered(self, header: Header, answer: Message | HangUp | None) -> Reply:
         if isinstance(answer, HangUp):
             return answer
-        return Nothing() if answer is None else Answer(response(_request_header(header), answer))
+        return Nothing() if answer is None else Answer(response(request_header(header), answer))
 
     def _body(
         self, header: Header, frame: memoryview, size: int
@@ -263,7 +247,7 @@ class Session:
 
     def _permitted(self, header: Header, frame: memoryview, size: int, now: float) -> Steps:
         """Asks for what the client may name, and shows what it may know of."""
-        api, version, access = header.api, header.version, self.shared.config.access
+        api, version, access = header.api, header.version, self.access
         assert api is not None, "only what is known is offered where there are lists"
         body = yield from self._body(header, frame, size)
         topics: list[Message] = []
@@ -275,7 +259,7 @@ class Session:
             return self._refused(header, body, permission.refusal)
         if api is ApiKey.Produce and not body.acks and not permission.takes_all:
             return self._refused(header, body, Message())
-        answer = yield from self._ask(header, body, now)
+        answer = yield from self._translator.ask(header, body, now, self._names(header))
         if isinstance(answer, Message):
             permission.complete(answer)
         return self._answered(header, answer)
@@ -284,34 +268,6 @@ class Session:
         if header.api is ApiKey.Produce and body.acks == 0:
             return HangUp("a produce with acks=0 is not allowed here")
         return self._answered(header, answer)
-
-    # --- SASL of clients that authenticate with the cluster themselves
-
-    def _handshake(self, header: Header, frame: memoryview) -> Steps:
-        """Version 0 is followed by tokens without a header; to the cluster version 1 is spoken,
-        whose tokens are requests."""
-        body = decode("SaslHandshakeRequest", 0, frame[header.size :])
-        answer = yield Ask(ApiKey.SaslHandshake, 1, body)
-        if not answer.error_code:
-            self._tokens = TOKENS.get(body.mechanism, 1)
-        return Answer(response(_request_header(header), answer))
-
-    def _token(self, frame: memoryview, size: int) -> Steps:
-        if len(frame) < size:
-            frame = yield Whole()
-        answer = yield Ask(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=frame))
-        if answer.error_code:
-            return HangUp(f"the cluster refused to authenticate the client: {answer.error_message}")
-        self._tokens -= 1
-        token = bytes(answer.auth_bytes)
-        return Answer(ResponseSend([bytearray(len(token).to_bytes(4) + token)]))
-
-
-def _request_header(header: Header) -> RequestHeader:
-    assert header.api is not None
-    return RequestHeader(
-        header.api, header.version, header.correlation_id, header.client_id, header.size
-    )
 
 
 def _names_brokers(api: ApiKey, version: int) -> bool:

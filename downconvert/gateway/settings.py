@@ -26,16 +26,9 @@ from typing import Any, Final
 from downconvert import ConversionPolicy
 from downconvert.broker.conversions import DEFAULT_RULES, RecodeRule
 
-from .config import (
-    Access,
-    ClusterSecurity,
-    ConfigError,
-    Credentials,
-    GatewayConfig,
-    Limits,
-    parse_address,
-    parse_network,
-)
+from .config import GatewayConfig, Limits, parse_address
+from .identity import ClientRule, Identities, Users
+from .security import Access, ClusterSecurity, ConfigError, Credentials, parse_network
 
 SECRET_VARIABLE: Final = "DOWNCONVERT_SASL_SECRET"
 TOP: Final = frozenset(
@@ -52,6 +45,7 @@ TOP: Final = frozenset(
         "transactional_ids",
         "networks",
         "read_only",
+        "written_topics",
         "observe",
         "share_ports",
         "refresh_seconds",
@@ -61,8 +55,14 @@ TOP: Final = frozenset(
         "isolation",
         "cluster",
         "limits",
+        "users_file",
+        "client_ca",
+        "clients",
     }
 )
+RULE: Final = frozenset({"user", "certificate", "networks"})  # which clients a rule is for
+RIGHTS: Final = frozenset({"topics", "written_topics", "groups", "transactional_ids", "read_only"})
+TOWARDS_CLUSTER: Final = frozenset({"sasl", "username", "secret_file"})
 CLUSTER: Final = frozenset(
     {
         "tls",
@@ -94,17 +94,18 @@ def build(
     _known("a setting of [cluster]", cluster, CLUSTER)
     limits = _table(settings, "limits")
     _known("a limit", limits, {field.name for field in fields(Limits)})
+    access = _access(settings, Access())
+    security = _security(cluster, environment)
     config = GatewayConfig(
         bootstrap=tuple(parse_address(text) for text in _texts(settings, "bootstrap")),
-        access=Access(
-            networks=tuple(parse_network(text) for text in _texts(settings, "networks")),
-            topics=tuple(_texts(settings, "topics")),
-            groups=tuple(_texts(settings, "groups")),
-            transactional_ids=tuple(_texts(settings, "transactional_ids")),
-            is_read_only=_of(bool, settings, "read_only", False),
+        access=access,
+        identities=Identities(
+            users=_users(settings),
+            client_ca=_of(str, settings, "client_ca", None),
+            rules=_client_rules(settings, access, security.credentials),
         ),
         limits=replace(Limits(), **{name: _number(limits, name) for name in limits}),
-        security=_security(cluster, environment),
+        security=security,
         policy=_policy(settings),
         recode_rules=_rules(settings),
         is_observing=_of(bool, settings, "observe", False),
@@ -123,14 +124,78 @@ def build(
     return config
 
 
+def _access(settings: Mapping[str, Any], default: Access) -> Access:
+    """Rights; those that are not named are the default's."""
+    named = {
+        name: tuple(_texts(settings, name))
+        for name in ("topics", "written_topics", "groups", "transactional_ids")
+        if name in settings
+    }
+    networks = tuple(parse_network(text) for text in _texts(settings, "networks"))
+    is_read_only = _of(bool, settings, "read_only", default.is_read_only)
+    return replace(default, networks=networks, is_read_only=is_read_only, **named)
+
+
+def _users(settings: Mapping[str, Any]) -> Users | None:
+    path = _of(str, settings, "users_file", None)
+    if path is None:
+        return None
+    try:
+        users = Users.load(Path(path))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"users_file: {error}") from None
+    assert isinstance(users, Users)
+    return users
+
+
+def _client_rules(
+    settings: Mapping[str, Any], default: Access, credentials: Credentials | None
+) -> tuple[ClientRule, ...]:
+    """Rules for clients. What a rule does not name is as for the whole listener."""
+    rules = []
+    for table in _of(list, settings, "clients", []):
+        if not isinstance(table, dict):
+            raise ConfigError("clients are tables: write [[clients]] before each")
+        _known("a setting of [[clients]]", table, RULE | RIGHTS | TOWARDS_CLUSTER)
+        if not RULE & table.keys():
+            raise ConfigError("a rule of [[clients]] is for a user, a certificate or networks")
+        user, certificate = (_of(str, table, name, None) for name in ("user", "certificate"))
+        if user is not None and "users_file" not in settings:
+            raise ConfigError(f"a rule for user {user!r} needs users_file")
+        if certificate is not None and "client_ca" not in settings:
+            raise ConfigError(f"a rule for certificate {certificate!r} needs client_ca")
+        access = _access(table, default)
+        if "sasl" in table:
+            if "secret_file" not in table:
+                raise ConfigError("a rule of [[clients]] with sasl needs its secret_file")
+            towards_cluster: Credentials | None = _credentials(table, {})
+        else:
+            towards_cluster = credentials
+        networks, access = access.networks, replace(access, networks=())
+        rules.append(
+            ClientRule(
+                access=access,
+                credentials=towards_cluster,
+                user=user,
+                certificate=certificate,
+                networks=networks,
+            )
+        )
+    return tuple(rules)
+
+
+def _credentials(table: Mapping[str, Any], environment: Mapping[str, str]) -> Credentials:
+    return Credentials(
+        mechanism=_of(str, table, "sasl", ""),
+        username=_of(str, table, "username", ""),
+        secret=_secret(table, environment),
+    )
+
+
 def _security(cluster: Mapping[str, Any], environment: Mapping[str, str]) -> ClusterSecurity:
     credentials = None
     if "sasl" in cluster:
-        credentials = Credentials(
-            mechanism=_of(str, cluster, "sasl", ""),
-            username=_of(str, cluster, "username", ""),
-            secret=_secret(cluster, environment),
-        )
+        credentials = _credentials(cluster, environment)
     return ClusterSecurity(
         tls=_of(bool, cluster, "tls", False),
         ca_file=_of(str, cluster, "ca_file", None),
@@ -212,7 +277,7 @@ def _texts(settings: Mapping[str, Any], name: str) -> list[str]:
         raise ConfigError(f"{name} is a list of texts")
     parts = [part.strip() for text in texts for part in text.split(",")]
     if not any(parts):
-        # An empty list would let everybody in where somebody meant to keep others out.
+        # An empty list would mean "all" where an operator meant to restrict.
         raise ConfigError(f"{name} is an empty list: name something, or leave {name} out")
     return [part for part in parts if part]
 

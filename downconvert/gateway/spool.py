@@ -1,7 +1,9 @@
-"""A response of the cluster while it is looked at: in memory if it is small, else in a file.
+"""A response of the cluster while it is read and converted: in memory, or in a file.
 
-The file has no name and goes with its last user. Records in it are file-backed again, as on a
-broker, and are converted from there; the process holds nothing of them."""
+Small ones are in memory, and larger ones while the budget that all of a process share has room.
+The rest goes to files, and so do answers to consumers so slow that others have taken the budget.
+A file has no name and goes with its last user. Records in it are file-backed again, as on a
+broker, and are converted from there."""
 
 import tempfile
 from collections.abc import Callable
@@ -10,24 +12,30 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, Final
 
+from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.decoder import Cursor, reader
 from downconvert.broker.wire.schemas import Message
 from records import FileRecords, MemoryRecords
 
-MEMORY_MAX: Final = 64 * 1024  # bytes of a response that are kept in memory
+MEMORY_MAX: Final = 64 * 1024  # bytes of a response that needs no budget
 
 
 class Spool:
     """Bytes that arrive piece by piece, up to a size that is known before."""
 
-    def __init__(self, size: int, directory: str | None = None) -> None:
+    def __init__(
+        self, size: int, directory: str | None = None, budget: MemoryBudget | None = None
+    ) -> None:
         self.size = size
         self.received = 0
         self._memory = bytearray()
         self._file: FileIO | None = None
         if size > MEMORY_MAX:
-            self._file = _Unnamed(directory or tempfile.gettempdir())
+            if budget is not None and budget.take(size):
+                self._memory = _Budgeted(budget, size)
+            else:
+                self._file = _Unnamed(directory or tempfile.gettempdir())
 
     def write(self, piece: memoryview) -> None:
         """Adds what arrived. OSError: the disk is full."""
@@ -53,6 +61,17 @@ class Spool:
                 return _read(cursor, name, version, header_version, correlation_id)
             finally:
                 view.release()
+
+
+class _Budgeted(bytearray):
+    """Bytes that are released from the budget when no record and no send refers to them."""
+
+    def __init__(self, budget: MemoryBudget, size: int) -> None:
+        super().__init__()
+        self._budget, self._size = budget, size
+
+    def __del__(self) -> None:
+        self._budget.release(self._size)
 
 
 class _Unnamed(FileIO):
@@ -88,5 +107,5 @@ def _read(
         raise BadRequestError(f"{name} to request {header.correlation_id}, not {correlation_id}")
     message: Message = reader(name, version)(cursor)
     if cursor.remaining:
-        raise BadRequestError(f"{name} v{version}: {cursor.remaining} bytes behind its end")
+        raise BadRequestError(f"{name} v{version}: {cursor.remaining} bytes after its end")
     return message

@@ -1,21 +1,26 @@
 """A connection as the gateway reads and writes it: small fixed buffers, and back-pressure.
 
-Plain or TLS, towards a client or towards the cluster. While nobody takes what has arrived, no more
-is read from the socket."""
+Plain or TLS, towards a client or towards the cluster. While what has arrived is not
+consumed, no more is read from the socket."""
 
 import asyncio
+import os
 import socket
 import ssl
 import threading
 from collections.abc import Callable
 from typing import Final
 
+from . import splicing
+
 BUFFER_SIZE: Final = 16 * 1024  # bytes for reading
 PIECE_SIZE: Final = 64 * 1024  # bytes that are sent at a time, and so may have to wait
 SCRATCH_SIZE: Final = 256 * 1024  # bytes that a thread has for what is passed on at once
 WRITE_MAX: Final = 32 * 1024  # bytes that may wait to be written before the writer has to wait
+DIRECT_MIN: Final = 4096  # bytes that are worth a look at whether nothing waits before them
+CLIENT: Final = "the client"
 LINGER: Final = 10.0  # seconds that what has been written may take to be sent after the end
-KEEPALIVE: Final = {  # who has gone without a word is noticed in two minutes
+KEEPALIVE: Final = {  # a peer that vanished is noticed in two minutes
     "TCP_KEEPIDLE": 60,  # seconds without a byte until the system asks
     "TCP_KEEPINTVL": 10,  # seconds between two questions
     "TCP_KEEPCNT": 6,  # questions without an answer
@@ -35,13 +40,17 @@ def scratch() -> memoryview:
 
 
 class ConnectionEndedError(Exception):
-    """The other side closed the connection, or it broke."""
+    """The other side closed the connection, or it broke. `peer`: its name, for people."""
+
+    def __init__(self, peer: str) -> None:
+        super().__init__(f"{peer} closed the connection")
+        self.peer = peer
 
 
 class Stream(asyncio.BufferedProtocol):
     """One connection, for one task that reads and one that writes.
 
-    `peer`: who is at the other side, for people. `patience`: seconds without a byte in the midst of
+    `peer`: the other side's name, for people. `patience`: seconds without a byte in the midst of
     something after which it has failed; None: any number."""
 
     def __init__(self, peer: str = "the other side", patience: float | None = None) -> None:
@@ -57,6 +66,8 @@ class Stream(asyncio.BufferedProtocol):
         self._may_write = True
         self._pouring: _Pouring | None = None
         self.transport: asyncio.Transport
+        self._file: int
+        self._is_plain: bool  # whether what is written goes out as it is
 
     # --- what the event loop calls
 
@@ -64,7 +75,10 @@ class Stream(asyncio.BufferedProtocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         transport.set_write_buffer_limits(high=WRITE_MAX)
-        _keep_alive(transport.get_extra_info("socket"))
+        raw = transport.get_extra_info("socket")
+        self._file = raw.fileno()
+        self._is_plain = transport.get_extra_info("sslcontext") is None
+        _keep_alive(raw)
 
     def get_buffer(self, _sizehint: int) -> memoryview:
         if self._pouring is not None:
@@ -123,13 +137,13 @@ class Stream(asyncio.BufferedProtocol):
             self._start, self._end = 0, waiting
         while self._end - self._start < size:
             if self._is_eof:
-                raise ConnectionEndedError("the connection ended")
+                raise ConnectionEndedError(self.peer)
             self._resume()
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
 
     def consume(self, size: int) -> None:
-        """Lets go of bytes from the beginning of what is available."""
+        """Discards bytes from the beginning of what is available."""
         self._start += size
         if self._start == self._end:
             self._start = self._end = 0
@@ -142,7 +156,7 @@ class Stream(asyncio.BufferedProtocol):
         piece_size: int = SCRATCH_SIZE,
         goes_on: Callable[[], bool] = lambda: True,
     ) -> int:
-        """Gives what arrives to a sink, up to a size, as long as `goes_on`; how much it was.
+        """Hands what arrives to a sink, up to a size, as long as `goes_on`. Returns the bytes.
 
         What arrives meanwhile has no buffer of this connection's. ConnectionEndedError,
         TimeoutError, and what the sink raises."""
@@ -151,7 +165,7 @@ class Stream(asyncio.BufferedProtocol):
             sink(piece)
             self.consume(len(piece))
         elif self._is_eof:
-            raise ConnectionEndedError("the connection ended")
+            raise ConnectionEndedError(self.peer)
         pouring = _Pouring(sink, size - len(piece), piece_size, goes_on)
         if not pouring.is_done():
             self._pouring = pouring
@@ -174,17 +188,29 @@ class Stream(asyncio.BufferedProtocol):
     # --- writing
 
     def send(self, data: memoryview | bytes) -> int:
-        """Takes all of it, for a caller who drains afterwards. ConnectionEndedError."""
+        """Takes all of it; the caller drains afterwards. ConnectionEndedError."""
         if self.transport.is_closing():
-            raise ConnectionEndedError("the connection ended")
-        self.transport.write(bytes(data))
+            raise ConnectionEndedError(self.peer)
+        rest = data
+        is_large = self._is_plain and len(data) >= DIRECT_MIN
+        if is_large and not self.transport.get_write_buffer_size():
+            # Past the transport, which copies, or keeps what is overwritten soon.
+            try:
+                rest = data[os.write(self._file, data) :]
+            except BlockingIOError:
+                pass
+            except OSError as error:
+                self.transport.abort()
+                raise ConnectionEndedError(self.peer) from error
+        if rest:
+            self.transport.write(bytes(rest))
         return len(data)
 
     async def drain(self) -> None:
         """Waits until little is left to be written. ConnectionEndedError, TimeoutError."""
         while not self._may_write:
             if self.transport.is_closing():
-                raise ConnectionEndedError("the connection ended")
+                raise ConnectionEndedError(self.peer)
             self._writer = asyncio.get_running_loop().create_future()
             await self._moves(self._writer, lambda: -self.transport.get_write_buffer_size())
 
@@ -202,9 +228,51 @@ class Stream(asyncio.BufferedProtocol):
 
     async def copy_to(self, other: "Stream", size: int) -> None:
         """Passes on so many bytes, no faster than the other side takes them."""
+        is_plain = self._is_plain and other._is_plain
+        if splicing.IS_POSSIBLE and is_plain and size >= splicing.WORTHWHILE:
+            size -= await self._splice_to(other, size)
         while size:
             size -= await self.pour(other.send, size, PIECE_SIZE, other.takes)
             await other.drain()
+
+    async def _splice_to(self, other: "Stream", size: int) -> int:
+        """Moves so many bytes past this process. Returns how many it was."""
+        self.transport.pause_reading()
+        self._is_paused = True
+        arrived = min(size, len(self.available))
+        other.send(self.available[:arrived])
+        self._start += arrived  # without `consume`, which would read on
+        if self._start == self._end:
+            self._start = self._end = 0
+        other.transport.set_write_buffer_limits(high=0)
+        splice: splicing.Splice | None = None
+        try:
+            await other.drain()  # until nothing is left to be written before what is moved
+            splice = splicing.Splice(self._file, other._file, size - arrived)
+            whole = await splice.run(
+                lambda: self.transport.is_closing() or other.transport.is_closing(),
+                lambda future: self._moved(future, splice),
+                lambda future: other._moved(future, splice),
+            )
+            if not whole:
+                raise ConnectionEndedError(self.peer)
+        except splicing.TargetEndedError as error:
+            raise ConnectionEndedError(other.peer) from error
+        finally:
+            other.transport.set_write_buffer_limits(high=WRITE_MAX)
+            if splice is not None:
+                splice.close()
+            if not self.transport.is_closing():
+                self._resume()
+        return size
+
+    async def _moved(
+        self, future: "asyncio.Future[None]", splice: "splicing.Splice | None"
+    ) -> None:
+        """Waits until a splice can go on, or this connection ends. TimeoutError."""
+        self._reader = self._writer = future
+        assert splice is not None
+        await self._moves(future, lambda: -splice.pending)
 
     def takes(self) -> bool:
         """Whether little is left to be written."""
@@ -227,7 +295,7 @@ class Stream(asyncio.BufferedProtocol):
 
 
 class _Pouring:
-    """What is left to be given to a sink."""
+    """What is left to be handed to a sink."""
 
     __slots__ = ("_goes_on", "_piece_size", "_sink", "failure", "left")
 

@@ -48,6 +48,7 @@ class Topology:
     def __init__(self, bootstrap: Iterable[Address], ports: Ports) -> None:
         self.bootstrap = tuple(bootstrap)
         self.ports = ports
+        self.hello: Message | None = None  # what a broker said last that it serves
         self.unserved: dict[int, str] = {}  # brokers whose port cannot be had, and why
         self._lock = Lock()
         self._nodes: dict[int, Address] = {}
@@ -85,8 +86,8 @@ class Topology:
     def rewrite(self, api: ApiKey, response: Message, host: str) -> None:
         """Puts the gateway's addresses in place of the brokers', as the client knows them.
 
-        A broker for which the gateway has no port is left out: behind that port is somebody
-        else, perhaps another cluster."""
+        A broker for which the gateway has no port is left out: another program listens there,
+        perhaps the gateway of another cluster."""
         if api is ApiKey.Metadata or api is ApiKey.DescribeCluster:
             self.learn(response.brokers)
             response.brokers = self._served(response.brokers)

@@ -35,7 +35,7 @@ def _list_offsets_v0(body: Message, to_version: int) -> Asking:
     """A list of segments' first offsets is what v0 asks for, and no later version tells of them.
 
     The end and the beginning can be told, and for a time the offset of the first record that is
-    not older. That is later than, or the same as, the segment's: nobody reads less than he asked
+    not older. That is later than, or the same as, the segment's: a client reads all that it asked
     for but the records of his segment that are older than the time."""
     firsts = yield Ask(ApiKey.ListOffsets, to_version, body)
     beginning = Message(replica_id=-1, topics=[_beginning(topic) for topic in body.topics])

@@ -5,15 +5,19 @@ Not here: what is asked (session.py), how it is authenticated (sasl.py)."""
 import ssl
 from asyncio import timeout
 from collections.abc import Callable
+from functools import partial
 from struct import Struct
 from typing import Final
 
+from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.schemas import Message
 
-from .config import ClusterSecurity, ConfigError, GatewayConfig
+from .config import GatewayConfig
+from .conversion_pool import ConversionPool
 from .exchanges import HELLO, Ask
 from .sasl import AuthenticationError, authenticate
+from .security import ClusterSecurity, ConfigError
 from .spool import Spool
 from .streams import ConnectionEndedError, Stream, connect
 from .topology import Address
@@ -21,6 +25,7 @@ from .topology import Address
 LENGTH: Final = Struct(">i")
 CORRELATION: Final = Struct(">i")
 RESPONSE_MAX: Final = (1 << 31) - 1
+INLINE_MAX: Final = 4096  # bytes of a message that the event loop reads itself: a millisecond
 OWN_CLIENT_ID: Final = "lazy-downconvert-gateway"
 
 
@@ -41,10 +46,20 @@ class Upstream:
 
     `wait`: seconds that a request lets the broker wait, on top of the time-out of all requests."""
 
-    def __init__(self, stream: Stream, address: Address, config: GatewayConfig) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        address: Address,
+        config: GatewayConfig,
+        pool: ConversionPool,
+        budget: MemoryBudget | None = None,
+    ) -> None:
         self.stream = stream
         self.address = address
         self.hello: Message | None = None  # what the broker answered to HELLO
+        self.answer_size = 0  # bytes of the last answer that was read
+        self._pool = pool
+        self._budget = budget  # for answers that are kept in memory
         self._request_timeout = config.limits.request_timeout
         self._spool_dir = config.spool_dir
         self._correlation_id = 0
@@ -61,10 +76,13 @@ class Upstream:
 
     async def answer(self, ask: Ask, correlation_id: int, wait: float) -> Message:
         """The answer to what has been sent, spooled where it is large."""
-        spool = Spool(await self.response_size(wait), self._spool_dir)
+        spool = Spool(await self.response_size(wait), self._spool_dir, self._budget)
         while spool.received < spool.size:
             await self.stream.pour(spool.write, spool.size - spool.received)
-        return ask.answer(spool, correlation_id)
+        self.answer_size = spool.size
+        if spool.size <= INLINE_MAX:
+            return ask.answer(spool, correlation_id)
+        return await self._pool.run(partial(ask.answer, spool, correlation_id))
 
     async def response_size(self, wait: float) -> int:
         """The length of the response that comes next. SilentBrokerError: none does."""
@@ -98,6 +116,9 @@ async def reach(
     config: GatewayConfig,
     context: ssl.SSLContext | None,
     report: Callable[[Address, str | None], None] = lambda _address, _reason: None,
+    *,
+    pool: ConversionPool,
+    budget: MemoryBudget | None = None,
 ) -> Upstream:
     """A connection to the first of these that answers. UnreachableError: none does.
 
@@ -108,7 +129,7 @@ async def reach(
     for address in addresses:
         try:
             async with timeout(limit):
-                upstream = await _open(address, config, context)
+                upstream = await _open(address, config, context, pool, budget)
         except TimeoutError as error:
             reason = str(error) or f"it has not answered in {limit:g} s"
         except (OSError, AuthenticationError, ConnectionEndedError) as error:
@@ -124,12 +145,16 @@ async def reach(
 
 
 async def _open(
-    address: Address, config: GatewayConfig, context: ssl.SSLContext | None
+    address: Address,
+    config: GatewayConfig,
+    context: ssl.SSLContext | None,
+    pool: ConversionPool,
+    budget: MemoryBudget | None,
 ) -> Upstream:
     patience = config.limits.request_timeout
     stream = await connect(address.host, address.port, context, patience)
     try:
-        upstream = Upstream(stream, address, config)
+        upstream = Upstream(stream, address, config, pool, budget)
         await _authenticate(upstream, config.security)
         upstream.hello = await upstream.ask(HELLO)
     except BaseException:

@@ -53,6 +53,8 @@ PASSED: Final = {
 }
 
 AUTHENTICATION: Final = (ApiKey.SaslHandshake, ApiKey.SaslAuthenticate)
+# Those of a gateway that clients log in to.
+LOGIN: Final[dict[int, range]] = {ApiKey.SaslHandshake: range(2), ApiKey.SaslAuthenticate: range(3)}
 
 # What a client may ask that is to read and to change nothing but its own group's position.
 READING: Final = frozenset(
@@ -99,21 +101,29 @@ class Versions:
     is_read_only: bool = False
     has_lists: bool = False  # of names: only what is known to name them is offered
     hides_sasl: bool = False  # the gateway authenticates itself, clients need not
+    logs_in: bool = False  # clients authenticate with the gateway
 
     @classmethod
     def of(
-        cls, answer: Message, *, is_read_only: bool, has_lists: bool, hides_sasl: bool
+        cls,
+        answer: Message,
+        *,
+        is_read_only: bool,
+        has_lists: bool,
+        hides_sasl: bool,
+        logs_in: bool = False,
     ) -> "Versions":
         """From a cluster's ApiVersions response."""
         served = {
             one.api_key: range(one.min_version, one.max_version + 1) for one in answer.api_keys
         }
-        return cls(served, is_read_only, has_lists, hides_sasl)
+        return cls(served, is_read_only, has_lists, hides_sasl, logs_in)
 
     @cached_property
     def offered(self) -> dict[int, range]:
         """What clients are told."""
-        return {
+        own = LOGIN if self.logs_in else {}
+        return own | {
             key: offered
             for key, served in sorted(self.cluster.items())
             if known(key) is not None or key in PASSED
@@ -129,7 +139,7 @@ class Versions:
 
     def nearest(self, key: int) -> int:
         """The version that older requests are translated to: the oldest that the cluster has, for
-        it has the fewest fields that nobody filled in."""
+        it has the fewest fields that the client's version lacks."""
         return max(self.cluster[key].start, self._floor(key))
 
     def _floor(self, key: int) -> int:

@@ -13,10 +13,11 @@ from typing import Any, Final
 from downconvert.broker import Broker, Client
 from downconvert.broker.handlers.apis import Api
 from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway.census import ClientCensus
 from downconvert.gateway.config import GatewayConfig
-from downconvert.gateway.exchanges import Answer, Ask, Forward, Reply, Whole
-from downconvert.gateway.session import Session, Shared
-from downconvert.gateway.sightings import Sightings
+from downconvert.gateway.exchanges import Answer, Ask, Forward, Pause, Reply, Turn, Whole
+from downconvert.gateway.session import Session
+from downconvert.gateway.shared import Shared
 from downconvert.gateway.spool import Spool
 from downconvert.gateway.topology import Address, Ports, Topology
 from tests.downconvert.broker.asking import CORRELATION_ID, frame, parsed, sent
@@ -58,7 +59,7 @@ class Through:
 
     def __post_init__(self) -> None:
         topology = Topology(self.config.bootstrap, Ports(FIRST_PORT, self.config.node_ports))
-        self.shared = Shared(self.config, topology, Sightings())
+        self.shared = Shared(self.config, topology, ClientCensus())
         self.session = Session(self.shared, "10.0.0.7", HOST)
         self.asked: list[Ask] = []
         self.now = 1_000.0
@@ -88,13 +89,18 @@ class Through:
             except StopIteration as end:
                 reply: Reply = end.value
                 return reply
-            if isinstance(asked, Whole):
+            if isinstance(asked, Pause):
+                self.now += asked.seconds
+                said = None
+            elif isinstance(asked, Turn):
+                said = None
+            elif isinstance(asked, Whole):
                 said = memoryview(request)
             else:
                 self.asked.append(asked)
-                said = self._answer(asked, request)
+                said = self.answer(asked, request)
 
-    def _answer(self, asked: Ask, request: bytes) -> Message:
+    def answer(self, asked: Ask, request: bytes) -> Message:
         own = request if asked.body is None else asked.frame(CORRELATION_ID, "gateway")
         if not asked.expects_response:
             self._handle(own)

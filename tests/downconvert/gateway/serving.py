@@ -34,7 +34,7 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def gateway(*bootstrap: int, nodes: int = 1, workers: int = 1, **options: Any) -> Iterator[Gateway]:
+def gateway(*bootstrap: int, nodes: int = 1, **options: Any) -> Iterator[Gateway]:
     """In front of a cluster whose brokers listen on these ports."""
     first, *others = free_ports(1 + nodes)
     config = GatewayConfig(
@@ -42,7 +42,7 @@ def gateway(*bootstrap: int, nodes: int = 1, workers: int = 1, **options: Any) -
         listen=Address(LOOPBACK, first),
         node_ports=dict(enumerate(others)),
     )
-    with Gateway(replace(config, **options), workers=workers) as running:
+    with Gateway(replace(config, **options)) as running:
         yield running
 
 

@@ -1,12 +1,7 @@
 import pytest
 
-from downconvert.gateway.config import (
-    Access,
-    ConfigError,
-    Credentials,
-    parse_address,
-    parse_network,
-)
+from downconvert.gateway.config import parse_address
+from downconvert.gateway.security import Access, ConfigError, Credentials, parse_network
 from downconvert.gateway.topology import Address
 
 

@@ -173,8 +173,9 @@ def test_a_gateway_that_is_killed_and_started_again_loses_nothing(tmp_path: Path
 def start(port: int, first: int, node: int) -> "subprocess.Popen[str]":
     """`downconvert gateway` that serves."""
     where = ("--bootstrap", f"{LOOPBACK}:{port}", "--listen", f"{LOOPBACK}:{first}")
+    options = ("--node-port", f"0={node}", "--json")
     process = subprocess.Popen(
-        (sys.executable, "-m", "cli", "gateway", *where, "--node-port", f"0={node}", "--json"),
+        (sys.executable, "-m", "downconvert", "gateway", *where, *options),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

@@ -180,7 +180,7 @@ def test_codes_are_told_in_words_of_the_clients_time() -> None:
 def test_what_was_converted_is_seen(broker: Broker, through: Through) -> None:
     append(broker, batch(0, 1, 2))
     fetch(through, 1, 0)
-    (row,) = (row for row in through.shared.sightings.rows() if row["api"] == "Fetch")
+    (row,) = (row for row in through.shared.census.rows() if row["api"] == "Fetch")
     assert (row["translated"], row["records_converted"]) == (1, 3)
 
 

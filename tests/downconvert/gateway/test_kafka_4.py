@@ -25,7 +25,7 @@ def kafka() -> Iterator[KafkaServer]:
 
 @pytest.fixture(scope="module")
 def front(kafka: KafkaServer) -> Iterator[Gateway]:
-    with gateway(*kafka.ports, nodes=2, workers=2, refresh_seconds=1.0) as front:
+    with gateway(*kafka.ports, nodes=2, refresh_seconds=1.0) as front:
         yield front
 
 

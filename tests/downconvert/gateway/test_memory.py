@@ -1,6 +1,7 @@
 """What slow consumers and large answers cost the gateway's process; measured on it from outside."""
 
-from bench.gateway_memory import ANSWER_LIMIT, LIMIT, MiB, measure
+from bench.gateway_memory import ANSWER_LIMIT, LIMIT, measure
+from records.units import MiB
 
 
 def test_slow_consumers_take_little_and_a_large_answer_nothing_that_shows() -> None:

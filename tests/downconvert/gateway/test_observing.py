@@ -9,7 +9,8 @@ import pytest
 
 from downconvert.broker import ErrorCode
 from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.gateway.observing import Observation
+from downconvert.gateway.census import ClientKey
+from downconvert.gateway.observing import CLIENTS_MAX, Observation
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.topology import Address
 
@@ -53,10 +54,10 @@ def test_it_is_ready_while_the_cluster_answers_and_alive_without(tmp_path: Path)
         assert got(address, "/healthz") == "ok\n"
         with cluster(tmp_path / "a", "t", port=port):
             wait_for(lambda: not unready(address))
-            assert "gateway_ready 1.0" in got(address, "/metrics")
+            assert "downconvert_gateway_ready 1.0" in got(address, "/metrics")
         wait_for(lambda: f"127.0.0.1:{port}" in unready(address))
         assert got(address, "/healthz") == "ok\n"
-        assert f'gateway_broker_failures_total{{broker="127.0.0.1:{port}"}}' in got(
+        assert f'downconvert_gateway_broker_failures_total{{broker="127.0.0.1:{port}"}}' in got(
             address, "/metrics"
         )
         observation.close()
@@ -91,9 +92,55 @@ def test_metrics_name_connections_brokers_and_requests(observed: tuple[Gateway, 
     with Wire(running_address(observed)) as client:
         client.ask(ApiKey.Metadata, 0, Message(topics=[]))
         said = got(address, "/metrics")
-    assert "gateway_connections 1.0" in said
-    assert "gateway_brokers 1.0" in said
-    assert 'api="Metadata",client_id="test",software="",version="0"} 1.0' in said
+    assert "downconvert_gateway_connections 1.0" in said
+    assert "downconvert_gateway_brokers 1.0" in said
+    assert 'downconvert_gateway_requests_total{api="Metadata",version="0"} 1.0' in said
+    name = "downconvert_gateway_client_requests_total"
+    assert f'{name}{{address="127.0.0.1",client_id="test"}} 1.0' in said
+
+
+def test_latencies_are_histograms_and_ends_have_reasons(
+    observed: tuple[Gateway, Address],
+) -> None:
+    running, address = observed
+    with Wire(running.address) as client:
+        client.ask(ApiKey.Metadata, 0, Message(topics=[]))
+    with Wire(running.address) as client:
+        client.socket.sendall(bytes(4))
+        assert client.has_ended()
+    wait_for(lambda: running.figures().ends.total() == 2)
+    said = got(address, "/metrics")
+    name = "downconvert_gateway_request_duration_seconds"
+    assert f'{name}_bucket{{api="Metadata",le="+Inf"}} 1.0' in said
+    assert f'{name}_count{{api="Metadata"}} 1.0' in said
+    for reason in ("client_closed", "bad_request"):
+        ended = f'downconvert_gateway_connections_ended_total{{reason="{reason}"}} 1.0'
+        assert ended in said
+
+
+def test_clients_of_any_number_of_names_have_bounded_series(
+    observed: tuple[Gateway, Address],
+) -> None:
+    running, address = observed
+    for number in range(CLIENTS_MAX + 50):
+        key = ClientKey(f"client-{number}", "", "10.0.0.1", "Fetch", 0)
+        running.census.see(key, 1.0, translated=True)
+    said = got(address, "/metrics")
+    series = [line for line in said.splitlines() if "client_requests_total{" in line]
+    assert len(series) == CLIENTS_MAX + 1
+    assert sum(float(line.split()[-1]) for line in series) == CLIENTS_MAX + 50
+    assert got(address, "/metrics").count("client_requests_total{") == len(series)
+
+
+def test_names_of_metrics_are_as_prometheus_wants_them(observed: tuple[Gateway, Address]) -> None:
+    _, address = observed
+    kinds = {}
+    for line in got(address, "/metrics").splitlines():
+        if line.startswith("# TYPE"):
+            _, _, name, kind = line.split()
+            kinds[name] = kind
+    assert all(name.startswith("downconvert_gateway_") for name in kinds)
+    assert all(name.endswith("_total") for name, kind in kinds.items() if kind == "counter")
 
 
 def test_names_of_any_kind_break_no_line_of_the_metrics(observed: tuple[Gateway, Address]) -> None:

@@ -23,13 +23,15 @@ from downconvert.broker.groups.consumer_protocol import (
 )
 from downconvert.broker.wire.encoder import encode
 from downconvert.broker.wire.schemas import ApiKey, Field, Message, is_flexible, schema
-from downconvert.gateway.config import Access, GatewayConfig
+from downconvert.gateway.census import ClientCensus
+from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.exchanges import Answer, Ask, Forward, HangUp, Reply, Whole
 from downconvert.gateway.names import RULES
 from downconvert.gateway.permissions import METADATA_BY_ID, Permission
 from downconvert.gateway.producing import FIRST_WITH_V2
-from downconvert.gateway.session import Session, Shared
-from downconvert.gateway.sightings import Sightings
+from downconvert.gateway.security import Access
+from downconvert.gateway.session import Session
+from downconvert.gateway.shared import Shared
 from downconvert.gateway.spool import Spool
 from downconvert.gateway.topology import Address, Ports, Topology
 from downconvert.gateway.versions import Versions
@@ -188,7 +190,7 @@ class Cluster:
     def ask(self, api: ApiKey, version: int, body: Message) -> tuple[Reply, bytes]:
         """What becomes of the request, and the bytes of the answer, if there is one."""
         ports = Ports(20_000, {})
-        shared = Shared(CONFIG, Topology(CONFIG.bootstrap, ports), Sightings())
+        shared = Shared(CONFIG, Topology(CONFIG.bootstrap, ports), ClientCensus())
         request = frame(api, version, body)
         steps = Session(shared, "10.0.0.7", "gateway.test").exchange(
             memoryview(request), len(request), 1_000.0
@@ -200,7 +202,10 @@ class Cluster:
             except StopIteration as end:
                 reply: Reply = end.value
                 break
-            said = memoryview(request) if isinstance(asked, Whole) else self._answer(asked)
+            if isinstance(asked, Ask):
+                said = self._answer(asked)
+            elif isinstance(asked, Whole):
+                said = memoryview(request)
         channel = BytesIO()
         while isinstance(reply, Answer) and not reply.send.completed:
             reply.send.write_to(channel)
@@ -313,7 +318,7 @@ def test_what_nobody_named_is_not_told(api: ApiKey) -> None:
 @pytest.mark.parametrize("key", [key for key in range(100) if key not in RULES])
 def test_what_is_not_understood_is_refused(key: int) -> None:
     request = key.to_bytes(2) + bytes.fromhex("0000 00000007 ffff")
-    shared = Shared(CONFIG, Topology(CONFIG.bootstrap, Ports(20_000, {})), Sightings())
+    shared = Shared(CONFIG, Topology(CONFIG.bootstrap, Ports(20_000, {})), ClientCensus())
     steps = Session(shared, "10.0.0.7", "g").exchange(memoryview(request), len(request), 0.0)
     next(steps)
     with pytest.raises(StopIteration) as end:

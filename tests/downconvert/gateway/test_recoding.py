@@ -173,7 +173,7 @@ def test_who_was_given_another_codec_is_seen_as_old(broker: Broker, through: Thr
     fetch(through, 9, 0)
     append(broker, batch(1, codec=Codec.ZSTD))
     fetch(through, 9, 0)
-    (row,) = (row for row in through.shared.sightings.rows() if row["version"] == 9)
+    (row,) = (row for row in through.shared.census.rows() if row["version"] == 9)
     assert (row["requests"], row["translated"]) == (2, 1)
     assert row["bytes_converted"] > 0
 

@@ -2,8 +2,8 @@ import pytest
 from scramp import ScramMechanism
 
 from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.gateway.config import Credentials
 from downconvert.gateway.sasl import AuthenticationError, authenticate
+from downconvert.gateway.security import Credentials
 
 
 def talk(mechanism: str, *answers: bytes, refuse: int = 0) -> list[bytes]:

@@ -12,7 +12,8 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from downconvert.broker import Broker
 from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.gateway.config import Access, Limits, parse_network
+from downconvert.gateway.config import Limits
+from downconvert.gateway.security import Access, parse_network
 from downconvert.gateway.server import Gateway
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.storage.logs import batch
@@ -25,7 +26,7 @@ PINS = [(0, 8, 2), (0, 9), (0, 10), (0, 11), None]
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[tuple[Broker, Gateway]]:
-    with cluster(tmp_path, "t") as (broker, port), gateway(port, workers=2) as running:
+    with cluster(tmp_path, "t") as (broker, port), gateway(port) as running:
         yield broker, running
 
 

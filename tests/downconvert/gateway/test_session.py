@@ -5,8 +5,9 @@ import pytest
 from downconvert.broker import Broker, ErrorCode
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.gateway.config import Access, ClusterSecurity, Credentials, GatewayConfig
+from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.exchanges import Answer, Ask, Forward, HangUp
+from downconvert.gateway.security import Access, ClusterSecurity, Credentials
 from downconvert.gateway.topology import Address
 from tests.downconvert.broker.asking import frame
 
@@ -50,7 +51,7 @@ def test_the_software_that_a_client_names_is_seen(through: Through) -> None:
     through.ask(ApiKey.ApiVersions, 3, body)
     through.ask(ApiKey.Metadata, 9, Message(topics=[]))
     assert {
-        row["software"] for row in through.shared.sightings.rows() if row["api"] == "Metadata"
+        row["software"] for row in through.shared.census.rows() if row["api"] == "Metadata"
     } == {"librdkafka 2.0"}
 
 
@@ -106,7 +107,7 @@ def test_only_looking_lets_everything_pass(broker: Broker) -> None:
     assert through.reply(frame(ApiKey.Fetch, 0, Message(topics=[]))) == Forward()
     silent = frame(ApiKey.Produce, 0, produce_body(b"", acks=0))
     assert through.reply(silent) == Forward(expects_response=False)
-    (old, _) = through.shared.sightings.rows()
+    (old, _) = through.shared.census.rows()
     assert (old["api"], old["translated"]) == ("Fetch", 1)
 
 
@@ -204,3 +205,15 @@ def test_half_a_request_is_none(through: Through, cut: int) -> None:
     whole = frame(ApiKey.Fetch, 0, Message(topics=[Message(topic="t" * 60, partitions=[])]))
     with pytest.raises(BadRequestError):
         through.reply(whole[: len(whole) - 1 - cut])
+
+
+def test_topics_may_be_read_and_others_written(broker: Broker) -> None:
+    through = limited(broker, topics=("t", "u"), written_topics=("u",))
+    assert produce(through, 0, message_set(0, b"a")).error_code == 29
+    assert fetch(through, 0, 0)[0].error_code == 0
+    topics = [
+        Message(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[])
+        for name in ("u", "v")
+    ]
+    answer = through.ask(ApiKey.CreateTopics, 0, Message(topics=topics, timeout_ms=1))
+    assert {one.name: one.error_code for one in answer.topics} == {"u": 0, "v": 29}

@@ -1,9 +1,10 @@
+import re
 from pathlib import Path
 
 import pytest
 
 from downconvert.broker.conversions import DEFAULT_RULES, RecodeRule
-from downconvert.gateway.config import ConfigError
+from downconvert.gateway.security import ConfigError
 from downconvert.gateway.settings import SECRET_VARIABLE, build, load
 from downconvert.gateway.topology import Address
 
@@ -104,3 +105,69 @@ def test_rules_for_some_clients_go_before_those_that_every_gateway_has() -> None
         RecodeRule({"lz4": "none"}, topic="logs-*", client="sarama*"),
         *DEFAULT_RULES,
     )
+
+
+def test_rules_for_clients_are_read(tmp_path: Path) -> None:
+    users, secret = tmp_path / "users", tmp_path / "secret"
+    users.write_text("ann:secret\n# nobody\n")
+    secret.write_text("hidden\n")
+    rule = {
+        "user": "ann",
+        "networks": ["10.1.0.0/16"],
+        "topics": ["metrics-*"],
+        "written_topics": ["metrics-in-*"],
+        "sasl": "PLAIN",
+        "username": "of-ann",
+        "secret_file": str(secret),
+    }
+    found = build(
+        {
+            "bootstrap": "a:1",
+            "groups": ["g"],
+            "users_file": str(users),
+            "clients": [rule, {"networks": ["10.2.0.0/16"], "read_only": True}],
+        },
+        {},
+    )
+    assert found.identities.users is not None
+    assert found.identities.users.is_right("ann", "secret")
+    first, second = found.identities.rules
+    assert first.access.allows_writing("metrics-in-1")
+    assert not first.access.allows_writing("metrics-out")
+    assert first.access.allows("metrics-out")
+    assert first.access.groups == ("g",)  # as for the whole listener
+    assert first.credentials is not None
+    assert (first.credentials.username, first.credentials.secret) == ("of-ann", "hidden")
+    assert second.access.is_read_only
+    assert second.credentials is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ({}, "is for a user, a certificate or networks"),
+        ({"user": "a"}, "needs users_file"),
+        ({"certificate": "a"}, "needs client_ca"),
+        ({"networks": ["10.0.0.0/8"], "topic": "a"}, "'topic' is not a setting of"),
+        ({"networks": ["10.0.0.0/8"], "sasl": "PLAIN"}, "needs its secret_file"),
+        ({"networks": ["10.0.0.0/8"], "topics": []}, "topics is an empty list"),
+        ("a", "are tables"),
+    ],
+)
+def test_a_rule_for_clients_that_makes_no_sense_is_an_error(rule: object, words: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        build({"bootstrap": "a:1", "clients": [rule]}, {})
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"users_file": "/no/such/file"}, "users_file: "),
+        ({"client_ca": "/no/such/file"}, "need TLS on the listener"),
+    ],
+)
+def test_identities_that_cannot_be_had_are_an_error(
+    settings: dict[str, object], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        build({"bootstrap": "a:1", **settings}, {})

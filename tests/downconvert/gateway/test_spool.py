@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.encoder import encode
 from downconvert.broker.wire.schemas import Message
@@ -47,6 +48,26 @@ def test_small_is_kept_in_memory_and_large_in_a_file_without_a_name(tmp_path: Pa
     large = spool.read("FetchResponse", 12, 1, 5)
     assert isinstance(large.responses[0].partitions[0].records, FileRecords)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_large_ones_are_in_memory_while_the_budget_lasts(tmp_path: Path) -> None:
+    data = response(bytes(MEMORY_MAX))
+    budget = MemoryBudget(len(data) + 100)
+    kinds = []
+    held = []
+    for _ in range(2):
+        spool = Spool(len(data), str(tmp_path), budget)
+        spool.write(memoryview(data))
+        held.append(spool.read("FetchResponse", 12, 1, 5))
+        kinds.append(type(held[-1].responses[0].partitions[0].records))
+        del spool
+    assert kinds == [MemoryRecords, FileRecords]
+    assert budget.left == 100
+    records = held[0].responses[0].partitions[0].records.view  # what a send refers to
+    held.clear()
+    assert budget.left == 100
+    del records
+    assert budget.left == len(data) + 100
 
 
 def test_the_answer_to_another_request_is_none() -> None:

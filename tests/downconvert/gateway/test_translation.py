@@ -87,6 +87,7 @@ def asking(api: ApiKey, body: Message, to_version: int) -> tuple[Ask, Message]:
     """What a request of version 0 becomes, and what the answer to it becomes."""
     steps = translate(api, body, 0, to_version)
     asked = next(steps)
+    assert isinstance(asked, Ask)
     with pytest.raises(StopIteration) as end:
         steps.send(Message())
     return asked, end.value.value

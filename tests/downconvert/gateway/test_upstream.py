@@ -77,9 +77,9 @@ def test_where_nobody_answers_the_client_hears_the_end_and_the_log_says_who(
         assert client.has_ended()
         wait_for(lambda: any(one.startswith("client ") for one in said))
     (line,) = {one for one in said if one.startswith("client ")}
-    assert line == (
+    assert line.startswith(
         f"client {LOOPBACK}: Metadata v1 of client id 'test': "
-        f"broker {LOOPBACK}:{silent.port}: it has not answered in 0.3 s"
+        f"broker {LOOPBACK}:{silent.port}: it has not answered in 0.3 s [broker_failed after"
     )
 
 

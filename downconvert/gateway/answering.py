@@ -1,0 +1,39 @@
+"""How answers are made: to a request with a header, to a token without one."""
+
+from collections.abc import Generator
+
+from downconvert.broker.wire.requests import RequestHeader
+from downconvert.broker.wire.responses import response
+from downconvert.broker.wire.schemas import Message
+
+from .exchanges import Answer, Whole
+from .headers import Header
+
+
+def answered(
+    header: Header,
+    body: Message,
+    *,
+    version: int | None = None,
+    ends: str | None = None,
+    is_login: bool = False,
+) -> Answer:
+    """The answer to a request, in its version unless another is given."""
+    return Answer(response(request_header(header), body, version), ends=ends, is_login=is_login)
+
+
+def request_header(header: Header) -> RequestHeader:
+    assert header.api is not None
+    return RequestHeader(
+        header.api, header.version, header.correlation_id, header.client_id, header.size
+    )
+
+
+def raw_token(token: bytes) -> bytearray:
+    """A token of SASL as a frame of its own."""
+    return bytearray(len(token).to_bytes(4) + token)
+
+
+def whole(frame: memoryview, size: int) -> Generator[Whole, memoryview, memoryview]:
+    """The whole frame of a request, of which perhaps only the beginning is here."""
+    return (yield Whole()) if len(frame) < size else frame

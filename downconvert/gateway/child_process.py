@@ -1,0 +1,90 @@
+"""One of several processes of a gateway: serves, and answers its parent.
+
+Two channels lead to the parent. On one the parent asks for figures, tells of new settings, and says
+when to stop. On the other the child asks for listening sockets.
+
+Not here: the parent (processes.py)."""
+
+import signal
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from struct import Struct
+from typing import Any, Final
+
+from .config import GatewayConfig
+from .security import ConfigError
+from .server import Gateway
+
+REQUEST: Final = Struct(">?ii")  # whether a node is gone, its id, its port
+# errno of the failure or 0; length of the failure's text, or how many sockets there are
+ANSWER: Final = Struct(">iB")
+SOCKETS_MAX: Final = 64  # addresses of one host
+Configure = Callable[[], None]
+
+
+class HandedListeners:
+    """Listening sockets that the parent opens. The loop's thread alone asks."""
+
+    def __init__(self, parent: socket.socket) -> None:
+        self._parent = parent
+
+    def copies(self, node_id: int, port: int) -> list[socket.socket]:
+        self._parent.sendall(REQUEST.pack(False, node_id, port))
+        data, files, _, _ = socket.recv_fds(self._parent, ANSWER.size, SOCKETS_MAX)
+        while len(data) < ANSWER.size:
+            piece = self._parent.recv(ANSWER.size - len(data))
+            if not piece:
+                raise OSError("the gateway's parent process has ended")
+            data += piece
+        code, length = ANSWER.unpack(data)
+        if code:
+            text = self._parent.recv(length, socket.MSG_WAITALL) if length else b""
+            raise OSError(code, text.decode(errors="replace"))
+        return [socket.socket(fileno=file) for file in files]
+
+    def close(self, node_id: int) -> None:
+        with suppress(OSError):
+            self._parent.sendall(REQUEST.pack(True, node_id, 0))
+
+    def close_all(self) -> None:
+        self._parent.close()
+
+
+def serve(
+    control: "Connection[Any, Any]",
+    sockets: socket.socket,
+    config: GatewayConfig,
+    configure: Configure,
+) -> None:
+    """A child: serves until the parent says so, or is gone."""
+    # A terminal and a service manager signal all processes; the parent decides what it means.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    configure()
+    gateway = Gateway(config, HandedListeners(sockets))
+    try:
+        gateway.start()
+    except (OSError, ConfigError) as error:
+        control.send(error)
+        return
+    with suppress(EOFError, OSError):
+        while True:
+            what, value = control.recv()
+            if what == "stop":
+                break
+            control.send(_answer(gateway, what, value))
+    gateway.stop()
+
+
+def _answer(gateway: Gateway, what: str, value: Any) -> object:
+    try:
+        match what:
+            case "figures":
+                return gateway.figures()
+            case "reload":
+                gateway.reload(value)
+    except (OSError, ConfigError) as error:
+        return error
+    return None

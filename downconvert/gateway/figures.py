@@ -1,0 +1,111 @@
+"""What a gateway counts, and how the counts of several processes become those of one gateway.
+
+Plain values: they travel between processes. Not here: how they are shown (observing.py), which
+clients use old versions (census.py)."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from threading import Lock
+from typing import Any, Final
+
+from .census import merged
+
+# Seconds. A fetch waits 0.5 by default, a member of a group for minutes.
+BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 30.0)
+
+
+class End(StrEnum):
+    """Why a connection ended."""
+
+    CLIENT = "client_closed"
+    CLUSTER = "broker_failed"
+    TIMEOUT = "timed_out"
+    REQUEST = "bad_request"
+    REFUSED = "refused"  # before its first request: limits, networks
+    LOGIN = "failed_login"
+    STOPPED = "gateway_stopped"
+    DEFECT = "defect"
+
+
+@dataclass(slots=True)
+class Latency:
+    """A histogram: how many took no longer than each bucket and longer than the one before."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
+    seconds: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.counts[bisect_left(BUCKETS, seconds)] += 1
+        self.seconds += seconds
+
+
+@dataclass(slots=True)
+class Figures:
+    """The counts at one moment."""
+
+    processes: int = 1
+    connections: int = 0
+    brokers: int = 0
+    unready: list[str] = field(default_factory=list)  # why clients should go elsewhere
+    failures: Counter[str] = field(default_factory=Counter)  # of brokers to answer, by address
+    ends: Counter[str] = field(default_factory=Counter)  # of connections, by End
+    latencies: dict[str, Latency] = field(default_factory=dict)  # of requests, by API
+    clients: list[dict[str, Any]] = field(default_factory=list)  # rows of the census
+    cpu_seconds: float = 0.0
+    resident_bytes: int = 0
+
+
+class Counters:
+    """What the connections of one process count. Any thread may call anything."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._failures = Counter[str]()
+        self._ends = Counter[str]()
+        self._latencies: dict[str, Latency] = {}
+
+    def broker_failed(self, address: str) -> None:
+        with self._lock:
+            self._failures[address] += 1
+
+    def connection_ended(self, reason: End) -> None:
+        with self._lock:
+            self._ends[reason] += 1
+
+    def request_served(self, api: str, seconds: float) -> None:
+        """`api`: a name of which there are few: that of an API that is known, or "other"."""
+        with self._lock:
+            self._latencies.setdefault(api, Latency()).add(seconds)
+
+    def copy_to(self, figures: Figures) -> None:
+        with self._lock:
+            figures.failures = self._failures.copy()
+            figures.ends = self._ends.copy()
+            figures.latencies = {
+                api: Latency(one.counts.copy(), one.seconds) for api, one in self._latencies.items()
+            }
+
+
+def total(every: Iterable[Figures]) -> Figures:
+    """The figures of all processes together."""
+    whole = Figures(processes=0)
+    rows: list[dict[str, Any]] = []
+    for one in every:
+        whole.processes += one.processes
+        whole.connections += one.connections
+        whole.brokers = max(whole.brokers, one.brokers)
+        whole.unready += [reason for reason in one.unready if reason not in whole.unready]
+        whole.failures += one.failures
+        whole.ends += one.ends
+        whole.cpu_seconds += one.cpu_seconds
+        whole.resident_bytes += one.resident_bytes
+        for api, latency in one.latencies.items():
+            known = whole.latencies.setdefault(api, Latency())
+            known.counts = [a + b for a, b in zip(known.counts, latency.counts, strict=True)]
+            known.seconds += latency.seconds
+        rows += one.clients
+    whole.clients = merged(rows)
+    return whole

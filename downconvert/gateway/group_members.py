@@ -1,0 +1,52 @@
+"""What DescribeGroups shows of members: bytes that name topics, too.
+
+Subscriptions and assignments of consumers are read. What is not understood is hidden."""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from downconvert.broker.errors import BadRequestError
+from downconvert.broker.groups.consumer_protocol import read_assignment, read_subscription
+from downconvert.broker.wire.schemas import Message
+
+from .security import Access
+
+CONSUMERS: Final = "consumer"  # the protocol type of groups whose bytes are understood
+
+
+def hide(group: Message, access: Access) -> None:
+    """Empties what names a topic that the client may not know of."""
+    for member in group.members if access.topics else ():
+        metadata, assignment = member.member_metadata, member.member_assignment
+        is_known = group.protocol_type == CONSUMERS
+        if not (is_known and _may_be_seen(access, _subscribed, metadata)):
+            member.member_metadata = b""
+        if not (is_known and _may_be_seen(access, _assigned, assignment)):
+            member.member_assignment = b""
+
+
+def _may_be_seen(
+    access: Access, topics_of: Callable[[memoryview], Iterable[str]], data: memoryview
+) -> bool:
+    try:
+        return all(map(access.allows, topics_of(data)))
+    except BadRequestError:
+        return False
+
+
+def _subscribed(data: memoryview) -> Iterable[str]:
+    found = read_subscription(data)
+    _has_none(found.user_data)
+    return {*found.topics, *(topic for topic, _ in found.owned)}
+
+
+def _assigned(data: memoryview) -> Iterable[str]:
+    found = read_assignment(data)
+    _has_none(found.user_data)
+    return {topic for topic, _ in found.partitions}
+
+
+def _has_none(user_data: bytes | None) -> None:
+    """An assignor's own bytes: sticky ones hold topics. BadRequestError."""
+    if user_data:
+        raise BadRequestError("what an assignor adds is not understood")

@@ -1,0 +1,330 @@
+"""The event loop of a gateway: listens, accepts clients, keeps up with the cluster's brokers.
+
+It does nothing that takes time: conversions run elsewhere (conversion_pool.py). Not here: what one
+connection does (connection.py), the sockets that are listened on (listeners.py)."""
+
+import asyncio
+import logging
+import socket
+import ssl
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import replace
+from threading import Lock, Thread
+from typing import Any, Final, Protocol
+
+from downconvert.broker.buffered_send import MemoryBudget
+from downconvert.broker.errors import BadRequestError
+from downconvert.broker.wire.schemas import ApiKey, Message
+
+from .config import GatewayConfig
+from .connection import Connection
+from .conversion_pool import ConversionPool
+from .exchanges import Ask
+from .figures import Counters, End
+from .identity import common_name
+from .listeners import BACKLOG, ListensFor, why
+from .security import ConfigError, Credentials
+from .session import Session
+from .shared import Shared
+from .streams import CLIENT, ConnectionEndedError, Stream
+from .topology import BOOTSTRAP, Address, Topology
+from .upstream import SilentBrokerError, UnreachableError, Upstream, reach
+
+LOG: Final = logging.getLogger("gateway")
+METADATA_VERSION: Final = 1  # the first in which one can ask for no topics
+EXPECTED: Final = (ConnectionEndedError, BadRequestError, TimeoutError, UnreachableError, OSError)
+WARNED: Final = (End.CLUSTER, End.TIMEOUT, End.LOGIN, End.DEFECT)
+RETRY_SECONDS: Final = 1.0  # until a cluster that did not answer is asked again; then twice as long
+
+
+class Owner(Protocol):
+    """What the loop needs of its gateway (server.py)."""
+
+    config: GatewayConfig
+    topology: Topology
+    counters: Counters
+    pool: ConversionPool
+    budget: MemoryBudget
+    listeners: ListensFor
+    server_tls: ssl.SSLContext | None
+    cluster_tls: ssl.SSLContext | None
+    cluster_failure: str | None
+
+    @property
+    def shared(self) -> Shared: ...
+    def admit(self, address: str) -> str | None: ...
+    def dismiss(self, address: str) -> None: ...
+    def note(self, address: Address, reason: str | None) -> None: ...
+
+
+class ServingLoop:
+    """A thread with an event loop, its listeners and its connections."""
+
+    def __init__(self, gateway: Owner) -> None:
+        self._gateway = gateway
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._run, name="gateway", daemon=True)
+        self._listeners: dict[int, list[asyncio.Server]] = {}
+        self._connections: set[Connection] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = asyncio.Event()
+        self._ready = Lock()
+        self._failure: BaseException | None = None
+        self._listening = asyncio.Lock()
+
+    # --- what other threads call
+
+    def start(self) -> None:
+        self._ready.acquire()
+        self._thread.start()
+        self._ready.acquire()
+        if self._failure is not None:
+            raise self._failure
+
+    def ask_to_stop(self) -> None:
+        with suppress(RuntimeError):  # its loop has ended by itself, and is closed
+            if self._thread.is_alive():
+                self._loop.call_soon_threadsafe(self._stopping.set)
+
+    def join(self) -> None:
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive() and not self._stopping.is_set()
+
+    @property
+    def address(self) -> Address:
+        host, port = self._listeners[BOOTSTRAP][0].sockets[0].getsockname()[:2]
+        return Address(host, port)
+
+    # --- the thread
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._main())
+        finally:
+            self._loop.close()
+
+    async def _main(self) -> None:
+        refreshing: asyncio.Task[None] | None = None
+        try:
+            await self._listen(BOOTSTRAP, self._gateway.config.listen.port)
+        except (OSError, ConfigError) as error:
+            self._failure = error
+        finally:
+            self._ready.release()
+        if self._failure is None:
+            refreshing = self._loop.create_task(self._refresh())
+            await self._stopping.wait()
+        if refreshing is not None:
+            refreshing.cancel()
+        await self._drain()
+
+    async def _drain(self) -> None:
+        for node_id in list(self._listeners):
+            self._listen_no_more(node_id)
+        for connection in list(self._connections):
+            connection.finish()
+        if self._tasks:
+            timeout = self._gateway.config.limits.drain_timeout
+            _, late = await asyncio.wait(self._tasks, timeout=timeout)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late)
+
+    # --- listeners
+
+    async def _listen(self, node_id: int, port: int) -> None:
+        copies = self._gateway.listeners.copies(node_id, port)
+        self._listeners[node_id] = [
+            await self._loop.create_server(
+                lambda: _Client(self, node_id),
+                sock=copy,
+                ssl=self._gateway.server_tls,
+                backlog=BACKLOG,
+            )
+            for copy in copies
+        ]
+
+    def _listen_no_more(self, node_id: int) -> None:
+        for listener in self._listeners.pop(node_id):
+            listener.close()
+        self._gateway.listeners.close(node_id)
+
+    async def _listen_for_nodes(self) -> None:
+        """Listens for the brokers that there are, and no longer for those that are gone."""
+        async with self._listening:
+            topology = self._gateway.topology
+            nodes = topology.nodes
+            for node_id in nodes.keys() - self._listeners.keys():
+                try:
+                    await self._listen(node_id, topology.ports.of(node_id))
+                    topology.unserved.pop(node_id, None)
+                except (OSError, BadRequestError) as error:
+                    reason = why(error) if isinstance(error, OSError) else str(error)
+                    if isinstance(error, OSError):
+                        reason = f"port {topology.ports.of(node_id)}: {reason}"
+                    if topology.unserved.get(node_id) != reason:
+                        LOG.error("cannot listen for broker %d: %s", node_id, reason)
+                    topology.unserved[node_id] = reason
+            for node_id in self._listeners.keys() - nodes.keys() - {BOOTSTRAP}:
+                self._listen_no_more(node_id)
+            for node_id in topology.unserved.keys() - nodes.keys():
+                topology.unserved.pop(node_id, None)
+
+    async def _know_nodes(self) -> None:
+        """Before an answer that may name brokers is sent. UnreachableError: it names one that
+        cannot be reached here; the next answer will not."""
+        topology = self._gateway.topology
+        unknown = topology.nodes.keys() - self._listeners.keys() - topology.unserved.keys()
+        if unknown:
+            await self._listen_for_nodes()
+            unserved = {node_id: topology.unserved.get(node_id) for node_id in unknown}
+            reasons = [f"broker {n}, {reason}" for n, reason in unserved.items() if reason]
+            if reasons:
+                raise UnreachableError(f"cannot listen for {'; '.join(reasons)}")
+
+    async def _refresh(self) -> None:
+        """Keeps up with brokers that come and go, also while no client asks."""
+        retry = RETRY_SECONDS
+        while True:
+            seconds = self._gateway.config.refresh_seconds
+            try:
+                security = self._gateway.config.security
+                upstream = await self._reach(BOOTSTRAP, security.credentials)
+                try:
+                    ask = Ask(ApiKey.Metadata, METADATA_VERSION, Message(topics=[]))
+                    answer = await upstream.ask(ask)
+                finally:
+                    upstream.close()
+                self._gateway.topology.hello = upstream.hello
+                self._gateway.topology.learn(answer.brokers)
+                await self._listen_for_nodes()
+                if self._gateway.topology.nodes:
+                    self._gateway.cluster_failure = None
+                retry = RETRY_SECONDS
+            except EXPECTED as error:
+                if isinstance(error, SilentBrokerError):
+                    self._gateway.note(error.address, str(error))
+                self._gateway.cluster_failure = str(error) or type(error).__name__
+                LOG.warning("the cluster cannot be asked for its brokers: %s", error)
+                seconds, retry = min(retry, seconds), retry * 2
+            await asyncio.sleep(seconds)
+
+    # --- connections
+
+    async def _reach(self, node_id: int, credentials: Credentials | None) -> Upstream:
+        gateway = self._gateway
+        config = gateway.config
+        security = replace(config.security, credentials=credentials)
+        addresses = gateway.topology.addresses(node_id)
+        try:
+            return await reach(
+                addresses,
+                replace(config, security=security),
+                gateway.cluster_tls,
+                gateway.note,
+                pool=gateway.pool,
+                budget=gateway.budget,
+            )
+        except UnreachableError as error:
+            if node_id == BOOTSTRAP:
+                gateway.cluster_failure = str(error)
+            raise
+
+    def accept(self, client: "_Client", node_id: int) -> None:
+        gateway = self._gateway
+        peer, own = (client.transport.get_extra_info(n) for n in ("peername", "sockname"))
+        address = peer[0] if peer else "unknown"
+        refused = "it is closing" if self._stopping.is_set() else gateway.admit(address)
+        if refused is not None:
+            LOG.warning("client %s is refused: %s", address, refused)
+            gateway.counters.connection_ended(End.REFUSED)
+            client.abort()
+            return
+        host = gateway.config.advertised_host or own[0]
+        certificate = common_name(client.transport.get_extra_info("peercert"))
+        session = Session(gateway.shared, address, host, certificate)
+        connection = Connection(
+            client,
+            session,
+            lambda: self._reach(node_id, session.credentials),
+            time.time,
+            self._know_nodes,
+            gateway.pool,
+            gateway.counters,
+        )
+        self._connections.add(connection)
+        self._spawn(lambda: self._serve(connection))
+
+    async def _serve(self, connection: Connection) -> None:
+        started = self._loop.time()
+        reason, text = End.DEFECT, "a defect of the gateway"
+        try:
+            await connection.serve()
+            reason, text = End.STOPPED, "the gateway is closing"
+        except asyncio.CancelledError:
+            reason, text = End.STOPPED, "the gateway is closing, and it took too long"
+            raise
+        except EXPECTED as error:
+            reason, text = connection.end(error), str(error) or type(error).__name__
+            if isinstance(error.__cause__, SilentBrokerError):
+                self._gateway.note(error.__cause__.address, str(error.__cause__))
+        except Exception:
+            LOG.exception("client %s: a defect of the gateway", connection.client_address)
+        finally:
+            self._connections.discard(connection)
+            self._gateway.dismiss(connection.client_address)
+            self._gateway.counters.connection_ended(reason)
+            log_end(connection, reason, text, self._loop.time() - started)
+
+    def _spawn(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = self._loop.create_task(start())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class _Client(Stream):
+    """A connection that a client has made."""
+
+    def __init__(self, loop: ServingLoop, node_id: int) -> None:
+        super().__init__(CLIENT)
+        self._loop = loop
+        self._node_id = node_id
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        raw = transport.get_extra_info("socket")
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._loop.accept(self, self._node_id)
+
+
+def log_end(connection: Connection, reason: End, text: str, seconds: float) -> None:
+    """One line for each connection: whose it was, why it ended, what it did."""
+    fields = {
+        "client": connection.client_address,
+        "client_id": connection.client_id,
+        "software": connection.software,
+        "reason": str(reason),
+        "requests": connection.requests,
+        "seconds": round(seconds, 3),
+    }
+    level = logging.WARNING if reason in WARNED else logging.INFO
+    LOG.log(
+        level,
+        "client %s: %s [%s after %d requests in %.1f s, client id %r, %s]",
+        connection.client_address,
+        text,
+        reason,
+        connection.requests,
+        seconds,
+        connection.client_id,
+        connection.software or "unknown software",
+        extra={"fields": fields},
+    )

@@ -1,0 +1,251 @@
+"""Several processes behind one port: a gateway for more clients than one core can serve.
+
+The parent serves nobody. It opens each port once and hands copies to its children, so that the
+system deals out clients among them. It asks them for their figures, which it shows as those of one
+gateway, tells them of new settings, and starts a child again that died. A child whose parent died
+ends by itself.
+
+Limits of connections and memory are for the whole gateway: each child has its share."""
+
+import logging
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing import get_context
+from multiprocessing.connection import wait
+from threading import Event, Lock, Thread
+from types import TracebackType
+from typing import Any, Final, Self
+
+from . import child_process
+from .child_process import ANSWER, REQUEST
+from .config import GatewayConfig
+from .figures import Figures, total
+from .listeners import Listeners
+from .server import NEEDS_RESTART, Gateway
+from .topology import BOOTSTRAP, Address
+
+LOG: Final = logging.getLogger("gateway")
+# A process that has threads must not fork: a lock that another thread holds stays locked.
+CONTEXT: Final = get_context("spawn")
+ANSWER_SECONDS: Final = 10.0  # for a child to say something
+START_SECONDS: Final = 120.0  # for a child to serve: it starts an interpreter
+RESTART_SECONDS: Final = 1.0  # until a child that died is started again
+Configure = Callable[[], None]
+
+
+def _as_it_is() -> None:
+    """Logging is not set up."""
+
+
+class Processes:
+    """A running gateway of several processes. `configure` sets logging up in each.
+
+    ConfigError: a setting is of no use, which the first child finds."""
+
+    def __init__(self, config: GatewayConfig, count: int, configure: Configure = _as_it_is) -> None:
+        self.config = config
+        self._count = count
+        self._configure = configure
+        self._listeners = Listeners(config.listen.host, shares_ports=config.shares_ports)
+        self._children: list[_Child] = []
+        self._holders: dict[int, set[int]] = {}  # by node: the children that listen for it
+        self._lock = Lock()
+        self._stopping = Event()
+        self._watcher = Thread(target=self._watch, name="processes", daemon=True)
+        self.address: Address
+
+    def start(self) -> None:
+        """Returns when clients can connect. OSError: a port cannot be had."""
+        Gateway(self.config).pool.close()  # finds what is wrong before there are processes
+        try:
+            bootstrap = self._listeners.copies(BOOTSTRAP, self.config.listen.port)
+            self.address = Address(*bootstrap[0].getsockname()[:2])
+            for one in bootstrap:
+                one.close()
+            self._children = [self._started(number) for number in range(self._count)]
+            for child in self._children:
+                child.ask("ready", seconds=START_SECONDS)
+        except BaseException:
+            self.stop()
+            raise
+        self._watcher.start()
+
+    def stop(self) -> None:
+        """Lets requests under way be finished, for as long as the limits say."""
+        self._stopping.set()
+        for child in self._children:
+            child.tell("stop")
+        for child in self._children:
+            child.join(self.config.limits.drain_timeout + ANSWER_SECONDS)
+        if self._watcher.ident is not None:
+            self._watcher.join()
+        self._listeners.close_all()
+
+    def reload(self, config: GatewayConfig) -> None:
+        """All of them go by other settings. ConfigError: the first cannot; nothing has changed."""
+        for child in self._children:
+            child.ask("reload", _share(config, self._count))
+        kept = {name: getattr(self.config, name) for name in NEEDS_RESTART}
+        self.config = replace(config, **kept)
+
+    @property
+    def is_alive(self) -> bool:
+        return not self._stopping.is_set() and all(one.is_alive for one in self._children)
+
+    def figures(self) -> Figures:
+        """Those of all that answer, together."""
+        every = []
+        missing = 0
+        for child in self._children:
+            try:
+                every.append(child.ask("figures"))
+            except OSError:
+                missing += 1
+        whole = total(every)
+        if missing:
+            whole.unready.append(f"{missing} of {self._count} processes do not answer")
+        return whole
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _started(self, number: int) -> "_Child":
+        child = _Child(_share(self.config, self._count), number, self._configure)
+        Thread(target=self._hand_out, args=(child,), name="listeners", daemon=True).start()
+        return child
+
+    def _watch(self) -> None:
+        """Starts children again that died."""
+        while not self._stopping.is_set():
+            wait([child.process.sentinel for child in self._children], timeout=0.2)
+            for number, child in enumerate(self._children):
+                if not child.is_alive and not self._stopping.is_set():
+                    code = child.process.exitcode
+                    LOG.error(
+                        "process %d of the gateway died (%s): it is started again",
+                        *(
+                            child.process.pid,
+                            code,
+                        ),
+                    )
+                    self._forget(child)
+                    if self._stopping.wait(RESTART_SECONDS):
+                        return
+                    self._children[number] = self._started(number)
+
+    # --- listening sockets, asked for by children
+
+    def _hand_out(self, child: "_Child") -> None:
+        """Answers a child's requests for sockets until it ends."""
+        with suppress(OSError):
+            while request := child.sockets.recv(REQUEST.size, socket.MSG_WAITALL):
+                if len(request) < REQUEST.size:
+                    return
+                is_gone, node_id, port = REQUEST.unpack(request)
+                if is_gone:
+                    self._release(child, node_id)
+                else:
+                    self._send_copies(child, node_id, port)
+
+    def _send_copies(self, child: "_Child", node_id: int, port: int) -> None:
+        try:
+            with self._lock:
+                copies = self._listeners.copies(node_id, port)
+                self._holders.setdefault(node_id, set()).add(child.number)
+        except OSError as error:
+            text = (error.strerror or str(error)).encode()[:255]
+            child.sockets.sendall(ANSWER.pack(error.errno or -1, len(text)) + text)
+            return
+        try:
+            data = ANSWER.pack(0, len(copies))
+            socket.send_fds(child.sockets, [data], [one.fileno() for one in copies])
+        finally:
+            for one in copies:
+                one.close()
+
+    def _release(self, child: "_Child", node_id: int) -> None:
+        """The parent's own socket is closed with the last child's: until then nobody else may
+        have the port, nor need this gateway open it a second time."""
+        with self._lock:
+            holders = self._holders.get(node_id, set())
+            holders.discard(child.number)
+            if not holders and node_id != BOOTSTRAP:
+                self._holders.pop(node_id, None)
+                self._listeners.close(node_id)
+
+    def _forget(self, child: "_Child") -> None:
+        child.close()
+        for node_id in list(self._holders):
+            self._release(child, node_id)
+
+
+class _Child:
+    """One of the processes, as the parent sees it."""
+
+    def __init__(self, config: GatewayConfig, number: int, configure: Configure) -> None:
+        self.number = number
+        self._control, control = CONTEXT.Pipe()
+        self.sockets, sockets = socket.socketpair()
+        self.process = CONTEXT.Process(
+            target=child_process.serve,
+            args=(control, sockets, config, configure),
+            name=f"gateway-{number}",
+        )
+        self.process.start()
+        control.close()
+        sockets.close()
+        self._lock = Lock()
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.is_alive()
+
+    def ask(self, what: str, value: object = None, seconds: float = ANSWER_SECONDS) -> Any:
+        """Its answer. OSError: it has died, or does not answer; and what it raised."""
+        with self._lock:
+            try:
+                self._control.send((what, value))
+                if not self._control.poll(seconds):
+                    raise TimeoutError(f"process {self.process.pid} of the gateway is silent")
+                answer = self._control.recv()
+            except EOFError as error:
+                raise OSError(f"process {self.process.pid} of the gateway has died") from error
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def tell(self, what: str) -> None:
+        with suppress(OSError):
+            self._control.send((what, None))
+
+    def join(self, seconds: float) -> None:
+        self.process.join(seconds)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        self.close()
+
+    def close(self) -> None:
+        self._control.close()
+        self.sockets.close()
+
+
+def _share(config: GatewayConfig, count: int) -> GatewayConfig:
+    """The settings of one of so many processes."""
+    limits = config.limits
+    shares = {
+        name: -(-getattr(limits, name) // count)
+        for name in ("connections", "connections_per_address", "memory")
+    }
+    return replace(config, limits=replace(limits, **shares))

@@ -1,0 +1,47 @@
+"""SASL of clients that log in to the cluster themselves, through the gateway.
+
+SaslHandshake 0 is followed by tokens without a header. To the cluster version 1 is spoken, whose
+tokens are requests. Not here: clients that log in to the gateway (login.py)."""
+
+from typing import Final
+
+from downconvert.broker.wire.decoder import decode
+from downconvert.broker.wire.responses import ResponseSend
+from downconvert.broker.wire.schemas import ApiKey, Message
+
+from .answering import answered, raw_token, whole
+from .exchanges import Answer, Ask, HangUp, Steps
+from .headers import Header
+
+# How many frames without a header follow a SaslHandshake of version 0.
+TOKENS: Final = {"PLAIN": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2, "OAUTHBEARER": 1}
+
+
+class Relay:
+    """Of one connection."""
+
+    def __init__(self) -> None:
+        self._tokens = 0
+
+    @property
+    def expects_token(self) -> bool:
+        """Whether the next frame is a token without a header."""
+        return self._tokens > 0
+
+    def handshake(self, header: Header, frame: memoryview) -> Steps:
+        """SaslHandshake 0."""
+        body = decode("SaslHandshakeRequest", 0, frame[header.size :])
+        answer = yield Ask(ApiKey.SaslHandshake, 1, body)
+        if not answer.error_code:
+            self._tokens = TOKENS.get(body.mechanism, 1)
+        return answered(header, answer)
+
+    def take(self, frame: memoryview, size: int) -> Steps:
+        """A token without a header. Its failure cannot be said but by hanging up."""
+        frame = yield from whole(frame, size)
+        answer = yield Ask(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=frame))
+        if answer.error_code:
+            reason = f"the cluster refused to authenticate the client: {answer.error_message}"
+            return HangUp(reason, is_login=True)
+        self._tokens -= 1
+        return Answer(ResponseSend([raw_token(bytes(answer.auth_bytes))]))

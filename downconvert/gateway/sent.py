@@ -1,0 +1,37 @@
+"""What was done for an answer that has been sent, counted in the census."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from downconvert import LazyDownConvertSend
+from downconvert.broker.buffered_send import BufferedSend
+from downconvert.broker.wire.joined_send import JoinedSend
+from downconvert.broker.wire.responses import ResponseSend
+from downconvert.conversion.recode import LazyRecodedSend
+
+from .census import ClientCensus, ClientKey
+
+
+def count(send: ResponseSend, census: ClientCensus, key: ClientKey) -> None:
+    """Counts records and bytes that were converted or compressed with another codec."""
+    parts = list(_parts(send))
+    recoded = [part.size for part in parts if isinstance(part, LazyRecodedSend)]
+    if recoded:
+        census.recoded(key, sum(recoded))
+    stats = [part.stats for part in parts if isinstance(part, LazyDownConvertSend | BufferedSend)]
+    if stats:
+        records = sum(one.records_converted for one in stats)
+        census.converted(key, records, sum(one.bytes_out for one in stats))
+
+
+def converts(send: ResponseSend) -> bool:
+    """Whether writing it may convert, or read a file: that is not for the event loop."""
+    return any(not isinstance(part, BufferedSend | memoryview) for part in _parts(send))
+
+
+def _parts(send: ResponseSend) -> Iterator[Any]:
+    for part in send.records:
+        if isinstance(part, JoinedSend):
+            yield from part.parts
+        else:
+            yield part

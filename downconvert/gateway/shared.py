@@ -1,0 +1,21 @@
+"""What all sessions of a gateway share."""
+
+from dataclasses import dataclass, field
+
+from downconvert.broker.buffered_send import MemoryBudget
+
+from .census import ClientCensus
+from .config import GatewayConfig, Limits
+from .failed_logins import FailedLogins
+from .topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """`room`: the budget of conversions that are kept in memory."""
+
+    config: GatewayConfig
+    topology: Topology
+    census: ClientCensus
+    room: MemoryBudget = field(default_factory=lambda: MemoryBudget(Limits().memory))
+    failed_logins: FailedLogins = field(default_factory=FailedLogins)

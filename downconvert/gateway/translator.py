@@ -1,0 +1,100 @@
+"""Requests whose fields are read: how the cluster is asked, and what the client is answered.
+
+Not here: what is done for one API (translation.py, fetching.py, recoding.py, producing.py), which
+requests are read at all (session.py)."""
+
+from collections.abc import Callable, Generator
+from typing import Final
+
+from downconvert import ConversionPolicy
+from downconvert.broker.conversions import REFUSE, policy_for
+from downconvert.broker.errors import BadRequestError
+from downconvert.broker.wire.schemas import ApiKey, Message
+
+from . import fetching, producing, recoding, translation
+from .exchanges import Ask, Asking, HangUp, Turn
+from .headers import Header
+from .security import Access
+from .shared import Shared
+from .topology import WITH_ADDRESSES
+from .versions import Versions
+
+METADATA_SAYS_WHAT_TO_MAKE: Final = 4  # from this version on: whether topics are to be created
+
+
+class Translator:
+    """Of one client and one broker. `host`: the gateway, as the client is to reach it.
+
+    `names`, of a request: those by which rules know its client."""
+
+    def __init__(self, shared: Shared, versions: Versions, access: Access, host: str) -> None:
+        self._shared = shared
+        self._versions = versions
+        self._access = access
+        self._host = host
+
+    def ask(
+        self, header: Header, body: Message, now: float, names: tuple[str, ...]
+    ) -> Generator[Ask | Turn, Message, Message | HangUp | None]:
+        """The client's answer; None: it expects none. BadRequestError: there can be none."""
+        api, version = header.api, header.version
+        assert api is not None, "only what is known has fields"
+        served = self._versions.cluster[api]
+        passes = self._versions.passes(api, version)
+        if api is ApiKey.Fetch:
+            return (yield from self._fetch(header, body, names))
+        if api is ApiKey.Produce and version < producing.FIRST_WITH_V2:
+            produced = yield from producing.produce(body, served, now)
+            if produced is None:
+                return HangUp("a produce with acks=0 was refused")
+            return produced if body.acks else None
+        if api is ApiKey.Metadata:
+            answer = yield from self._metadata(version, body)
+        elif passes:
+            answer = yield Ask(api, version, body)
+        else:
+            nearest = self._versions.nearest(api)
+            answer = yield from translation.translate(api, body, version, nearest)
+        if api is ApiKey.Produce and not body.acks:
+            return None
+        if api in WITH_ADDRESSES:
+            self._shared.topology.rewrite(api, answer, self._host)
+        return answer
+
+    def _fetch(self, header: Header, body: Message, names: tuple[str, ...]) -> Asking:
+        served = self._versions.cluster[ApiKey.Fetch]
+        policies = self._policies(names)
+        if not self._versions.passes(ApiKey.Fetch, header.version):
+            if not fetching.can_serve(header.version, served):
+                raise BadRequestError(
+                    f"{header.name} cannot be told to a cluster that serves {served}"
+                )
+            room = self._shared.room
+            return (yield from fetching.fetch(body, header.version, served, policies, room))
+        if self.may_be_recoded(header, names):
+            return (yield from recoding.fetch(body, header.version, served, policies))
+        return (yield from recoding.as_it_is(body, header.version))
+
+    def _metadata(self, version: int, body: Message) -> Asking:
+        """Asked in a version that can say that no topics are meant, or that none is to be made."""
+        served = self._versions.cluster[ApiKey.Metadata]
+        if self._access.is_read_only or self._access.written_topics:
+            body.allow_auto_topic_creation = False
+        oldest = max(served.start, min(METADATA_SAYS_WHAT_TO_MAKE, served.stop - 1))
+        return (yield Ask(ApiKey.Metadata, max(version, oldest), body))
+
+    def may_be_recoded(self, header: Header, names: tuple[str, ...]) -> bool:
+        """Whether a fetch may bring records that the cluster would send and the client not read."""
+        if header.api is not ApiKey.Fetch:
+            return False
+        config = self._shared.config
+        rules = [rule.recode for rule in config.recode_rules if rule.is_for(names)]
+        recodes = [config.policy.recode, *rules]
+        return recoding.can_serve(header.version, self._versions.cluster[ApiKey.Fetch]) and any(
+            recode.get(recoding.CODEC, REFUSE) != REFUSE for recode in recodes
+        )
+
+    def _policies(self, names: tuple[str, ...]) -> Callable[[str], ConversionPolicy]:
+        """How records are converted for this client, by topic."""
+        config = self._shared.config
+        return lambda topic: policy_for(config.policy, config.recode_rules, topic, names)

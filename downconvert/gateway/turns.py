@@ -1,0 +1,97 @@
+"""Records in parts that are converted in one turn each.
+
+A batch is converted without regard to others, so that a range may be cut between any two of them:
+each part is measured, and kept or sent, by itself. It is not cut where aborted transactions are
+left out, because the end of one is told by a marker that stands further on; nor where the size of
+what is compressed again is predicted: such a range may end before its records do, and nothing
+follows it. To predict is quick; it is compressed while it is sent, a piece in a turn.
+
+Not here: on which thread a turn runs (conversion_pool.py)."""
+
+from collections.abc import Generator
+
+from downconvert import AbortedTransaction, ConversionPolicy
+from downconvert.broker.buffered_send import MemoryBudget
+from downconvert.broker.fetch_assembly import convert_range, to_send
+from records import FileRecords, MemoryRecords, RecordsError
+from records.sends import Send
+
+from .exchanges import TURN, TURN_SIZE, Turn
+
+COMMITTED = "read_committed"
+
+
+class Parts:
+    """The whole batches of a range, cut into parts of about TURN_SIZE bytes.
+
+    `following`: the offset after the last whole batch; `offset` where there is none. `damage`: why
+    it ends before the range does. RecordsError: the first batch is damaged."""
+
+    def __init__(self, records: FileRecords | MemoryRecords, offset: int) -> None:
+        self.following = offset
+        self.is_compressed = False  # any of it
+        self.damage: RecordsError | None = None
+        self._parts: list[tuple[int, int]] = []  # position and size
+        self._records = records
+        start = end = 0
+        try:
+            for header in records.batches():
+                if end > start and end + header.size - start > TURN_SIZE:
+                    self._parts.append((start, end - start))
+                    start = end
+                end = header.position + header.size
+                self.is_compressed |= bool(header.codec)
+                self.following = max(self.following, header.last_offset + 1)
+        except RecordsError as error:
+            if not end:
+                raise
+            self.damage = error
+        if end > start:
+            self._parts.append((start, end - start))
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def cut(self, *, whole: bool = False) -> list[FileRecords | MemoryRecords]:
+        """The parts, in their order. `whole`: as one."""
+        if whole and self._parts:
+            position, size = self._parts[-1]
+            return [self._records.slice(0, position + size)]
+        return [self._records.slice(position, size) for position, size in self._parts]
+
+
+class Converted:
+    """What a range becomes for a client of an older format: sends, and why they end early."""
+
+    def __init__(self) -> None:
+        self.sends: list[Send] = []
+        self.is_whole = True  # whether all of the range is in them; else nothing may follow
+
+    def convert(
+        self,
+        parts: Parts,
+        magic: int,
+        offset: int,
+        policy: ConversionPolicy,
+        room: MemoryBudget,
+        aborted: list[AbortedTransaction],
+    ) -> Generator[Turn, None, None]:
+        """Measures each part in a turn of its own, and keeps what is compressed again.
+
+        RecordsError: there is nothing to be sent but damage or a refusal."""
+        predicts = policy.predicts and parts.is_compressed
+        for part in parts.cut(whole=predicts or policy.isolation == COMMITTED):
+            yield TURN
+            try:
+                found = convert_range(part, magic, offset, policy, room, aborted)
+            except RecordsError:
+                if not self.sends:
+                    raise
+                self.is_whole = False
+                return
+            if found.size:
+                self.sends.append(to_send(found))
+            if not found.is_whole:
+                self.is_whole = False
+                return
+        self.is_whole = parts.damage is None

@@ -1,0 +1,132 @@
+"""Where work is done, and how much of it at a time. Counted, and not timed."""
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert import LazyDownConvertSend
+from downconvert.broker import Broker, fetch_assembly
+from downconvert.broker.wire.schemas import ApiKey
+from downconvert.conversion.recode import LazyRecodedRecords, LazyRecodedSend
+from downconvert.gateway import producing, turns
+from downconvert.gateway.conversion_pool import NAME, ConversionPool
+from downconvert.gateway.exchanges import TURN_SIZE, Ask, Turn
+from records import Codec, FileRecords, MemoryRecords
+from tests.downconvert.broker.asking import frame
+from tests.downconvert.storage.logs import batch
+
+from .cluster import Through
+from .serving import Wire, cluster, gateway
+from .talk import fetch_body, message_set, produce_body, values_of
+from .test_server import append
+
+LARGE = 60_000  # bytes of a record
+
+
+class Threads:
+    """Counts on which threads functions are called."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._patch = patch
+        self.calls = Counter[str]()
+
+    def watch(self, owner: Any, name: str) -> None:
+        called: Callable[..., Any] = getattr(owner, name)
+
+        def counted(*args: Any, **options: Any) -> Any:
+            self.calls[threading.current_thread().name.rpartition("_")[0]] += 1
+            return called(*args, **options)
+
+        self._patch.setattr(owner, name, counted)
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> Threads:
+    return Threads(monkeypatch)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+@pytest.mark.parametrize("count", [1, 20])
+def test_fetches_are_measured_kept_and_converted_in_the_pool(
+    tmp_path: Path, threads: Threads, codec: Codec, count: int
+) -> None:
+    with cluster(tmp_path, "t") as (broker, port), gateway(port) as running:
+        append(broker, *(batch(n, codec=codec, size=LARGE) for n in range(count)))
+        threads.watch(turns, "convert_range")
+        threads.watch(LazyDownConvertSend, "write_to")
+        with Wire(running.address) as client:
+            answer = client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
+    assert values_of(answer.responses[0].partitions[0])
+    assert set(threads.calls) == {NAME}
+
+
+def test_another_codec_is_made_in_the_pool(tmp_path: Path, threads: Threads) -> None:
+    with cluster(tmp_path, "t") as (broker, port), gateway(port) as running:
+        append(broker, batch(0, codec=Codec.ZSTD, size=LARGE))
+        threads.watch(LazyRecodedRecords, "__init__")
+        threads.watch(LazyRecodedSend, "write_to")
+        with Wire(running.address) as client:
+            answer = client.ask(ApiKey.Fetch, 4, fetch_body(0))
+    assert len(values_of(answer.responses[0].partitions[0])) == 1
+    assert set(threads.calls) == {NAME}
+
+
+def test_what_old_producers_send_is_converted_in_the_pool(tmp_path: Path, threads: Threads) -> None:
+    with cluster(tmp_path, "t") as (_, port), gateway(port) as running:
+        threads.watch(producing, "prepare")
+        with Wire(running.address) as client:
+            records = message_set(0, b"a" * LARGE, codec=Codec.GZIP)
+            client.ask(ApiKey.Produce, 0, produce_body(records))
+    assert threads.calls == {NAME: 1}
+
+
+def test_a_turn_has_no_more_records_than_it_may(
+    broker: Broker, through: Through, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much a client fetches, its conversion gives way to others."""
+    append(broker, *(batch(n, size=LARGE) for n in range(40)))
+    of_turns: list[int] = []
+    convert = fetch_assembly.convert_range
+
+    def counted(records: FileRecords | MemoryRecords, *args: Any) -> Any:
+        of_turns[-1] += records.size
+        return convert(records, *args)
+
+    monkeypatch.setattr(turns, "convert_range", counted)
+    request = frame(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 23))
+    steps = through.session.exchange(memoryview(request), len(request), 0.0)
+    said: Any = None
+    while True:
+        try:
+            asked = steps.send(said)
+        except StopIteration:
+            break
+        if isinstance(asked, Turn):
+            of_turns.append(0)
+        elif isinstance(asked, Ask):
+            said = through.answer(asked, request)
+    assert sum(of_turns) > 4 * TURN_SIZE
+    assert max(of_turns) <= TURN_SIZE
+
+
+def test_jobs_take_turns() -> None:
+    """Who has much to do queues behind who has little."""
+    done: list[str] = []
+
+    async def job(pool: ConversionPool, name: str, count: int) -> None:
+        for _ in range(count):
+            await pool.run(lambda: done.append(name))
+
+    async def main() -> None:
+        pool = ConversionPool(threads=1)
+        await asyncio.gather(job(pool, "long", 50), job(pool, "short", 2))
+        pool.close()
+
+    asyncio.run(main())
+    assert done.index("short") < 3
+    assert [n for n, name in enumerate(done) if name == "short"][-1] < 6

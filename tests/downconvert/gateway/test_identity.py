@@ -1,0 +1,112 @@
+import pickle
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway.identity import ClientRule, Identified, Identities, Users, common_name
+from downconvert.gateway.security import Access, Credentials, parse_network
+
+from .serving import Wire, cluster, gateway
+from .test_server import produced, self_signed
+
+DEFAULT = Identified(name="", access=Access(topics=("default",)), credentials=None)
+OF_USER, OF_CERTIFICATE, OF_NETWORK = (Access(topics=(name,)) for name in "ucn")
+CREDENTIALS = Credentials(mechanism="PLAIN", username="a", secret="b")
+RULES = (
+    ClientRule(access=OF_USER, credentials=CREDENTIALS, user="app-*"),
+    ClientRule(access=OF_CERTIFICATE, credentials=None, certificate="*.example.org"),
+    ClientRule(access=OF_NETWORK, credentials=None, networks=(parse_network("10.1.0.0/16"),)),
+)
+
+
+@pytest.mark.parametrize(
+    ("address", "user", "certificate", "access"),
+    [
+        ("10.1.0.1", "app-1", None, OF_USER),
+        ("10.1.0.1", "other", "a.example.org", OF_CERTIFICATE),
+        ("10.1.0.1", None, None, OF_NETWORK),
+        ("10.2.0.1", None, None, None),
+        ("10.2.0.1", "other", "other", None),
+    ],
+)
+def test_the_first_rule_that_fits_decides(
+    address: str, user: str | None, certificate: str | None, access: Access | None
+) -> None:
+    found = Identities(rules=RULES).find(DEFAULT, address, user, certificate)
+    assert (None if found is None else found.access) == access
+    if access is OF_USER:
+        assert found is not None
+        assert found.credentials == CREDENTIALS
+
+
+def test_without_rules_who_is_known_has_the_listeners_own_rights() -> None:
+    users = Identities(users=Users({"a": "b"}))
+    found = users.find(DEFAULT, "10.0.0.1", "a")
+    assert found is not None
+    assert found.access == DEFAULT.access
+    assert users.find(DEFAULT, "10.0.0.1") is None
+    assert Identities().find(DEFAULT, "10.0.0.1") is not None
+
+
+def test_users_travel_to_another_process() -> None:
+    users = pickle.loads(pickle.dumps(Users({"a": "b"})))
+    assert users.is_right("a", "b")
+    assert not users.is_right("a", "c")
+
+
+def test_the_common_name_of_a_certificate() -> None:
+    subject = ((("organizationName", "x"),), (("commonName", "app"),))
+    assert common_name({"subject": subject}) == "app"
+    assert common_name({}) is None
+    assert common_name(None) is None
+
+
+def test_certificates_of_clients_have_the_rights_of_their_rules(tmp_path: Path) -> None:
+    for name in ("log", "ca"):
+        (tmp_path / name).mkdir()
+    certificate, key = self_signed(tmp_path)
+    ca, ca_key = self_signed(tmp_path / "ca")
+    rules = (
+        ClientRule(access=Access(), credentials=None, certificate="writer"),
+        ClientRule(access=Access(is_read_only=True), credentials=None, certificate="*"),
+    )
+    with (
+        cluster(tmp_path / "log", "t") as (_, port),
+        gateway(
+            port,
+            tls_cert=certificate,
+            tls_key=key,
+            identities=Identities(client_ca=ca, rules=rules),
+        ) as running,
+    ):
+        codes = {}
+        for name in ("writer", "reader"):
+            context = ssl.create_default_context(cafile=certificate)
+            context.check_hostname = False
+            context.load_cert_chain(*signed(tmp_path, name, ca, ca_key))
+            with Wire(running.address) as client:
+                client.socket = context.wrap_socket(client.socket)
+                codes[name] = produced(client)
+        assert codes == {"writer": 0, "reader": 29}
+        context = ssl.create_default_context(cafile=certificate)
+        context.check_hostname = False
+        with Wire(running.address) as client:  # without one
+            client.socket = context.wrap_socket(client.socket)
+            client.send(ApiKey.Metadata, 1, Message(topics=None))
+            assert client.has_ended()
+
+
+def signed(directory: Path, name: str, ca: str, ca_key: str) -> tuple[str, str]:
+    """A client's certificate and its key."""
+    request, certificate, key = (str(directory / f"{name}.{end}") for end in ("csr", "pem", "key"))
+    make = ["openssl", "req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}"]
+    sign = ["openssl", "x509", "-req", "-days", "1", "-CA", ca, "-CAkey", ca_key]
+    for command in (
+        [*make, "-out", request, "-keyout", key],
+        [*sign, "-CAcreateserial", "-in", request, "-out", certificate],
+    ):
+        subprocess.run(command, check=True, capture_output=True)
+    return certificate, key

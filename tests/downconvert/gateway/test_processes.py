@@ -1,0 +1,94 @@
+"""Several processes behind one port, as one gateway."""
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway.config import GatewayConfig, Limits
+from downconvert.gateway.observing import Observation
+from downconvert.gateway.processes import Processes
+from downconvert.gateway.security import Access, ConfigError
+from downconvert.gateway.topology import Address
+
+from .serving import LOOPBACK, Wire, cluster, free_ports
+from .test_observing import ANY_PORT, got
+from .test_server import produced, wait_for
+
+ALL = Message(topics=None)
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> Iterator[Processes]:
+    (node,) = free_ports(1)
+    with cluster(tmp_path, "t") as (_, port):
+        config = GatewayConfig(
+            bootstrap=(Address(LOOPBACK, port),),
+            listen=Address(LOOPBACK, 0),
+            node_ports={0: node},
+        )
+        with Processes(config, 2) as running:
+            yield running
+
+
+def children(running: Processes) -> list[int]:
+    return [child.process.pid or 0 for child in running._children]
+
+
+def test_all_of_them_serve_and_are_counted_as_one(several: Processes) -> None:
+    clients = []
+    for _ in range(40):
+        clients.append(Wire(several.address))
+        answer = clients[-1].ask(ApiKey.Metadata, 1, ALL)
+        node = Address(answer.brokers[0].host, answer.brokers[0].port)
+    with Wire(node) as client:  # brokers have ports of their own, too
+        assert client.ask(ApiKey.Metadata, 1, ALL).topics
+    each = [child.ask("figures") for child in several._children]
+    assert all(one.connections for one in each)
+    figures = several.figures()
+    assert figures.connections >= 40
+    assert figures.processes == 2
+    assert sum(row["requests"] for row in figures.clients) == 41
+    observation = Observation(several, ANY_PORT)
+    wait_for(lambda: "downconvert_gateway_ready 1.0" in got(observation.address, "/metrics"))
+    said = got(observation.address, "/metrics")
+    assert 'requests_total{api="Metadata",version="1"} 41.0' in said
+    observation.close()
+    for client in clients:
+        client.socket.close()
+
+
+def test_settings_are_read_again_by_all(several: Processes) -> None:
+    several.reload(replace(several.config, access=Access(is_read_only=True)))
+    for _ in range(10):
+        with Wire(several.address) as client:
+            assert produced(client) == 29
+    with pytest.raises(ConfigError):
+        several.reload(replace(several.config, tls_cert="/no", tls_key="/no"))
+
+
+def test_one_that_dies_is_started_again(several: Processes) -> None:
+    before = children(several)
+    os.kill(before[0], signal.SIGKILL)
+    wait_for(lambda: several.is_alive and children(several) != before)
+    with Wire(several.address) as client:
+        assert client.ask(ApiKey.Metadata, 1, ALL).topics
+
+
+def test_a_port_that_is_taken_is_an_error(several: Processes) -> None:
+    config = replace(several.config, listen=several.address)
+    with pytest.raises(OSError, match="in use"):
+        Processes(config, 2).start()
+
+
+def test_limits_are_for_all_of_them(several: Processes) -> None:
+    limits = Limits(connections=2)
+    several.reload(replace(several.config, limits=limits))
+    clients = [Wire(several.address) for _ in range(10)]
+    wait_for(lambda: several.figures().ends["refused"] >= 8)
+    for client in clients:
+        client.socket.close()

@@ -7,8 +7,9 @@ import errno
 import os
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from .channel import Write, is_plain_socket, writer
+from .channel import is_plain_socket
 from .errors import CorruptRecordsError
+from .sends import PendingBytes
 from .source import TRUNCATED, Records
 
 if TYPE_CHECKING:
@@ -27,18 +28,17 @@ class FileRange(Records, Protocol):
 
 
 class ZeroCopySend:
-    """A range of a file on its way out. It never sends a byte from behind the range."""
+    """A range of a file on its way out. It never sends a byte after the range."""
 
-    __slots__ = ("_channel", "_copied", "_records", "_sendfile", "_sent", "_spare", "_write")
+    __slots__ = ("_channel", "_copied", "_records", "_sendfile", "_sent", "_spare")
 
     def __init__(self, records: FileRange) -> None:
         self._records = records
         self._sent = 0
         self._channel: Any = None
-        self._write: Write | None = None
         self._sendfile = False
         self._spare = memoryview(b"")  # the buffer, once one is needed
-        self._copied = self._spare  # what has been read into it and not been taken yet
+        self._copied = PendingBytes()  # what has been read into it and not been taken yet
 
     @property
     def size(self) -> int:
@@ -59,19 +59,18 @@ class ZeroCopySend:
         if self.completed:
             return 0
         if channel is not self._channel:
-            self._write = writer(channel)
             self._channel = channel
             self._sendfile = is_plain_socket(channel)
         # A socket with a timeout does not block, and only its own send waits for it.
         if self._sendfile and not channel.gettimeout():
             written = self._send_file(channel)
         else:
-            written = self._send_copy()
+            written = self._send_copy(channel)
         self._sent += written
         return written
 
     def _send_file(self, channel: "socket") -> int:
-        self._copied = self._copied[:0]
+        self._copied.put(memoryview(b""))
         at = self._records.origin + self._sent
         try:
             written = os.sendfile(channel.fileno(), self._records.fileno(), at, self.remaining)
@@ -81,20 +80,17 @@ class ZeroCopySend:
             if error.errno not in NOT_SUPPORTED:
                 raise
             self._sendfile = False
-            return self._send_copy()
+            return self._send_copy(channel)
         if not written:
             raise CorruptRecordsError(TRUNCATED, at)
         return written
 
-    def _send_copy(self) -> int:
-        assert self._write is not None
+    def _send_copy(self, channel: Any) -> int:
         if not self._copied:
             if not self._spare:
                 self._spare = memoryview(bytearray(min(BUFFER_SIZE, self.remaining)))
             read = self._records.read_into(self._spare[: self.remaining], self._sent)
             if not read:
                 raise CorruptRecordsError(TRUNCATED, self._records.origin + self._sent)
-            self._copied = self._spare[:read]
-        written = self._write(self._copied)
-        self._copied = self._copied[written:]
-        return written
+            self._copied.put(self._spare[:read])
+        return self._copied.write_to(channel)

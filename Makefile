@@ -7,6 +7,10 @@ CARGO ?= $(shell command -v cargo || ls $(HOME)/.cargo/bin/cargo 2>/dev/null)
 VENV := .venv
 BIN := $(VENV)/bin
 KERNEL := $(if $(CARGO),native,reference)
+EXTRAS_demo = report,spark
+EXTRAS_dev = dev
+EXTRAS_dist = dist
+EXTRAS_docs = docs
 SOURCES := pyproject.toml $(wildcard native/Cargo.* native/src/*.rs native/src/*/*.rs)
 
 # What the demonstration converts, and for whom. The reference gets as much as it can do in the same time.
@@ -16,13 +20,13 @@ DEMO_WORKLOADS = --generate record=100,size=$(1),seed=1 \
 NATIVE_DEMO = $(call DEMO_WORKLOADS,48MiB,16MiB,12MiB) --max-bytes 4MiB --consumers 12 --slow 4
 REFERENCE_DEMO = $(call DEMO_WORKLOADS,1MiB,1MiB,1MiB) --max-bytes 512KiB --consumers 4
 
-.PHONY: help demo demo-audit test test-all build lint bench-smoke old-clients clean
+.PHONY: help demo demo-audit test test-all build lint bench-smoke old-clients dist docs clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-demo: $(VENV)/spark.$(KERNEL) ## generate segments, convert them lazily and eagerly, audit them on Spark: tables, demo/report.html, demo/audit.html
+demo: $(VENV)/demo.$(KERNEL) ## generate segments, convert them lazily and eagerly, audit them on Spark: tables, demo/report.html, demo/audit.html
 	@mkdir -p demo
 	@if [ "$$($(BIN)/python -c 'from records.backend import NAME; print(NAME)')" = native ]; \
 	then $(BIN)/downconvert simulate $(NATIVE_DEMO) --report demo/report.html; \
@@ -30,11 +34,11 @@ demo: $(VENV)/spark.$(KERNEL) ## generate segments, convert them lazily and eage
 	@if command -v java >/dev/null; then $(MAKE) --no-print-directory demo-audit; \
 	else echo "no Java, so no audit on Spark: that needs Java 17"; fi
 
-demo-audit: $(VENV)/spark.$(KERNEL) demo/logs
+demo-audit: $(VENV)/demo.$(KERNEL) demo/logs
 	$(BIN)/downconvert spark audit demo/logs --report demo/audit.html
 
 # Three topics as a broker keeps them, one of them still in an old format.
-demo/logs: $(VENV)/spark.$(KERNEL)
+demo/logs: $(VENV)/demo.$(KERNEL)
 	@rm -rf $@ $@.part && mkdir -p $@.part
 	@$(BIN)/downconvert generate $@.part/clicks-0 record=100,size=8MiB,seed=1
 	@$(BIN)/downconvert generate $@.part/orders-0 codec=gzip,record=50..5000,headers=0.2,nulls=0.02,size=8MiB,seed=3
@@ -67,6 +71,20 @@ bench-smoke: build ## the benchmarks, small: that they run, and convert rightly
 old-clients: build ## run real old clients of six registries against downconvert serve (an hour), write docs/old-clients.md
 	$(BIN)/python -m tests.clients.run --serve --markdown docs/old-clients.md
 
+dist: $(VENV)/dist.$(KERNEL) ## the sdist, and the wheel that is built from it, as a package index takes them: dist/
+	rm -rf dist && mkdir -p dist
+	$(if $(CARGO),PATH="$(dir $(CARGO)):$$PATH" )$(BIN)/python -m build --quiet --outdir dist/built
+	@$(BIN)/python -m zipfile -l dist/built/*.whl | grep -q 'records/_kernel' || { echo "the wheel has no kernel: is cargo there?"; exit 1; }
+	if [ "$$(uname)" = Linux ]; \
+	then PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m auditwheel repair --wheel-dir dist dist/built/*.whl; \
+	else cp dist/built/*.whl dist; fi
+	mv dist/built/*.tar.gz dist && rm -r dist/built
+	$(BIN)/python -m abi3audit --strict dist/*.whl
+	$(BIN)/python -m twine check --strict dist/*
+
+docs: $(VENV)/docs.$(KERNEL) ## the documents and the API as a site: site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 lint: build ## style and types, of Python and of Rust
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -74,13 +92,13 @@ lint: build ## style and types, of Python and of Rust
 	@if [ -n "$(CARGO)" ]; then $(CARGO) clippy --manifest-path native/Cargo.toml --all-targets -- -D warnings; fi
 
 clean: ## remove the environment and everything built
-	rm -rf $(VENV) build demo native/target *.egg-info records/*.so
+	rm -rf $(VENV) build demo dist site native/target *.egg-info records/*.so
 
 # Made again when the kernel's source or the list of requirements changes, or when cargo has come.
-$(VENV)/spark.$(KERNEL) $(VENV)/dev.$(KERNEL): $(VENV)/%.$(KERNEL): $(SOURCES)
+$(addprefix $(VENV)/,$(addsuffix .$(KERNEL),demo dev dist docs)): $(VENV)/%.$(KERNEL): $(SOURCES)
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed (make PYTHON=/path/to/python3.12 ...)"; exit 1; }
 	@test -n "$(CARGO)" || echo "no cargo: running on the Python reference, slowly. The kernel needs Rust: https://rustup.rs"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(if $(CARGO),PATH="$(dir $(CARGO)):$$PATH" )$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
+	$(if $(CARGO),PATH="$(dir $(CARGO)):$$PATH" )$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS_$*)]'
 	@test -z "$(CARGO)" || $(BIN)/python -c 'import records._kernel' || echo "cargo is there, but the kernel was not built; this shows why: $(BIN)/python -m pip install -v -e ."
 	@touch $@

@@ -1,8 +1,6 @@
 """Batches that expand to far more than they are: legal, and what a converter must survive.
 
-Written through a codec's stream, so that whoever builds one does not hold it either.
-
-Not here: measuring what a conversion of them holds (memory.py)."""
+Written through a codec's stream, so that building one does not need its memory either."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +20,7 @@ NO_PRODUCER: Final = (-1, -1, -1)
 
 def bomb(path: Path, codec: Codec, *, records: int, value_size: int) -> Path:
     """One v2 batch of so many records with a value of `value_size` bytes."""
-    encoder = open_encoder(codec, magic=V2, effort="kafka")
+    encoder = open_encoder(codec, magic=V2, compression_level="kafka")
     pieces = [encoder.write(piece) for n in range(records) for piece in record(n, value_size)]
     body = b"".join((*pieces, encoder.finish()))
     size = BATCH_HEADER.size - PREFIX.size + len(body)

@@ -1,7 +1,7 @@
 """Where does the time of a chunk go: reading, the kernel, or Python?
 
 The same bytes are gone through four times, each time with more around them: only read; read and
-given to the kernel; walked by the conversion; written to a channel that takes everything, fetch by
+given to the kernel; converted; written to a channel that takes everything, fetch by
 fetch. What a step adds is the difference to the one before. The best of several rounds.
 
     python -m bench.breakdown
@@ -18,16 +18,18 @@ import click
 
 from downconvert import ConversionPolicy
 from downconvert.conversion.converter import Converter
+from downconvert.conversion.request import Request
 from records import FileRecords
 from records.backend import Transcoder
 from records.kernel import Outcome
+from records.units import MiB
 
 from .ours import Ours
 from .rounds import fetches, records_in
 from .segments import CACHE, SHAPES, segment
 
 TO_MAGIC: Final = 1
-FETCH_SIZE: Final = 1024 * 1024
+FETCH_SIZE: Final = MiB
 ALL_CODECS: Final = 0b11111
 POLICY: Final = ConversionPolicy(size="estimate")
 
@@ -66,10 +68,10 @@ def transcode(log: FileRecords) -> None:
                 break
 
 
-def walk(log: FileRecords) -> None:
-    """The conversion, without anybody who takes what it makes."""
-    converter = Converter(log, TO_MAGIC, 0, POLICY)
-    for _ in converter.walk(log.size):
+def convert(log: FileRecords) -> None:
+    """The conversion, without a channel."""
+    converter = Converter.converting(log, Request(TO_MAGIC, 0, POLICY))
+    for _ in converter.pieces(log.size):
         pass
     converter.release()
 
@@ -77,7 +79,7 @@ def walk(log: FileRecords) -> None:
 STEPS: Final[dict[str, Callable[[FileRecords], None]]] = {
     "reading": read,
     "the kernel": transcode,
-    "the walk": walk,
+    "the conversion": convert,
 }
 
 

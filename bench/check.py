@@ -2,9 +2,7 @@
 
 A whole segment converted exactly, counted and summed up; its first fetch against what the
 reference makes of it, or, compressed, read back; and where Kafka's classes run, all that they send
-against what we send, or, compressed, its size.
-
-Not here: the timing (conversion.py)."""
+against what we send, or, compressed, its size."""
 
 from collections.abc import Sequence
 from pathlib import Path

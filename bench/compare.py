@@ -1,10 +1,7 @@
 """Lets the contenders convert one shape in turns.
 
 First everything is checked, then the JVMs are warmed up; after that each has a round, again and
-again, so that whatever else happens on the machine happens to all of them.
-
-Not here: the contenders (ours.py, kafka_jvm.py, clients.py), what follows from the rounds
-(results.py)."""
+again, so that whatever else happens on the machine happens to all of them."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -14,7 +11,7 @@ from typing import Final
 
 from downconvert import ConversionPolicy
 from records import Codec
-from records.codecs import Effort
+from records.codecs import CompressionLevel
 
 from .check import check, kafka_size
 from .clients import CLIENTS, NO_CODEC, Client
@@ -81,8 +78,9 @@ class Contest:
     def _add(self, estimate: ConversionPolicy) -> None:
         to_magic = self._options.to_magic
         exact = replace(estimate, size="exact")
-        checked = check(self._shape, to_magic, self._path, self._fetches, exact)
-        case = Case(estimate.chunk_size, estimate.effort, checked)
+        measured = replace(exact, padding=False)  # all records of each fetch
+        checked = check(self._shape, to_magic, self._path, self._fetches, measured)
+        case = Case(estimate.chunk_size, estimate.compression_level, checked)
         self.result.cases.append(case)
         for policy, rounds in ((estimate, case.estimate), (exact, case.exact)):
             ours = Ours(to_magic, self._path, self._fetches, policy, mapped=self._options.mapped)
@@ -121,8 +119,12 @@ class Contest:
 
 def policies(shape: Shape, chunks: tuple[int, ...]) -> Iterator[ConversionPolicy]:
     """What a shape is converted under; sizes are estimated, as Kafka's are."""
-    efforts: tuple[Effort, ...] = ("fast", "kafka") if shape.codec is Codec.GZIP else ("fast",)
+    compression_levels: tuple[CompressionLevel, ...] = (
+        ("fast", "kafka") if shape.codec is Codec.GZIP else ("fast",)
+    )
     for chunk_size in chunks:
-        for effort in efforts:
-            policy = ConversionPolicy(chunk_size=chunk_size, size="estimate", effort=effort)
+        for compression_level in compression_levels:
+            policy = ConversionPolicy(
+                chunk_size=chunk_size, size="estimate", compression_level=compression_level
+            )
             yield replace(policy, recode={"zstd": "none"}) if shape.codec is Codec.ZSTD else policy

@@ -1,13 +1,12 @@
-"""A consumer that only drains and counts, so that what is measured is who serves it.
+"""A consumer that reads and counts bytes and does nothing else: the server is measured, not it.
 
-The first time through a partition it looks where each answer ends; then it sends the same requests
-again and reads as many bytes as they said that there are. Answers must be the same each time.
-
-Not here: who is compared (serving.py)."""
+The first time through a partition it parses answers to find the next offset. Then it sends the same
+requests again and reads the answers' bytes, which must be as many as the first time."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 from struct import Struct
 from time import perf_counter
 from types import TracebackType
@@ -20,7 +19,7 @@ from records import MemoryRecords
 
 LENGTH: Final = Struct(">i")
 BUFFER_SIZE: Final = 1 << 20
-EARLIEST: Final = -2
+Address = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +35,16 @@ class Drained:
         """Bytes a second."""
         return self.size / self.seconds
 
+    @property
+    def records_per_second(self) -> float:
+        return self.records / self.seconds
+
+
+def paired(ours: Sequence[Drained], theirs: Sequence[Drained]) -> float:
+    """The median of the ratios of records a second, round by round."""
+    pairs = zip(ours, theirs, strict=True)
+    return median(a.records_per_second / b.records_per_second for a, b in pairs)
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -48,7 +57,7 @@ class Step:
 class Wire:
     """A connection that asks, and takes whole answers."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(self, address: Address) -> None:
         self.socket = socket.create_connection(address, timeout=60)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = memoryview(bytearray(BUFFER_SIZE))
@@ -163,7 +172,7 @@ def walk(
 
 
 def end_of(data: bytes) -> int:
-    """The offset behind the last whole batch or message."""
+    """The offset after the last whole batch or message."""
     end = 0
     for batch in MemoryRecords(data).batches():
         end = batch.last_offset + 1
@@ -187,6 +196,24 @@ class Drain:
             self._wire.send(step.request)
             size = self._wire.drain()
             if size != step.size:
-                raise RuntimeError(f"an answer of {size} bytes, first it were {step.size}")
+                raise RuntimeError(f"an answer of {size} bytes, the first time it had {step.size}")
             total += size
         return Drained(self.records, total, perf_counter() - started)
+
+
+def by_turns(
+    servers: tuple[Address, Address],
+    version: int,
+    topic: str,
+    max_bytes: int,
+    warm_up: int,
+    rounds: int,
+) -> tuple[list[Drained], list[Drained]]:
+    """Rounds of two servers that take turns, after some to warm up."""
+    with Wire(servers[0]) as first, Wire(servers[1]) as second:
+        drains = [Drain(wire, version, topic, max_bytes) for wire in (first, second)]
+        for drain in drains:
+            for _ in range(warm_up):
+                drain.once()
+        pairs = [[drain.once() for drain in drains] for _ in range(rounds)]
+    return [a for a, _ in pairs], [b for _, b in pairs]

@@ -2,9 +2,7 @@
 
     python -m bench.fuzz_gateway --count 1000000 --seed 1
 
-A failure ends with the command that shows it again.
-
-Not here: the mutants (tests/downconvert/gateway/hostile.py)."""
+A failure ends with the command that shows it again."""
 
 import sys
 from collections import Counter

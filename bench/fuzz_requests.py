@@ -5,9 +5,7 @@ to a broker that is read-only or writable; and thousands of them through sockets
 
     python -m bench.fuzz_requests --count 1000000 --seed 1 [--sockets 5000]
 
-A failure ends with the command that shows it again.
-
-Not here: the requests (tests/downconvert/broker/hostile.py)."""
+A failure ends with the command that shows it again."""
 
 import argparse
 import logging

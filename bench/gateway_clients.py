@@ -3,18 +3,13 @@
 A broker of Kafka 4 finds the topics of tests/clients in its log, the gateway is a process of its
 own as a user starts it, and every client reads through it.
 
-    python -m bench.gateway clients --clients pypi,maven --json outcomes.jsonl
+    python -m bench.gateway clients --clients pypi,maven --json outcomes.jsonl"""
 
-Not here: clients, topics and what is right (tests/clients)."""
-
-import json
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -22,35 +17,14 @@ from tests import kafka_server
 from tests.clients import brokers, run, topics
 from tests.downconvert.gateway.serving import free_ports
 
-ROOT: Final = Path(__file__).parent.parent
-STOP_SECONDS: Final = 20.0
+from .processes import Serving, started
 
 
-@contextmanager
-def in_front(bootstrap: str, *options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The address of `downconvert gateway` before a cluster, and its process."""
+def in_front(bootstrap: str, *options: str) -> AbstractContextManager[Serving]:
+    """`downconvert gateway` before a cluster."""
     (first,) = free_ports(1)
-    command = ("-m", "cli", "gateway", "--bootstrap", bootstrap, "--listen", "127.0.0.1:0")
-    with subprocess.Popen(
-        (sys.executable, *command, "--node-port", f"0={first}", "--json", *options),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        cwd=ROOT,
-    ) as process:
-        assert process.stdout is not None
-        ready = process.stdout.readline()
-        assert ready, "the gateway did not start"
-        address = json.loads(ready)
-        try:
-            yield f"{address['host']}:{address['port']}", process
-        finally:
-            process.terminate()
-            try:
-                process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
+    ports = ("--bootstrap", bootstrap, "--listen", "127.0.0.1:0", "--node-port", f"0={first}")
+    return started("gateway", *ports, *options)
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -64,6 +38,6 @@ def clients(kafka: str, options: Sequence[str]) -> None:
         topics.write(directory, written)
         with (
             brokers.kafka_with(written, directory, kafka) as cluster,
-            in_front(cluster.bootstrap) as (address, _),
+            in_front(cluster.bootstrap) as gateway,
         ):
-            sys.exit(run.main(["--bootstrap", address, *options]))
+            sys.exit(run.main(["--bootstrap", "{}:{}".format(*gateway.address), *options]))

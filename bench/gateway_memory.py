@@ -1,9 +1,9 @@
 """How much memory does a gateway take for clients that read slowly, and for a large answer?
 
 The gateway is a process of its own in front of our server. Old consumers ask for more than they
-read: each has got the beginning of a large answer, and takes no more. What the process holds beyond
-what it held before them is divided by their number. Files count for nobody: they are pages that the
-system may take back.
+read: each has received the beginning of a large answer, and reads no more. What the process
+holds beyond what it held before them is divided by their number. Pages of files do not count: the
+system may take them back.
 
     python -m bench.gateway memory --consumers 1000"""
 
@@ -14,7 +14,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic, sleep
 from typing import Final
 
 import click
@@ -28,6 +27,7 @@ from tests.downconvert.gateway.talk import fetch_body
 from tests.downconvert.storage.logs import batch
 
 from .gateway_clients import in_front
+from .processes import Serving, settled
 
 CONSUMERS: Final = 1000
 LIMIT: Final = 128 * KiB  # for a consumer
@@ -37,7 +37,6 @@ SLOW: Final = 3 * MiB  # an answer that fits no buffer of the system's
 RECORD: Final = 1000  # bytes
 BATCH: Final = 100  # records
 RECEIVE: Final = 4096  # bytes of the system's buffer at a consumer
-SETTLED: Final = 0.5  # seconds in which nothing changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,35 +53,17 @@ class Held:
         return self.by_consumers // max(self.consumers, 1)
 
 
-def resident(process: int) -> int:
-    """Bytes that are of the process alone, and not of files."""
-    status = Path(f"/proc/{process}/status").read_text()
-    (line,) = (line for line in status.splitlines() if line.startswith("RssAnon"))
-    return int(line.split()[1]) * KiB
-
-
-def settled(process: int) -> int:
-    """The same, once it no longer grows."""
-    before, since = resident(process), monotonic()
-    while monotonic() - since < SETTLED:
-        sleep(0.05)
-        if abs((now := resident(process)) - before) > 64 * KiB:
-            before, since = now, monotonic()
-    return before
-
-
 @contextmanager
-def gateway(size: int, codec: Codec = Codec.NONE) -> Iterator[tuple[Address, int]]:
-    """A gateway's address and process, in front of a topic of about so many bytes."""
+def gateway(size: int, codec: Codec = Codec.NONE) -> Iterator[Serving]:
+    """A gateway in front of a topic of about so many bytes."""
     with TemporaryDirectory() as directory, cluster(Path(directory), "t") as (broker, port):
         partition = broker.topics.partition("t", 0)
         assert partition is not None
         for first in range(0, max(size // RECORD, BATCH), BATCH):
             offsets = range(first, first + BATCH)
             partition.log.writer.append(batch(*offsets, size=RECORD, codec=codec))
-        with in_front(f"127.0.0.1:{port}") as (address, process):
-            host, _, port_text = address.partition(":")
-            yield Address(host, int(port_text)), process.pid
+        with in_front(f"127.0.0.1:{port}") as serving:
+            yield serving
 
 
 def ask(client: Wire, max_bytes: int, version: int = 1) -> None:
@@ -91,25 +72,25 @@ def ask(client: Wire, max_bytes: int, version: int = 1) -> None:
 
 def measure(consumers: int, answer: int, codec: Codec = Codec.NONE) -> Held:
     """With so many consumers that do not read on, and then with one answer of this size."""
-    with gateway(max(answer, SLOW), codec) as (address, process), ExitStack() as stack:
+    with gateway(max(answer, SLOW), codec) as serving, ExitStack() as stack:
         for _ in range(20):  # whatever is made once has been made
-            with Wire(address) as client:
+            with Wire(Address(*serving.address)) as client:
                 ask(client, SLOW)
                 client.receive()
-        before = settled(process)
+        before = settled(lambda: serving.memory)
         for _ in range(consumers):
-            client = stack.enter_context(Wire(address, SO_RCVBUF=RECEIVE))
+            client = stack.enter_context(Wire(Address(*serving.address), SO_RCVBUF=RECEIVE))
             ask(client, SLOW)
             client.take(RECEIVE)
-        by_consumers = settled(process) - before
-        before = resident(process)
+        by_consumers = settled(lambda: serving.memory) - before
+        before = serving.memory
         most = 0
-        with Wire(address) as client:
+        with Wire(Address(*serving.address)) as client:
             ask(client, answer)
             left = int.from_bytes(client.take(4))
             while left:
                 left -= len(client.take(min(left, 256 * KiB)))
-                most = max(most, resident(process))
+                most = max(most, serving.memory)
         return Held(consumers, by_consumers, max(most - before, 0), answer)
 
 

@@ -6,9 +6,7 @@ v1 and v2, converted, from Kafka 3.9 and from the gateway; Fetch v12, as it is, 
 through the gateway; and a small request, likewise. What is compared are pairs of one run, for
 machines are noisy.
 
-    python -m bench.gateway speed [--size 64] [--rounds 7]
-
-Not here: the consumer (draining.py), what is produced (serving.py)."""
+    python -m bench.gateway speed [--size 64] [--rounds 7]"""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -24,7 +22,7 @@ from downconvert.broker.wire.schemas import ApiKey, Message
 from simulator import generate as write_segments
 from tests import kafka_server
 
-from .draining import Drain, Drained, Wire, request
+from .draining import Address, Drained, Wire, by_turns, paired, request
 from .gateway_clients import in_front
 from .serving import FETCH_SIZE, FULL_SPEED, SHAPES, Shape, produce
 
@@ -32,7 +30,6 @@ CONVERTED, AS_IT_IS = (1, 2), 12  # versions of Fetch
 WARM_UP: Final = 3
 REQUESTS: Final = 500
 HOST: Final = "127.0.0.1"
-Address = tuple[str, int]
 
 
 @contextmanager
@@ -42,37 +39,21 @@ def all_three(size: int) -> Iterator[tuple[Address, Address, Address]]:
         tempfile.TemporaryDirectory(prefix="speed-") as directory,
         kafka_server.running(kafka_server.OLD, jvm_options=FULL_SPEED) as old,
         kafka_server.running(kafka_server.NEW, jvm_options=FULL_SPEED) as new,
-        in_front(new.bootstrap) as (address, _),
+        in_front(new.bootstrap) as gateway,
     ):
         for shape in SHAPES:
             segments = write_segments(shape.workload(size), Path(directory) / shape.topic)
             for kafka in (old, new):
                 kafka.create_topic(shape.topic)
                 produce(kafka.ports[0], shape.topic, segments)
-        yield (HOST, old.ports[0]), (HOST, new.ports[0]), (HOST, int(address.split(":")[1]))
-
-
-def drained(
-    direct: Address, through: Address, shape: Shape, version: int, rounds: int
-) -> tuple[list[Drained], list[Drained]]:
-    """Rounds by turns: those of direct, those through the gateway."""
-    with Wire(direct) as first, Wire(through) as second:
-        drains = [Drain(wire, version, shape.topic, FETCH_SIZE) for wire in (first, second)]
-        for drain in drains:
-            for _ in range(WARM_UP):
-                drain.once()
-        pairs = [[drain.once() for drain in drains] for _ in range(rounds)]
-    return [a for a, _ in pairs], [b for _, b in pairs]
+        yield (HOST, old.ports[0]), (HOST, new.ports[0]), gateway.address
 
 
 def say(shape: Shape, version: int, direct: list[Drained], through: list[Drained]) -> None:
     def records(rounds: list[Drained]) -> float:
-        return median(one.records / one.seconds for one in rounds) / 1e6
+        return median(one.records_per_second for one in rounds) / 1e6
 
-    ratio = median(
-        (b.records / b.seconds) / (a.records / a.seconds)
-        for a, b in zip(direct, through, strict=True)
-    )
+    ratio = paired(through, direct)
     click.echo(
         f"{shape.topic:10} Fetch v{version:<3} direct {records(direct):6.2f} M records/s   "
         f"gateway {records(through):6.2f} M records/s   {ratio:5.2f}x"
@@ -105,12 +86,18 @@ def latencies(direct: Address, through: Address) -> tuple[float, float]:
 @click.option("--rounds", default=7)
 def speed(size: int, rounds: int) -> None:
     """How fast old and new clients are through the gateway."""
+
+    def drained(
+        servers: tuple[Address, Address], shape: Shape, version: int
+    ) -> tuple[list[Drained], list[Drained]]:
+        return by_turns(servers, version, shape.topic, FETCH_SIZE, WARM_UP, rounds)
+
     with all_three(size) as (old, new, through):
         for version in CONVERTED:
             for shape in SHAPES:
-                say(shape, version, *drained(old, through, shape, version, rounds))
+                say(shape, version, *drained((old, through), shape, version))
         for shape in SHAPES:
-            say(shape, AS_IT_IS, *drained(new, through, shape, AS_IT_IS, rounds))
+            say(shape, AS_IT_IS, *drained((new, through), shape, AS_IT_IS))
         direct, by_gateway = latencies(new, through)
         click.echo(
             f"small request, p50: direct {direct:.2f} ms, gateway {by_gateway:.2f} ms, "

@@ -32,11 +32,12 @@ from downconvert.storage import OffsetIndex, TimeIndex
 from downconvert.storage.offset_index import ENTRY as OFFSET_ENTRY
 from downconvert.storage.search import KEY, MARKS_AFTER, WARM_SIZE, WarmSearch
 from downconvert.storage.time_index import ENTRY as TIME_ENTRY
+from records.units import KiB, MiB
 
 from .rounds import one_core
 
-SIZE: Final = 10 * 1024 * 1024
-SMOKE_SIZE: Final = 256 * 1024
+SIZE: Final = 10 * MiB
+SMOKE_SIZE: Final = 256 * KiB
 PAGE: Final = mmap.PAGESIZE
 LOOKUPS: Final = 20_000  # of a round
 ROUNDS: Final = 7

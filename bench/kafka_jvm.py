@@ -2,9 +2,7 @@
 
 Java and Maven are needed for it, and a network the first time: Maven fetches the classes into
 `build/kafka`. The JVM inherits the core that this process is pinned to, and works only while it is
-asked.
-
-Not here: what it does when asked (kafka/Conversion.java)."""
+asked."""
 
 import json
 import shutil

@@ -26,6 +26,7 @@ from records.units import KiB, MiB
 
 from .bombs import bomb
 from .ours import Discard
+from .processes import ROOT, status
 from .segments import SHAPES, segment
 
 MAPPED_MAX: Final = 64 * MiB  # of address space, beyond what the idle process has
@@ -68,8 +69,8 @@ def cases(directory: Path, scale: int) -> Iterator[tuple[str, Path]]:
 def held(name: str, warm_up: Path, path: Path) -> Held:
     """Converts in this process, which is not of much use for anything else afterwards."""
     convert(warm_up)
-    idle = memory("VmRSS")
-    limit = memory("VmSize") + MAPPED_MAX
+    idle = status("VmRSS")
+    limit = status("VmSize") + MAPPED_MAX
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     Path("/proc/self/clear_refs").write_text("5")  # the high-water mark begins here
     sent = records = buffers = 0
@@ -80,7 +81,7 @@ def held(name: str, warm_up: Path, path: Path) -> Held:
         outcome = f"needs more than {MAPPED_MAX // MiB} MiB"
     except RecordsError as error:
         outcome = str(error)
-    growth = max(memory("VmHWM") - idle, 0)
+    growth = max(status("VmHWM") - idle, 0)
     return Held(name, path.stat().st_size, sent, records, buffers, growth, outcome)
 
 
@@ -95,18 +96,10 @@ def convert(path: Path) -> tuple[int, int, int]:
         return done.bytes_out, done.records_converted, done.peak_buffer_bytes
 
 
-def memory(field: str) -> int:
-    """Bytes, as the system counts them for this process."""
-    for line in STATUS.read_text().splitlines():
-        if line.startswith(f"{field}:"):
-            return int(line.split()[1]) * KiB
-    raise KeyError(field)
-
-
 def in_child(name: str, warm_up: Path, path: Path) -> Held:
     answer = subprocess.run(
         (sys.executable, "-m", "bench.memory", "--child", name, str(warm_up), str(path)),
-        cwd=Path(__file__).parent.parent,
+        cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
         check=True,

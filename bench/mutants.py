@@ -1,9 +1,7 @@
 """Small damaged segments, each made of a seed and a number alone.
 
 Segments come from this project's builder, in every format and codec, or hold what was damaged
-before it was compressed, so that damage is met inside of compressed data, too.
-
-Not here: what is done with them (trials.py)."""
+before it was compressed, so that damage is met inside of compressed data, too."""
 
 from dataclasses import dataclass, replace
 from random import Random
@@ -34,11 +32,11 @@ POLICIES: Final = (
         chunk_size=300,
         size="auto",
         isolation="read_committed",
-        aborted=[AbortedTransaction(1, 0), AbortedTransaction(2, 3, 8)],
         record_size_max=1000,
     ),
     replace(ConversionPolicy.kafka(), chunk_size=150),
 )
+ABORTED: Final = (AbortedTransaction(1, 0), AbortedTransaction(2, 3, 8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +49,11 @@ class Mutant:
     first_offset: int
     policy: ConversionPolicy
     job: Job  # for the kernel alone
+
+    @property
+    def aborted(self) -> tuple[AbortedTransaction, ...]:
+        """What was aborted, for a policy that asks."""
+        return ABORTED if self.policy.isolation == "read_committed" else ()
 
     def __str__(self) -> str:
         return (
@@ -113,7 +116,7 @@ def _segment(random: Random) -> bytes:
 
 
 def _batch(random: Random, offset: int) -> tuple[bytes, int]:
-    """A batch of any kind, and the offset behind it."""
+    """A batch of any kind, and the offset after it."""
     kind = random.randrange(20)
     if kind == 0:
         return build_empty(base_offset=offset, last_offset=offset + 2), offset + 3
@@ -121,7 +124,7 @@ def _batch(random: Random, offset: int) -> tuple[bytes, int]:
         end = random.choice((ControlRecordType.ABORT, ControlRecordType.COMMIT))
         return build_marker(end, offset=offset, timestamp=NOW, producer_id=1), offset + 1
     records = _records(random, offset)
-    behind = records[-1].offset + 1
+    next_offset = records[-1].offset + 1
     magic = random.choice((V2, V2, V2, V1, V0))
     append_time = magic != V0 and random.random() < 0.3
     options = {"append_time": NOW + 7, "timestamp_type": TimestampType.LOG_APPEND}
@@ -133,7 +136,7 @@ def _batch(random: Random, offset: int) -> tuple[bytes, int]:
         producer_id=1 if magic == V2 and random.random() < 0.2 else -1,
         **(options if append_time else {}),  # type: ignore[arg-type]
     )
-    return data, behind
+    return data, next_offset
 
 
 def _records(random: Random, offset: int) -> list[Record]:
@@ -158,7 +161,7 @@ def _damaged_inside(random: Random) -> bytes:
         inside = inside[BATCH_HEADER_SIZE:]
     inside = mutated(inside, random)
     codec = random.choice(EVERY_CODEC[1:] if magic == V2 else LEGACY_CODECS[1:])
-    compressed = compress(codec, inside, magic=magic, effort="fast")
+    compressed = compress(codec, inside, magic=magic, compression_level="fast")
     offset = random.choice((0, 4, 2**63 - 2))
     attributes = codec | random.choice((0, 8))
     if magic != V2:

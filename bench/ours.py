@@ -1,9 +1,8 @@
-"""This project's conversion, driven as an embedder drives it: lazily, from Python, into a channel.
-
-Not here: what it is compared with (kafka_jvm.py, clients.py)."""
+"""This project's conversion, as an embedder calls it: lazily, from Python, into a channel."""
 
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -50,28 +49,36 @@ class Ours:
 
     def round(self) -> Round:
         cpu, started = process_time(), perf_counter()
-        records, size = self._convert(Discard())
+        done = self._convert(Discard())
         seconds, cpu_seconds = perf_counter() - started, process_time() - cpu
-        return Round(records, size, seconds, cpu_seconds)
+        return replace(done, seconds=seconds, cpu_seconds=cpu_seconds)
 
     def checked_round(self) -> Round:
         """A round with a CRC of all that was sent."""
         channel = Checksum()
         started = perf_counter()
-        records, size = self._convert(channel)
+        done = self._convert(channel)
         seconds = perf_counter() - started
-        return Round(records, size, seconds, seconds, channel.crc)
+        return replace(done, seconds=seconds, cpu_seconds=seconds, crc=channel.crc)
 
-    def _convert(self, channel: Discard | Checksum) -> tuple[int, int]:
-        records = sent = 0
+    def _convert(self, channel: Discard | Checksum) -> Round:
+        """A round, but for how long it took."""
+        records = sent = padding = 0
+        waited = 0.0
         for position, size, first_offset in self._fetches:
+            begun = perf_counter()
             lazy = LazyDownConvertRecords(
                 self._log.slice(position, size), self._to_magic, first_offset, self._policy
             )
             send = lazy.to_send()
+            while not (send.completed or send.write_to(channel)):
+                pass
+            waited += perf_counter() - begun
             while not send.completed:
                 send.write_to(channel)
             done = send.stats
             records += done.records_converted
             sent += done.bytes_out
-        return records, sent
+            padding += done.padding_bytes
+        first_byte = waited / max(len(self._fetches), 1)
+        return Round(records, sent, 0.0, 0.0, padding=padding, first_byte=first_byte)

@@ -1,6 +1,4 @@
-"""The tables of a comparison, for a terminal and for the documents.
-
-Not here: the figures in them (results.py)."""
+"""The tables of a comparison, for a terminal and for the documents."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -14,13 +12,15 @@ Row = tuple[str, ...]
 
 COMPARISON: Final[Row] = (
     "shape",
-    "effort",
+    "level",
     "chunk",
     "M records/s, best (median)",
     "Kafka's",
     "x best",
     "x paired",
     "exact / estimate, time",
+    "padding",
+    "first byte, ms",
     "size / Kafka's",
     "CRC",
 )
@@ -41,13 +41,15 @@ def comparison(results: Sequence[Result]) -> Iterator[Row]:
             size = case.checked.size / result.kafka_size if result.kafka_size else None
             yield (
                 result.shape,
-                case.effort if "gzip" in result.shape else NONE,
+                case.compression_level if "gzip" in result.shape else NONE,
                 f"{case.chunk_size // KiB} KiB",
                 millions(case.estimate),
                 millions(result.kafka) if result.kafka else NONE,
                 f"{result.multiple(case):.2f}" if result.kafka else NONE,
                 f"{result.paired_multiple(case):.2f}" if result.kafka else NONE,
                 f"{case.exact_cost:.2f}",
+                f"{100 * case.padding:.1f} %" if case.padding else NONE,
+                f"{1000 * case.first_byte:.2f}",
                 NONE if size is None else f"{size:.3f}",
                 f"{case.checked.crc:08x}",
             )

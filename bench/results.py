@@ -1,6 +1,4 @@
-"""What a comparison found: every round of every contender, and the figures that follow from them.
-
-Not here: measuring (conversion.py), printing (report.py)."""
+"""The results of a comparison: every round of every contender, and the figures made of them."""
 
 from dataclasses import dataclass, field
 from statistics import median
@@ -24,7 +22,7 @@ class Case:
     is part of."""
 
     chunk_size: int
-    effort: str
+    compression_level: str
     checked: Checked
     estimate: list[Round] = field(default_factory=list)
     exact: list[Round] = field(default_factory=list)
@@ -34,6 +32,16 @@ class Case:
     def exact_cost(self) -> float:
         """The time that a record takes under exact sizes, as a multiple of that under estimates."""
         return median(a.rate / b.rate for a, b in zip(self.estimate, self.exact, strict=True))
+
+    @property
+    def padding(self) -> float:
+        """The share of padding in the bytes sent under exact sizes."""
+        return median(each.padding / max(each.size, 1) for each in self.exact)
+
+    @property
+    def first_byte(self) -> float:
+        """Seconds until a fetch under exact sizes sends its first byte."""
+        return median(each.first_byte for each in self.exact)
 
 
 @dataclass(slots=True)

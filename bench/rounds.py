@@ -1,8 +1,6 @@
 """What one round of converting a segment did, and how a segment is cut into fetches.
 
-Every contender converts the same fetches, and says what it did in the same words.
-
-Not here: the contenders (ours.py, kafka_jvm.py, clients.py)."""
+Every contender converts the same fetches, and reports the same figures."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -23,13 +21,16 @@ class Round:
 
     `records` were converted, which may be more than were sent: the last chunk is cut at the
     promised size. `cpu_seconds` are those of the whole process. `crc` is that of all bytes sent,
-    or 0 where it was not asked for."""
+    or 0 where it was not asked for. `padding`: of the size, bytes of padding. `first_byte`: seconds
+    until a fetch sends its first byte, on average; 0 where nobody looked."""
 
     records: int
     size: int
     seconds: float
     cpu_seconds: float
     crc: int = 0
+    padding: int = 0
+    first_byte: float = 0.0
 
     @property
     def rate(self) -> float:

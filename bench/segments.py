@@ -1,10 +1,8 @@
 """Segments to measure on: the same bytes on every machine, of every shape that the figures name.
 
 Values of the plain shapes are half random and half a cycle of seven letters, so that a codec has
-something to find and effort finds nothing more; events are JSON as services log it, where effort
-does pay. A segment is built once, by this project's own builder, and kept in `build/segments`.
-
-Not here: what is done with them."""
+something to find and a higher level finds nothing more; events are JSON as services log it, where
+a higher level pays. A segment is built once, with `records.build`, and kept in `build/segments`."""
 
 import json
 import os
@@ -21,7 +19,7 @@ from records.formats import V2, Codec, TimestampType
 from records.record import Record
 from records.units import MiB
 
-BATCH_SIZE: Final = 16_384  # batch.size, as producers have it unless told otherwise
+BATCH_SIZE: Final = 16_384  # batch.size, a producer's default
 RECORD_OVERHEAD: Final = (
     12  # of a record in a batch, about: sizes, deltas, attributes, header count
 )
@@ -139,7 +137,7 @@ SHAPES: Final = {
 def segment(shape: Shape, *, size: int | None = None, directory: Path = CACHE) -> Path:
     """The file that holds it, built if it is not there."""
     size = size or shape.size
-    recipe = zlib.crc32(Path(__file__).read_bytes())  # whoever changes this file gets new segments
+    recipe = zlib.crc32(Path(__file__).read_bytes())  # a change of this file makes new segments
     path = directory / f"{shape.name}-{size}-{recipe:08x}.log"
     if not path.exists():
         directory.mkdir(parents=True, exist_ok=True)

@@ -28,9 +28,9 @@ from simulator import Workload
 from simulator import generate as write_segments
 from tests import kafka_server
 
-from .draining import Drain, Drained, Wire, parsed, request
+from .draining import Drained, Wire, by_turns, paired, parsed, request
+from .processes import Serving, served
 from .serving_memory import measure
-from .serving_process import Serving, served
 
 FETCH_SIZE: Final = MiB  # fetch.message.max.bytes of Kafka 0.8's consumer
 OLD, NEW = 2, 11  # versions of Fetch
@@ -71,14 +71,13 @@ class Compared:
     @property
     def ratio(self) -> float:
         """By records a second: both send what the client asked for, not the same bytes."""
-        pairs = zip(self.ours, self.theirs, strict=True)
-        return median((a.records / a.seconds) / (b.records / b.seconds) for a, b in pairs)
+        return paired(self.ours, self.theirs)
 
     def line(self) -> str:
         what = "v2 to v1" if self.version == OLD else "as it is"
         ours, theirs = (
             f"{median(r.rate for r in rounds) / 1e6:7,.0f} MB/s "
-            f"{median(r.records / r.seconds for r in rounds) / 1e6:6.2f} M records/s"
+            f"{median(r.records_per_second for r in rounds) / 1e6:6.2f} M records/s"
             for rounds in (self.ours, self.theirs)
         )
         return f"{self.shape.topic:10} {what:9} ours {ours}   Kafka {theirs}   {self.ratio:5.2f}x"
@@ -140,13 +139,10 @@ def both(size: int, shapes: Sequence[Shape]) -> Iterator[tuple[Serving, int]]:
 
 def compare(ours: Serving, kafka: int, shape: Shape, version: int, rounds: int) -> Compared:
     """Rounds by turns."""
-    with Wire(ours.address) as first, Wire(("127.0.0.1", kafka)) as second:
-        drains = [Drain(wire, version, shape.topic, FETCH_SIZE) for wire in (first, second)]
-        for drain in drains:
-            for _ in range(WARM_UP):
-                drain.once()
-        pairs = [[drain.once() for drain in drains] for _ in range(rounds)]
-    return Compared(shape, version, [a for a, _ in pairs], [b for _, b in pairs])
+    both = ours.address, ("127.0.0.1", kafka)
+    return Compared(
+        shape, version, *by_turns(both, version, shape.topic, FETCH_SIZE, WARM_UP, rounds)
+    )
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -16,7 +16,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic, sleep
 from typing import Final
 
 from downconvert.broker.wire.schemas import ApiKey, Message
@@ -25,7 +24,7 @@ from simulator import Workload
 from simulator import generate as write_segments
 
 from .draining import Wire, fetch, request
-from .serving_process import Serving, served
+from .processes import PATIENCE, Serving, served, settled
 
 CONSUMER_LIMIT: Final = 64 * KiB
 IDLE_LIMIT: Final = 200_000_000  # bytes, of the whole process
@@ -36,8 +35,6 @@ OLD: Final = 2  # Fetch
 RECEIVE: Final = 4096  # bytes of the system's buffer at a consumer
 SEGMENT: Final = 1460  # bytes, as over Ethernet: with loopback's the system buffers whole answers
 SPARE_FILES: Final = 200
-SETTLED: Final = 0.5  # seconds in which nothing changes
-PATIENCE: Final = 60.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +83,7 @@ def uncompressed() -> Iterator[Serving]:
 def stalled(serving: Serving, count: int) -> Iterator[Growth]:
     """By old consumers that have the first bytes of an answer before them and read nothing. They
     stay as they are until the context ends."""
-    before = _settled(serving)
+    before = settled(lambda: serving.resident)
     with ExitStack() as stack:
         consumers = []
         for _ in range(count):
@@ -100,7 +97,7 @@ def stalled(serving: Serving, count: int) -> Iterator[Growth]:
         for consumer in consumers:
             if not consumer.recv(1, socket.MSG_PEEK):
                 raise RuntimeError("the server has closed a connection")
-        after = _settled(serving)
+        after = settled(lambda: serving.resident)
         if _most_in_buffers(serving.address[1]) >= FETCH_SIZE // 2:
             raise RuntimeError("the system has taken answers off the server: nobody was stalled")
         yield Growth(count, before, after)
@@ -118,7 +115,7 @@ def _most_in_buffers(port: int) -> int:
 
 def idle(serving: Serving, count: int) -> Growth:
     """By connections that have been answered, and ask for nothing more."""
-    before = _settled(serving)
+    before = settled(lambda: serving.resident)
     versions = request(ApiKey.ApiVersions, 0, Message())
     with ExitStack() as stack:
         for _ in range(count):
@@ -128,19 +125,7 @@ def idle(serving: Serving, count: int) -> Growth:
             connection.sendall(versions)
             if not connection.recv(KiB):
                 raise RuntimeError("the server has closed a connection")
-        return Growth(count, before, _settled(serving))
-
-
-def _settled(serving: Serving) -> int:
-    """The server's resident bytes, once they are the same for a while."""
-    give_up = monotonic() + PATIENCE
-    size, since = serving.resident, monotonic()
-    while monotonic() - since < SETTLED and monotonic() < give_up:
-        sleep(SETTLED / 10)
-        now = serving.resident
-        if now != size:
-            size, since = now, monotonic()
-    return size
+        return Growth(count, before, settled(lambda: serving.resident))
 
 
 def measure(consumers: int, connections: int) -> None:

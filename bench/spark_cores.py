@@ -2,9 +2,7 @@
 it starts.
 
 Cores are changed from one moment to the next, so that one and two are compared within seconds of
-each other, in one JVM that is warm.
-
-Not here: what is measured (spark.py)."""
+each other, in one JVM that is warm."""
 
 import contextlib
 import os

@@ -5,9 +5,7 @@ what a task costs Spark by itself, in time and in the driver's memory; what it c
 find the segments. The plan is computed from that, and printed as the tables of docs/spark-100tb.md.
 
     python -m bench.spark_plan
-    python -m bench.spark_plan --full      also 1 GB segments, and bombs of 900 MB
-
-Not here: the jobs (pipeline)."""
+    python -m bench.spark_plan --full      also 1 GB segments, and bombs of 900 MB"""
 
 import json
 import subprocess
@@ -30,7 +28,7 @@ from records import Codec
 from records.units import MiB
 
 from .bombs import bomb
-from .memory import memory
+from .processes import status
 from .segments import SHAPES
 from .segments import segment as shaped
 
@@ -76,7 +74,7 @@ def spent(shape: str, job: str, directory: Path) -> Spent:
         entry = convert_segment(task(directory, target, 1 if job == "to v1" else 2), attempt="1")
         outcome = entry.error or entry.verified
     return Spent(
-        shape, job, path.stat().st_size, process_time() - started, memory("VmHWM"), outcome
+        shape, job, path.stat().st_size, process_time() - started, status("VmHWM"), outcome
     )
 
 

@@ -1,16 +1,14 @@
 """What happens to a damaged segment in a reader, a converter and a send, and what may not.
 
-Each trial gives an outcome: what came out, and with which error. Two kernels have done the same
+Each trial returns an outcome: what came out, and with which error. Two kernels have done the same
 where their outcomes are. The only error that may come out is a RecordsError. A source that is read
-too often, or beyond its end, means that something goes round in circles or astray.
-
-Not here: the segments (mutants.py), the kernels' own steps (tests/records/tracing.py)."""
+too often, or beyond its end, means that something goes round in circles or astray."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Self, TypeAlias
 from zlib import crc32
 
-from downconvert import LazyDownConvertRecords, convert
+from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
 from records import MemoryRecords
 from records.batch import BatchHeader
 from records.errors import RecordsError
@@ -109,13 +107,17 @@ def read_all(mutant: Mutant, guard: int) -> Outcome:
     return _outcome(total, work)
 
 
+def how(mutant: Mutant) -> tuple[int, int, ConversionPolicy]:
+    return mutant.to_magic, mutant.first_offset, mutant.policy
+
+
 def convert_all(mutant: Mutant, guard: int) -> Outcome:
     """Every converted byte."""
     total = Sum()
 
     def work() -> None:
         records = Watched.among(guard, mutant.data)
-        for piece in convert(records, mutant.to_magic, mutant.first_offset, mutant.policy):
+        for piece in convert(records, *how(mutant), aborted=mutant.aborted):
             total.write(piece)
 
     return _outcome(total, work)
@@ -129,7 +131,7 @@ def send_all(mutant: Mutant, guard: int) -> Outcome:
     def work() -> None:
         nonlocal promised
         records = Watched.among(guard, mutant.data)
-        lazy = LazyDownConvertRecords(records, mutant.to_magic, mutant.first_offset, mutant.policy)
+        lazy = LazyDownConvertRecords(records, *how(mutant), aborted=mutant.aborted)
         promised = lazy.size
         send = lazy.to_send()
         while not send.completed:

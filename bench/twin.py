@@ -1,7 +1,5 @@
 """What the reference makes of fetches, and how long it takes: in a process of its own, since the
-kernel is chosen once in each.
-
-Not here: when to ask it (check.py, conversion.py)."""
+kernel is chosen once in each."""
 
 import json
 import os
@@ -17,7 +15,12 @@ from downconvert import ConversionPolicy
 from .ours import Ours
 from .rounds import Fetch, Round
 
-OPTIONS: Final = ("chunk_size", "size", "effort")  # of the policy, which is all that benchmarks set
+OPTIONS: Final = (
+    "chunk_size",
+    "size",
+    "padding",
+    "compression_level",
+)  # of the policy, which is all that benchmarks set
 
 
 def reference_round(

@@ -29,15 +29,15 @@ from records import FileRecords
 from records.builder import build
 from records.formats import V2, TimestampType
 from records.record import Record
-from records.units import MiB, parse_size
+from records.units import KiB, MiB, parse_size
 
 RECORD_SIZE: Final = 1000
 BATCH_RECORDS: Final = 16
 ROUNDS: Final = 9
 FETCH_SIZE: Final = MiB  # max.partition.fetch.bytes of a consumer
-BUFFER_SIZE: Final = 64 * 1024
+BUFFER_SIZE: Final = 64 * KiB
 
-# Takes everything, says how much it was when there is no more.
+# Reads everything, and prints at the end how many bytes it was.
 DRAIN: Final = """
 import socket, sys
 server = socket.create_server(("127.0.0.1", 0))

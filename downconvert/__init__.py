@@ -12,7 +12,7 @@ Names load when they are first asked for: the command, which is a package below 
 without the conversion, and says in a line what is wrong with a kernel that cannot be loaded."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from downconvert.conversion.eager import Conversion, convert, eager
@@ -47,9 +47,13 @@ _MODULES: Final = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.conversion.{_MODULES[name]}"), name)
+    value = getattr(import_module(f"downconvert.conversion.{_MODULES[name]}"), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

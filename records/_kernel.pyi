@@ -1,6 +1,6 @@
 """The compiled kernel, native/src/face: what it does is in kernel.py."""
 
-from .kernel import Buffer, Progress
+from .kernel import Buffer, Progress, Recodes, Transferred
 
 class Transcoder:
     def __new__(
@@ -44,6 +44,31 @@ class Transcoder:
         at: int,
         limit: int,
     ) -> Progress: ...
+    def transfer(
+        self,
+        source: int | Buffer,
+        position: int,
+        end: int,
+        chunk_size: int,
+        channel: int,
+        is_socket: bool,
+        promised: int,
+        budget: int,
+        recodes: Recodes | None = None,
+        held: bytes | None = None,
+    ) -> Transferred: ...
+    def recode(
+        self,
+        source: Buffer,
+        start: int,
+        end: int,
+        codec: int,
+        fast: bool,
+        trim: bool,
+        split_at_gaps: bool,
+        body_size_max: int,
+        inner_size_max: int,
+    ) -> bytes | None: ...
     def record_head(
         self, source: Buffer, start: int, end: int, remaining: int
     ) -> tuple[int, int, int, int, int] | None: ...
@@ -75,4 +100,6 @@ def encode(
 ) -> Progress: ...
 def crc32(source: Buffer, start: int, end: int, value: int = 0) -> int: ...
 def gzip_compress(source: Buffer, start: int, end: int, level: int) -> bytes: ...
-def gzip_decompress(source: Buffer, start: int, end: int, limit: int) -> bytes | None: ...
+def decompress(
+    codec: int, source: Buffer, start: int, end: int, magic: int, limit: int
+) -> bytes | None: ...

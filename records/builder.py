@@ -12,13 +12,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from crc32c import crc32c
-
 from .backend import encode
 from .batch import NONE
-from .codecs import Effort, compress
+from .codecs import CompressionLevel, compress
 from .columns import Columns
 from .control import KEY, MARKER, ControlRecordType
+from .crc32c import crc32c
 from .formats import (
     ATTRIBUTES_AT_BATCH,
     BATCH_HEADER,
@@ -66,7 +65,7 @@ def build(
     base_sequence: int = NONE,
     transactional: bool = False,
     control: bool = False,
-    effort: Effort = "kafka",
+    compression_level: CompressionLevel = "kafka",
 ) -> bytes:
     """The bytes of one batch. ValueError: no records, or what the format does not have.
 
@@ -80,7 +79,12 @@ def build(
         compressed v1.
     last_offset: of the batch before compaction took its last records; only v2, as all that follow.
     base_timestamp: what timestamps are relative to; the first record's if it is not given.
-    delete_horizon: milliseconds from which on tombstones may go; the base timestamp is this."""
+    delete_horizon: milliseconds from which on tombstones may go; the base timestamp is this.
+
+    >>> from records import MemoryRecords, Record
+    >>> log = build([Record(offset=7, timestamp=0, value=b"v" * 1000)], magic=2, codec=Codec.GZIP)
+    >>> [(header.magic, header.codec.name) for header in MemoryRecords(log).batches()]
+    [(2, 'GZIP')]"""
     columns = records if isinstance(records, Columns) else Columns.of(records)
     if not len(columns):
         raise ValueError("no records: an empty batch is what build_empty builds")
@@ -100,14 +104,16 @@ def build(
             timestamp_type = TimestampType.CREATE
         relative_to = base if codec and magic == V1 else 0
         messages = _encoded(columns, magic, timestamp_type, relative_to, NO_TIMESTAMP)
-        return _messages(messages, magic, codec, effort, is_append, columns.offsets[-1], latest)
+        return _messages(
+            messages, magic, codec, compression_level, is_append, columns.offsets[-1], latest
+        )
     if delete_horizon is not None:
         base_timestamp = delete_horizon
     elif base_timestamp is None:
         base_timestamp = columns.timestamps[0]
     body = _encoded(columns, magic, timestamp_type, base, base_timestamp)
     return _batch(
-        compress(codec, body, magic=magic, effort=effort) if codec else body,
+        compress(codec, body, magic=magic, compression_level=compression_level) if codec else body,
         base_offset=base,
         leader_epoch=leader_epoch,
         attributes=_attributes(codec, timestamp_type, transactional, control)
@@ -208,7 +214,7 @@ def _messages(
     messages: memoryview,
     magic: int,
     codec: Codec,
-    effort: Effort,
+    compression_level: CompressionLevel,
     is_append: bool,
     offset: int,
     timestamp: int,
@@ -217,7 +223,7 @@ def _messages(
     if not codec:
         return bytes(messages)
     return wrapper(
-        compress(codec, messages, magic=magic, effort=effort),
+        compress(codec, messages, magic=magic, compression_level=compression_level),
         magic=magic,
         offset=offset,
         attributes=codec | (LOG_APPEND_TIME if is_append else 0),

@@ -6,10 +6,9 @@ Not here: the messages inside of a compressed message, which have one each (read
 
 from typing import Final
 
-from crc32c import crc32c
-
 from .backend import crc32
 from .batch import BatchHeader
+from .crc32c import crc32c
 from .errors import CorruptRecordsError
 from .formats import ATTRIBUTES_AT_BATCH, MAGIC_AT, V2
 from .source import Records

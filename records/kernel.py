@@ -1,10 +1,11 @@
 """What a kernel does: the contract that the native kernel and its Python twin both keep.
 
-A kernel turns bytes into bytes. It knows neither files nor sockets nor codecs: its caller reads
-windows of a log into a buffer, decompresses what is compressed, and decides what only policy can
-decide. One parser serves every job: *transcode* writes older messages, *measure* adds up what
-transcode would write, *columns* notes where keys and values lie. *encode* goes the other way, from
-columns to records.
+A kernel turns bytes into bytes. It opens neither files nor sockets: its caller reads windows of a
+log into a buffer, decompresses what is too large to be decompressed at once, and decides what only
+policy can decide. One parser serves every job: *transcode* writes older messages, *measure* adds up
+what transcode would write, *columns* notes where keys and values lie, *recode* makes compressed
+messages of a compressed batch. *encode* goes the other way, from columns to records. *transfer*
+goes on from a file to a channel for as long as nothing has to be decided.
 
 Everything is resumable on both sides. A call takes as many whole items as the source window holds
 and the target window has room for, reports how far it came, and says why it came back: an
@@ -18,7 +19,7 @@ than `remaining` is torn or damaged. A window that is longer than `remaining` en
 Not here: which implementation runs (backend.py), the byte layouts (formats.py)."""
 
 from enum import IntEnum
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 UNKNOWN: Final = 2**63 - 1  # `remaining` of a stream whose end has not been seen yet
 
@@ -32,10 +33,28 @@ class Outcome(IntEnum):
     END = 3  # log: no further whole entry in `remaining`; batch, entries: all have been read
     GAP = 4  # the next offset does not follow the wrapper's last one
     DAMAGE = 5  # the next item is damaged: see `Transcoder.damage`
+    CHANNEL = 6  # transfer: the channel took less than it was given
+    LIMIT = 7  # transfer: as much has been done as was allowed
 
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Progress: TypeAlias = tuple[int, int, int]  # bytes consumed, bytes produced, Outcome
+# Bytes consumed, bytes written, Outcome, what the channel left of a chunk, its error (errno) or 0,
+# what is held back.
+Transferred: TypeAlias = tuple[int, int, int, bytes | None, int, bytes | None]
+
+
+class Recodes(NamedTuple):
+    """What becomes of compressed v2 batches that a transfer meets: arguments of `recode`.
+
+    codecs: the target codec for each of them, by the batch's (0: come back)."""
+
+    codecs: bytes
+    fast: bool
+    trim: bool
+    split_at_gaps: bool
+    body_size_max: int
+    inner_size_max: int
 
 
 # One row of `columns`: ten signed 64-bit integers in the machine's byte order. Positions index the
@@ -211,6 +230,79 @@ class Transcoder(Protocol):
         first_offset.
 
         Keeps no account: what it reads is in none of `totals`, `wrapper` and `last_offset`."""
+
+    def transfer(
+        self,
+        source: int | Buffer,
+        position: int,
+        end: int,
+        chunk_size: int,
+        channel: int,
+        is_socket: bool,
+        promised: int,
+        budget: int,
+        recodes: Recodes | None = None,
+        held: bytes | None = None,
+    ) -> Transferred:
+        """Converts from `position` of a file, up to its `end`, and writes to a channel, chunk after
+        chunk, without coming back for each.
+
+        It stands in a log, or in an uncompressed batch of one. `source` is a descriptor, or all of
+        the file as a buffer; `channel` the descriptor of a plain socket (`is_socket`) or of a pipe
+        or file. A chunk is what transcode makes of up to `chunk_size` bytes of source, in a target
+        of twice that or of what is left of `promised`, and is written by one call of the system.
+        The buffers belong to the thread.
+
+        Comes back with: CHANNEL, where a chunk was not taken whole; what is left of it is in the
+        result and is the caller's, and so is the channel's error, unless it would only have blocked
+        (EINTR is one: the caller asks again). LIMIT, where `promised` bytes have been written, or
+        `budget` bytes have been consumed or written: no other chunk is begun then. END at `end`.
+        Otherwise the outcome of transcode where that needs its caller: BATCH, DAMAGE, END, SOURCE
+        for an item of more than two chunks (one, where chunks are of 64 KiB or more), TARGET for a
+        message that does not fit. SOURCE also where nothing can be read or there is no memory.
+        With `recodes` BATCH is not the end where the batch becomes messages by `recode` that fit
+        into what is left of `promised`; they are a chunk. A batch of up to `body_size_max` bytes is
+        read for that, whatever the size of chunks.
+
+        With `held` the last compressed message is always held back: it is written when another one
+        has been made that fits behind it into what is left of `promised`, and is in the result.
+        `held` is the one to begin with, or empty. Nothing but compressed messages is written then:
+        TARGET where there is a plain one. Without `held` the result's is None.
+
+        `damage` is None: asked at the same place, transcode tells it.
+
+        ValueError: entered by the caller, `to_magic` 2 in a batch, a negative number, no chunk, an
+        end before the position or behind the buffer."""
+
+    def recode(
+        self,
+        source: Buffer,
+        start: int,
+        end: int,
+        codec: int,
+        fast: bool,
+        trim: bool,
+        split_at_gaps: bool,
+        body_size_max: int,
+        inner_size_max: int,
+    ) -> bytes | None:
+        """The compressed entry `source[start:end]`, all of it, as messages compressed with `codec`:
+        decompressed, converted and compressed in one go.
+
+        It stands in a log, before that entry. Records become messages as in a wrapper after
+        `enter_batch` or `enter_entries`, one wrapper after the other where `split_at_gaps` ends
+        them, each compressed with little effort (`fast`) or about to Kafka's size; the same entry
+        always becomes the same bytes. No bytes: nothing of it is kept. Then the caller goes on
+        behind the entry. The entry's size is in `totals`, and so are the wrappers' own bytes.
+
+        None: nothing has happened, and the entry is for a stream (`enter_batch`,
+        `enter_entries`). It is damaged (the CRC is not looked at), it decompresses to more than
+        `body_size_max` bytes, the messages in one wrapper would be more than `inner_size_max`, or
+        its codec's data is not of the usual kind that a kernel decompresses at once. So are a v2
+        batch where `to_magic` is 2 and an entry that is not compressed.
+
+        ValueError: not in a log, a codec that is not 1 to 3, a negative size, indices outside of
+        the buffer."""
 
     def record_head(
         self, source: Buffer, start: int, end: int, remaining: int

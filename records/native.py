@@ -1,15 +1,16 @@
 """The face of the compiled kernel: the one file that touches `records._kernel`.
 
-ImportError where it has not been built. Beside what every kernel does (kernel.py) it has gzip in
-one go, by libdeflate: `gzip_compress(source, start, end, level)` makes one member;
-`gzip_decompress(source, start, end, limit)` gives the content of one good member, or None where the
-bytes are anything else, or hold more than `limit`.
+ImportError where it has not been built. Beside what every kernel does (kernel.py) it has codecs in
+one go, by the libraries that it is built with. `gzip_compress(source, start, end, level)` makes one
+member, by libdeflate. `decompress(codec, source, start, end, magic, limit)` gives what data of
+message format `magic` decompresses to, or None where that is more than `limit`, or the data is
+damaged or framed in an unusual way: which of them, whoever must know reads in records/codecs.
 
 Not here: which kernel runs (backend.py)."""
 
 from typing import TYPE_CHECKING
 
-from ._kernel import Transcoder, crc32, encode, gzip_compress, gzip_decompress
+from ._kernel import Transcoder, crc32, decompress, encode, gzip_compress
 
 if TYPE_CHECKING:
     from . import kernel
@@ -18,4 +19,4 @@ if TYPE_CHECKING:
     _encode: kernel.Encode = encode
     _crc32: kernel.Crc32 = crc32
 
-__all__ = ["Transcoder", "crc32", "encode", "gzip_compress", "gzip_decompress"]
+__all__ = ["Transcoder", "crc32", "decompress", "encode", "gzip_compress"]

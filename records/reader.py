@@ -36,7 +36,12 @@ def read(
     """All records, without those of control batches: what a consumer is given.
 
     `record_size_max` bounds memory: a record of more bytes is a RecordTooLargeError, whose size is
-    as much of it as was looked at."""
+    as much of it as was looked at.
+
+    >>> from records import MemoryRecords, Record, build
+    >>> made = [Record(offset=n, timestamp=n, value=b"%d" % n) for n in range(3)]
+    >>> [record.value for record in read(MemoryRecords(build(made, magic=2)))]
+    [b'0', b'1', b'2']"""
     reader = _Reader(records, verify, record_size_max)
     for header in records.batches():
         if not header.is_control:

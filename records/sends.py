@@ -5,6 +5,7 @@ calls `write_to` whenever the channel takes something, until it is `completed`.
 
 Not here: the channel's ways (channel.py), what is sent (zero_copy.py; downconvert's sends)."""
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from .channel import Write, writer
@@ -21,8 +22,21 @@ class Send(Protocol):
     def completed(self) -> bool:
         """Whether all of them have been written."""
 
-    def write_to(self, channel: Any) -> int:
-        """Makes at most one write, and returns the bytes written; 0: not now."""
+    def write_to(self, channel: Any, budget: int | None = None) -> int:
+        """Makes at most one write, and returns the bytes written; 0: not now.
+
+        With a budget it may make several, until the channel takes no more or about so many bytes
+        have been written."""
+
+
+def write_all(write: Callable[[int | None], int], budget: int | None) -> int:
+    """Calls `write` with what is left of the budget until it has written less than it could, or
+    the budget is used up; once, if there is none. The bytes written."""
+    written = total = write(budget)
+    while budget is not None and written and total < budget:
+        written = write(budget - total)
+        total += written
+    return total
 
 
 def close(send: Send) -> None:

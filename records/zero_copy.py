@@ -30,11 +30,12 @@ class FileRange(Records, Protocol):
 class ZeroCopySend:
     """A range of a file on its way out. It never sends a byte after the range."""
 
-    __slots__ = ("_channel", "_copied", "_records", "_sendfile", "_sent", "_spare")
+    __slots__ = ("_channel", "_copied", "_error", "_records", "_sendfile", "_sent", "_spare")
 
     def __init__(self, records: FileRange) -> None:
         self._records = records
         self._sent = 0
+        self._error: CorruptRecordsError | None = None
         self._channel: Any = None
         self._sendfile = False
         self._spare = memoryview(b"")  # the buffer, once one is needed
@@ -52,12 +53,19 @@ class ZeroCopySend:
     def completed(self) -> bool:
         return self._sent == self._records.size
 
-    def write_to(self, channel: Any) -> int:
+    def write_to(
+        self,
+        channel: Any,
+        budget: int | None = None,  # noqa: ARG002  (one write takes what there is room for)
+    ) -> int:
         """Writes what the channel takes now, in one write; 0 if it takes nothing.
 
-        CorruptRecordsError: the file has become shorter than the range."""
+        CorruptRecordsError: the file has become shorter than the range. Then it stays at that, also
+        where the file grows again: what it grows by are other bytes."""
         if self.completed:
             return 0
+        if self._error is not None:
+            raise self._error.with_traceback(None)
         if channel is not self._channel:
             self._channel = channel
             self._sendfile = is_plain_socket(channel)
@@ -67,7 +75,18 @@ class ZeroCopySend:
         else:
             written = self._send_copy(channel)
         self._sent += written
+        if self.completed:
+            self._release()
         return written
+
+    def _release(self) -> None:
+        self._spare = memoryview(b"")
+        self._copied.put(self._spare)
+
+    def _truncated(self) -> CorruptRecordsError:
+        self._release()
+        self._error = CorruptRecordsError(TRUNCATED, self._records.origin + self._sent)
+        return self._error
 
     def _send_file(self, channel: "socket") -> int:
         self._copied.put(memoryview(b""))
@@ -82,7 +101,7 @@ class ZeroCopySend:
             self._sendfile = False
             return self._send_copy(channel)
         if not written:
-            raise CorruptRecordsError(TRUNCATED, at)
+            raise self._truncated()
         return written
 
     def _send_copy(self, channel: Any) -> int:
@@ -91,6 +110,6 @@ class ZeroCopySend:
                 self._spare = memoryview(bytearray(min(BUFFER_SIZE, self.remaining)))
             read = self._records.read_into(self._spare[: self.remaining], self._sent)
             if not read:
-                raise CorruptRecordsError(TRUNCATED, self._records.origin + self._sent)
+                raise self._truncated()
             self._copied.put(self._spare[:read])
         return self._copied.write_to(channel)

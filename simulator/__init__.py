@@ -1,13 +1,14 @@
-"""Experiments on the fetch path: a workload, consumers, and what lazy conversion costs beside
-eager and none."""
+"""Experiments on the fetch path: a workload, consumers, and what lazy conversion costs compared
+with eager conversion and with none."""
 
-from simulator.fetch.options import MODES, Mode, Options
+from simulator.fetch.options import Options
 from simulator.fetch.results import Result
 from simulator.fetch.simulation import simulate
 
 from .children import SimulationError
 from .environment import environment
 from .generate import generate
+from .modes import MODES, Mode
 from .workload import Workload
 
 __all__ = [

@@ -1,9 +1,8 @@
-"""Child processes: started fresh, so that the memory of one is its own, and never left behind.
+"""Child processes: started fresh, so that their memory holds nothing of the parent's, and ended
+with the parent at the latest.
 
-A child is one function of a line to its parent. What it returns or raises comes back over that
-line; what it tells on the way is handed out as it comes.
-
-Not here: what they do (runs.py)."""
+A child runs one function, whose first argument is its pipe to the parent. The function's result or
+error comes back through that pipe, and so do the messages that it sends meanwhile."""
 
 import multiprocessing
 import signal
@@ -16,30 +15,30 @@ from downconvert.cli.failure import CommandError
 from records import RecordsError
 
 _SPAWN: Final = multiprocessing.get_context("spawn")  # a fork would begin with the parent's memory
-_END_WAIT: Final = 5.0  # seconds, for a child that was told to end
+_END_WAIT: Final = 5.0  # seconds, for a child that was asked to end
 _RESULT: Final = "result"
 _FAILED: Final = "failed"
-_TOLD: Final = "told"
+_MESSAGE: Final = "message"
 
 
 class SimulationError(CommandError):
     """A simulation that cannot be run, in one line for the person who asked for it."""
 
 
-class Line:
-    """A child's side: `tell` its parent something, `hear` what it says."""
+class Parent:
+    """A child's end of the pipe to its parent."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def tell(self, what: object) -> None:
-        self._connection.send((_TOLD, what))
+    def send(self, what: object) -> None:
+        self._connection.send((_MESSAGE, what))
 
-    def hear(self) -> Any:
+    def receive(self) -> Any:
         return self._connection.recv()
 
-    def has_heard(self) -> bool:
-        """Whether `hear` would not wait."""
+    def has_sent(self) -> bool:
+        """Whether `receive` would return at once."""
         return self._connection.poll()
 
 
@@ -52,9 +51,8 @@ class Child:
         self._process = _SPAWN.Process(
             target=_run, args=(theirs, work, arguments), name=name, daemon=True
         )
-        # Ctrl-C goes to every process of the terminal: only the parent shall say anything about
-        # it. A mask is inherited, and what comes while the child is started reaches the parent
-        # behind this.
+        # Ctrl-C goes to every process of the terminal, and only the parent is to react to it. A
+        # signal mask is inherited; a signal that comes meanwhile reaches the parent after this.
         resource_tracker.ensure_running()  # it unblocks the signal when it is started
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
@@ -69,7 +67,7 @@ class Child:
     def process_id(self) -> int:
         return self._process.pid or 0
 
-    def say(self, what: object) -> None:
+    def send(self, what: object) -> None:
         self._connection.send(what)
 
     def __enter__(self) -> Self:
@@ -85,20 +83,20 @@ class Child:
         self._connection.close()
 
     def _receive(self) -> list[Any]:
-        """What the child has told since the last time. SimulationError if it failed or ended."""
-        told: list[Any] = []
+        """The messages since the last call. SimulationError: the child failed, or ended."""
+        messages: list[Any] = []
         try:
             while not self.done and self._connection.poll():
                 kind, what = self._connection.recv()
                 if kind == _FAILED:
                     raise SimulationError(what)
-                if kind == _TOLD:
-                    told.append(what)
+                if kind == _MESSAGE:
+                    messages.append(what)
                 else:
                     self.result, self.done = what, True
         except (EOFError, OSError):
             raise SimulationError(self._ending()) from None
-        return told
+        return messages
 
     def _ending(self) -> str:
         self._process.join(_END_WAIT)
@@ -108,26 +106,26 @@ class Child:
         return f"the {self._name} process ended without a result (exit code {code})"
 
 
-def listen(children: Sequence[Child], seconds: float | None = None) -> list[Any]:
-    """Waits until one of the children says something, or for so long; gives what they told.
+def messages_of(children: Sequence[Child], seconds: float | None = None) -> list[Any]:
+    """Waits until one of the children has sent something, or for so long; returns the messages.
 
     Results are in `Child.result` when `done` is set. SimulationError if one failed."""
     waiting = {child._connection: child for child in children if not child.done}
     ready = wait(list(waiting), seconds)
-    return [what for line in ready for what in waiting[line]._receive()]  # type: ignore[index]
+    return [what for connection in ready for what in waiting[connection]._receive()]  # type: ignore[index]
 
 
 def _run(
     connection: Connection, work: Callable[..., object], arguments: tuple[object, ...]
 ) -> None:
-    """What the child does."""
+    """In the child: runs the function, and sends its result or its error."""
     try:
         try:
-            message = (_RESULT, work(Line(connection), *arguments))
+            message = (_RESULT, work(Parent(connection), *arguments))
         except (RecordsError, SimulationError, ValueError, OSError) as error:
             message = (_FAILED, str(error))
         except MemoryError:
             message = (_FAILED, "a child process ran out of memory")
         connection.send(message)
     except (BrokenPipeError, EOFError):
-        pass  # the parent is gone, and nobody is left to tell
+        pass  # the parent is gone, and nobody is left to answer to

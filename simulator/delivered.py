@@ -1,7 +1,7 @@
-"""What a client reads from an answer: how many records, and up to which offset.
+"""Counts the records that a client reads from an answer, and finds the last one's offset.
 
-A client skips what lies before the offset that it asked for, leaves out control batches, and
-takes an entry that is not whole (cut off, or filler) for the end.
+A client skips records before the offset that it asked for, and control batches. An entry that is
+not whole (cut off, or filler) ends the answer for it.
 
 Not here: reading records to use them (records.reader)."""
 
@@ -19,7 +19,8 @@ _OFFSET: Final = Struct("=q")  # the first field of a row
 
 
 def delivered(data: bytes | bytearray | memoryview, first_offset: int) -> tuple[int, int]:
-    """Records at or behind `first_offset`, and the last one's offset, or -1."""
+    """The number of records with `first_offset` or a higher one, and the offset of the last; -1:
+    there is none."""
     records = MemoryRecords(data)
     size = records.size
     rows = bytearray(_ROWS * ROW_SIZE)

@@ -1,4 +1,4 @@
-"""The machine that figures were measured on, in a few words: figures mean nothing without it.
+"""The machine that figures were measured on.
 
 Not here: which kernel ran (records.backend)."""
 

@@ -1,5 +1,4 @@
-"""Writes the segments of a workload: real v2 batches, as a producer and a broker would have left
-them.
+"""Writes the segments of a workload: v2 batches, as a producer and a broker write them.
 
 Not here: what a workload is (workload.py), what its records say (values.py)."""
 
@@ -25,10 +24,10 @@ Progress = Callable[[int], None]
 def generate(
     workload: Workload, directory: Path, progress: Progress = lambda _: None
 ) -> list[Path]:
-    """Writes the workload's segments into an empty directory and gives their paths.
+    """Writes the workload's segments into an empty directory and returns their paths.
 
-    `progress` is told the bytes of keys and values so far. FileExistsError: there are segments
-    already."""
+    `progress` is called with the bytes of keys and values so far. FileExistsError: there are
+    segments already."""
     directory.mkdir(parents=True, exist_ok=True)
     if any(directory.glob("*.log")):
         raise FileExistsError(f"{directory} holds segments already")

@@ -1,10 +1,7 @@
-"""Clocks and counters of one process, and what is made of many measurements.
+"""Clock, memory and CPU time of a process, and statistics of many measurements.
 
-Memory is what the system says the process holds (resident set size), less what it held idle, with
-everything imported. Where there is no /proc, only the peak of the whole life of the process is
-known.
-
-Not here: what is measured (driver.py, consumers.py)."""
+Memory is the resident set size, less what it was when the process was idle with everything
+imported. Without /proc only the peak of the process's whole life is known."""
 
 import ctypes
 import gc
@@ -29,16 +26,16 @@ def now() -> float:
 
 
 class Memory:
-    """The growth of this process from when it was made."""
+    """How much this process grows after this was made."""
 
     def __init__(self) -> None:
         gc.collect()
-        _give_back()
+        _trim()
         self._peak_was_reset = _reset_peak()
         self.idle = _status("VmRSS") or _peak_of_life()
 
     def peak(self) -> int:
-        """The most bytes that were resident above idle; 0 where the system does not tell.
+        """The most bytes that were resident above idle; 0 where that is not known.
 
         Without /proc: above the highest peak that there had been before."""
         peak = _status("VmHWM")
@@ -48,7 +45,7 @@ class Memory:
 
 
 class Resident:
-    """The resident bytes of another process, asked for many times; 0 where they cannot be had."""
+    """The resident bytes of another process, for many calls; 0 where they are not known."""
 
     def __init__(self, process_id: int) -> None:
         path = Path(f"/proc/{process_id}/statm")
@@ -70,7 +67,7 @@ class Resident:
 
 
 class Cpu:
-    """CPU seconds of this process, in user and in system mode, from when it was made."""
+    """CPU seconds of this process, user and system, after this was made."""
 
     def __init__(self) -> None:
         self._at_first = resource.getrusage(resource.RUSAGE_SELF)
@@ -82,7 +79,7 @@ class Cpu:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest of the sorted values that so many percent of them do not exceed; 0 of none."""
+    """A percentile of sorted values, by nearest rank; 0 of none."""
     if not values:
         return 0.0
     rank = -(-len(values) * percent // 100)
@@ -90,8 +87,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def thinned(line: Sequence[tuple[float, int]], buckets: int) -> list[tuple[float, int]]:
-    """A line of (time, height) with at most so many points, which keeps every peak that can be
-    seen."""
+    """A line of (time, height) with at most so many points: the highest of each bucket of time."""
     if len(line) <= buckets:
         return list(line)
     times = [time for time, _ in line]
@@ -106,8 +102,8 @@ def thinned(line: Sequence[tuple[float, int]], buckets: int) -> list[tuple[float
     return result
 
 
-def _give_back() -> None:
-    """What was freed and kept for later would hide as much growth. Only glibc has a word for it."""
+def _trim() -> None:
+    """Returns freed memory to the system: growth into it would not be seen. Only glibc can."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 

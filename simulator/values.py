@@ -1,17 +1,15 @@
-"""What the records of a generated workload say: events as JSON, and some random bytes.
+"""Keys, values and headers of a generated workload: events as JSON, and some random bytes.
 
-Text decides how well a batch compresses, so it is neither one letter repeated nor noise: field
-names repeat, people and pages repeat now and then, and words follow no pattern. Everything comes
-from one seed.
-
-Not here: how many records, and in which batches (generate.py)."""
+How well a batch compresses depends on its text, so that it is neither one letter repeated nor
+noise: field names repeat, users and pages repeat now and then, words follow no pattern. One seed
+makes everything."""
 
 from random import Random
 from typing import Final
 
 from records.record import Headers
 
-_PEOPLE: Final = 100_000
+_USERS: Final = 100_000
 _NOTE_SIZE: Final = 256 * 1024  # of text that notes are cut from: no batch sees the same part twice
 _ACTIONS: Final = ("view", "click", "search", "add", "remove", "checkout", "login", "logout")
 _CONSONANTS: Final = "bdfghklmnprstvwz"
@@ -29,8 +27,8 @@ class Values:
         self._notes = " ".join(random.choices(words, weights, k=_NOTE_SIZE // 3))[:_NOTE_SIZE]
 
     def key(self) -> bytes:
-        """Whose event it is: few people make most of the events."""
-        return b"user-%06d" % (_PEOPLE * self._random.random() ** 3)
+        """A user: few users make most of the events."""
+        return b"user-%06d" % (_USERS * self._random.random() ** 3)
 
     def event(self, size: int, timestamp: int) -> bytes:
         """An event of exactly `size` bytes: JSON, or the beginning of one where there is no room
@@ -50,7 +48,7 @@ class Values:
         return f'{head}{notes[at : at + room]}"}}'.encode()
 
     def noise(self, size: int) -> bytes:
-        """What no codec makes smaller."""
+        """Bytes that no codec makes smaller."""
         return self._random.randbytes(size)
 
     def headers(self) -> Headers:

@@ -1,9 +1,8 @@
 """A workload as one line of text: `codec=lz4,record=100..1000,size=64MiB,seed=1`.
 
-The line is the whole truth: the same line gives the same bytes on every machine, and every report
-prints it.
+The same line makes the same bytes on every machine, and every report prints it.
 
-Not here: writing the segments (generate.py), what records say (values.py)."""
+Not here: writing the segments (generate.py), what their values are (values.py)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -11,6 +10,8 @@ from typing import Any, Final, Self
 
 from records.formats import Codec
 from records.units import KiB, MiB, parse_size, plain_size
+
+from .checks import check
 
 RECORD_SIZE_MAX: Final = 256 * MiB
 MIXED: Final = "mixed"
@@ -29,7 +30,7 @@ class Workload:
     keys, headers, nulls: the share of records with a key, with headers, without a value
         (tombstones).
     random: the share of values that are random bytes; the rest is JSON, as events are.
-    gaps: the share of records before which compaction has taken some away."""
+    gaps: the share of records before which offsets are missing, as compaction leaves them."""
 
     codec: str = "none"
     record: tuple[int, int] = (100, 1000)
@@ -45,22 +46,22 @@ class Workload:
 
     def __post_init__(self) -> None:
         names = [codec.name.lower() for codec in Codec] + [MIXED]
-        _check(self.codec in names, f"codec is one of {', '.join(names)}")
+        check(self.codec in names, f"codec is one of {', '.join(names)}")
         low, high = self.record
-        _check(
+        check(
             1 <= low <= high <= RECORD_SIZE_MAX,
             f"record is 1 to {RECORD_SIZE_MAX} bytes, or a range such as 100..1000",
         )
-        _check(self.size >= 1, "size is at least one byte")
-        _check(1 <= self.batch <= 2**30, "batch is 1 byte to 1GiB")
-        _check(4 * KiB <= self.segment <= 2**31 - 1, "segment is 4KiB to 2147483647 bytes")
+        check(self.size >= 1, "size is at least one byte")
+        check(1 <= self.batch <= 2**30, "batch is 1 byte to 1GiB")
+        check(4 * KiB <= self.segment <= 2**31 - 1, "segment is 4KiB to 2147483647 bytes")
         for share in ("keys", "headers", "nulls", "random", "gaps"):
-            _check(0 <= getattr(self, share) <= 1, f"{share} is a share from 0 to 1")
+            check(0 <= getattr(self, share) <= 1, f"{share} is a share from 0 to 1")
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Reads `name=value,...`; what is not named has its default. ValueError: one line that
-        says what is wrong."""
+        tells what is wrong."""
         values: dict[str, object] = {}
         for part in filter(None, (part.strip() for part in text.split(","))):
             name, equals, value = part.partition("=")
@@ -83,11 +84,6 @@ class Workload:
             for field in sorted(fields(self), key=lambda field: field.name == "seed")
             if field.name in always or getattr(self, field.name) != field.default
         )
-
-
-def _check(holds: bool, rule: str) -> None:
-    if not holds:
-        raise ValueError(rule)
 
 
 def _written(name: str, value: Any) -> str:

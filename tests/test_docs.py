@@ -87,3 +87,33 @@ class Sink:
     def write(self, data: memoryview) -> int:
         self._into += data
         return len(data)
+
+
+REPOSITORY = "https://github.com/lazy-downconvert/lazy-downconvert"
+ROOT = DOCS.parent
+
+
+def links(text: str) -> list[str]:
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    definitions = re.findall(r"^\[[^\]]+\]: (\S+)$", text, flags=re.MULTILINE)
+    return re.findall(r"\]\(([^)\s]+)\)", text) + definitions
+
+
+def test_the_links_of_the_readme_work_on_a_package_index() -> None:
+    found = links((ROOT / "README.md").read_text())
+    assert len(found) > 15
+    for link in found:
+        place = re.fullmatch(
+            rf"{REPOSITORY}/(?:blob|tree)/main/([^#]+)(?:#.*)?"
+            r"|https://raw\.githubusercontent\.com/lazy-downconvert/lazy-downconvert/main/(.+)",
+            link,
+        )
+        assert place, f"{link} is relative, or leads away"
+        assert (ROOT / (place[1] or place[2])).exists(), link
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
+def test_the_links_of_a_document_lead_to_files_that_are_there(path: Path) -> None:
+    for link in links(path.read_text()):
+        if "://" not in link and not link.startswith("#"):
+            assert (path.parent / link.partition("#")[0]).exists(), link

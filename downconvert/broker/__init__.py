@@ -1,4 +1,14 @@
-"""The fetch path: requests in, sends out; the server, replicas, groups."""
+"""The fetch path: requests in, sends out; the server, replicas, groups.
+
+>>> from tempfile import mkdtemp
+>>> from downconvert.broker.server import Server
+>>> from downconvert.storage import LogDir
+>>> with LogDir.open(mkdtemp(), writable=True) as logs:
+...     broker = Broker(logs, BrokerConfig(is_writable=True))
+...     with Server(broker, ("127.0.0.1", 0)) as server:
+...         host, port = server.address  # where clients connect
+>>> host
+'127.0.0.1'"""
 
 from .broker import Broker
 from .config import BrokerConfig

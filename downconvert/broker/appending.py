@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final
 
-from crc32c import crc32c
-
 from records import BatchHeader, CorruptRecordsError, MemoryRecords, Record, RecordTooLargeError
 from records.checksum import MISMATCH, verify_checksum
 from records.columns import AT, FIELDS
+from records.crc32c import crc32c
 from records.formats import (
     ATTRIBUTES_AT_BATCH,
     CRC,

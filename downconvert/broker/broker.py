@@ -1,7 +1,8 @@
 """A broker without sockets: request bytes in, exchanges out.
 
 Any thread may call it, and for several connections at a time. It neither waits nor reads a clock:
-`now` is handed in, in seconds since the epoch of a clock that never goes back.
+`now` is handed in, in seconds since the epoch of a clock that never goes back; what is written to
+disk has the time of day instead (time_of_day.py).
 
 An exchange belongs to one owner until `finished`. That is the thread that hands its request in,
 which calls `complete_due` and `tick`; or an owner that is handed in with it, whose thread calls

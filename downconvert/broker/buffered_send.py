@@ -7,12 +7,12 @@ a slow client holds its bytes for as long as it takes.
 
 Not here: what is kept and what is measured (reading.py)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from threading import Lock
 from time import perf_counter
 from typing import Any, Final, Self
 
-from downconvert import ConversionPolicy, ConversionStats, convert
+from downconvert import AbortedTransaction, ConversionPolicy, ConversionStats, convert
 from records import RecordsError
 from records.sends import PendingBytes
 from records.source import Records
@@ -80,6 +80,7 @@ class BufferedSend:
         policy: ConversionPolicy,
         budget: MemoryBudget,
         *,
+        aborted: Iterable[AbortedTransaction] = (),
         clock: Callable[[], float] = perf_counter,
     ) -> Self | None:
         """The records converted; None: the budget has no room for them. RecordsError: damage or a
@@ -88,7 +89,7 @@ class BufferedSend:
         held = 0
         damage: RecordsError | None = None
         started = clock()
-        conversion = convert(records, to_magic, first_offset, policy)
+        conversion = convert(records, to_magic, first_offset, policy, aborted=aborted)
         try:
             for piece in conversion:
                 if held + len(piece) > BUFFERED_SIZE_MAX or not budget.take(len(piece)):
@@ -114,6 +115,11 @@ class BufferedSend:
         self._pending.put(self._data)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all of the records are in it, before it is cut."""
+        return self.damage is None
+
+    @property
     def head(self) -> memoryview:
         """How it begins."""
         return self._data
@@ -122,9 +128,10 @@ class BufferedSend:
     def completed(self) -> bool:
         return not self._pending
 
-    def write_to(self, channel: Any) -> int:
-        """Makes one write, and returns the bytes written; 0: not now."""
-        written = self._pending.write_to(channel, WRITE_SIZE_MAX)
+    def write_to(self, channel: Any, budget: int | None = None) -> int:
+        """Makes one write, of `budget` bytes if there is one, and returns the bytes written; 0: not
+        now."""
+        written = self._pending.write_to(channel, budget or WRITE_SIZE_MAX)
         if self.completed:
             self.close()
         return written

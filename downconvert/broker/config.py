@@ -44,3 +44,12 @@ class BrokerConfig:
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
     transactional_id_expiration_ms: int = 604_800_000
+    # What is done to logs in the background, where the broker may write.
+    cleans_up: bool = True  # else nothing is: no retention, no cleaner, no rolling by age
+    log_initial_task_delay_ms: int = 30_000
+    log_retention_check_interval_ms: int = 300_000
+    log_cleaner_dedupe_buffer_size: int = 128 * 1024 * 1024
+    # Kafka has no limit. Here the threads that serve clients and the cleaner's share a lock.
+    log_cleaner_io_max_bytes_per_second: float = 10 * 1024 * 1024
+    producer_id_expiration_ms: int = 86_400_000
+    producer_id_expiration_check_interval_ms: int = 600_000

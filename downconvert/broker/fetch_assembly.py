@@ -6,9 +6,10 @@ client of each Fetch version understands.
 
 Not here: which format and policy a client gets (conversions.py), reading a log (reading.py)."""
 
+from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
+from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords, convert
 from downconvert.storage import OffsetOutOfRangeError, StorageError
 from records import RecordsError, RecordTooLargeError, UnsupportedCodecError
 from records.sends import Send
@@ -43,17 +44,19 @@ def convert_range(
     offset: int,
     policy: ConversionPolicy,
     budget: MemoryBudget | None,
+    aborted: Iterable[AbortedTransaction] = (),
 ) -> Converted:
     """The records from `offset` on, to be sent in message format `magic`; its `size` may be 0.
 
-    What has to be compressed again is kept while the budget lasts, so that it is done once.
+    What is measured by compressing it is kept while the budget lasts, so that it is done once.
     RecordsError: damage, or a refusal, is all there is."""
     first = next(records.batches(), None)
-    if budget is not None and first is not None and first.codec and policy.size == "exact":
-        buffered = BufferedSend.of(records, magic, offset, policy, budget)
+    is_measured = policy.size == "exact" and not policy.predicts
+    if budget is not None and first is not None and first.codec and is_measured:
+        buffered = BufferedSend.of(records, magic, offset, policy, budget, aborted=aborted)
         if buffered is not None:
             return buffered
-    return LazyDownConvertRecords(records, magic, offset, policy)
+    return LazyDownConvertRecords(records, magic, offset, policy, aborted=aborted)
 
 
 def to_send(converted: Converted, size_max: int | None = None) -> Send:

@@ -73,6 +73,11 @@ class Metrics:
             "Bytes sent only because they had been promised; none with exact sizes.",
             registry=self.registry,
         )
+        self._padding = Counter(
+            "fetch_padding_bytes",
+            "Bytes in the keys of compressed messages, which keep a predicted size exact.",
+            registry=self.registry,
+        )
         for name, what, read in (
             ("fetch_sessions", "Fetch sessions.", lambda: len(sessions)),
             (
@@ -116,6 +121,7 @@ class Metrics:
                 seconds += stats.seconds_converting
                 temporary += stats.temporary_bytes
                 self._filler.inc(stats.filler_bytes)
+                self._padding.inc(stats.padding_bytes)
         if is_converted:
             self._conversions_time.labels(name).observe(seconds * 1000)
             self._temporary_memory.labels(name).observe(temporary)

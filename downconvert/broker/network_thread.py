@@ -35,6 +35,7 @@ from .wake import Wake
 
 LOG: Final = logging.getLogger("broker")
 SWEEP: Final = 1.0  # seconds between looks for connections that have taken too long
+TURN_SIZE: Final = 128 * 1024  # bytes that one answer may write before others have their turn
 TURN: Final = 0.0005  # seconds of sending, or of working, before looking for new requests
 SOON: Final = 0.002  # seconds: selectors wait for whole milliseconds, which is too long for less
 MEMORY_RETRY: Final = 0.01  # seconds until a request that found no memory is tried again
@@ -304,7 +305,7 @@ class NetworkThread:
     def _write(self, connection: Connection) -> None:
         send = connection.send
         assert send is not None
-        written = send.write_to(connection.channel)
+        written = send.write_to(connection.channel, TURN_SIZE)
         if written:
             connection.last_activity = self._clock()
         if send.completed:
@@ -370,7 +371,8 @@ class NetworkThread:
             self._close(connection)
 
     def _sweep(self, now: float) -> None:
-        """Closes connections that have taken too long."""
+        """Closes connections that have taken too long; looks at the system's clock."""
+        self._broker.time_of_day.shift = self._clock.shift()
         limits = self._limits
         for connection in list(self._connections.values()):
             waits = connection.exchange is not None and connection.send is None

@@ -187,7 +187,7 @@ def _continued(
             room = limits.max_bytes - sent if limits.is_hard else converted.size
             if converted.size and room > 0:
                 sends.append(to_send(converted, min(room, converted.size)))
-            if converted.damage is None and converted.size <= room and piece.size < records.size:
+            if converted.is_whole and converted.size <= room and piece.size < records.size:
                 end = end_offset_of(piece)
     except (RecordsError, StorageError, OSError):
         pass
@@ -297,7 +297,7 @@ def _converted(
     size_max = _size_max(
         converted.size, limits, lambda: head_of(converted, records, magic, offset, policy)
     )
-    return to_send(converted, size_max), converted.damage is None and size_max is None
+    return to_send(converted, size_max), converted.is_whole and size_max is None
 
 
 def _size_max(size: int, limits: Limits, head: Callable[[], bytes | memoryview]) -> int | None:
@@ -337,7 +337,7 @@ def _join(
             used += records.size
             if lazy.size:
                 sends.append(lazy.to_send())
-            if lazy.damage is not None:
+            if not lazy.is_whole:
                 break
     except (RecordsError, StorageError, OSError):
         pass

@@ -27,6 +27,7 @@ from .clock import Clock
 from .connection import Connection, Incoming
 from .exchange import Client
 from .limits import Admission, Limits, RequestMemory
+from .maintenance import MaintenanceThread
 from .network_thread import NOT_NOW, NetworkThread, Serving
 from .tls import wrap
 from .wake import Wake
@@ -72,6 +73,8 @@ class Server:
         self._timekeeper = self._network[0]
         self._timekeeper.keeps_time = True
         self._converting[0].on_tick = on_tick  # which may take its time
+        cleans_up = broker.config.is_writable and broker.config.cleans_up
+        self._maintenance = MaintenanceThread(broker) if cleans_up else None
         self._accepting = Thread(target=self._accept, name="acceptor", daemon=True)
         self._wake = Wake()
         self._ids = count(1)
@@ -94,11 +97,15 @@ class Server:
         for thread in self._threads:
             thread.start()
         self._accepting.start()
+        if self._maintenance is not None:
+            self._maintenance.start()
 
     def stop(self) -> None:
         """Takes no more connections and requests, finishes what is under way for a few seconds."""
         self._stopping = True
         self._wake.ring()
+        if self._maintenance is not None:
+            self._maintenance.stop()
         if self._accepting.ident is not None:
             self._accepting.join()
         self._timekeeper = self._converting[0]  # which outlives the others

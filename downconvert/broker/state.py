@@ -16,6 +16,7 @@ from .fetch_session import FetchSessions
 from .metrics import Metrics
 from .producer_ids import ProducerIds
 from .purgatory import Purgatory
+from .time_of_day import TimeOfDay
 from .topics import Topics
 
 
@@ -24,10 +25,11 @@ class BrokerState:
 
     def __init__(self, log_dir: LogDir, config: BrokerConfig | None = None) -> None:
         self.config = config or BrokerConfig()
+        self.time_of_day = TimeOfDay()
         self.topics = Topics(log_dir, self.config)
         self.producer_ids = ProducerIds(self.topics, self.config.node_id)
         self.purgatory = Purgatory()
-        self.groups = Groups(self.config, self.topics, self.purgatory)
+        self.groups = Groups(self.config, self.topics, self.purgatory, self.time_of_day)
         self.fetch_sessions = FetchSessions(self.config.fetch_session_slots)
         self.memory_budget = MemoryBudget(self.config.conversions_kept_bytes)
         self.metrics = Metrics(self.fetch_sessions, self.purgatory)

@@ -11,7 +11,7 @@ from threading import RLock
 from typing import Final
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from downconvert.storage import LogDir, StorageError, TopicPartition
+from downconvert.storage import LogConfig, LogDir, StorageError, TopicPartition
 from downconvert.storage.metadata import read_topic_id, write_topic_id
 from records.formats import V2
 
@@ -158,8 +158,14 @@ class Topics(Mapping[str, Topic]):
         """Replaces what a topic has of its own. Errors as those of `create`."""
         with self.lock:
             self.configs.replace(name, own)
-            self._topics[name].config = self.configs.of(name)
             self._rewrites = None
+            topic = self._topics[name]
+            topic.config = self.configs.of(name)
+            config = LogConfig.of(topic.config, self.log_dir.logs.config)
+            for partition in topic.partitions.values():
+                if partition.log.is_writable:
+                    with partition.lock:
+                        partition.log.writer.configure(config)
 
     def _make(self, name: str, indices: Iterable[int], topic_id: UUID) -> None:
         """All of these partitions, of which there is none yet, or none."""
@@ -188,7 +194,10 @@ class Topics(Mapping[str, Topic]):
     def _open(self, name: TopicPartition) -> Partition:
         """A partition; an offline one where its log cannot be opened. KeyError: there is none."""
         logs = self.log_dir.logs
-        return Partition(name, logs.open_or_offline(name), self._config.node_id)
+        log = logs.open_or_offline(name)
+        if log.is_writable:
+            log.writer.configure(LogConfig.of(self.configs.of(name.topic), logs.config))
+        return Partition(name, log, self._config.node_id)
 
     def _topic(self, name: str, partitions: dict[int, Partition]) -> Topic:
         return Topic(name, _read_id(name, partitions), partitions, self.configs.of(name))

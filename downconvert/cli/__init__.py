@@ -1,15 +1,11 @@
 """The command `downconvert`.
 
-Not here: what the command does (app.py). This file must load where the command line's own
-packages are missing."""
+Not here: what the command does (app.py). This file must load where packages that the command needs
+are missing."""
 
 import sys
-from typing import Final
 
-EXTRA_NEEDED: Final = (
-    'downconvert needs its command line extra: pip install "lazy-downconvert[simulator]"'
-)
-OF_THE_EXTRA: Final = ("click", "rich", "matplotlib")
+from .extras import words_for
 
 
 def main() -> int:
@@ -19,11 +15,11 @@ def main() -> int:
 
         return run(sys.argv[1:])
     except ImportError as error:
-        if str(error.name).split(".")[0] in OF_THE_EXTRA:
-            words = EXTRA_NEEDED
-        elif error.name is None:  # records.backend: the kernel that was asked for is not there
-            words = f"downconvert: {error}"
+        if error.name is None:  # records.backend: the kernel that was asked for is not there
+            words: str | None = str(error)
         else:
+            words = words_for(error.name)
+        if words is None:
             raise
-        print(words, file=sys.stderr)
+        print(f"downconvert: {words}", file=sys.stderr)
         return 2

@@ -4,17 +4,18 @@ line.
 Exit codes: 0 done · 1 a check of a simulation failed · 2 bad input or a wrong option · 130 Ctrl-C ·
 141 nobody reads the output any more.
 
-Not here: the subcommands (one file each), what errors are called (failure.py)."""
+Not here: the subcommands (one file each), what errors are called (failure.py), what `--version`
+says (versions.py)."""
 
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 import click
 
+from .extras import words_for
 from .failure import CommandError, in_words
 
 # Each command and the module that has it, under the command's name with underscores. Names, not
@@ -26,6 +27,8 @@ COMMANDS: Final = {
     "dump": "downconvert.cli.dump",
     "inspect": "downconvert.cli.inspect",
     "recover": "downconvert.cli.recover",
+    "compact": "downconvert.cli.compact",
+    "retention": "downconvert.cli.retention",
     "upgrade": "downconvert.cli.upgrade",
     "generate": "simulator.cli.generate",
     "serve": "downconvert.cli.serve",
@@ -46,16 +49,35 @@ class _Commands(click.Group):
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command = getattr(import_module(COMMANDS[name]), name.replace("-", "_"))
+        try:
+            command = getattr(import_module(COMMANDS[name]), name.replace("-", "_"))
+        except ModuleNotFoundError as error:
+            words = words_for(error.name or "")
+            if words is None:
+                raise
+            return _unavailable(name, words)
         assert isinstance(command, click.Command)
         return command
 
 
-def _version() -> str:
-    try:
-        return version("lazy-downconvert")
-    except PackageNotFoundError:
-        return "(not installed)"
+def _unavailable(name: str, words: str) -> click.Command:
+    """In the place of a command whose packages are not installed: takes any arguments, and says
+    what to install."""
+
+    def refuse() -> None:
+        raise CommandError(words)
+
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+    short = f"({words.partition(':')[0]})"
+    return click.Command(name, anything, refuse, help=words, short_help=short)
+
+
+def _show_version(context: click.Context, _option: click.Parameter, asked: bool) -> None:
+    if asked:
+        from .versions import versions
+
+        click.echo("\n".join(versions()))
+        context.exit()
 
 
 @click.group(
@@ -64,7 +86,14 @@ def _version() -> str:
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     epilog="Exit codes: 0 done, 1 a check failed, 2 bad input, 130 interrupted.",
 )
-@click.version_option(_version(), message="lazy-downconvert %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version, which kernel runs, and which codecs, and exit.",
+)
 @click.pass_context
 def app(context: click.Context) -> None:
     """Kafka's lazy message down-conversion, from the command line.

@@ -1,6 +1,6 @@
 """What an error is called where a person reads it: what, where, and what to do, in one line.
 
-Not here: where lines are printed (app.py)."""
+Not here: where lines are printed (app.py), what is said of a missing package (extras.py)."""
 
 import errno
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from typing import Final
 from records import RecordsError
 
 from .advice import advice
+from .extras import words_for
 
 
 class CommandError(Exception):
@@ -31,17 +32,6 @@ _SYSTEM: Final = {
 }
 
 
-# Which extra of the distribution brings a module.
-_EXTRAS: Final = {
-    "kafka": "broker",
-    "prometheus_client": "broker",
-    "scramp": "broker",
-    "matplotlib": "simulator",
-    "pyspark": "spark",
-    "pyarrow": "spark",
-}
-
-
 def in_words(error: Exception) -> str | None:
     """One line for an error that input or the system can cause; None for a defect of this
     program."""
@@ -50,9 +40,8 @@ def in_words(error: Exception) -> str | None:
             return str(error)
         case RecordsError():
             return f"{error}{advice(error)}"
-        case ModuleNotFoundError(name=str(name)) if name.split(".")[0] in _EXTRAS:
-            package = name.split(".")[0]
-            return f"{package} is not here: pip install 'lazy-downconvert[{_EXTRAS[package]}]'"
+        case ModuleNotFoundError(name=str(name)):
+            return words_for(name)
         case OSError(errno=int(number), filename=name) if name is not None:
             return f"{name}: {_SYSTEM.get(number, error.strerror)}"
         case OSError():

@@ -17,8 +17,11 @@ from typing import Any, Final
 
 import click
 
+from records.backend import NAME, REFERENCE
+
 from .failure import CommandError
 from .serve_options import RECODE
+from .terminal import REFERENCE_NOTICE
 
 LOG: Final = logging.getLogger("gateway")
 SECONDS: Final = click.FloatRange(min=0, min_open=True)
@@ -172,6 +175,8 @@ def gateway(
         observation = _observe(running, http)
         if observation is not None:
             stack.callback(observation.close)
+        if NAME == REFERENCE:
+            LOG.warning("%s", REFERENCE_NOTICE)
         address = running.address
         ready = {"ready": True, "host": address.host, "port": address.port}
         text = f"ready: clients connect to {address}, brokers follow from port "

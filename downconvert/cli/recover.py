@@ -16,7 +16,7 @@ from records.units import format_count, format_size
 
 from .app import BAD_INPUT
 from .failure import CommandError, shortened
-from .terminal import progress
+from .terminal import name_the_backend, progress
 
 
 @click.command(short_help="Cut torn tails off, and rebuild indexes.")
@@ -39,6 +39,7 @@ def recover(directory: Path, dry_run: bool, everything: bool, as_json: bool) -> 
     """
     if not directory.is_dir():
         raise CommandError(f"{directory}: is not a directory")
+    name_the_backend()
     reports = _surveyed(directory) if dry_run else _recovered(directory, everything)
     cut = 0
     with progress() as step:

@@ -32,6 +32,7 @@ from records.units import format_size
 from .failure import CommandError
 from .serve_options import ADDRESS, PORT_MAX, RECODE, TOPIC_CONFIG, grouped
 from .terminal import name_the_backend, notices
+from .values import SIZE
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
 TOPICS_SHOWN_MAX: Final = 20
@@ -129,6 +130,25 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
     default=BrokerConfig().group_initial_rebalance_delay_ms / 1000,
     help="How long the first member of a group waits for others.",
 )
+@click.option(
+    "--cleanup/--no-cleanup",
+    default=True,
+    help="With --writable: topics' retention, segment.ms and compaction take effect.",
+)
+@click.option(
+    "--cleanup-interval",
+    metavar="SECONDS",
+    type=click.FloatRange(min=1),
+    default=BrokerConfig().log_retention_check_interval_ms / 1000,
+    help="How often it is looked for what is to be removed or compacted.",
+)
+@click.option(
+    "--cleaner-rate",
+    metavar="SIZE",
+    default=format_size(int(BrokerConfig().log_cleaner_io_max_bytes_per_second)),
+    callback=SIZE,
+    help="How much compaction reads in a second.",
+)
 @click.option("--threads", type=click.IntRange(1, 64), default=2, help="Network threads.")
 @click.option(
     "--max-connections", type=click.IntRange(1), default=Limits().connections, help="In total."
@@ -166,6 +186,9 @@ def serve(
     offsets_partitions: int | None,
     offsets_retention: int,
     rebalance_delay: float,
+    cleanup: bool,
+    cleanup_interval: float,
+    cleaner_rate: int,
     threads: int,
     max_connections: int,
     max_connections_per_address: int,
@@ -213,6 +236,9 @@ def serve(
         group_initial_rebalance_delay_ms=round(rebalance_delay * 1000),
         auto_create_topics=auto_create_topics,
         num_partitions=default_partitions,
+        cleans_up=cleanup,
+        log_retention_check_interval_ms=int(cleanup_interval * 1000),
+        log_cleaner_io_max_bytes_per_second=max(1, cleaner_rate),
     )
     limits = Limits(
         connections=max_connections,
@@ -343,3 +369,4 @@ def _log(*, verbose: bool) -> None:
         log.handlers[:] = [handler]
         log.setLevel(logging.INFO if verbose else logging.WARNING)
         log.propagate = False
+    logging.getLogger("broker.maintenance").setLevel(logging.INFO)  # what is removed is told

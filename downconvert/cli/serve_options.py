@@ -7,6 +7,8 @@ from typing import Final
 
 from downconvert import ConversionPolicy
 from downconvert.broker.conversions import RecodeRule
+from downconvert.broker.errors import ApiError
+from downconvert.broker.topic_configs import check
 
 from .values import Callback, parsed
 
@@ -43,12 +45,17 @@ def parse_rule(text: str) -> RecodeRule:
 
 
 def parse_topic_config(text: str) -> tuple[str, str, str]:
-    """`topic:key=value`. ValueError."""
+    """`topic:key=value`. ValueError: it is not, or no such setting, or none of its values."""
     topic, colon, setting = text.partition(":")
     key, equals, value = setting.partition("=")
     if not (topic and colon and key and equals):
         raise ValueError(f"{text!r} is not TOPIC:KEY=VALUE")
-    return topic, key.strip(), value.strip()
+    key, value = key.strip(), value.strip()
+    try:
+        check({key: value})
+    except ApiError as error:
+        raise ValueError(error.message) from None
+    return topic, key, value
 
 
 def grouped(settings: Iterable[tuple[str, str, str]]) -> dict[str, dict[str, str]]:

@@ -1,6 +1,6 @@
-"""`downconvert spark audit`: what is in log directories, and what stands between them and Kafka 4.
+"""`downconvert spark audit`: what is in log directories, and what keeps them from Kafka 4.
 
-Not here: the audit (pipeline)."""
+Not here: the audit (downconvert/spark/audit.py)."""
 
 import json
 import shlex
@@ -31,6 +31,12 @@ WIDTH: Final = 120  # columns of a table, where no terminal says how many there 
     "--everything", is_flag=True, help="Read and convert all records, and not only a sample."
 )
 @click.option(
+    "--verify-crc/--no-verify-crc",
+    default=True,
+    help="Compare the checksums of all batches, or only of the sample: then little more than "
+    "headers is read.",
+)
+@click.option(
     "--report",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -40,17 +46,19 @@ WIDTH: Final = 120  # columns of a table, where no terminal says how many there 
 def audit(
     paths: tuple[str, ...],
     everything: bool,
+    verify_crc: bool,
     report: Path | None,
     as_json: bool,
     topics: tuple[str, ...],
     master: str | None,
     configuration: dict[str, str],
 ) -> int:
-    """Say per topic which formats and codecs there are, what serving old consumers takes, what
-    these miss, where there is damage, and which topics still hold formats that Kafka 4 has left.
+    """Report per topic which formats and codecs there are, what serving old consumers takes, what
+    these miss, where there is damage, and which topics still hold formats that Kafka 4 no longer
+    supports.
 
-    All headers are read. Records are read and converted as a sample of at least a MiB of each
-    format and codec in a segment, or all of them with --everything.
+    All headers are read, and all checksums compared. Records are read and converted as a sample of
+    at least a MiB of each format and codec in a segment, or all of them with --everything.
 
     \b
     downconvert spark audit /var/kafka
@@ -64,7 +72,9 @@ def audit(
         from downconvert.spark.audit_summary import summarise
 
         names = names_of(topics)
-        rows = run(session, paths, topics=names, everything=everything, step=step)
+        rows = run(
+            session, paths, topics=names, everything=everything, verify_crc=verify_crc, step=step
+        )
         found = summarise(row.asDict(recursive=True) for row in rows)
     if as_json:
         click.echo(json.dumps({"topics": [topic.to_json() for topic in found]}))

@@ -1,6 +1,6 @@
 """`downconvert spark convert`: log directories in another format.
 
-Not here: the conversion (pipeline)."""
+Not here: the conversion (downconvert/spark/convert.py)."""
 
 import json
 from dataclasses import asdict
@@ -48,7 +48,7 @@ def convert(
     master: str | None,
     configuration: dict[str, str],
 ) -> int:
-    """Write what is in the DIRs to OUT, all segments in one format, indexes anew.
+    """Write what is in the DIRs to OUT, all segments in one format, with new indexes.
 
     Offsets, timestamps, keys, values and gaps stay. Each segment is written, read back, compared
     record for record, and only then given its name; OUT/conversion-manifest.jsonl says what was

@@ -1,6 +1,6 @@
 """`downconvert spark export`: records as Parquet.
 
-Not here: the export (pipeline)."""
+Not here: the export (downconvert/spark/export.py)."""
 
 import json
 
@@ -29,11 +29,12 @@ def export(
     master: str | None,
     configuration: dict[str, str],
 ) -> None:
-    """Write the records in the DIRs to OUT as Parquet, in folders topic=.../date=... (UTC) that
+    """Add the records in the DIRs to OUT as Parquet, in folders topic=.../date=... (UTC) that
     Spark, Trino and Iceberg's add_files read.
 
-    Folders that there are records for are replaced, all others stay: the same run twice gives the
-    same. OUT may be any file system that Spark knows.
+    Offsets that are in OUT stay as they are, also when retention has deleted them from the logs;
+    what is not there yet is added. The same run twice is the same once, also after one that died.
+    OUT may be on any file system that Spark knows; one run at a time may write to it.
 
     \b
     downconvert spark export /var/kafka /data/events

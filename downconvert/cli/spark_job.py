@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from .extras import words_for
 from .failure import CommandError
-from .terminal import Step, name_the_backend, notices, progress
+from .terminal import Step, name_the_backend, progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-EXTRA_NEEDED: Final = (
-    'this needs the Spark extra: pip install "lazy-downconvert[spark]", and Java 17 or newer'
-)
-OF_THE_EXTRA: Final = ("pyspark", "pyarrow", "pandas")
+OF_THE_EXTRA: Final = ("pyspark", "pyarrow", "pandas", "numpy")
 
 
 def of_topics(command: Command) -> Command:
@@ -51,7 +49,7 @@ def on_spark(command: Command) -> Command:
             "--master",
             metavar="URL",
             help="A cluster's master. By default all cores of this machine, or what "
-            "spark-submit was told.",
+            "spark-submit was given.",
         ),
         click.option("--json", "as_json", is_flag=True, help="Results as JSON, and nothing else."),
     ):
@@ -77,25 +75,38 @@ def names_of(topics: Sequence[str]) -> tuple[str, ...]:
 def open_job(
     name: str, master: str | None, configuration: dict[str, str]
 ) -> "Iterator[tuple[SparkSession, Step]]":
-    """A session, and progress while it works. What Spark has to say is one line."""
+    """A session, and progress while it works. An error of Spark becomes one line."""
     if any(find_spec(module) is None for module in OF_THE_EXTRA):
-        raise CommandError(EXTRA_NEEDED)
+        raise CommandError(f"{words_for('pyspark')}, and Java 17 or newer")
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     from downconvert.spark.jobs import JobError
     from downconvert.spark.session import open_session
+    from downconvert.spark.spark_errors import in_a_line
 
     name_the_backend()
     try:
-        with progress() as step:
+        with progress() as step, _warnings_as_lines():
             step("start Spark", 0, 1)
             with open_session(f"downconvert {name}", master, configuration) as session:
                 yield session, step
     except JobError as error:
         raise CommandError(str(error)) from None
-    except PySparkException as error:
-        notices().print(str(error), style="dim")
+    except (PySparkException, Py4JError) as error:
         raise CommandError(
-            "a job of Spark's failed, as above; DOWNCONVERT_SPARK_LOG=1 shows Spark's own messages"
+            f"{name}: {in_a_line(error)}; DOWNCONVERT_SPARK_LOG=1 shows Spark's own messages"
         ) from None
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """Prints the warnings of a job as one line each, without the place in the code."""
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        click.echo(f"downconvert: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield

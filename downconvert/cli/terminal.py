@@ -4,20 +4,30 @@ All of it goes to standard error, so that standard output can be read by program
 
 Not here: the output itself (the subcommands)."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from records.backend import NAME
+from records.backend import ENVIRONMENT_VARIABLE, NAME, REFERENCE
 
 Step = Callable[[str, float, float], None]  # what is being done, how far it is, of how much
 
-REFERENCE_NOTICE = (
-    "note: the compiled kernel is not here, so this runs on the Python reference, a hundred times "
-    "slower. To build it: install Rust (https://rustup.rs), then pip install . again"
+_FORCED: Final = (
+    f"note: {ENVIRONMENT_VARIABLE}={REFERENCE} asks for the Python reference, which is a hundred "
+    "times slower than the compiled kernel; unset it to use that"
 )
+# --no-cache-dir: pip keeps the wheel that it made without a kernel, and would install it again.
+_NOT_BUILT: Final = (
+    "note: the compiled kernel is not here, so this runs on the Python reference, a hundred times "
+    "slower. To build it: install Rust (https://rustup.rs), then pip install --force-reinstall "
+    "--no-cache-dir --no-binary lazy-downconvert lazy-downconvert"
+)
+REFERENCE_NOTICE: Final = _FORCED if os.environ.get(ENVIRONMENT_VARIABLE) else _NOT_BUILT
 
 
 def notices() -> Console:
@@ -25,9 +35,10 @@ def notices() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
+@cache
 def name_the_backend() -> None:
-    """One line where the reference runs; nothing where the kernel does."""
-    if NAME == "reference":
+    """One line where the reference runs, once in a process; nothing where the kernel does."""
+    if NAME == REFERENCE:
         notices().print(REFERENCE_NOTICE, style="yellow")
 
 

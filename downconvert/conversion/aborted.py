@@ -8,7 +8,6 @@ is not missed.
 Not here: where the list comes from (a segment's .txnindex), what lies above the last stable
 offset."""
 
-from collections import deque
 from collections.abc import Iterable
 from struct import Struct
 
@@ -21,8 +20,11 @@ _ABORT = 0
 class AbortedTransactions:
     """Asked for each transactional or control batch of a log, in the order of their offsets."""
 
+    __slots__ = ("_active", "_later")
+
     def __init__(self, transactions: Iterable[AbortedTransaction]) -> None:
-        self._later = deque(sorted(transactions, key=lambda t: t.first_offset))
+        """`transactions`: in any order."""
+        self._later = sorted(transactions, key=lambda t: t.first_offset, reverse=True)
         self._active: dict[int, int | None] = {}  # producer id -> last offset
 
     def holds(self, producer_id: int, base_offset: int, last_offset: int) -> bool:
@@ -45,6 +47,6 @@ class AbortedTransactions:
 
     def _begin(self, offset: int) -> None:
         """Transactions that begin up to this offset are active from here on."""
-        while self._later and self._later[0].first_offset <= offset:
-            transaction = self._later.popleft()
+        while self._later and self._later[-1].first_offset <= offset:
+            transaction = self._later.pop()
             self._active[transaction.producer_id] = transaction.last_offset

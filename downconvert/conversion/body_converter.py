@@ -8,137 +8,178 @@ otherwise.
 Not here: where the decompressed bytes come from (compressed.py), reading a large record
 (large_inner.py)."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from enum import Enum, auto
+from typing import Final
 
 from records.errors import CorruptRecordsError, RecordsError
 from records.formats import MAGIC_AT, MESSAGE_OVERHEAD, V1, Codec
-from records.kernel import Outcome
+from records.kernel import Outcome, Transcoder
 
+from . import buffers
 from .body import Body
-from .large_inner import Found, Inner, scan_inner
-from .policy import RESPONSE_SIZE_MAX, ConversionPolicy
+from .buffers import NO_BUFFER, NO_VIEW
+from .large_inner import InnerFormat, ScannedRecord, scan_inner
+from .output import Output
+from .policy import RESPONSE_SIZE_MAX
+from .request import Request
 from .wrapper import Wrapper
 
-if TYPE_CHECKING:
-    from .converter import Converter
-
-# What a step ended with: the kernel's outcomes, and three more.
 SOURCE, TARGET, GAP, END, DAMAGE = (
     int(outcome)
     for outcome in (Outcome.SOURCE, Outcome.TARGET, Outcome.GAP, Outcome.END, Outcome.DAMAGE)
 )
-PROGRESS: Final = -1  # there is room again, or more to convert
-FULL: Final = -2  # the wrapper holds all that it may
-LARGE: Final = -3  # the next record fits neither a window nor a wrapper
 
 _UNLIMITED: Final = 2**63 - 1
+NOTHING: Final[Iterator[int]] = iter(())
+
+
+class Next(Enum):
+    """What is to be done with a wrapper after a step."""
+
+    STEP = auto()  # another step: there is room again, or more to convert
+    CLOSE = auto()  # it is full, or the next record does not follow its last one
+    LARGE = auto()  # the next record fits neither a window nor a wrapper
+    END = auto()  # all records have been read
+    DAMAGE = auto()  # the next record is damaged
 
 
 class BodyConverter:
-    """Converts one body after the other, with the kernel of the walk and a buffer that is
-    reused."""
+    """Converts one body after the other, with a buffer that it has until it is released."""
 
-    def __init__(self, policy: ConversionPolicy, capacity: int) -> None:
+    __slots__ = (
+        "_capacity",
+        "_inner",
+        "_inner_view",
+        "_is_one_wrapper",
+        "_largest_wrapper",
+        "_level",
+        "_limit",
+        "_output",
+        "_request",
+        "_rest",
+        "_transcoder",
+        "wrapper_heads",
+    )
+
+    def __init__(
+        self, request: Request, output: Output, transcoder: Transcoder, capacity: int
+    ) -> None:
         """`capacity`: of the buffer that messages wait in until they are compressed, in bytes."""
-        self._effort = policy.effort
-        self._inner = bytearray(capacity)
-        self._inner_view = memoryview(self._inner)
+        policy = request.policy
+        self._request = request
+        self._output = output
+        self._transcoder = transcoder
+        self._level = policy.compression_level
+        self._capacity = capacity
+        self._inner = NO_BUFFER
+        self._inner_view = NO_VIEW
         self._limit = policy.wrapper_size_max or _UNLIMITED
         self._is_one_wrapper = policy.wrapper_size_max is None and not policy.split_at_gaps
+        self._rest = NOTHING
         self._largest_wrapper = 0
         self.wrapper_heads = 0  # bytes of all wrappers but what is inside of them
 
     @property
     def buffer_bytes(self) -> int:
         """The most that was held here at a time."""
-        return len(self._inner) + self._largest_wrapper
+        return self._capacity + self._largest_wrapper
 
-    def convert(self, walk: Converter, body: Body, codec: Codec, inner: Inner) -> Iterable[int]:
-        """All of a body that the kernel has been told to enter. Gives sizes of pieces, as the walk
-        does; a tuple where all is done when this returns."""
+    def begin(self, body: Body, codec: Codec, inner: InnerFormat) -> int | None:
+        """Begins with a body that the kernel has been told to enter. The size of the one piece
+        that it has become, 0 where nothing of it is kept; None: `rest` goes on with it."""
+        if not self._inner:
+            self._inner = buffers.take(self._capacity)
+            self._inner_view = memoryview(self._inner)
         if codec is Codec.NONE:
-            return self._plain(walk, body, inner)
+            self._rest = self._plain(body, inner)
+            return None
         wrapper = self._wrapper(codec, inner)
-        event = self._step(walk, body, wrapper) if body.is_whole else PROGRESS
-        if event == END:
-            return self._close(walk, wrapper)
-        return self._wrapped(walk, body, codec, inner, wrapper, event)
+        todo = self._step(body, wrapper) if body.is_whole else Next.STEP
+        if todo is Next.END:
+            return self._close(wrapper)
+        self._rest = self._wrapped(body, codec, inner, wrapper, todo)
+        return None
+
+    def release(self) -> None:
+        """The buffer is for others now, until the next body."""
+        buffers.release(self._inner)
+        self._inner, self._inner_view = NO_BUFFER, NO_VIEW
+
+    def rest(self) -> Iterator[int]:
+        """What `begin` has left to do: the sizes of its pieces, 0 where a step made none."""
+        return self._rest
 
     # --- plain messages
 
-    def _plain(self, walk: Converter, body: Body, inner: Inner) -> Iterator[int]:
-        transcoder = walk.transcoder
+    def _plain(self, body: Body, inner: InnerFormat) -> Iterator[int]:
+        transcoder, output = self._transcoder, self._output
         while True:
             window = (body.source, body.start, body.filled, body.remaining)
-            if walk.measuring:
+            if output.is_measuring:
                 consumed, produced, outcome = transcoder.measure(*window, RESPONSE_SIZE_MAX)
             else:
                 consumed, produced, outcome = transcoder.transcode(
-                    *window, walk.target, 0, len(walk.target)
+                    *window, output.target, 0, len(output.target)
                 )
             body.start += consumed
             if produced or outcome == SOURCE:
                 yield produced
             if (outcome == SOURCE and body.is_full) or (outcome == TARGET and not produced):
-                found = scan_inner(walk, body, inner, None if walk.measuring else walk.target)
-                if found is not None:
-                    yield from self._sent_plain(walk, found, body)
+                scratch = None if output.is_measuring else output.target
+                record = scan_inner(transcoder, self._request, body, inner, scratch)
+                if record is not None:
+                    yield from self._large_plain(record, body)
             elif outcome == SOURCE:
                 body.fill()
             elif outcome == END:
                 return
             elif outcome == DAMAGE:
-                raise self._damage(walk, body)
+                raise self._damage(body)
 
-    def _sent_plain(self, walk: Converter, found: Found, body: Body) -> Iterator[int]:
-        if walk.measuring:
-            yield found.message.size
+    def _large_plain(self, record: ScannedRecord, body: Body) -> Iterator[int]:
+        output = self._output
+        if output.is_measuring:
+            yield record.message.size
         else:
-            walk.ready = walk.target
-            yield from found.message.pieces(body.replay("plain", found.position), walk.target)
+            output.before_plain()
+            output.plain()
+            cursor = body.replay("plain", record.position)
+            yield from record.message.pieces(cursor, output.target)
 
     # --- wrappers
 
     def _wrapped(
-        self,
-        walk: Converter,
-        body: Body,
-        codec: Codec,
-        inner: Inner,
-        wrapper: Wrapper,
-        event: int,
+        self, body: Body, codec: Codec, inner: InnerFormat, wrapper: Wrapper, todo: Next
     ) -> Iterator[int]:
-        """Goes on with a wrapper after a step that ended with `event`."""
+        """Goes on with a wrapper after a step."""
         try:
-            while event != END:
-                if event == PROGRESS:
+            while todo is not Next.END:
+                if todo is Next.STEP:
                     yield 0
-                elif event == DAMAGE:
-                    raise self._damage(walk, body)
-                elif event == LARGE and self._is_one_wrapper:
-                    yield from self._large_within(walk, wrapper, body, inner)
+                elif todo is Next.DAMAGE:
+                    raise self._damage(body)
+                elif todo is Next.LARGE and self._is_one_wrapper:
+                    yield from self._large_within(wrapper, body, inner)
                 else:
-                    yield from self._close(walk, wrapper)
+                    yield self._close(wrapper)
                     wrapper = self._wrapper(codec, inner)
-                    if event == LARGE:
-                        yield from self._large_alone(walk, codec, body, inner)
-                event = self._step(walk, body, wrapper)
+                    if todo is Next.LARGE:
+                        yield from self._large_alone(codec, body, inner)
+                todo = self._step(body, wrapper)
         except RecordsError:
-            yield from self._close(walk, wrapper)  # what was good before the damage
+            yield self._close(wrapper)  # what was good before the damage
             raise
-        yield from self._close(walk, wrapper)
+        yield self._close(wrapper)
 
-    def _wrapper(self, codec: Codec, inner: Inner) -> Wrapper:
-        return Wrapper(codec, inner.magic, self._effort, self._inner_view)
+    def _wrapper(self, codec: Codec, inner: InnerFormat) -> Wrapper:
+        return Wrapper(codec, inner.magic, self._level, self._inner_view)
 
-    def _step(self, walk: Converter, body: Body, wrapper: Wrapper) -> int:
+    def _step(self, body: Body, wrapper: Wrapper) -> Next:
         """Converts what the body's window holds into the wrapper's buffer."""
         capacity = len(self._inner)
         limit = min(capacity, self._limit - wrapper.flushed)
-        consumed, produced, outcome = walk.transcoder.transcode(
+        consumed, produced, outcome = self._transcoder.transcode(
             body.source,
             body.start,
             body.filled,
@@ -149,77 +190,74 @@ class BodyConverter:
         )
         body.start += consumed
         wrapper.waiting += produced
+        if outcome == END:
+            return Next.END
         if outcome == SOURCE:
             if body.is_full:
-                return LARGE
+                return Next.LARGE
             body.fill()
-            return PROGRESS
+            return Next.STEP
         if outcome == TARGET:
             if limit == capacity and wrapper.waiting:
                 wrapper.flush()
-                return PROGRESS
-            return FULL if wrapper.waiting or wrapper.flushed else LARGE
-        return outcome
+                return Next.STEP
+            return Next.CLOSE if wrapper.waiting or wrapper.flushed else Next.LARGE
+        return Next.CLOSE if outcome == GAP else Next.DAMAGE
 
-    def _close(self, walk: Converter, wrapper: Wrapper) -> tuple[int, ...]:
+    def _close(self, wrapper: Wrapper) -> int:
         """Finishes a wrapper, if it holds a record; the next record is the first of another."""
-        transcoder = walk.transcoder
+        transcoder = self._transcoder
         records, _, last_offset, max_timestamp, _ = transcoder.wrapper
         if not records:
-            return ()
-        data = wrapper.close(last_offset, max_timestamp, transcoder.append_time)
+            return 0
+        made = wrapper.close(last_offset, max_timestamp, transcoder.append_time)
         transcoder.start_wrapper()
-        self.wrapper_heads += MESSAGE_OVERHEAD[data[MAGIC_AT]]
-        self._largest_wrapper = max(self._largest_wrapper, len(data))
-        walk.ready = memoryview(data)
-        return (len(data),)
+        self.wrapper_heads += MESSAGE_OVERHEAD[made[MAGIC_AT]]
+        self._largest_wrapper = max(self._largest_wrapper, len(made))
+        return self._output.wrapper(made)
 
     # --- large records
 
-    def _large_within(
-        self, walk: Converter, wrapper: Wrapper, body: Body, inner: Inner
-    ) -> Iterator[int]:
+    def _large_within(self, wrapper: Wrapper, body: Body, inner: InnerFormat) -> Iterator[int]:
         """A large record in the batch's one wrapper, as in Kafka's."""
         wrapper.flush()
-        found = scan_inner(walk, body, inner, self._inner_view)
-        if found is not None:
-            first_offset = walk.transcoder.wrapper[1]
-            yield from self._written(wrapper, found, body, inner, first_offset)
+        record = scan_inner(self._transcoder, self._request, body, inner, self._inner_view)
+        if record is not None:
+            first_offset = self._transcoder.wrapper[1]
+            yield from self._written(wrapper, record, body, inner, first_offset)
 
-    def _large_alone(
-        self, walk: Converter, codec: Codec, body: Body, inner: Inner
-    ) -> Iterator[int]:
+    def _large_alone(self, codec: Codec, body: Body, inner: InnerFormat) -> Iterator[int]:
         """A large record in a wrapper of its own, or plain where that would hold too much."""
-        found = scan_inner(walk, body, inner, self._inner_view)
-        if found is None:
+        record = scan_inner(self._transcoder, self._request, body, inner, self._inner_view)
+        if record is None:
             return
         wrapper = self._wrapper(codec, inner)
-        yield from self._written(wrapper, found, body, inner, found.offset)
+        yield from self._written(wrapper, record, body, inner, record.offset)
         if wrapper.size <= self._limit:
-            yield from self._close(walk, wrapper)
+            yield self._close(wrapper)
         else:
-            walk.transcoder.start_wrapper()
-            yield from self._sent_plain(walk, found, body)
+            self._transcoder.start_wrapper()
+            yield from self._large_plain(record, body)
 
     def _written(
         self,
         wrapper: Wrapper,
-        found: Found,
+        record: ScannedRecord,
         body: Body,
-        inner: Inner,
+        inner: InnerFormat,
         first_offset: int,
     ) -> Iterator[int]:
         """A large record compressed into a wrapper, as far as that may grow."""
-        message = found.message
+        message = record.message
         if inner.magic == V1:
-            message = message.at_offset(found.offset - first_offset)
-        for size in message.pieces(body.replay("wrapper", found.position), self._inner_view):
+            message = message.at_offset(record.offset - first_offset)
+        for size in message.pieces(body.replay("wrapper", record.position), self._inner_view):
             wrapper.waiting = size
             wrapper.flush()
             if wrapper.size > self._limit:
                 return
             yield 0
 
-    def _damage(self, walk: Converter, body: Body) -> CorruptRecordsError:
-        reason, index = walk.transcoder.damage or ("damaged", body.start)
+    def _damage(self, body: Body) -> CorruptRecordsError:
+        reason, index = self._transcoder.damage or ("damaged", body.start)
         return body.damage(reason, index)

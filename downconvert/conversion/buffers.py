@@ -1,16 +1,19 @@
 """Buffers that are used again: a fetch needs some hundred kilobytes for a few microseconds a chunk.
 
 A new buffer of 256 KiB is zeroed, and its pages are mapped one fault at a time, which costs a
-tenth of converting a fetch. So a conversion that is over leaves its buffers here for the next
-one, in any thread. What is kept is bounded; whoever gives a buffer back must not look at it
-again.
+tenth of converting a fetch. So a conversion that is over, or waits, leaves its buffers here for the
+next one, in any thread: there are as many as conversions are at work, however many wait. What is
+kept is bounded; whoever releases a buffer must not look at it again.
 
-Not here: how large they are, and when a conversion is over (converter.py)."""
+Not here: how large they are, and when a conversion waits (send.py, converter.py)."""
 
 from typing import Final
 
 SPARES_MAX: Final = 8  # of each size
 SIZE_MAX: Final = 1024 * 1024  # of a buffer that is kept
+
+NO_BUFFER: Final = bytearray()
+NO_VIEW: Final = memoryview(NO_BUFFER)
 
 _spares: dict[int, list[bytearray]] = {}
 
@@ -23,7 +26,7 @@ def take(size: int) -> bytearray:
         return bytearray(size)
 
 
-def give_back(buffer: bytearray) -> None:
+def release(buffer: bytearray) -> None:
     """For whoever takes the next one of its size."""
     size = len(buffer)
     if 0 < size <= SIZE_MAX:

@@ -1,17 +1,16 @@
 """Compressed batches and messages of a log: how their bytes are decompressed for conversion.
 
-A small one is decompressed in one go, which is several times faster; a larger one, or one that
-expands to much, through a window. One-shot or not, the messages made are the same.
+A small one that is to be compressed again is for the kernel, which does all of it in one call. A
+small one that becomes plain messages is decompressed in one go. All others, and those that expand
+to much or are damaged, go through a window. One way or the other, the messages made are the same.
 
 Not here: what is made of the bytes (body_converter.py), whether to convert at all
 (converter.py)."""
 
-from __future__ import annotations
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Final
-
-from records.backend import Transcoder
+from records import backend
 from records.batch import wrapped
 from records.codecs import Decoder, decompress, open_decoder
 from records.errors import CorruptRecordsError
@@ -19,150 +18,288 @@ from records.formats import (
     BATCH_HEADER,
     BATCH_HEADER_SIZE,
     LOG_APPEND_TIME,
-    MAGIC_AT,
     MESSAGE_HEAD,
     PREFIX,
-    SIZE_FIELD,
     V1,
     V2,
     Codec,
 )
-from records.kernel import Outcome
+from records.kernel import Outcome, Recodes, Transcoder
 from records.source import Records
 from records.wrapper import value_range
 
+from . import buffers
 from .body import Body
 from .body_converter import BodyConverter
-from .large_inner import Inner
-from .policy import ConversionPolicy
-
-if TYPE_CHECKING:
-    from .converter import Converter
+from .buffers import NO_BUFFER
+from .kept_wrappers import KeptWrapper
+from .large_inner import InnerFormat
+from .output import Output
+from .request import Request
+from .window import LogWindow
 
 KiB: Final = 1024
 ONE_SHOT_SIZE_MAX: Final = 128 * KiB  # of the compressed bytes, and of what they decompress to
 _UNLIMITED: Final = 2**63 - 1
-_LEGACY_HEAD_MAX: Final = MESSAGE_HEAD[V1].size + SIZE_FIELD.size
+NOTHING: Final[Iterator[int]] = iter(())
+_INNER_SIZE_MAX: Final = 2**31 - 1  # of a message, as its size field has it
 
 
-class CompressedBatches:
-    """Takes over where the walk stands before a compressed entry that is to be converted.
+class CompressedEntry(NamedTuple):
+    """A compressed batch or message of the log that is to be converted. size: bytes, head and all.
+    codec, target_codec: the one that it has, and the one that its messages are to have."""
 
-    Its buffers are made when the first one comes, and reused."""
+    size: int
+    magic: int
+    codec: Codec
+    target_codec: Codec
 
-    def __init__(self, policy: ConversionPolicy) -> None:
+
+class CompressedEntries:
+    """Converts the entry that begins at the window's position, one after the other.
+
+    It has buffers from the first one on that needs them, until they are released."""
+
+    __slots__ = (
+        "_batches",
+        "_converter",
+        "_inner_size_max",
+        "_input",
+        "_kept",
+        "_largest_body",
+        "_largest_buffers",
+        "_largest_made",
+        "_log",
+        "_one_shot",
+        "_output",
+        "_request",
+        "_rest",
+        "_source_bytes",
+        "_transcoder",
+        "_window",
+        "has_compressed",
+        "kept_batches",
+        "kept_records",
+    )
+
+    def __init__(
+        self,
+        request: Request,
+        window: LogWindow,
+        output: Output,
+        transcoder: Transcoder,
+        kept: Mapping[int, KeptWrapper],
+    ) -> None:
+        """`kept`: what entries have become already, by their positions."""
+        policy = request.policy
         wrapper_size_max = policy.wrapper_size_max or _UNLIMITED
         record_size_max = policy.record_size_max or _UNLIMITED
         one_shot = max(policy.chunk_size, min(ONE_SHOT_SIZE_MAX, wrapper_size_max // 8))
         self._one_shot = min(one_shot, record_size_max)  # so that none larger goes unseen
-        self._window = bytearray()
-        self._input = bytearray()
+        self._request = request
+        self._log = window
+        self._output = output
+        self._transcoder = transcoder
+        self._window = self._input = NO_BUFFER
+        self._largest_buffers = 0
         self._largest_body = 0
-        self._output: BodyConverter | None = None
+        self._converter: BodyConverter | None = None
+        self._rest = NOTHING
+        self._kept = kept
         self._source_bytes = self._batches = 0
+        self._inner_size_max = min(wrapper_size_max, _INNER_SIZE_MAX)
+        self._largest_made = 0
+        self.kept_records = self.kept_batches = 0  # that were converted elsewhere
         self.has_compressed = False
 
     @property
     def buffer_bytes(self) -> int:
         """The most that buffers for compressed batches have held."""
-        if self._output is None:
-            return 0
-        return len(self._window) + len(self._input) + self._largest_body + self._output.buffer_bytes
+        converter = self._converter
+        streamed = 0 if converter is None else self._largest_body + converter.buffer_bytes
+        return self._largest_buffers + self._largest_made + streamed
+
+    def release(self) -> None:
+        """The buffers are for others now, until the next entry."""
+        for buffer in (self._window, self._input):
+            buffers.release(buffer)
+        self._window = self._input = NO_BUFFER
+        if self._converter is not None:
+            self._converter.release()
+
+    def _took_buffers(self) -> None:
+        held = len(self._window) + len(self._input)
+        self._largest_buffers = max(self._largest_buffers, held)
 
     @property
     def temporary_bytes(self) -> int:
         """Source bytes of what was kept, and what compressed messages have around what is
         inside."""
-        return self._source_bytes + (self._output.wrapper_heads if self._output else 0)
+        return self._source_bytes + (self._converter.wrapper_heads if self._converter else 0)
 
-    def convert(self, walk: Converter, size: int, codec: Codec, instead: Codec) -> Iterable[int]:
-        """The entry of `size` bytes at the walk's position, whose head is in the walk's window.
-
-        A tuple where all is done when this returns: that saves generators in the frequent case."""
-        if walk.start + min(size, len(walk.source)) > walk.filled:
-            walk.read()
-        if self._output is None:
-            self._output = BodyConverter(walk.policy, 3 * self._one_shot // 2)
-        if instead is not Codec.NONE:
+    def begin(self, entry: CompressedEntry) -> int | None:
+        """Begins with an entry whose head is in the log's window. The size of the one piece that
+        it has become, 0 where nothing of it is kept; None: `rest` goes on with it."""
+        log = self._log
+        kept = self._kept.get(log.position) if self._kept else None
+        if kept is not None:
             self.has_compressed = True
-        if walk.source[walk.start + MAGIC_AT] == V2:
-            entered = self._enter_batch(walk, size, codec, instead)
-        else:
-            entered = self._enter_message(walk, size, codec, instead)
+            self.kept_records += kept.records
+            self.kept_batches += kept.batches
+            self._source_bytes += kept.temporary_bytes
+            return self._output.wrapper(kept.message)
+        if log.start + min(entry.size, log.size) > log.filled:
+            log.read()
+        if entry.target_codec is not Codec.NONE:
+            self.has_compressed = True
+            made = self._recoded(entry)
+            if made is not None:
+                return self._begin_recoded(made)
+        entered = self._enter_batch(entry) if entry.magic == V2 else self._enter_message(entry)
         if entered is None:
-            return ()
+            return 0
         body, inner = entered
-        pieces = self._output.convert(walk, body, instead, inner)
-        if isinstance(pieces, tuple) and body.start == body.filled:
-            self._finish(walk, size)
-            return pieces
-        return self._rest(walk, size, pieces, body, inner)
+        if self._converter is None:
+            capacity = 3 * self._one_shot // 2
+            self._converter = BodyConverter(self._request, self._output, self._transcoder, capacity)
+        size = self._converter.begin(body, entry.target_codec, inner)
+        if size is not None and body.start == body.filled:
+            self._finish(entry)
+            return size
+        pieces = self._converter.rest() if size is None else iter((size,))
+        self._rest = self._to_the_end(entry, pieces, body, inner)
+        return None
 
-    def _rest(
-        self, walk: Converter, size: int, pieces: Iterable[int], body: Body, inner: Inner
+    def _recoded(self, entry: CompressedEntry) -> bytes | None:
+        """The compressed messages that the kernel makes of the entry in one call. None: it is for
+        a window."""
+        source = self._compressed(0, entry.size)
+        if source is None:
+            return None
+        policy, transcoder = self._request.policy, self._transcoder
+        made = transcoder.recode(
+            source,
+            0,
+            entry.size,
+            entry.target_codec,
+            policy.compression_level == "fast",
+            policy.trim_compressed,
+            policy.split_at_gaps,
+            self._one_shot,
+            self._inner_size_max,
+        )
+        if made is not None:
+            self.counted_elsewhere()
+            self._largest_made = max(self._largest_made, len(made))
+        return made
+
+    def _begin_recoded(self, made: bytes) -> int | None:
+        """As `begin`, of messages that have been made."""
+        if not made:
+            return 0
+        size = PREFIX.unpack_from(made)[1] + PREFIX.size
+        if size == len(made):
+            return self._output.wrapper(made)
+        self._rest = self._one_by_one(made)
+        return None
+
+    def _one_by_one(self, made: bytes) -> Iterator[int]:
+        at = 0
+        while at < len(made):
+            size = PREFIX.unpack_from(made, at)[1] + PREFIX.size
+            yield self._output.wrapper(made[at : at + size])
+            at += size
+
+    def recodes(self, target_codecs: bytes) -> Recodes:
+        """The same for a transfer, by the codecs of batches."""
+        policy = self._request.policy
+        return Recodes(
+            target_codecs,
+            policy.compression_level == "fast",
+            policy.trim_compressed,
+            policy.split_at_gaps,
+            self._one_shot,
+            self._inner_size_max,
+        )
+
+    def counted_elsewhere(self) -> None:
+        """The kernel has counted what it converted since, all of it."""
+        self._batches = self._transcoder.totals[1]
+
+    def rest(self) -> Iterator[int]:
+        """What `begin` has left to do: the sizes of its pieces, 0 where a step made none."""
+        return self._rest
+
+    def _to_the_end(
+        self, entry: CompressedEntry, pieces: Iterator[int], body: Body, inner: InnerFormat
     ) -> Iterator[int]:
         try:
             yield from pieces
             if inner.is_batch and body.has_more():
                 raise body.damage("bytes left after the last record", body.start)
-        finally:  # also where nobody asks behind the last piece
-            self._finish(walk, size)
+        finally:  # also where nobody asks for more than the last piece
+            self._finish(entry)
 
-    def _finish(self, walk: Converter, size: int) -> None:
-        walk.transcoder.leave()
-        batches = walk.transcoder.totals[1]
+    def _finish(self, entry: CompressedEntry) -> None:
+        self._transcoder.leave()
+        batches = self._transcoder.totals[1]
         if batches > self._batches:  # something of it was kept
-            self._source_bytes += size
+            self._source_bytes += entry.size
             self._batches = batches
 
-    def _enter_batch(
-        self, walk: Converter, size: int, codec: Codec, instead: Codec
-    ) -> tuple[Body, Inner] | None:
-        """A v2 batch. None: nothing of it is kept."""
-        header = BATCH_HEADER.unpack_from(walk.source, walk.start)
-        base_offset, last_offset_delta, records_count = header[0], header[6], header[12]
-        trim = walk.policy.trim_compressed or instead is Codec.NONE
-        if records_count == 0 or (trim and base_offset + last_offset_delta < walk.first_offset):
-            return None
-        walk.transcoder.enter_batch(
-            walk.source, walk.start, instead is not Codec.NONE, trim, walk.policy.split_at_gaps
-        )
-        body = self._body(walk, BATCH_HEADER_SIZE, size - BATCH_HEADER_SIZE, codec, V2)
-        return body, Inner(walk.to_magic, trim, is_batch=True)
+    def _trims(self, entry: CompressedEntry) -> bool:
+        """Whether records below the first offset are left out."""
+        return self._request.policy.trim_compressed or entry.target_codec is Codec.NONE
 
-    def _enter_message(
-        self, walk: Converter, size: int, codec: Codec, instead: Codec
-    ) -> tuple[Body, Inner] | None:
-        """A v0 or v1 message. None: nothing of it is kept."""
-        magic = walk.source[walk.start + MAGIC_AT]
-        value_at, value_end = value_range(walk.records, walk.position, size, magic)
-        value = (walk, value_at, value_end - value_at, codec, magic)
-        head = MESSAGE_HEAD[magic].unpack_from(walk.source, walk.start)
-        offset, attributes = head[0], head[4]
-        trim = walk.policy.trim_compressed or instead is Codec.NONE
-        if trim and offset < walk.first_offset:
+    def _enter_batch(self, entry: CompressedEntry) -> tuple[Body, InnerFormat] | None:
+        """A v2 batch. None: nothing of it is kept."""
+        log, request = self._log, self._request
+        header = BATCH_HEADER.unpack_from(log.source, log.start)
+        base_offset, last_offset_delta, records_count = header[0], header[6], header[12]
+        trim = self._trims(entry)
+        if records_count == 0 or (trim and base_offset + last_offset_delta < request.first_offset):
             return None
-        last_inner = self._last_inner_offset(walk, self._body(*value))
+        self._transcoder.enter_batch(
+            log.source,
+            log.start,
+            entry.target_codec is not Codec.NONE,
+            trim,
+            request.policy.split_at_gaps,
+        )
+        body = self._body(entry, BATCH_HEADER_SIZE, entry.size)
+        return body, InnerFormat(request.to_magic, trim, is_batch=True)
+
+    def _enter_message(self, entry: CompressedEntry) -> tuple[Body, InnerFormat] | None:
+        """A v0 or v1 message. None: nothing of it is kept."""
+        log, request, magic = self._log, self._request, entry.magic
+        value = value_range(log.records, log.position, entry.size, magic)
+        head = MESSAGE_HEAD[magic].unpack_from(log.source, log.start)
+        offset, attributes = head[0], head[4]
+        trim = self._trims(entry)
+        if trim and offset < request.first_offset:
+            return None
+        last_inner = self._last_inner_offset(self._body(entry, *value))
         delta = 0
         if magic == V1 and offset != 0:  # 0: written by an old librdkafka, absolute inside
             if last_inner > offset:
-                raise walk.damaged("compressed message is at a lower offset than its last")
+                raise log.damaged("compressed message is at a lower offset than its last")
             delta = wrapped(offset - last_inner)
         append_time = head[5] if magic == V1 and attributes & LOG_APPEND_TIME else None
-        inner = Inner(min(magic, walk.to_magic), trim, is_batch=False, offset_delta=delta)
-        walk.transcoder.enter_entries(
+        to_magic = min(magic, request.to_magic)
+        inner = InnerFormat(to_magic, trim, is_batch=False, offset_delta=delta)
+        self._transcoder.enter_entries(
             inner.magic,
             delta,
             append_time,
-            instead is not Codec.NONE,
+            entry.target_codec is not Codec.NONE,
             trim,
-            walk.policy.split_at_gaps,
+            request.policy.split_at_gaps,
         )
-        return self._body(*value), inner
+        return self._body(entry, *value), inner
 
-    def _last_inner_offset(self, walk: Converter, body: Body) -> int:
+    def _last_inner_offset(self, body: Body) -> int:
         """The offset field of a message's last entry; every other offset hangs off it in v1."""
-        scan = Transcoder(V1, 0, 0, False)
+        scan = backend.Transcoder(V1, 0, 0, False)
         scan.enter_entries(V1, 0, None, False, False, False)
         last_offset: int | None = None
         while True:
@@ -183,13 +320,16 @@ class CompressedBatches:
             else:
                 body.fill()
         if last_offset is None:
-            raise walk.damaged("compressed message holds no messages")
+            raise self._log.damaged("compressed message holds no messages")
         return last_offset
 
-    def _body(self, walk: Converter, at: int, size: int, codec: Codec, magic: int) -> Body:
-        """The decompressed bytes of `size` bytes that begin `at` bytes into the entry."""
-        position = walk.position + at
-        data = self._compressed(walk, at, size)
+    def _body(self, entry: CompressedEntry, begins: int, ends: int) -> Body:
+        """The decompressed bytes of what lies between these bytes of the entry."""
+        log, chunk_size = self._log, self._request.policy.chunk_size
+        codec, magic, size = entry.codec, entry.magic, ends - begins
+        opener = _opener(log.records, log.position + begins, size, codec, magic, chunk_size)
+        batch = log.records.origin + log.position
+        data = self._compressed(begins, size)
         if data is not None:
             try:
                 whole = decompress(codec, data, limit=self._one_shot, magic=magic)
@@ -197,34 +337,25 @@ class CompressedBatches:
                 whole = None  # through a window, what is good before the damage comes out first
             if whole is not None:
                 self._largest_body = max(self._largest_body, len(whole))
-                return Body(
-                    whole,
-                    len(whole),
-                    _opener(walk.records, position, size, codec, magic, walk.policy.chunk_size),
-                    walk.records.origin + walk.position,
-                    whole=True,
-                )
+                return Body(whole, len(whole), opener, batch, whole=True)
         if not self._window:
-            self._window = bytearray(walk.policy.chunk_size)
-        return Body(
-            self._window,
-            0,
-            _opener(walk.records, position, size, codec, magic, walk.policy.chunk_size),
-            walk.records.origin + walk.position,
-            whole=False,
-        )
+            self._window = buffers.take(chunk_size)
+            self._took_buffers()
+        return Body(self._window, 0, opener, batch, whole=False)
 
-    def _compressed(self, walk: Converter, at: int, size: int) -> memoryview | None:
+    def _compressed(self, begins: int, size: int) -> memoryview | None:
         """The compressed bytes, where they are few enough to be held at once."""
+        log = self._log
         if size > self._one_shot:
             return None
-        start = walk.start + at
-        if start + size <= walk.filled:
-            return walk.source_view[start : start + size]
+        start = log.start + begins
+        if start + size <= log.filled:
+            return log.view[start : start + size]
         if not self._input:
-            self._input = bytearray(self._one_shot)
+            self._input = buffers.take(self._one_shot)
+            self._took_buffers()
         window = memoryview(self._input)[:size]
-        if walk.records.read_into(window, walk.position + at) < size:
+        if log.records.read_into(window, log.position + begins) < size:
             return None
         return window
 

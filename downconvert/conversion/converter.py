@@ -1,21 +1,19 @@
-"""The walk over a log that is being converted, a bounded piece at a time.
+"""Converts a log, a bounded piece at a time.
 
 Windows of the log go through the kernel. Where it comes back for a decision the policy's rules
-decide; compressed batches and what is larger than a window go their own ways (compressed.py,
-oversize.py). What is ready lies in `ready[:n]` for each n that the walk gives, until it is asked
-for the next.
+decide; compressed entries and what is larger than a window go their own ways (compressed.py,
+oversize.py). What they share is the window and the output.
 
-The same walk measures: then sizes are all that it gives and nothing is written. Only compressed
-output has no size before it is made, so it is made then, too, and dropped.
+The same conversion measures: then sizes are all that it yields and nothing is written. Only
+compressed output has no size before it is made, so it is made then, too, and dropped.
 
-Not here: when the walk is driven and where its bytes go (send.py, plan.py)."""
+Not here: when it is driven and where its bytes go (send.py, plan.py)."""
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Final, Self
 
-from records.backend import Transcoder
+from records import backend
 from records.batch import BatchHeader
-from records.errors import CorruptRecordsError
 from records.formats import (
     ATTRIBUTES_AT_BATCH,
     ATTRIBUTES_AT_LEGACY,
@@ -29,193 +27,243 @@ from records.formats import (
 )
 from records.kernel import Buffer, Outcome
 from records.reader import read_batch
-from records.source import TRUNCATED, Records
+from records.source import Records
 
-from . import buffers
 from .aborted import AbortedTransactions
-from .compressed import CompressedBatches
+from .compressed import CompressedEntries, CompressedEntry
+from .direct import Direct, source_of
+from .kept_wrappers import NOTHING_KEPT, KeptWrapper
+from .output import MeasuredOutput, Output
 from .oversize import Oversize
-from .policy import RESPONSE_SIZE_MAX, ConversionPolicy
+from .padded import Account, PaddedOutput
+from .policy import RESPONSE_SIZE_MAX
+from .prediction import PredictedEntries
+from .request import Request
 from .rules import rules_for
 from .stats import ConversionStats
+from .window import LogWindow
 
 SOURCE, TARGET, BATCH, END, DAMAGE = (
     int(outcome)
     for outcome in (Outcome.SOURCE, Outcome.TARGET, Outcome.BATCH, Outcome.END, Outcome.DAMAGE)
 )
+CHANNEL, LIMIT = int(Outcome.CHANNEL), int(Outcome.LIMIT)
 
 LARGE_CHUNK_SIZE: Final = 64 * 1024
 
 
-def _window_size(policy: ConversionPolicy, measuring: bool, first_only: bool) -> int:
-    """Of the log. Two small chunks are read at once, since a read costs as much as four kilobytes
-    do; measuring, which has no target, takes its room. No record larger than `record_size_max`
-    fits, so that none goes unseen."""
-    size = policy.chunk_size
-    if not measuring:
-        size *= 2 if size < LARGE_CHUNK_SIZE else 1
-    elif not first_only:
-        size = max(size, LARGE_CHUNK_SIZE)
-    return min(size, policy.record_size_max or size)
+def _window(records: Records, request: Request, size: int) -> LogWindow:
+    """No record larger than `record_size_max` fits, so that none goes unseen."""
+    return LogWindow(records, min(size, request.policy.record_size_max or size))
 
 
 class Converter:
-    """Converts one range of records once. Its buffers are had from the first step of a walk on: an
-    answer of many ranges holds those of one.
-
-    `position` is how far it has come in the source; `ready` is where the last piece lies."""
+    """Converts one range of records once. Its buffers are had from the first step on: an answer of
+    many ranges holds those of one."""
 
     def __init__(
         self,
-        records: Records,
-        to_magic: int,
-        first_offset: int,
-        policy: ConversionPolicy,
-        *,
-        measuring: bool = False,
-        first_only: bool = False,
+        request: Request,
+        window: LogWindow,
+        output: Output,
+        chunk_size: int,
+        kept: Mapping[int, KeptWrapper] = NOTHING_KEPT,
     ) -> None:
-        """`measuring`: sizes are all that is asked for; `first_only`: of little more than a
-        batch."""
-        self.records = records
-        self.to_magic = to_magic
-        self.first_offset = first_offset
-        self.policy = policy
-        self.measuring = measuring
-        self.position = 0
-        self.in_hand = 0  # bytes from there on that are being converted as one
-        window_size = _window_size(policy, measuring, first_only)
-        self._is_held = records.view is not None  # the window is all of the records
-        self._has_buffers = False
-        self._spare = self._target = bytearray()
-        self.source_view = self.target = self.ready = memoryview(self._spare)
-        self.source: Buffer = self._spare
-        self._step = window_size if measuring else policy.chunk_size
-        self._step_max = window_size
-        self._buffer_bytes = 0
-        self.start = self.filled = 0  # source[start:filled] is the log from `position` on
-        self._rules = rules_for(policy, to_magic)
+        """`chunk_size`: bytes of the window that are converted at a time. `kept`: what entries have
+        become already, by their positions."""
+        policy = request.policy
+        self.window = window
+        self.output = output
+        self._request = request
+        self._chunk_size = min(chunk_size, window.size)
+        self._rules = rules_for(policy, request.to_magic)
         self._committed_only = policy.isolation == "read_committed"
-        self.transcoder = Transcoder(
-            to_magic, first_offset, self._rules.pass_codecs, self._committed_only
+        self._transcoder = backend.Transcoder(
+            request.to_magic, request.first_offset, self._rules.pass_codecs, self._committed_only
         )
-        self._aborted = AbortedTransactions(policy.aborted)
-        self._oversize = Oversize()
-        self._compressed = CompressedBatches(policy)
+        self._aborted = AbortedTransactions(request.aborted)
+        shared = request, self.window, output, self._transcoder
+        self._oversize = Oversize(*shared)
+        self._compressed = CompressedEntries(*shared, kept)
+        self._begin = self._compressed.begin
+        self._is_direct = not kept  # what comes next may be for the kernel alone
+        self._went_on = bool(kept)  # it was, the last time; or it will be, after what is kept
+        self._is_between = True  # it stands between two pieces, and needs no buffer to go on
+        self._recodes = self._compressed.recodes(self._rules.target_codecs)
+        # A window of the kernel's is two chunks.
+        is_seen = policy.record_size_max is None or policy.record_size_max >= 2 * chunk_size
+        self._source = source_of(window.records) if is_seen else None
+        self.direct: Direct | None = None  # while the kernel may write itself
+
+    @classmethod
+    def converting(
+        cls,
+        records: Records,
+        request: Request,
+        account: Account | None = None,
+        kept: Mapping[int, KeptWrapper] = NOTHING_KEPT,
+    ) -> Self:
+        """Makes messages; `account`: so many bytes of them. Two small chunks are read at once,
+        since a read costs as much as four kilobytes do."""
+        size = request.policy.chunk_size
+        window = _window(records, request, size * 2 if size < LARGE_CHUNK_SIZE else size)
+        # Messages have 26 or 34 bytes more than key and value, records 7 or more: room for nearly
+        # every chunk's.
+        target_size = 2 * size
+        output = PaddedOutput(target_size, account, window) if account else Output(target_size)
+        return cls(request, window, output, size, kept)
+
+    @classmethod
+    def measuring(cls, records: Records, request: Request, *, first_only: bool = False) -> Self:
+        """Says how large messages will be. `first_only`: of little more than a batch."""
+        size = request.policy.chunk_size
+        if not first_only:
+            size = max(size, LARGE_CHUNK_SIZE)
+        return cls(request, _window(records, request, size), MeasuredOutput(), size)
+
+    def predicting(self, request: Request) -> PredictedEntries:
+        """From now on sizes are those of what is not predicted. For one that measures."""
+        assert isinstance(self.output, MeasuredOutput)
+        predicted = PredictedEntries(
+            request, self.window, self.output, self._transcoder, self._compressed
+        )
+        self._begin = predicted.begin
+        return predicted
 
     @property
     def compresses(self) -> bool:
         """Whether something has had to be compressed again."""
         return self._compressed.has_compressed
 
+    @property
+    def position(self) -> int:
+        """Where in the file it stands."""
+        return self.window.records.origin + self.window.position
+
     def stats(
         self, *, bytes_out: int = 0, filler: int = 0, seconds: float = 0.0
     ) -> ConversionStats:
         """What has been done so far, with what only the caller knows."""
-        records, batches, source_bytes, produced, copied = self.transcoder.totals
+        records, batches, source_bytes, produced, copied = self._transcoder.totals
         temporary = source_bytes + produced + copied
-        compressed, oversize = self._compressed, self._oversize
+        window, compressed, oversize = self.window, self._compressed, self._oversize
+        buffers = window.buffer_bytes + self.output.buffer_bytes + compressed.buffer_bytes
         return ConversionStats(
-            records_converted=records + oversize.messages,
-            batches_converted=batches + oversize.messages,
-            bytes_in=self.position + self.in_hand,
+            records_converted=records + oversize.messages + compressed.kept_records,
+            batches_converted=batches + oversize.messages + compressed.kept_batches,
+            bytes_in=window.position + window.in_hand,
             bytes_out=bytes_out,
             filler_bytes=filler,
+            padding_bytes=self.output.padding_bytes,
             temporary_bytes=temporary + compressed.temporary_bytes + oversize.copied_bytes,
-            peak_buffer_bytes=self._buffer_bytes + compressed.buffer_bytes,
+            peak_buffer_bytes=buffers,
             seconds_converting=seconds,
         )
 
-    def walk(self, end: int) -> Iterator[int]:
+    def pieces(self, end: int) -> Iterator[int]:
         """Converts up to `end`: the boundary of an entry, or the end of the records.
 
-        Gives the size of each piece, or 0 where a window's worth of work made none. Raises
+        Yields the size of each piece, or 0 where a window's worth of work made none, and where
+        `direct` tells what the kernel has written itself. Raises
         RecordsError where the records are damaged or refused, after everything before that
         place."""
-        if not self._has_buffers:
-            self._take_buffers()
-        source, target = self.source, self._target
-        capacity = len(target)
-        transcode, measure = self.transcoder.transcode, self.transcoder.measure
-        step = self._step
-        while self.position < end:
-            if self.start >= self.filled:
-                self.read()
-            start, left = self.start, end - self.position
-            stop = min(start + step, self.filled)
-            if self.measuring:
-                consumed, produced, outcome = measure(source, start, stop, left, RESPONSE_SIZE_MAX)
-            else:
-                consumed, produced, outcome = transcode(
-                    source, start, stop, left, target, 0, capacity
+        window, output = self.window, self.output
+        is_measuring = output.is_measuring
+        transcode, measure = self._transcoder.transcode, self._transcoder.measure
+        step = self._chunk_size
+        while window.position < end:
+            if self.direct is not None and self._is_direct and self._source is not None:
+                self._transfer(self.direct, self._source, end)
+                yield 0
+                continue
+            if not window.is_open:
+                window.open()
+                output.open()
+            if window.start >= window.filled:
+                window.read()
+            start, left = window.start, end - window.position
+            stop = min(start + step, window.filled)
+            if is_measuring:
+                consumed, produced, outcome = measure(
+                    window.source, start, stop, left, RESPONSE_SIZE_MAX
                 )
-            self.position += consumed
-            self.start = start + consumed
-            if produced or self.start >= stop:
+            else:
+                target = output.target
+                consumed, produced, outcome = transcode(
+                    window.source, start, stop, left, target, 0, len(target)
+                )
+            window.position += consumed
+            window.start = start + consumed
+            self._is_direct = outcome != BATCH or self._went_on
+            if produced or window.start >= stop:
                 yield produced
-            step = self._step
+                if not window.is_open:
+                    continue  # it has rested, and is asked the same again
+            step = self._chunk_size
             if outcome == SOURCE or (outcome == TARGET and not produced):
-                if consumed and stop < self.filled:
-                    continue  # the window goes on behind the chunk
-                if not consumed and (start == 0 or self._is_held):
-                    if stop - start < self._step_max and stop < self.filled and outcome == SOURCE:
-                        step = self._step_max  # an item larger than a chunk, but not that large
+                if consumed and stop < window.filled:
+                    continue  # the window goes on after the chunk
+                if not consumed and (start == 0 or window.is_all):
+                    if stop - start < window.size and stop < window.filled and outcome == SOURCE:
+                        step = window.size  # an item larger than a chunk, but not that large
                         continue
-                    yield from self._oversize.convert(self, left)
-                self.start = self.filled = 0
+                    self._is_between = False
+                    yield from self._oversize.convert(left)
+                    self._is_between = True
+                window.start = window.filled = 0
             elif outcome == BATCH:
-                yield from self._decide()
-                self.ready = self.target
+                entry = self._decide()
+                if entry is None:
+                    continue
+                size = self._begin(entry)
+                if size is None:
+                    window.in_hand = entry.size
+                    self._is_between = False
+                    yield from self._compressed.rest()
+                    self._is_between = True
+                    window.in_hand = 0
+                window.advance(entry.size)
+                if size:
+                    yield size
+                output.plain()
             elif outcome == DAMAGE:
-                raise self.damage()
+                raise window.damage(self._transcoder)
             elif outcome == END:
                 return
 
-    def _take_buffers(self) -> None:
-        self._has_buffers = True
-        view = self.records.view
-        self._spare = buffers.take(0 if view is not None else self._step_max)
-        self.source_view = memoryview(self._spare) if view is None else view
-        self.source = self._spare if view is None else self.source_view
-        # Messages have 26 or 34 bytes more than key and value, records 7 or more: room for nearly
-        # every chunk's.
-        self._target = buffers.take(0 if self.measuring else 2 * self.policy.chunk_size)
-        self.target = self.ready = memoryview(self._target)
-        self._buffer_bytes = len(self._spare) + len(self._target)
+    def _transfer(self, direct: Direct, source: tuple[int | Buffer, int], end: int) -> None:
+        """Lets the kernel go on for as long as nothing has to be decided."""
+        window = self.window
+        direct.promised, end, held = self.output.before_direct(direct.promised, end)
+        where = (source, window.position, end, self._chunk_size)
+        consumed, outcome = direct.run(self._transcoder, *where, self._recodes, held)
+        self.output.after_direct(direct.written + len(direct.rest or b""), direct.held)
+        window.advance(consumed)
+        self._compressed.counted_elsewhere()
+        self._went_on = consumed > 0
+        self._is_direct = outcome in (CHANNEL, LIMIT)
+
+    @property
+    def can_rest(self) -> bool:
+        """Whether it needs no buffer to go on: it is not in the midst of something large."""
+        return self._is_between
+
+    def rest(self) -> None:
+        """Nothing will be asked for in a while: the buffers are for others, if it needs none."""
+        if self._is_between:
+            self.release()
 
     def release(self) -> None:
-        """Nothing more will be asked for: the buffers are for others now."""
-        for buffer in (self._spare, self._target):
-            buffers.give_back(buffer)
-        self.source = self._spare = self._target = bytearray()
-        self.source_view = self.target = self.ready = memoryview(self._spare)
+        """What is ready has been taken: the buffers are for others now."""
+        self.window.release()
+        self.output.release()
+        self._compressed.release()
 
-    def read(self) -> None:
-        """Reads the window that begins at `position`."""
-        if self._is_held:
-            self.start, self.filled = self.position, len(self.source)
-        else:
-            self.start, self.filled = 0, self.records.read_into(self.source_view, self.position)
-        if self.start >= self.filled:
-            raise self.damaged(TRUNCATED)
-
-    def skip(self, size: int) -> None:
-        """Goes over the entry that the walk stands before."""
-        self.position += size
-        self.start += size
-
-    def damaged(self, reason: str) -> CorruptRecordsError:
-        """The error for damage to the entry or record that the walk stands before."""
-        return CorruptRecordsError(reason, self.records.origin + self.position)
-
-    def damage(self) -> CorruptRecordsError:
-        """The error for what the kernel found in the window."""
-        reason, index = self.transcoder.damage or ("damaged", self.start)
-        return CorruptRecordsError(reason, self.records.origin + self.position + index - self.start)
-
-    def _decide(self) -> Iterable[int]:
-        """What the kernel asked about: the window holds the head of the entry at `start`."""
-        source, start = self.source, self.start
+    def _decide(self) -> CompressedEntry | None:
+        """What the kernel asked about: the window holds the head of the entry. What is to be
+        converted; None: the entry is left out, or the kernel does it."""
+        window = self.window
+        source, start = window.source, window.start
         size = PREFIX.unpack_from(source, start)[1] + PREFIX.size
         magic = source[start + MAGIC_AT]
         if magic < V2:
@@ -223,36 +271,27 @@ class Converter:
         else:
             attributes = source[start + ATTRIBUTES_AT_BATCH + 1]
             if attributes & (CONTROL | TRANSACTIONAL) and self._is_left_out(attributes):
-                self.skip(size)
-                return ()
+                window.advance(size)
+                return None
             codec_id = attributes & CODEC_MASK
             if codec_id == Codec.NONE:
-                self.transcoder.admit()
-                return ()
-        codec, instead = self._rules.codec_for(codec_id, magic, self.records.origin + self.position)
-        if magic <= self.to_magic and codec is instead:
-            self.transcoder.admit()
-            return ()
-        pieces = self._compressed.convert(self, size, codec, instead)
-        if isinstance(pieces, tuple):
-            self.skip(size)
-            return pieces
-        return self._in_hand(pieces, size)
-
-    def _in_hand(self, pieces: Iterable[int], size: int) -> Iterator[int]:
-        self.in_hand = size
-        yield from pieces
-        self.in_hand = 0
-        self.skip(size)
+                self._transcoder.admit()
+                return None
+        codec, target_codec = self._rules.codec_for(codec_id, magic, self.position)
+        if magic <= self._request.to_magic and codec is target_codec:
+            self._transcoder.admit()
+            return None
+        return CompressedEntry(size, magic, codec, target_codec)
 
     def _is_left_out(self, attributes: int) -> bool:
         """Whether a batch is a marker, which converts to nothing, or belongs to an aborted
         transaction."""
         if not self._committed_only:
             return False
-        header = BatchHeader.parse(self.source, self.start, self.position)
+        window = self.window
+        header = BatchHeader.parse(window.source, window.start, window.position)
         if attributes & CONTROL:
-            marker = next(read_batch(self.records, header, verify=False), None)
+            marker = next(read_batch(window.records, header, verify=False), None)
             if marker is not None and marker.key is not None:
                 self._aborted.marker(header.producer_id, header.last_offset, marker.key)
             return True

@@ -5,36 +5,45 @@ measure against.
 
 Not here: the conversion itself (converter.py)."""
 
+from collections.abc import Iterable, Iterator
 from typing import Self
 
 from records.source import Records
 
 from .converter import Converter
+from .failed import Failed
 from .lazy import DEFAULT_POLICY
-from .policy import ConversionPolicy
+from .policy import AbortedTransaction, ConversionPolicy
+from .request import Request
 from .stats import ConversionStats
 
 
 class Conversion:
     """The converted bytes, a chunk at a time.
 
-    Raises RecordsError at damage or a refusal, after everything good before it."""
+    Raises RecordsError at damage or a refusal, after everything good before it, and again whenever
+    it is asked for more: what is damaged does not look like what has ended."""
 
     __slots__ = ("_converter", "_pieces", "_size")
 
     def __init__(self, converter: Converter) -> None:
         self._converter = converter
-        self._pieces = converter.walk(converter.records.size)
+        self._pieces: Iterator[int] = converter.pieces(converter.window.records.size)
         self._size = 0
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> bytes:
-        while (size := next(self._pieces)) == 0:
-            pass
+        try:
+            while (size := next(self._pieces)) == 0:
+                pass
+        except BaseException as error:
+            self._pieces = Failed(error)
+            self._converter.release()
+            raise
         self._size += size
-        return bytes(self._converter.ready[:size])
+        return bytes(self._converter.output.ready[:size])
 
     @property
     def stats(self) -> ConversionStats:
@@ -47,9 +56,20 @@ def convert(
     to_magic: int,
     first_offset: int = 0,
     policy: ConversionPolicy = DEFAULT_POLICY,
+    *,
+    aborted: Iterable[AbortedTransaction] = (),
 ) -> Conversion:
-    """Converts records without a promise, for a file or for whoever has no socket."""
-    return Conversion(Converter(records, to_magic, first_offset, policy))
+    """Converts records without a promise, for a file or for callers that have no socket.
+
+    Arguments as for LazyDownConvertRecords.
+
+    >>> from records import MemoryRecords, Record, build, read
+    >>> log = build([Record(offset=7, timestamp=0, value=b"hello")], magic=2)
+    >>> old = b"".join(convert(MemoryRecords(log), to_magic=0))
+    >>> [(record.offset, record.value) for record in read(MemoryRecords(old))]
+    [(7, b'hello')]"""
+    request = Request.of(to_magic, first_offset, policy, aborted)
+    return Conversion(Converter.converting(records, request))
 
 
 def eager(
@@ -57,15 +77,21 @@ def eager(
     to_magic: int,
     first_offset: int = 0,
     policy: ConversionPolicy = DEFAULT_POLICY,
+    *,
+    aborted: Iterable[AbortedTransaction] = (),
 ) -> bytes:
     """All of it at once. Raises RecordsError where anything is damaged or refused.
 
     Under a policy that estimates, as Kafka's does, records of which none had to be or could be
     converted come back as they are, a torn tail included (FileRecords.downConvert)."""
-    converter = Converter(records, to_magic, first_offset, policy)
+    request = Request.of(to_magic, first_offset, policy, aborted)
+    converter = Converter.converting(records, request)
     converted = bytearray()
-    for size in converter.walk(records.size):
-        converted += converter.ready[:size]
+    try:
+        for size in converter.pieces(records.size):
+            converted += converter.output.ready[:size]
+    finally:
+        converter.release()
     if policy.size == "estimate" and converter.stats().records_converted == 0:
         converted = bytearray(records.size)
         del converted[records.read_into(memoryview(converted), 0) :]

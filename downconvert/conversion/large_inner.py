@@ -3,10 +3,7 @@ not kept.
 
 Not here: reading their fields (large.py), sending them (body_converter.py)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from records.errors import RecordTooLargeError
 from records.formats import (
@@ -21,17 +18,16 @@ from records.formats import (
     V0,
     V1,
 )
+from records.kernel import Transcoder
 
 from .body import Body
 from .cursors import BodyCursor
 from .large import Damage, LargeMessage, MessageStart, scan_message, scan_record
-
-if TYPE_CHECKING:
-    from .converter import Converter
+from .request import Request
 
 
 @dataclass(frozen=True, slots=True)
-class Inner:
+class InnerFormat:
     """What a body holds, and what becomes of it.
 
     magic: of the messages made. is_batch: v2 records, else entries of a v0 or v1 message, whose
@@ -44,7 +40,7 @@ class Inner:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ScannedRecord:
     """A large record: its message, with its absolute offset, and where it begins in the
     decompressed bytes."""
 
@@ -54,16 +50,19 @@ class Found:
 
 
 def scan_inner(
-    walk: Converter, body: Body, inner: Inner, scratch: memoryview | None
-) -> Found | None:
+    transcoder: Transcoder,
+    request: Request,
+    body: Body,
+    inner: InnerFormat,
+    scratch: memoryview | None,
+) -> ScannedRecord | None:
     """Reads the record at the body's start to its end, and tells the kernel. None: it is left
-    out."""
+    out. Without `scratch` only its size is found out."""
     position = body.base + body.start
 
     def damage(reason: str) -> Exception:
         return body.damage(reason, position - body.base)
 
-    transcoder = walk.transcoder
     log_append = transcoder.append_time is not None
     if inner.is_batch:
         head = transcoder.record_head(body.source, body.start, body.filled, body.remaining)
@@ -71,26 +70,26 @@ def scan_inner(
             reason, _ = transcoder.damage or ("damaged", 0)
             raise damage(reason)
         offset, timestamp, size, before_key, key_size = head
-        _check_size(walk, body, size)
+        _check_size(request, body, size)
         start = MessageStart(inner.magic, offset, timestamp, log_append)
         message = scan_record(BodyCursor(body), size, before_key, key_size, start, scratch, damage)
     else:
         offset, timestamp, size, before_key = _entry_head(
             body, inner, transcoder.append_time, damage
         )
-        _check_size(walk, body, size)
+        _check_size(request, body, size)
         start = MessageStart(inner.magic, offset, timestamp, log_append)
         message = scan_message(BodyCursor(body), size, before_key, start, scratch, damage)
         body.skip_to(position + size)
-    kept = not inner.trim or offset >= walk.first_offset
+    kept = not inner.trim or offset >= request.first_offset
     if kept and not inner.is_batch and transcoder.last_offset >= offset:
         raise damage("offset does not increase")
     transcoder.handled(size, offset, timestamp, message.size if kept else 0)
-    return Found(message, offset, position) if kept else None
+    return ScannedRecord(message, offset, position) if kept else None
 
 
 def _entry_head(
-    body: Body, inner: Inner, append_time: int | None, damage: Damage
+    body: Body, inner: InnerFormat, append_time: int | None, damage: Damage
 ) -> tuple[int, int, int, int]:
     """Offset, timestamp, size and bytes before the key of the entry at the body's start."""
     offset, size = PREFIX.unpack_from(body.source, body.start)
@@ -111,7 +110,7 @@ def _entry_head(
     return offset + inner.offset_delta, timestamp, size, head.size + SIZE_FIELD.size
 
 
-def _check_size(walk: Converter, body: Body, size: int) -> None:
-    limit = walk.policy.record_size_max
+def _check_size(request: Request, body: Body, size: int) -> None:
+    limit = request.policy.record_size_max
     if limit is not None and size > limit:
         raise RecordTooLargeError(size, limit, body.position)

@@ -6,6 +6,7 @@ response's record set will have, and nothing converted. Kafka's LazyDownConversi
 
 Not here: how the size is found (plan.py), the sending (send.py)."""
 
+from collections.abc import Iterable
 from time import perf_counter
 
 from records.errors import RecordsError
@@ -13,7 +14,8 @@ from records.source import Records
 
 from .converter import Converter
 from .plan import ends, plan
-from .policy import ConversionPolicy
+from .policy import AbortedTransaction, ConversionPolicy
+from .request import Request
 from .send import Clock, LazyDownConvertSend
 
 DEFAULT_POLICY = ConversionPolicy()
@@ -24,10 +26,23 @@ class LazyDownConvertRecords:
     as they are).
 
     Records below `first_offset`, the offset that was asked for, are left out where they need not
-    be sent. Raises RecordsError where nothing can be sent: the first batch is damaged, or refused
-    by the policy."""
+    be sent. `aborted`: the transactions of the range that were aborted, in any order, for a policy
+    of isolation="read_committed"; under another one that is a ValueError. Raises RecordsError where
+    nothing can be sent: the first batch is damaged, or refused by the policy.
 
-    __slots__ = ("_clock", "_first_offset", "_plan", "_policy", "_records", "_to_magic")
+    >>> from io import BytesIO
+    >>> from records import MemoryRecords, Record, build
+    >>> log = MemoryRecords(build([Record(offset=7, timestamp=0, value=b"hello")], magic=2))
+    >>> lazy = LazyDownConvertRecords(log, to_magic=1, first_offset=7)
+    >>> lazy.size
+    39
+    >>> channel, send = BytesIO(), lazy.to_send()
+    >>> while not send.completed:
+    ...     _ = send.write_to(channel)
+    >>> len(channel.getvalue())
+    39"""
+
+    __slots__ = ("_clock", "_plan", "_records", "_request")
 
     def __init__(
         self,
@@ -36,19 +51,25 @@ class LazyDownConvertRecords:
         first_offset: int = 0,
         policy: ConversionPolicy = DEFAULT_POLICY,
         *,
+        aborted: Iterable[AbortedTransaction] = (),
         clock: Clock = perf_counter,
     ) -> None:
         self._records = records
-        self._to_magic = to_magic
-        self._first_offset = first_offset
-        self._policy = policy
+        self._request = Request.of(to_magic, first_offset, policy, aborted)
         self._clock = clock
-        self._plan = plan(records, to_magic, first_offset, policy)
+        self._plan = plan(records, self._request)
 
     @property
     def size(self) -> int:
         """Bytes that a send will write, no more and no fewer."""
         return self._plan.size
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a send has all of the records. Otherwise the range ends early: before damage or a
+        refusal, or where what is compressed again might not all fit. What follows is for the next
+        fetch, from the offset after the last record sent; nothing may be added to the answer."""
+        return self._plan.is_whole
 
     @property
     def damage(self) -> RecordsError | None:
@@ -58,10 +79,13 @@ class LazyDownConvertRecords:
 
     def to_send(self, size_max: int | None = None) -> LazyDownConvertSend:
         """A send of all of it, or of its first `size_max` bytes, from the beginning."""
+        plan = self._plan
+        size = plan.size if size_max is None else min(plan.size, size_max)
         return LazyDownConvertSend(
-            Converter(self._records, self._to_magic, self._first_offset, self._policy),
-            ends(self._records, self._policy, self._to_magic, self._plan),
-            self._plan.size if size_max is None else min(self._plan.size, size_max),
-            is_exact=self._plan.is_exact,
+            Converter.converting(self._records, self._request, plan.account, plan.kept),
+            ends(self._records, self._request, plan),
+            size,
+            is_exact=plan.is_exact,
+            ends_with_a_piece=plan.ends_with_a_piece and size == plan.size,
             clock=self._clock,
         )

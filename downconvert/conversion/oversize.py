@@ -4,111 +4,129 @@ messages.
 Not here: how a large record is read (large.py), large records in compressed batches
 (compressed.py)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from records.errors import RecordTooLargeError
 from records.formats import MAGIC_AT, MESSAGE_HEAD, NO_TIMESTAMP, PREFIX, SIZE_FIELD
+from records.kernel import Transcoder
 
 from .cursors import FileCursor
 from .large import LargeMessage, MessageStart, scan_message, scan_record
-
-if TYPE_CHECKING:
-    from .converter import Converter
+from .output import Output
+from .request import Request
+from .window import LogWindow
 
 
 class Oversize:
-    """Takes over where the walk stands before something larger than its window."""
+    """Converts what begins at the window's position and is larger than the window."""
 
-    def __init__(self) -> None:
+    __slots__ = ("_output", "_request", "_transcoder", "_window", "copied_bytes", "messages")
+
+    def __init__(
+        self, request: Request, window: LogWindow, output: Output, transcoder: Transcoder
+    ) -> None:
+        self._request = request
+        self._window = window
+        self._output = output
+        self._transcoder = transcoder
         self.copied_bytes = 0
         self.messages = 0  # large v1 messages converted
 
-    def convert(self, walk: Converter, left: int) -> Iterator[int]:
-        """The record or entry at the walk's position, `left` bytes before the end of the range."""
-        if walk.transcoder.in_batch:
-            yield from self._record(walk, left)
+    def convert(self, left: int) -> Iterator[int]:
+        """The record or entry there, `left` bytes before the end of the range; sizes of pieces."""
+        window = self._window
+        if self._transcoder.in_batch:
+            yield from self._record(left)
             return
-        offset, size = PREFIX.unpack_from(walk.source, walk.start)
-        magic = walk.source[walk.start + MAGIC_AT]
-        if magic <= walk.to_magic:
-            yield from self._copy(walk, size + PREFIX.size)
+        offset, size = PREFIX.unpack_from(window.source, window.start)
+        magic = window.source[window.start + MAGIC_AT]
+        if magic <= self._request.to_magic:
+            yield from self._copy(size + PREFIX.size)
         else:
-            yield from self._message(walk, offset, size + PREFIX.size, magic)
+            yield from self._message(offset, size + PREFIX.size, magic)
 
-    def _copy(self, walk: Converter, size: int) -> Iterator[int]:
+    def _copy(self, size: int) -> Iterator[int]:
         """An entry that goes out as it is."""
+        target = self._output.target
         self.copied_bytes += size
-        walk.in_hand = size
-        if walk.measuring:
+        self._window.in_hand = size
+        if self._output.is_measuring:
             yield size
         else:
-            cursor, left = FileCursor(walk.records, walk.position), size
+            cursor, left = self._cursor(), size
             while left:
-                count = cursor.read_into(walk.target[: min(left, len(walk.target))])
+                count = cursor.read_into(target[: min(left, len(target))])
                 left -= count
                 yield count
-        walk.transcoder.leave()  # if it was admitted, the next entry is not
-        self._passed(walk, size)
+        self._transcoder.leave()  # if it was allowed through, the next entry is not
+        self._passed(size)
 
-    def _record(self, walk: Converter, left: int) -> Iterator[int]:
+    def _record(self, left: int) -> Iterator[int]:
         """A record of an uncompressed v2 batch."""
-        transcoder = walk.transcoder
-        head = transcoder.record_head(walk.source, walk.start, walk.filled, left)
+        window, transcoder, request = self._window, self._transcoder, self._request
+        head = transcoder.record_head(window.source, window.start, window.filled, left)
         if head is None:
-            raise walk.damage()
+            raise window.damage(transcoder)
         offset, timestamp, size, before_key, key_size = head
-        self._check(walk, size)
+        self._check(size)
         message = scan_record(
-            FileCursor(walk.records, walk.position),
+            self._cursor(),
             size,
             before_key,
             key_size,
-            MessageStart(walk.to_magic, offset, timestamp, transcoder.append_time is not None),
-            None if walk.measuring else walk.target,
-            walk.damaged,
+            MessageStart(request.to_magic, offset, timestamp, transcoder.append_time is not None),
+            self._scratch,
+            window.damaged,
         )
-        kept = offset >= walk.first_offset
+        kept = offset >= request.first_offset
         transcoder.handled(size, offset, timestamp, message.size if kept else 0)
         if kept:
-            yield from self._pieces(walk, message)
-        self._passed(walk, size)
+            yield from self._pieces(message)
+        self._passed(size)
 
-    def _message(self, walk: Converter, offset: int, size: int, magic: int) -> Iterator[int]:
+    def _message(self, offset: int, size: int, magic: int) -> Iterator[int]:
         """An uncompressed v1 message, for a client that reads v0."""
+        window, request = self._window, self._request
         before_key = MESSAGE_HEAD[magic].size + SIZE_FIELD.size
-        timestamp = MESSAGE_HEAD[magic].unpack_from(walk.source, walk.start)[5]
-        self._check(walk, size)
+        timestamp = MESSAGE_HEAD[magic].unpack_from(window.source, window.start)[5]
+        self._check(size)
         message = scan_message(
-            FileCursor(walk.records, walk.position),
+            self._cursor(),
             size,
             before_key,
-            MessageStart(walk.to_magic, offset, timestamp, log_append=False),
-            None if walk.measuring else walk.target,
-            walk.damaged,
+            MessageStart(request.to_magic, offset, timestamp, log_append=False),
+            self._scratch,
+            window.damaged,
         )
-        if offset >= walk.first_offset:
+        if offset >= request.first_offset:
             if timestamp < NO_TIMESTAMP:
-                raise walk.damaged("negative timestamp")
+                raise window.damaged("negative timestamp")
             self.messages += 1
             self.copied_bytes += size + message.size
-            yield from self._pieces(walk, message)
-        self._passed(walk, size)
+            yield from self._pieces(message)
+        self._passed(size)
 
-    def _pieces(self, walk: Converter, message: LargeMessage) -> Iterator[int]:
-        if walk.measuring:
+    def _pieces(self, message: LargeMessage) -> Iterator[int]:
+        if self._output.is_measuring:
             yield message.size
         else:
-            yield from message.pieces(FileCursor(walk.records, walk.position), walk.target)
+            yield from message.pieces(self._cursor(), self._output.target)
 
-    def _passed(self, walk: Converter, size: int) -> None:
-        walk.position += size
-        walk.in_hand = 0
+    def _cursor(self) -> FileCursor:
+        return FileCursor(self._window.records, self._window.position)
 
-    def _check(self, walk: Converter, size: int) -> None:
-        walk.in_hand = size
-        limit = walk.policy.record_size_max
+    @property
+    def _scratch(self) -> memoryview | None:
+        """Where bytes are read to for a CRC, which measuring does without."""
+        return None if self._output.is_measuring else self._output.target
+
+    def _passed(self, size: int) -> None:
+        self._window.position += size
+        self._window.in_hand = 0
+
+    def _check(self, size: int) -> None:
+        window = self._window
+        window.in_hand = size
+        limit = self._request.policy.record_size_max
         if limit is not None and size > limit:
-            raise RecordTooLargeError(size, limit, walk.records.origin + walk.position)
+            raise RecordTooLargeError(size, limit, window.records.origin + window.position)

@@ -1,14 +1,14 @@
 """The size that is promised before anything is sent, and how far the conversion may then go.
 
-Exact: the conversion is measured, to its end or to the first damage or refusal behind something
-good. Estimate: Kafka's max(raw size, first converted batch), from LazyDownConversionRecords; and
-where a codec is refused behind the first batch, Kafka's way of leaving out the chunk that it is
-found in.
+Exact: the conversion is measured, to its end or to the first damage or refusal after something
+good; where it ends with batches that are compressed again, those are predicted (prediction.py).
+Estimate: Kafka's max(raw size, first converted batch), from LazyDownConversionRecords; and where a
+codec is refused after the first batch, Kafka's way of leaving out the chunk that it is found in.
 
-Not here: converting (converter.py), keeping the promise (send.py)."""
+Not here: converting (converter.py), keeping the promise (send.py, padded.py)."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from records.errors import RecordsError
@@ -16,79 +16,148 @@ from records.source import Records
 
 from .converter import Converter
 from .filler import NOTHING_LEFT_SIZE
-from .policy import RESPONSE_SIZE_MAX, ConversionPolicy
+from .kept_wrappers import NOTHING_KEPT, KeptWrapper
+from .padded import Account
+from .policy import RESPONSE_SIZE_MAX
+from .prediction import Run
+from .request import Request
 from .rules import rules_for
 
 KAFKA_READ_SIZE_MAX: Final = 128 * 1024  # LazyDownConversionRecordsSend.MAX_READ_SIZE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """size: bytes promised. is_exact: all of it will be messages. first_end: where the first
-    batch that converts to something ends. damage: why the range ends before the records do, or
-    None."""
+    """size: bytes promised. end: where in the records the conversion ends, if it gets that far;
+    of an estimate, where the first batch that converts to something ends. is_exact: all of it will
+    be messages. damage: why the range ends before the records do, or None. account: what of it is
+    predicted, or None. kept: what has been made already. ends_with_a_piece: it is not cut where the
+    size of an answer ends. is_whole: all of the records are in it."""
 
     size: int
+    end: int
     is_exact: bool
-    first_end: int
-    damage: RecordsError | None
+    damage: RecordsError | None = None
+    account: Account | None = None
+    kept: Mapping[int, KeptWrapper] = field(default_factory=lambda: NOTHING_KEPT)
+    ends_with_a_piece: bool = True
+    is_whole: bool = True
 
 
-def plan(records: Records, to_magic: int, first_offset: int, policy: ConversionPolicy) -> Plan:
+def plan(records: Records, request: Request) -> Plan:
     """Raises RecordsError where there is nothing good before the first damage or refusal."""
-    if policy.size != "estimate":
-        exact = _exact(records, to_magic, first_offset, policy)
+    if request.policy.size != "estimate":
+        exact = _exact(records, request)
         if exact is not None:
             return exact
-    return _estimate(records, to_magic, first_offset, policy)
+    return _estimate(records, request)
 
 
-def _exact(
-    records: Records, to_magic: int, first_offset: int, policy: ConversionPolicy
-) -> Plan | None:
+def _exact(records: Records, request: Request) -> Plan | None:
     """None: the policy is "auto", and compressed output turned up."""
-    converter = Converter(records, to_magic, first_offset, policy, measuring=True)
+    converter = Converter.measuring(records, request)
+    predicted = converter.predicting(request)
+    is_auto = request.policy.size == "auto"
     size = 0
+    run: Run | None = None
     damage: RecordsError | None = None
+    is_cut = False
     try:
-        for piece in converter.walk(records.size):
-            if policy.size == "auto" and converter.compresses:
+        for piece in converter.pieces(records.size):
+            if is_auto and converter.compresses:
                 return None
+            if not piece:
+                continue
+            run = predicted.take()
+            if run is not None:  # and something plain follows it
+                if not _is_to_be_measured(run, records, request):
+                    break
+                size += _measured(run, records, request)
+                run = None
             if size + piece > RESPONSE_SIZE_MAX:
+                is_cut = True
                 break
             size += piece
     except RecordsError as error:
-        if size == 0:
-            raise
         damage = error
     finally:
         converter.release()
-    return Plan(size, True, 0, damage)
+    account = None
+    end = records.size
+    if run is None:
+        run = predicted.take()
+    else:
+        end = run.end
+    if run is not None and run.is_exact:
+        size += run.size
+    elif run is not None:
+        account = Account(run.position, min(run.promise, RESPONSE_SIZE_MAX - size))
+        size += account.size
+        end = run.end
+    if account is None:
+        size += predicted.before_damage
+    if damage is not None and not size:
+        raise damage
+    return Plan(
+        size=size,
+        end=end,
+        is_exact=True,
+        damage=damage,
+        account=account,
+        kept=predicted.kept,
+        ends_with_a_piece=not is_cut,
+        is_whole=damage is None and not is_cut and account is None and end == records.size,
+    )
 
 
-def _estimate(records: Records, to_magic: int, first_offset: int, policy: ConversionPolicy) -> Plan:
-    converter = Converter(records, to_magic, first_offset, policy, measuring=True, first_only=True)
+def _is_to_be_measured(run: Run, records: Records, request: Request) -> bool:
+    """Whether a run that is followed by plain messages is measured, so that they may follow. It
+    must be exact then, which costs compressing it twice; but where it ends in the second half of
+    the records, or depends on transactions before it, the answer ends with it instead."""
+    return run.is_exact or (2 * run.end <= records.size and not request.aborted)
+
+
+def _measured(run: Run, records: Records, request: Request) -> int:
+    """Bytes of all of a run. RecordsError: damage where it was not looked at."""
+    if run.is_exact:
+        return run.size
+    converter = Converter.measuring(records.slice(*run.rest), request)
+    try:
+        return run.first_size + sum(converter.pieces(run.rest[1]))
+    finally:
+        converter.release()
+
+
+def _estimate(records: Records, request: Request) -> Plan:
+    converter = Converter.measuring(records, request, first_only=True)
     size = end = 0
     try:
         for header in records.batches():
             end = header.position + header.size
-            size = sum(converter.walk(end))
+            size = sum(converter.pieces(end))
             if size:
-                return Plan(max(records.size, size), False, end, None)
+                return _estimated(max(records.size, size), end)
     finally:
         converter.release()
-    return Plan(NOTHING_LEFT_SIZE if end else 0, False, end, None)
+    return _estimated(NOTHING_LEFT_SIZE if end else 0, end)
 
 
-def ends(records: Records, policy: ConversionPolicy, to_magic: int, chosen: Plan) -> Iterator[int]:
+def _estimated(size: int, end: int) -> Plan:
+    return Plan(size=size, end=end, is_exact=False, ends_with_a_piece=False, is_whole=False)
+
+
+def ends(records: Records, request: Request, chosen: Plan) -> Iterator[int]:
     """How far to convert, step by step: each end is known to be good to go to when it is given."""
-    rules = rules_for(policy, to_magic)
-    if chosen.is_exact or not rules.may_refuse:
+    rules = rules_for(request.policy, request.to_magic)
+    if chosen.is_exact:
+        yield chosen.end
+        return
+    if not rules.may_refuse:
         yield records.size
         return
-    yield chosen.first_end
+    yield chosen.end
     group_size = 0
-    end = chosen.first_end
+    end = chosen.end
     rest = records.slice(end, records.size - end)
     for header in rest.batches():
         if group_size and group_size + header.size > KAFKA_READ_SIZE_MAX:

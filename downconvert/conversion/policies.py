@@ -65,5 +65,5 @@ _PARSERS: Final[dict[str, Callable[[str], object]]] = {
     "split_at_gaps": _yes_or_no,
     "wrapper_size_max": _size_or_none,
     "record_size_max": _size_or_none,
-    "effort": str,
+    "compression_level": str,
 }

@@ -6,12 +6,12 @@ does, without sending a batch twice. docs/conversion.md says why each default is
 
 Not here: what follows from a policy for one batch (rules.py)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Final, Literal, Self
 
-from records.codecs import Effort
+from records.codecs import CompressionLevel
 from records.formats import Codec
 
 KiB: Final = 1024
@@ -54,41 +54,43 @@ class ConversionPolicy:
         "estimate": as Kafka, the larger of the raw size and the first converted batch; what does
         not fit is cut, what is missing is filled. "auto": exact where the output is uncompressed,
         where measuring costs little; estimate where it would compress everything twice.
+    padding: an exact size of what is compressed again is predicted, and the last compressed message
+        gets a key, which readers skip, that makes it as long as was promised; what does not fit is
+        left for the next fetch. Without it, everything is compressed once to be measured and once
+        to be sent. Only with trim_compressed, since the next fetch may begin inside a batch.
     recode: codec to codec, for what the client cannot read: {"zstd": "gzip"}; "lz4:magic0" is for
         messages of that format alone. "none" sends it uncompressed, "refuse" refuses it as Kafka
         refuses zstd (UnsupportedCodecError). A codec not named is kept; zstd, which v0 and v1 do
         not have, is refused.
-    isolation: "read_committed" leaves out the transactions in `aborted`.
+    isolation: "read_committed" leaves out the transactions that were aborted, which whoever
+        converts is told of (`aborted` of LazyDownConvertRecords).
     trim_compressed: first_offset also cuts inside a compressed batch that is converted.
     split_at_gaps: a compressed v1 message has no gaps in its offsets; several are written instead.
     wrapper_size_max: a batch that decompresses to more becomes several compressed messages, and no
         compressed message held in memory is larger; None: one for each batch, as Kafka.
     record_size_max: a larger record is refused (RecordTooLargeError); None: none is, it is
         streamed.
-    effort: "fast", or "kafka" for about the compressed size that Kafka's own settings give."""
+    compression_level: "fast", or "kafka" for about the size that Kafka's own settings give."""
 
     chunk_size: int = CHUNK_SIZE
     size: Literal["exact", "estimate", "auto"] = "exact"
+    padding: bool = True
     recode: Mapping[str, str] = field(default_factory=lambda: RECODE_DEFAULT)
     isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
-    aborted: Sequence[AbortedTransaction] = ()
     trim_compressed: bool = True
     split_at_gaps: bool = True
     wrapper_size_max: int | None = WRAPPER_SIZE_MAX
     record_size_max: int | None = None
-    effort: Effort = "fast"
+    compression_level: CompressionLevel = "fast"
+    _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check(self.chunk_size >= CHUNK_SIZE_MIN, f"chunk_size is at least {CHUNK_SIZE_MIN}")
         _check(self.size in ("exact", "estimate", "auto"), "size is exact, estimate or auto")
-        _check(self.effort in ("fast", "kafka"), "effort is fast or kafka")
+        _check(self.compression_level in ("fast", "kafka"), "compression_level is fast or kafka")
         _check(
             self.isolation in ("read_uncommitted", "read_committed"),
             "isolation is read_uncommitted or read_committed",
-        )
-        _check(
-            not self.aborted or self.isolation == "read_committed",
-            'aborted transactions need isolation="read_committed"',
         )
         _check(
             self.wrapper_size_max is None or self.wrapper_size_max >= self.chunk_size,
@@ -98,40 +100,50 @@ class ConversionPolicy:
             self.record_size_max is None or self.record_size_max >= self.chunk_size,
             "record_size_max is at least chunk_size",
         )
-        for codec, instead in self.recode.items():
-            _check_recode(codec, instead)
+        for codec, target_codec in self.recode.items():
+            _check_recode(codec, target_codec)
         object.__setattr__(self, "recode", MappingProxyType(dict(self.recode)))
-        object.__setattr__(self, "aborted", tuple(self.aborted))
+        object.__setattr__(self, "_hash", hash(self._key()))
+
+    def _key(self) -> tuple[object, ...]:
+        """All options, as what can be hashed."""
+        return tuple((self._options() | {"recode": frozenset(self.recode.items())}).values())
+
+    def _options(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.init}
 
     def __hash__(self) -> int:
-        return hash(
-            (self.chunk_size, self.size, self.isolation, self.wrapper_size_max, self.effort)
-        )
+        return self._hash
 
     @classmethod
     def kafka(cls) -> Self:
         """Kafka 3.9's observable behaviour, but for its sending a batch twice."""
         return cls(
             size="estimate",
+            padding=False,
             recode={"zstd": Refuse},
             trim_compressed=False,
             split_at_gaps=False,
             wrapper_size_max=None,
-            effort="kafka",
+            compression_level="kafka",
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        options = {option.name: getattr(self, option.name) for option in fields(self)}
-        return _restored, (options | {"recode": dict(self.recode)},)
+        return _restored, (self._options() | {"recode": dict(self.recode)},)
+
+    @property
+    def predicts(self) -> bool:
+        """Whether the exact size of what is compressed again is predicted, and kept by padding."""
+        return self.size == "exact" and self.padding and self.trim_compressed
 
     def codec_for(self, codec: Codec, magic: int) -> Codec | None:
         """What records compressed with `codec` are compressed with in messages of format `magic`;
         None: refused."""
         name = codec.name.lower()
-        instead = self.recode.get(f"{name}:magic{magic}", self.recode.get(name, name))
-        if instead == Refuse or (instead == "zstd" and magic < 2):
+        target_codec = self.recode.get(f"{name}:magic{magic}", self.recode.get(name, name))
+        if target_codec == Refuse or (target_codec == "zstd" and magic < 2):
             return None
-        return Codec[instead.upper()]
+        return Codec[target_codec.upper()]
 
 
 def _restored(options: dict[str, Any]) -> ConversionPolicy:
@@ -143,13 +155,13 @@ def _check(holds: bool, rule: str) -> None:
         raise ValueError(rule)
 
 
-def _check_recode(codec: str, instead: str) -> None:
+def _check_recode(codec: str, target_codec: str) -> None:
     name, _, magic = codec.partition(":")
     _check(
         name in ("gzip", "snappy", "lz4", "zstd") and magic in ("", "magic0", "magic1"),
         f"recode: {codec!r} is not gzip, snappy, lz4 or zstd, nor these with :magic0 or :magic1",
     )
     _check(
-        instead in ("none", "gzip", "snappy", "lz4", Refuse),
-        f"recode: {instead!r} is not none, gzip, snappy, lz4 or refuse",
+        target_codec in ("none", "gzip", "snappy", "lz4", Refuse),
+        f"recode: {target_codec!r} is not none, gzip, snappy, lz4 or refuse",
     )

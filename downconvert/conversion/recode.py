@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from struct import Struct
 from typing import Any, Final
 
-from crc32c import crc32c
-
 from records.batch import BatchHeader
 from records.channel import Write, writer
 from records.checksum import verify_checksum
-from records.codecs import Effort, open_decoder, open_encoder
-from records.errors import RecordsError, UnsupportedCodecError
+from records.codecs import CompressionLevel, open_decoder, open_encoder
+from records.crc32c import crc32c
+from records.errors import CorruptRecordsError, RecordsError, UnsupportedCodecError
 from records.formats import (
     ATTRIBUTES_AT_BATCH,
     BATCH_HEADER_SIZE,
@@ -28,9 +27,12 @@ from records.formats import (
     Codec,
 )
 from records.kernel import Buffer
+from records.sends import write_all
 from records.source import Records
 from records.window import Stretch
 
+from .failed import Failed
+from .padded import CHANGED
 from .policy import Refuse
 
 WINDOW_SIZE: Final = 64 * 1024  # bytes: of compressed input, and of what it decompresses to
@@ -49,11 +51,14 @@ class LazyRecodedRecords:
     where it is refused, or larger in the other codec than may be held (32 MiB)."""
 
     def __init__(
-        self, records: Records, recode: Mapping[str, str], effort: Effort = "fast"
+        self,
+        records: Records,
+        recode: Mapping[str, str],
+        compression_level: CompressionLevel = "fast",
     ) -> None:
         self._records = records
         self._recode = {Codec[a.upper()]: b for a, b in recode.items() if ":" not in a}
-        self._effort: Effort = effort
+        self._level: CompressionLevel = compression_level
         self.damage: RecordsError | None = None
         # Runs that stay as they are, and batches that do not: position, size, size as sent.
         self._runs: list[tuple[int, int, int | None]] = []
@@ -90,24 +95,24 @@ class LazyRecodedRecords:
 
     def _measured(self, header: BatchHeader) -> int | None:
         """The size of a batch in its other codec; None: it keeps the one that it has."""
-        instead = self._instead(header)
-        if instead is None:
+        target_codec = self._target_codec(header)
+        if target_codec is None:
             return None
         verify_checksum(self._records, header)
         size = BATCH_HEADER_SIZE
-        for piece in _recoded(self._records, header, instead, self._effort):
+        for piece in _recoded(self._records, header, target_codec, self._level):
             size += len(piece)
             if size > BATCH_SIZE_MAX:
                 raise UnsupportedCodecError(header.codec.name.lower(), self._at(header))
         return size
 
-    def _instead(self, header: BatchHeader) -> Codec | None:
-        instead = self._recode.get(header.codec) if header.magic == V2 else None
-        if instead is None:
+    def _target_codec(self, header: BatchHeader) -> Codec | None:
+        target_codec = self._recode.get(header.codec) if header.magic == V2 else None
+        if target_codec is None:
             return None
-        if instead == Refuse:
+        if target_codec == Refuse:
             raise UnsupportedCodecError(header.codec.name.lower(), self._at(header))
-        return Codec[instead.upper()]
+        return Codec[target_codec.upper()]
 
     def _at(self, header: BatchHeader) -> int:
         return self._records.origin + header.position
@@ -122,18 +127,24 @@ class LazyRecodedRecords:
                 while read := stretch.read_into(window):
                     yield window[:read]
             else:
-                yield memoryview(self._batch(part))
+                batch = self._batch(part)
+                if batch is None or len(batch) != recoded:
+                    raise CorruptRecordsError(CHANGED, part.origin)
+                yield memoryview(batch)
 
-    def _batch(self, part: Records) -> bytearray:
-        header = next(part.batches())
-        instead = self._instead(header)
-        assert instead is not None
+    def _batch(self, part: Records) -> bytearray | None:
+        """A batch in its other codec; None: it is not the one that was measured."""
+        header = next(part.batches(), None)
+        target_codec = None if header is None else self._target_codec(header)
+        if header is None or target_codec is None or header.size != part.size:
+            return None
+        verify_checksum(part, header)
         batch = bytearray(BATCH_HEADER_SIZE)
         part.read_into(memoryview(batch), 0)
-        for piece in _recoded(part, header, instead, self._effort):
+        for piece in _recoded(part, header, target_codec, self._level):
             batch += piece
         PREFIX.pack_into(batch, 0, header.base_offset, len(batch) - PREFIX.size)
-        attributes = header.attributes & ~CODEC_MASK | instead
+        attributes = header.attributes & ~CODEC_MASK | target_codec
         ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT_BATCH, attributes)
         CRC.pack_into(batch, CRC_AT_BATCH, crc32c(memoryview(batch)[ATTRIBUTES_AT_BATCH:]))
         return batch
@@ -148,7 +159,7 @@ class LazyRecodedSend:
         self.size = size
         self._channel: Any = self  # no channel yet: nobody writes a send to itself
         self._write: Write
-        self._pieces = pieces
+        self._pieces: Iterator[memoryview] = pieces
         self._pending = memoryview(b"")
         self._sent = 0
 
@@ -161,29 +172,41 @@ class LazyRecodedSend:
     def completed(self) -> bool:
         return self._sent == self.size
 
-    def write_to(self, channel: Any) -> int:
-        """Makes at most one write, and returns the bytes written; 0: not now.
+    def write_to(self, channel: Any, budget: int | None = None) -> int:
+        """Makes at most one write, or with a budget several, and returns the bytes written; 0: not
+        now.
 
-        RecordsError: the records changed after they were measured. And what the channel raises."""
+        RecordsError: the records changed after they were measured; OSError: they cannot be read.
+        Either is raised again whenever more is asked for. And what the channel raises."""
+        return write_all(lambda _: self._write_piece(channel), budget)
+
+    def _write_piece(self, channel: Any) -> int:
         if self.completed:
             return 0
         if channel is not self._channel:
             self._write = writer(channel)
             self._channel = channel
         if not self._pending:
-            self._pending = next(self._pieces)
+            try:
+                self._pending = next(self._pieces)
+            except BaseException as error:
+                self._pieces = Failed(error)
+                raise
         written = self._write(self._pending)
         self._pending = self._pending[written:]
         self._sent += written
+        if self.completed:
+            self._pending = memoryview(b"")
+            self._pieces = iter(())
         return written
 
 
 def _recoded(
-    records: Records, header: BatchHeader, instead: Codec, effort: Effort
+    records: Records, header: BatchHeader, target_codec: Codec, level: CompressionLevel
 ) -> Iterator[Buffer]:
     """The batch's records in another codec. CorruptRecordsError: they do not decompress."""
     decoder = open_decoder(header.codec, _pull(records, header), magic=V2)
-    encoder = open_encoder(instead, magic=V2, effort=effort)
+    encoder = open_encoder(target_codec, magic=V2, compression_level=level)
     window = memoryview(bytearray(WINDOW_SIZE))
     while read := decoder.read_into(window):
         if piece := encoder.write(window[:read]):

@@ -29,6 +29,7 @@ class Rules:
         self._policy = policy
         self._to_magic = to_magic
         self._chosen: dict[tuple[int, int], tuple[Codec, Codec]] = {}
+        self.target_codecs = bytes(self._target(codec) for codec in Codec)  # by a batch's
         self.may_refuse = self._may_refuse()  # whether there is a codec that is refused
         self.pass_codecs = sum(1 << codec for codec in Codec if self._passes_always(codec))
 
@@ -42,6 +43,11 @@ class Rules:
             self._policy.codec_for(codec, magic) is codec for magic in magics
         )
 
+    def _target(self, codec: Codec) -> Codec:
+        """What a v2 batch with this codec is compressed with; NONE: it is not, or refused."""
+        target_codec = self._policy.codec_for(codec, self._to_magic)
+        return target_codec if self._to_magic < V2 and target_codec else Codec.NONE
+
     def codec_for(self, codec_id: int, magic: int, position: int) -> tuple[Codec, Codec]:
         """The codec of a batch of format `magic` and the one that its records are to have.
 
@@ -54,13 +60,13 @@ class Rules:
         if codec_id not in Codec.__members__.values():
             raise CorruptRecordsError("unknown codec", position)
         codec = Codec(codec_id)
-        instead = self._policy.codec_for(codec, min(magic, self._to_magic))
-        if instead is None:
+        target_codec = self._policy.codec_for(codec, min(magic, self._to_magic))
+        if target_codec is None:
             raise UnsupportedCodecError(codec.name.lower(), position)
         if codec is Codec.ZSTD and magic < V2:
             raise CorruptRecordsError("codec does not exist in this message format", position)
-        self._chosen[codec_id, magic] = codec, instead
-        return codec, instead
+        self._chosen[codec_id, magic] = codec, target_codec
+        return codec, target_codec
 
     def _may_refuse(self) -> bool:
         return self._to_magic < V2 and any(

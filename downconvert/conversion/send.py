@@ -7,22 +7,41 @@ first the next time, so that nothing is lost and nothing sent twice however the 
 Not here: what was promised (plan.py), the conversion (converter.py), the channel's ways
 (records.channel)."""
 
-from collections.abc import Callable, Generator, Iterator
+import errno
+import os
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from records.channel import Write, writer
-from records.errors import CorruptRecordsError
+from records.errors import CorruptRecordsError, RecordsError
 
 from .converter import Converter
+from .direct import Direct, descriptor_of
+from .failed import Failed
 from .filler import filler
+from .padded import CHANGED, NoRoomError
 from .stats import ConversionStats
 
 Clock = Callable[[], float]
 
 
-def _through(converter: Converter, ends: Iterator[int]) -> Generator[int, None, None]:
-    for end in ends:
-        yield from converter.walk(end)
+def _pieces(converter: Converter, ends: Iterator[int]) -> Iterator[int]:
+    """All pieces of an answer. Where a range ends, by damage or because nothing more fits, what was
+    held back is the last."""
+    damage: RecordsError | None = None
+    try:
+        for end in ends:
+            yield from converter.pieces(end)
+    except NoRoomError:
+        pass
+    except RecordsError as error:
+        damage = error
+    is_settled = False
+    for size in converter.output.settle():
+        is_settled = True
+        yield size
+    if damage is not None and not is_settled:
+        raise damage
 
 
 class LazyDownConvertSend:
@@ -32,12 +51,14 @@ class LazyDownConvertSend:
         "_channel",
         "_clock",
         "_converter",
+        "_ends_with_a_piece",
         "_filler_bytes",
         "_is_exact",
         "_pending",
         "_pieces",
         "_seconds",
         "_sent",
+        "_waiting",
         "_write",
         "size",
     )
@@ -49,14 +70,18 @@ class LazyDownConvertSend:
         size: int,
         *,
         is_exact: bool,
+        ends_with_a_piece: bool,
         clock: Clock,
     ) -> None:
+        """`is_exact`: no filler. `ends_with_a_piece`: no piece is cut."""
         self.size = size
         self._converter = converter
-        self._pieces = _through(converter, ends)
+        self._pieces = _pieces(converter, ends)
         self._is_exact = is_exact
+        self._ends_with_a_piece = ends_with_a_piece
         self._clock = clock
         self._pending: memoryview | None = None  # converted, and not taken by the channel
+        self._waiting = b""  # what of it has been copied, so that buffers need not be held
         self._sent = self._filler_bytes = 0
         self._seconds = 0.0
         self._channel: Any = self  # no channel yet: nobody writes a send to itself
@@ -71,15 +96,60 @@ class LazyDownConvertSend:
     def completed(self) -> bool:
         return self._sent == self.size
 
-    def write_to(self, channel: Any) -> int:
-        """Converts at most one chunk, makes at most one write, and returns the bytes written.
+    def write_to(self, channel: Any, budget: int | None = None) -> int:
+        """Writes to the channel and returns the bytes written: one chunk by one write, or chunk
+        after chunk until the channel takes no more or `budget` bytes have been converted or
+        written.
+
+        A chunk is converted when it is its turn. With a budget, what is plain goes from the file to
+        a plain socket, pipe or raw file within the kernel, and between two calls the send holds no
+        more than what the channel left of a chunk.
 
         0: not now (the channel takes nothing, or a chunk's worth of records converted to
             nothing). Raises CorruptRecordsError where an estimate was promised and the records
-            are damaged further on, and what the channel raises."""
+            are damaged further on, or where they changed after they were measured; and OSError
+            where they cannot be read. Whoever asks again gets the same error: a send that failed
+            is never completed. What the channel raises is raised as it is, and the next call goes
+            on; `remaining` tells what was written before."""
         if channel is not self._channel:
             self._write = writer(channel)
             self._channel = channel
+        if budget is not None:
+            return self._write_chunks(descriptor_of(channel), budget)
+        written = self._write_chunk()
+        if self._pending is not None:
+            self._wait()
+        return written
+
+    def _write_chunks(self, descriptor: tuple[int, bool] | None, budget: int) -> int:
+        converter, window = self._converter, self._converter.window
+        sent, position = self._sent, window.position
+        try:
+            while self._sent < self.size:
+                done = max(self._sent - sent, window.position - position)
+                if done >= budget:
+                    break
+                if descriptor is not None:
+                    converter.direct = Direct(*descriptor, self.remaining, budget - done)
+                self._write_chunk()
+                if self._pending is not None:
+                    break
+        finally:
+            converter.direct = None
+            self._wait()
+        return self._sent - sent
+
+    def _wait(self) -> None:
+        """Holds nothing any more but what the channel has not taken."""
+        pending = self._pending
+        if pending is None or pending.obj is self._waiting:
+            self._converter.rest()
+        elif self._converter.can_rest:
+            self._waiting = bytes(pending)
+            self._pending = memoryview(self._waiting)
+            self._converter.rest()
+
+    def _write_chunk(self) -> int:
         pending = self._pending
         if pending is None:
             remaining = self.size - self._sent
@@ -87,35 +157,63 @@ class LazyDownConvertSend:
                 return 0
             clock = self._clock
             started = clock()
-            size = next(self._pieces, None)
+            try:
+                size = next(self._pieces, None)
+                if size is None:
+                    pending = self._filler(remaining)
+                elif size > remaining:
+                    pending = self._cut(remaining)
+                else:
+                    pending = self._converter.output.ready[:size]
+            except BaseException as error:
+                self._pieces = Failed(error)
+                self._converter.release()
+                raise
             self._seconds += clock() - started
-            if size is None:
-                pending = self._filler(remaining)
-            elif size:
-                pending = self._converter.ready[: min(size, remaining)]
-            else:
-                return 0
+            if not pending:
+                return self._written_directly()
             self._pending = pending  # also where the channel raises
         written = self._write(pending)
         if written == len(pending):
-            self._pending = None
+            self._pending, self._waiting = None, b""
         else:
             self._pending = pending[written:]
+        self._count(written)
+        return written
+
+    def _written_directly(self) -> int:
+        """What the kernel has written itself, if it has."""
+        direct = self._converter.direct
+        if direct is None:
+            return 0
+        if direct.rest is not None:
+            self._pending = memoryview(direct.rest)
+        self._count(direct.written)
+        if direct.error and direct.error != errno.EINTR:
+            raise OSError(direct.error, os.strerror(direct.error))
+        return direct.written
+
+    def _count(self, written: int) -> None:
         self._sent += written
         if self._sent == self.size:
-            self._pieces.close()
+            self._pieces = iter(())
             self._converter.release()
-        return written
 
     def _filler(self, remaining: int) -> memoryview:
         if self._is_exact:
-            raise CorruptRecordsError(
-                "the records changed after they were measured",
-                self._converter.records.origin + self._converter.position,
-            )
+            raise self._changed()
         piece = memoryview(filler(remaining))
         self._filler_bytes += len(piece)
         return piece
+
+    def _cut(self, remaining: int) -> memoryview:
+        """As much of a piece as was promised."""
+        if self._ends_with_a_piece:
+            raise self._changed()
+        return self._converter.output.ready[:remaining]
+
+    def _changed(self) -> CorruptRecordsError:
+        return CorruptRecordsError(CHANGED, self._converter.position)
 
     @property
     def stats(self) -> ConversionStats:

@@ -1,7 +1,7 @@
 """What of a range converts to nothing, without converting the rest.
 
 Markers, batches that compaction has emptied, and those whose records all lie below the offset that
-was asked for: a log may hold millions of them on end. The kernel goes over them, a window at a
+was asked for: a log may hold millions of them on end. The kernel skips them, a window at a
 time; where it stops it is asked entry by entry.
 
 Not here: what is done with that (whoever answers fetches)."""
@@ -16,6 +16,7 @@ from records.source import Records
 from . import buffers
 from .converter import Converter
 from .policy import ConversionPolicy
+from .request import Request
 from .rules import rules_for
 
 WINDOW_SIZE: Final = 64 * 1024
@@ -75,16 +76,17 @@ def _passed(
             break
         if not transcoder.in_batch:
             before, boundary = boundary, position
-    buffers.give_back(window)
+    buffers.release(window)
     return before, boundary
 
 
 def _is_something(
     entry: Records, to_magic: int, first_offset: int, policy: ConversionPolicy
 ) -> bool:
-    converter = Converter(entry, to_magic, first_offset, policy, measuring=True, first_only=True)
+    request = Request(to_magic, first_offset, policy)
+    converter = Converter.measuring(entry, request, first_only=True)
     try:
-        return any(converter.walk(entry.size))
+        return any(converter.pieces(entry.size))
     except RecordsError:
         return True
     finally:

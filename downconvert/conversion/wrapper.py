@@ -6,8 +6,9 @@ can be sent; how large it may grow is the caller's limit.
 Not here: the messages inside (the kernel writes them), when a wrapper ends (body_converter.py),
 what it looks like (records.wrapper)."""
 
-from records.codecs import Effort, Encoder, compress, open_encoder
+from records.codecs import CompressionLevel, Encoder, compress, open_encoder
 from records.formats import LOG_APPEND_TIME, V1, Codec
+from records.kernel import Buffer
 from records.wrapper import wrapper
 
 
@@ -21,17 +22,19 @@ class Wrapper:
         "_buffer",
         "_codec",
         "_data",
-        "_effort",
         "_encoder",
+        "_level",
         "_magic",
         "flushed",
         "waiting",
     )
 
-    def __init__(self, codec: Codec, magic: int, effort: Effort, buffer: memoryview) -> None:
+    def __init__(
+        self, codec: Codec, magic: int, level: CompressionLevel, buffer: memoryview
+    ) -> None:
         self._codec = codec
         self._magic = magic
-        self._effort = effort
+        self._level = level
         self._buffer = buffer
         self._encoder: Encoder | None = None
         self._data: bytearray | None = None
@@ -41,7 +44,9 @@ class Wrapper:
     def flush(self) -> None:
         """Compresses the messages that wait."""
         if self._encoder is None or self._data is None:
-            self._encoder = open_encoder(self._codec, magic=self._magic, effort=self._effort)
+            self._encoder = open_encoder(
+                self._codec, magic=self._magic, compression_level=self._level
+            )
             self._data = bytearray()
         self._data += self._encoder.write(self._buffer[: self.waiting])
         self.flushed += self.waiting
@@ -55,10 +60,10 @@ class Wrapper:
     def close(self, last_offset: int, timestamp: int, append_time: int | None) -> bytes:
         """The whole entry. `timestamp` is the largest inside; `append_time` replaces it under
         LogAppendTime."""
-        data: bytes | bytearray
+        data: Buffer
         if self._encoder is None or self._data is None:
             waiting = self._buffer[: self.waiting]
-            data = compress(self._codec, waiting, magic=self._magic, effort=self._effort)
+            data = compress(self._codec, waiting, magic=self._magic, compression_level=self._level)
         else:
             self.flush()
             self._data += self._encoder.finish()

@@ -9,7 +9,7 @@ first partition only with a batch that is larger than its limit, others wait unt
 old clients do not change the order of their partitions, so those are asked for again alone."""
 
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
@@ -73,9 +73,10 @@ class Found:
         self.answer, self.code = answer, OLD_CODES.get(answer.error_code, answer.error_code)
         records: Spooled | None = answer.records
         bound = answer.high_watermark
+        aborted: list[AbortedTransaction] = []
         if policy.isolation == COMMITTED:
             bound = min(bound, answer.last_stable_offset)
-            policy = replace(policy, aborted=_aborted(answer))
+            aborted = _aborted(answer)
         if self.code or records is None or not records.size:
             self.is_done = bool(self.code or self.sends) or alone or self.offset >= bound
             return
@@ -83,7 +84,7 @@ class Found:
             self.is_done = True
             return
         try:
-            converted = _converted(records, magic, self.request.fetch_offset, policy, room)
+            converted = _converted(records, magic, self.request.fetch_offset, policy, room, aborted)
             following = _next_offset(records, self.offset)
         except RecordsError as error:
             self.code = ErrorCode.NONE if self.sends else code_of(error)
@@ -95,7 +96,7 @@ class Found:
                 converted if isinstance(converted, BufferedSend) else converted.to_send()
             )
         if self.sends:
-            is_last = converted.damage is not None or not self.offset < following < bound
+            is_last = not converted.is_whole or not self.offset < following < bound
             self.is_done = is_last or self.used > JOINED_SIZE_MAX or self.room <= 0
         elif following == self.offset:  # not even one whole batch
             self.is_done = alone
@@ -178,15 +179,20 @@ def fetch(
 
 
 def _converted(
-    records: Spooled, magic: int, offset: int, policy: ConversionPolicy, room: MemoryBudget
+    records: Spooled,
+    magic: int,
+    offset: int,
+    policy: ConversionPolicy,
+    room: MemoryBudget,
+    aborted: list[AbortedTransaction],
 ) -> LazyDownConvertRecords | BufferedSend:
-    """What is to be compressed again is kept where there is room, so that it is done once."""
+    """What is measured by compressing it is kept where there is room, so that it is done once."""
     first = next(records.batches(), None)
-    if first is not None and first.codec and policy.size == "exact":
-        kept = BufferedSend.of(records, magic, offset, policy, room)
+    if first is not None and first.codec and policy.size == "exact" and not policy.predicts:
+        kept = BufferedSend.of(records, magic, offset, policy, room, aborted=aborted)
         if kept is not None:
             return kept
-    return LazyDownConvertRecords(records, magic, offset, policy)
+    return LazyDownConvertRecords(records, magic, offset, policy, aborted=aborted)
 
 
 def _is_behind(found: Iterable[Found]) -> bool:

@@ -1,9 +1,9 @@
 """Bytes, and the rows that point into them, until they become a record batch.
 
-Bytes are in one buffer, as they lie in the log or as they were decompressed, and the rows of many
-batches point into it. When it or the rows are full, it is time for a record batch, so that a task
-needs the same few megabytes whatever it reads. Only a record that is larger makes the buffer grow,
-when it is really there, and up to a limit.
+One buffer has the bytes, as they are in the log or as they were decompressed, and the rows of many
+batches point into it. When the buffer or the rows are full, they become a record batch, so that a
+task needs the same few megabytes whatever it reads. Only a record that is larger than the buffer
+makes it grow: as its bytes are read, and up to a limit.
 
 Not here: what is in a row (records/kernel.py), columns (gather.py)."""
 
@@ -35,9 +35,9 @@ class Accumulator:
     def columns(
         self, transcoder: Transcoder, source: Buffer, start: int, end: int, remaining: int
     ) -> tuple[int, int, Outcome]:
-        """Adds the rows of what lies in `source[start:end]`, as many as fit: see `Transcoder`.
+        """Adds the rows of what is in `source[start:end]`, as many as fit: see `Transcoder`.
 
-        Gives the bytes consumed, the bytes of rows, and why it ended."""
+        Returns the bytes consumed, the bytes of rows, and why it ended."""
         consumed, produced, outcome = transcoder.columns(
             source, start, end, remaining, self.rows, self.rows_size, len(self.rows)
         )
@@ -63,14 +63,15 @@ class Accumulator:
             self.view = memoryview(self.buffer)
 
     def grow(self, position: int) -> None:
-        """Makes room for a record of which the whole, empty buffer holds but a part."""
+        """Makes room for a record that is larger than the whole buffer."""
         self.check_growth(len(self.buffer), position)
         self.view = memoryview(b"")
         self.buffer = bytearray(2 * len(self.buffer))
         self.view = memoryview(self.buffer)
 
     def check_growth(self, size: int, position: int) -> None:
-        """CorruptRecordsError where a record is not whole in `size` bytes, and may have no more."""
+        """CorruptRecordsError where a record is not whole in `size` bytes, and `size` is the
+        limit."""
         if size >= self._record_bytes_max:
             raise CorruptRecordsError(
                 f"a record is larger than {self._record_bytes_max} bytes, which the option "

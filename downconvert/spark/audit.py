@@ -1,7 +1,6 @@
 """What a cluster's logs are made of, on Spark: formats, codecs, damage, and what old clients cost.
 
-Segments are looked through in the tasks, where they lie; what comes back is a row for each
-partition, format and codec.
+Tasks read the segments; they return a row for each partition, format and codec.
 
 Not here: the look at a segment (audit_segment.py), what it means for a topic (audit_summary.py)."""
 
@@ -12,16 +11,17 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
+from records.units import MiB
+
 from .audit_segment import STRETCHES, Task, audit_segments
 from .jobs import Step, chosen, no_step, run_tasks, watched
 from .trees import PartitionLog
 
-MiB: Final = 1024 * 1024
 TASK_SIZE: Final = (
     256 * MiB
 )  # a task costs 0.1 s by itself: small segments of a partition share one
 SAMPLED_SIZE: Final = 32 * MiB  # the same where all of it is converted
-DAMAGES_MAX: Final = 5  # that are told of one partition
+DAMAGES_MAX: Final = 5  # reported of one partition
 
 SUMS: Final = (
     "segments",
@@ -76,12 +76,15 @@ def audit(
     *,
     topics: Sequence[str] = (),
     everything: bool = False,
+    verify_crc: bool = True,
 ) -> DataFrame:
     """A row for each topic, partition, format and codec below the paths: the columns of `Share`
     (audit_segment.py), added up over segments. A partition without batches has one without magic.
 
-    `everything`: all records are read and converted, not a sample. Each action runs it again."""
-    return _added_up(run_tasks(session, plan(paths, topics, everything), audit_segments, RESULT))
+    `everything`: all records are read and converted, not a sample. `verify_crc`: the checksums of
+    all batches are compared, not only of the sample. Each action runs it again."""
+    tasks = plan(paths, topics, everything, verify_crc)
+    return _added_up(run_tasks(session, tasks, audit_segments, RESULT))
 
 
 def run(
@@ -90,41 +93,44 @@ def run(
     *,
     topics: Sequence[str] = (),
     everything: bool = False,
+    verify_crc: bool = True,
     step: Step = no_step,
 ) -> list[Row]:
-    """The rows of `audit`: as many as there are partitions, and a few times that."""
-    tasks = plan(paths, topics, everything)
+    """The rows of `audit`: a few for each partition."""
+    tasks = plan(paths, topics, everything, verify_crc)
     frame = _added_up(run_tasks(session, tasks, audit_segments, RESULT))
     with watched(session, "audit", len(tasks), step):
         return frame.collect()
 
 
-def plan(paths: Sequence[str], topics: Sequence[str], everything: bool) -> list[Task]:
-    """Tasks of about a size. JobError: there is nothing to do."""
-    return [task for log in chosen(paths, topics) for task in _tasks(log, everything)]
+def plan(
+    paths: Sequence[str], topics: Sequence[str], everything: bool, verify_crc: bool = True
+) -> list[Task]:
+    """Tasks of about the same size. JobError: there is nothing to do."""
+    stretches = 0 if everything else STRETCHES
+    return [task for log in chosen(paths, topics) for task in _tasks(log, stretches, verify_crc)]
 
 
-def _tasks(log: PartitionLog, everything: bool) -> Iterator[Task]:
-    size_max = SAMPLED_SIZE if everything else TASK_SIZE
-    name, directory = log.topic_partition, log.directory
+def _tasks(log: PartitionLog, stretches: int, verify_crc: bool) -> Iterator[Task]:
+    size_max = TASK_SIZE if stretches else SAMPLED_SIZE
+
+    def task(bases: list[int]) -> Task:
+        return Task(*log.topic_partition, log.directory, tuple(bases), stretches, verify_crc)
+
     bases: list[int] = []
     size = 0
     for segment in log.segments:
         if bases and size + segment.size > size_max:
-            yield _task(name.topic, name.partition, directory, bases, everything)
+            yield task(bases)
             bases, size = [], 0
         bases.append(segment.base_offset)
         size += segment.size
     if bases:
-        yield _task(name.topic, name.partition, directory, bases, everything)
-
-
-def _task(topic: str, partition: int, directory: str, bases: list[int], everything: bool) -> Task:
-    return Task(topic, partition, directory, tuple(bases), 0 if everything else STRETCHES)
+        yield task(bases)
 
 
 def _added_up(rows: DataFrame) -> DataFrame:
-    """By partition, format and codec. What lies between two segments is a gap, too."""
+    """By partition, format and codec. Offsets missing between two segments are a gap, too."""
     before = (
         Window.partitionBy("topic", "partition")
         .orderBy("segment", F.col("segments").desc())

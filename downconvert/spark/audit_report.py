@@ -37,7 +37,7 @@ code { background: #eceff4; border-radius: 4px; padding: 1px 5px; font-size: 0.9
 NOTES: Final = (
     "All batch headers are read. Records are read, and conversions measured, on the sample that is "
     "named above: stretches of 1 MiB spread over each segment, at least one of each format and "
-    "codec. What they gave is scaled to all bytes of that format and codec.",
+    "codec. What was measured is scaled to all bytes of that format and codec.",
     "CPU is of one core, for serving everything once to one consumer group. Two groups of old "
     "clients cost twice that.",
     "Memory is what one fetch of 1 MiB holds: lazily, what this project's converter holds while it "

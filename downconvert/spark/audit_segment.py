@@ -1,8 +1,9 @@
 """What one segment is made of, and what its old consumers would cost and lose. No Spark in here.
 
-All headers are read. Of the records, and of the work that a conversion is, a sample is: stretches
-of a MiB, spread over the segment, of each format and codec. What they gave is in the same row as
-the bytes that they were, so that who adds rows up can say how much of all that is.
+All headers are read, and all checksums are compared unless that is not wanted. Records are
+read and converted as a sample: stretches of a MiB, spread over the segment, of each
+format and codec. A row has both what was measured in the sample and how many bytes the sample was,
+so that sums of rows can be scaled.
 
 Not here: adding up (audit.py), what it looks like (audit_report.py)."""
 
@@ -13,28 +14,43 @@ from typing import Any, Final
 
 from downconvert import convert
 from downconvert.storage import Log, Segment
+from downconvert.storage.names import Kind, file_name
 from downconvert.storage.transactions import AbortedRanges
-from records import BatchHeader, Codec, FileRecords, RecordsError, RecordTooLargeError, read
+from records import (
+    BatchHeader,
+    Codec,
+    CorruptRecordsError,
+    FileRecords,
+    RecordsError,
+    RecordTooLargeError,
+    read,
+)
 from records.formats import NO_TIMESTAMP, V0, V1, V2
 
+from .checksums import Checksums
 from .sample import Key, Sample, Stretch
 
 STRETCHES: Final = 4  # sampled of each format and codec in a segment
-DAMAGES_MAX: Final = 5  # that are told of one segment
+DAMAGES_MAX: Final = 5  # reported of one segment
 SAMPLED_RECORD_MAX: Final = 4 * 1024 * 1024  # bytes; a stretch with a larger one is not sampled
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Segments to look through, by their base offsets, of one partition's directory.
+    """Segments to read, by their base offsets, of one partition's directory.
 
-    stretches: how many are sampled of each format and codec; 0: everything is."""
+    stretches: how many are sampled of each format and codec; 0: everything is.
+    verify_crc: whether all batches' checksums are compared, so that all bytes are read."""
 
     topic: str
     partition: int
     directory: str
     segments: tuple[int, ...]
     stretches: int = STRETCHES
+    verify_crc: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.directory}, segments {self.segments[0]} to {self.segments[-1]}"
 
 
 @dataclass(slots=True)
@@ -59,7 +75,7 @@ class Share:
     codec: str = ""
     segments: int = 0
     log_bytes: int = 0  # of the file
-    tail_bytes: int = 0  # behind the last good batch
+    tail_bytes: int = 0  # after the last good batch
     first_offset: int | None = None  # where it is known: not of compressed v0 and v1
     next_offset: int | None = None
     gaps: int = 0
@@ -86,37 +102,49 @@ class Share:
 
 def audit_segments(task: Task) -> Iterator[dict[str, Any]]:
     """The shares of a task's segments, as rows. OSError: they cannot be read."""
+    is_here = False
     with Log.open(task.directory) as log:
         for segment in log.segments:
             if segment.base_offset in task.segments:
+                is_here = True
                 look = _Look(log, segment, Share(task.topic, task.partition, segment.base_offset))
-                yield from map(asdict, look.shares(task.stretches))
+                shares = look.shares(task.stretches, verify_crc=task.verify_crc)
+                yield from map(asdict, shares)
                 segment.release()
+    if not is_here:  # deleted by retention, or this machine has something else at that path
+        names = ", ".join(file_name(base, Kind.LOG) for base in task.segments[:DAMAGES_MAX])
+        share = Share(task.topic, task.partition, task.segments[0])
+        share.damages.append(f"{task.directory}: {names} not there any more")
+        yield asdict(share)
 
 
 class _Look:
-    """One look through a segment."""
+    """Reads one segment once, and counts."""
 
     def __init__(self, log: Log, segment: Segment, first: Share) -> None:
         self._log = log
         self._is_last = log.segments.is_last(segment)
-        # What is behind the end of the last one a broker may just be writing, or has kept free.
+        # What is after the end of the last segment may be in the middle of being written, or be
+        # preallocated.
         end = log.end_of(segment) if self._is_last else segment.size
         self._records = segment.slice(0, end)
         self._first = first
         first.segments, first.log_bytes = 1, segment.size
         self._shares: dict[Key, Share] = {}
 
-    def shares(self, stretches: int) -> list[Share]:
+    def shares(self, stretches: int, *, verify_crc: bool) -> list[Share]:
         if self._is_last and self._log.damage is not None:
             self._damaged(self._log.damage)
         end = 0
         sample = Sample(self._records.size, stretches)
+        checksums = Checksums(self._records) if verify_crc else None
         try:
             for header in self._records.batches():
                 self._count(self._share(header), header)
                 self._follow(header)
                 sample.add(header)
+                if checksums is not None:
+                    self._verify(checksums, header)
                 end = header.position + header.size
             if end < self._records.size:
                 self._damaged(f"what follows is no whole batch, at byte {end}")
@@ -128,6 +156,13 @@ class _Look:
         for stretch in sample.stretches:
             self._measure(self._shares[stretch.key], stretch)
         return list(self._shares.values()) or [self._first]
+
+    def _verify(self, checksums: Checksums, header: BatchHeader) -> None:
+        """Reports a checksum that does not match; reading goes on after the batch."""
+        try:
+            checksums.verify(header)
+        except CorruptRecordsError as error:
+            self._damaged(error)
 
     def _share(self, header: BatchHeader) -> Share:
         key = header.magic, header.codec
@@ -161,7 +196,7 @@ class _Look:
             share.newest = time if share.newest is None else max(share.newest, time)
 
     def _follow(self, header: BatchHeader) -> None:
-        """Offsets that are not there: compaction takes them, and so do brokers' mishaps."""
+        """Offsets that are not there: compacted away, or lost."""
         first = self._first
         says_its_first = header.magic == V2 or header.codec is Codec.NONE
         if first.next_offset is None:

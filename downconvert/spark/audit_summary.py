@@ -1,7 +1,7 @@
 """An audit by topic: what is there, what old consumers cost and miss, what keeps it from Kafka 4.
 
-Brokers of Kafka 4 no longer serve clients that read old formats, and no longer write these. What a
-sample gave is scaled to all bytes of its format and codec.
+Brokers of Kafka 4 no longer serve clients that read old formats, and no longer write these. What
+was measured in a sample is scaled to all bytes of its format and codec.
 
 Not here: where the rows come from (audit.py), what it looks like (audit_report.py)."""
 
@@ -13,7 +13,7 @@ from records.units import format_size
 
 Row: TypeAlias = Mapping[str, Any]
 
-DAMAGES_MAX: Final = 5  # that are told of one topic
+DAMAGES_MAX: Final = 5  # reported of one topic
 SUMS: Final = (
     "segments",
     "log_bytes",
@@ -30,7 +30,7 @@ SUMS: Final = (
 
 @dataclass(slots=True)
 class Cost:
-    """What serving all of a topic once in an old format takes, by what the sample took. Bytes."""
+    """What serving all of a topic once in an old format takes, scaled from the sample. Bytes."""
 
     cpu_seconds: float = 0.0
     bytes_out: float = 0.0
@@ -46,10 +46,11 @@ class Cost:
 
 @dataclass(slots=True)
 class Topic:
-    """What was found of a topic. Sizes are bytes, times milliseconds.
+    """What was found in a topic. Sizes are bytes, times milliseconds.
 
-    shares: bytes by format and codec. records: what batches say, and for compressed v0 and v1 what
-    the sample lets expect. Losses (`headers`, `zstd`, …) are what clients of old formats miss."""
+    shares: bytes by format and codec. records: from batch headers; for compressed v0 and v1
+    estimated from the sample. Losses (`headers`, `zstd`, …) are what clients of old formats
+    miss."""
 
     name: str
     partitions: int = 0
@@ -87,7 +88,7 @@ class Topic:
 
     @property
     def ratio(self) -> float | None:
-        """How many bytes of keys, values and headers one compressed byte is; None: none is."""
+        """Bytes of keys, values and headers per byte in the log; None: no records."""
         return self.compressed_payload / self.compressed_bytes if self.compressed_bytes else None
 
     def to_json(self) -> dict[str, Any]:
@@ -104,7 +105,7 @@ class Topic:
 
     @property
     def is_ready(self) -> bool:
-        """Whether nothing keeps it from brokers of Kafka 4."""
+        """Whether all of it is in a format that Kafka 4 reads and writes."""
         return not self.old_bytes
 
 
@@ -151,7 +152,7 @@ def _add(topic: Topic, row: Row) -> None:
 
 
 def losses(topics: Sequence[Topic]) -> Iterator[str]:
-    """What clients of older formats do not get of all this, or get and should not."""
+    """What clients of older formats do not receive, or receive and should not."""
     headers = sum(topic.with_headers for topic in topics)
     if headers:
         names = _names(topic for topic in topics if topic.with_headers)

@@ -1,7 +1,7 @@
 """The batches of a split, a row for each: headers are read, and nothing else.
 
 Not here: the columns' types (schemas.py), collecting headers (heads.py), where entries begin and
-what comes behind damage (entries.py)."""
+where reading goes on after damage (entries.py)."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -75,7 +75,7 @@ def _batch(heads: Heads, entries: Entries, schema: Any) -> Iterator[Any]:
 
 
 def _known(numbers: Any) -> Any:
-    """Those that are not negative; the others are null."""
+    """Negative values become null."""
     return pa.array(numbers, mask=numbers < 0)
 
 

@@ -1,7 +1,7 @@
 """Which rows are wanted: what Spark pushes down of a query's filters.
 
 Bounds only leave out what no filter would keep; Spark filters once more. So a filter that is not
-understood, or is not worth it, is no loss.
+understood may be ignored.
 
 Not here: the same by options (options.py)."""
 
@@ -98,7 +98,7 @@ class Bounds:
 
 
 def _values(found: Any, kind: str) -> list[int]:
-    """What a filter compares with, as integers; none where it cannot be told."""
+    """What a filter compares with, as integers; empty where that is not known."""
     given = getattr(found, "value", None)
     values = list(given) if isinstance(given, tuple | list) else [given]
     if kind == "time":
@@ -109,6 +109,6 @@ def _values(found: Any, kind: str) -> list[int]:
 
 
 def _microseconds(time: datetime) -> int:
-    """Since 1970; Spark gives timestamps with their zone, or in UTC."""
+    """Microseconds since 1970; timestamps from Spark have a zone, or are in UTC."""
     since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
     return sum(getattr(since, name) * size for name, size in MICROSECONDS.items())

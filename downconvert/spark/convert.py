@@ -1,8 +1,8 @@
 """Segments of any format to segments of another, on Spark: one task a segment.
 
 The target is a directory that all executors see under one name, on this machine or shared. It may
-be read while it is written: what is there is whole. A second run does what the first did not, and
-compares what it did with the digests in its notes.
+be read while it is written: files that are there are whole. A second run converts what the first
+did not, and compares what the first did with the digests in its notes.
 
 Not here: what a task does (convert_segment.py), what is noted (manifest.py)."""
 
@@ -27,6 +27,7 @@ from .convert_segment import Task, convert_segment, failed, remove_leftovers
 from .jobs import JobError, Json, Step, chosen, no_step, run_tasks, watched
 from .manifest import MANIFEST, gather, read_manifest
 from .rewrite import Settings
+from .trees import expanded
 
 RESULT: Final = pa.schema(
     [
@@ -48,7 +49,7 @@ ENTRY_DDL: Final = (
     "records_converted long, control_batches long, aborted_batches long, verified string, "
     "error string, cpu_seconds double, peak_memory long"
 )
-ERRORS_MAX: Final = 5  # that are told of one run; the manifest has all
+ERRORS_MAX: Final = 5  # in the summary of a run; the manifest has all
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def convert(
     *,
     topics: Sequence[str] = (),
 ) -> DataFrame:
-    """Converts what is below `paths`; the entries of the manifest (`manifest.Entry`)."""
+    """Converts what is below `paths`; returns the entries of the manifest (`manifest.Entry`)."""
     run(session, paths, target, settings, topics=topics)
     return manifest(session, target)
 
@@ -95,8 +96,8 @@ def run(
 ) -> Summary:
     """Converts what is below `paths` and is not converted yet.
 
-    JobError: there is nothing, or the target is not fit for it. What is wrong with single segments
-    is counted, and is in the manifest; it is true also where the run itself fails."""
+    JobError: there is nothing to convert, or the target is not fit for it. Segments that cannot be
+    converted are counted, and are in the manifest, which is written also where the run fails."""
     into = Path(target).absolute()
     tasks = plan(paths, into, settings, topics)
     into.mkdir(parents=True, exist_ok=True)
@@ -122,7 +123,7 @@ def plan(
 ) -> list[Task]:
     """A task for each segment. JobError: the target is among the sources, or holds other things."""
     logs = chosen(paths, topics)
-    for path in map(Path, paths):
+    for path in map(Path, expanded(paths)):
         if target.resolve().is_relative_to(path.resolve()):
             raise JobError(f"{target} is inside of {path}: name a directory outside of it")
     _check(target, settings)
@@ -144,7 +145,7 @@ def _check(target: Path, settings: Settings) -> None:
     if not target.exists() or not any(target.iterdir()):
         return
     if not (target / MANIFEST).exists():
-        if any(target.glob("*/*.converted.json")):  # of a run that did not come to its end
+        if any(target.glob("*/*.converted.json")):  # of a run that did not end
             return
         raise JobError(f"{target} holds other things: name a new directory, or an earlier target")
     known = next((entry.settings for entry in read_manifest(target)), str(settings))
@@ -156,7 +157,7 @@ def _check(target: Path, settings: Settings) -> None:
 
 
 def _work(run_id: str, task: Task) -> Iterable[Json]:
-    """In a worker."""
+    """What a worker does for a task."""
     context = TaskContext.get()
     attempt = f"{run_id}-{context.taskAttemptId() if context else 0}"
     try:
@@ -185,13 +186,14 @@ def _summary(results: DataFrame) -> Summary:
 
 
 def _copy_directory_files(paths: Sequence[str], target: Path, settings: Settings) -> None:
-    """What a broker's directory has beside its partitions; where it is one directory.
+    """Copies the files that a broker keeps beside its partitions, if the source is one directory.
 
-    Not the note of a clean shutdown: a broker that starts on the result looks for itself. Where
-    batches were left out, it finds out too how far the logs reach."""
-    if len(paths) != 1 or not (Path(paths[0]) / META_PROPERTIES).exists():
+    Not the marker of a clean shutdown: a broker that starts on the result recovers its logs. Where
+    batches were left out, it has to find out where the logs end, too."""
+    directories = [Path(path) for path in expanded(paths)]
+    if len(directories) != 1 or not (directories[0] / META_PROPERTIES).exists():
         return
-    for path in sorted(Path(paths[0]).iterdir()):
+    for path in sorted(directories[0].iterdir()):
         is_wanted = settings.to_magic == V2 or path.name in (META_PROPERTIES, LOG_STARTS)
         if path.is_file() and is_wanted and path.name not in (LOCK, CLEAN_SHUTDOWN):
             replace_file(DISK, target / path.name, path.read_bytes())

@@ -1,7 +1,7 @@
 """One segment in another format: what a task of a conversion does. No Spark in here.
 
 Everything is written beside its place, synced, read back, compared, and only then given its name:
-indexes first, the log behind them, and last the note that vouches for it. So a task may be killed
+indexes first, then the log, and last the note with its digest. So a task may be killed
 at any time, and the same one may run twice at once: both write the same bytes, under names of their
 own. What a killed one leaves is a directory `.converting-...`, which the next run removes.
 
@@ -51,12 +51,16 @@ class Task:
     target: str
     settings: Settings
 
+    def __str__(self) -> str:
+        return f"{self.source}, segment {self.base_offset}"
+
 
 def convert_segment(task: Task, *, attempt: str, files: Files = DISK) -> Entry:
-    """Converts a segment, unless that has been done. What is wrong with it is in the entry.
+    """Converts a segment, unless that has been done. If it cannot be converted, the
+    entry says why.
 
-    `attempt`: a name that no other attempt has. OSError and DiskFullError: what the machine has
-    against it; nothing is left but what was there."""
+    `attempt`: a name that no other attempt has. OSError and DiskFullError: the machine's fault;
+    the target is as it was."""
     started = thread_time()
     target = Path(task.target)
     entry = _described(task)
@@ -93,7 +97,7 @@ def convert_segment(task: Task, *, attempt: str, files: Files = DISK) -> Entry:
 
 
 def failed(task: Task, error: str, entry: Entry | None = None) -> Entry:
-    """What is said of a segment that was not converted, as far as is known."""
+    """The entry of a segment that was not converted, as far as it is known."""
     if entry is not None:
         return replace(entry, status="failed", target="", error=error)
     return Entry(
@@ -133,7 +137,8 @@ def _described(task: Task) -> Entry:
 
 
 def _is_same(known: Entry, entry: Entry) -> bool:
-    """Whether a note is of this source and these settings. As rsync does, it asks size and time."""
+    """Whether a note is of this source and these settings. As in rsync, by size and
+    time."""
     return (known.settings, known.source_size, known.source_modified) == (
         entry.settings,
         entry.source_size,
@@ -222,7 +227,7 @@ def _write(
 
 
 def _index(records: FileRecords, work: Path, base_offset: int, files: Files) -> int:
-    """Writes the indexes of a log; how many batches it has."""
+    """Writes the indexes of a log; returns how many batches it has."""
     count = 0
     with ExitStack() as opened:
         size_max = CONFIG.segment_index_bytes
@@ -260,7 +265,7 @@ def _verified(
 
 
 def _kept(log: Log, segment: Segment, to_magic: int) -> Iterator[Path]:
-    """What else there is of a segment; with the first one, what is the partition's.
+    """Copies the other files of a segment; with the first segment, those of the partition.
 
     v0 and v1 have neither transactions nor producers nor leader epochs."""
     directory = segment.path().parent
@@ -282,7 +287,7 @@ def _kept(log: Log, segment: Segment, to_magic: int) -> Iterator[Path]:
 
 
 def _publish(base_offset: int, work: Path, target: Path, files: Files) -> None:
-    """Gives everything its name, the log last."""
+    """Renames everything into place, the log last."""
     files.sync_directory(work)
     log = file_name(base_offset, Kind.LOG)
     names = sorted(path.name for path in work.iterdir())

@@ -1,7 +1,7 @@
-"""Entry after entry of a split, and how reading goes on behind damage.
+"""The entries of a split one after another, and how reading goes on after damage.
 
-Behind an entry that cannot be read its size leads to the next one, unless the index knows of one
-nearer by. So what is read is the same however a segment is split: splits begin where the index
+After an entry that cannot be read its size leads to the next one, unless the index knows of a
+nearer one. So what is read is the same however a segment is split: splits begin where the index
 knows of a batch.
 
 Not here: what is read of an entry (rows.py, batches.py)."""
@@ -15,16 +15,17 @@ from downconvert.storage.segment import Segment
 from downconvert.storage.tail import NOT_WRITTEN
 from downconvert.storage.transactions import AbortedRanges
 from records import BatchHeader, CorruptRecordsError, FileRecords
-from records.checksum import verify_checksum
+from records.checksum import MISMATCH, verify_checksum
 from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE
 
+from .checksums import is_sound
 from .errors import CorruptSegmentError, SegmentChangedError
 from .options import Mode, Options
-from .splits import Boundaries, Split, aligned
+from .splits import Boundaries, Split
 
 
 class Entries:
-    """The entries of a split; `position` is where reading has come to."""
+    """The entries of a split; `position` is the next byte to read."""
 
     def __init__(self, split: Split, options: Options) -> None:
         """FileNotFoundError: the segment is gone. SegmentChangedError: it was cleaned or cut."""
@@ -32,7 +33,7 @@ class Entries:
         self.size = split.segment.size
         if self._segment.size < self.size:
             raise SegmentChangedError(str(self._segment.path()))
-        self.split = aligned(split)
+        self.split = split
         self.options = options
         self.aborted = AbortedRanges(split.aborted)
         self.position = self.split.start
@@ -59,20 +60,26 @@ class Entries:
         return header if header.position + header.size <= self.size else None
 
     def is_cut_short(self) -> bool:
-        """Whether there are entries behind the one at `position`, which runs past the end."""
+        """Whether there are entries after the one at `position`, which runs past the end."""
         return self.position < self.size and self._boundary(self.position + 1) is not None
 
-    def verify(self, header: BatchHeader) -> None:
-        """CorruptRecordsError where checksums are to be compared and one is not right."""
-        if self.options.verify_crc:
+    def verify(self, header: BatchHeader, held: memoryview) -> None:
+        """CorruptRecordsError where checksums are to be compared and one is not right.
+
+        `held`: the entry's bytes; if they are not all there, they are read."""
+        if not self.options.verify_crc:
+            return
+        if len(held) < header.size:
             verify_checksum(self.records, header)
+        elif not is_sound(held):
+            raise CorruptRecordsError(MISMATCH, header.position)
 
     def recover(self, damage: CorruptRecordsError, entry: int, schema: Any) -> Iterator[Any]:
-        """What to do about damage in the entry that begins at `entry`: reading goes on at
-        `position`.
+        """Handles damage in the entry that begins at `entry`: moves `position` to where reading
+        goes on.
 
-        Gives a record batch of one row that tells of it, where that is wanted. CorruptSegmentError
-        where the first damage is to fail."""
+        Yields a record batch of one row that reports it, with mode PERMISSIVE. CorruptSegmentError
+        with FAILFAST."""
         self.end = self.split.end
         if self._is_unwritten(entry):
             self.position = self.end
@@ -82,16 +89,16 @@ class Entries:
         following = self._following(entry)
         self.position = self.size if following is None else following
         if following is None:
-            left = "nothing behind it in this segment can be read"
+            left = "nothing after it in this segment can be read"
         else:
             left = f"reading goes on at byte {following}"
         column = self.options.corrupt_column
         if self.options.mode is Mode.PERMISSIVE and column in schema.names:
-            told = {"segment": self.path, "position": entry, "reason": f"{damage}; {left}"}
-            yield self._row({column: told}, schema)
+            report = {"segment": self.path, "position": entry, "reason": f"{damage}; {left}"}
+            yield self._row({column: report}, schema)
 
     def entry_of(self, position: int, anchor: int) -> int:
-        """Where the entry begins that a position is in; `anchor` is where an earlier one does."""
+        """Where the entry begins that contains a position; an earlier one begins at `anchor`."""
         entry, following = anchor, anchor
         records = self.records.slice(anchor, self.size - anchor)
         try:
@@ -111,7 +118,7 @@ class Entries:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _following(self, entry: int) -> int | None:
-        """Where the next entry begins; None: nobody knows."""
+        """Where the next entry begins; None: not known."""
         boundary = self._boundary(entry + 1)
         try:
             header = self.header(entry)

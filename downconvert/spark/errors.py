@@ -1,4 +1,4 @@
-"""What fails a query, besides a wrong option, which is a ValueError.
+"""Why a query fails, besides a wrong option, which is a ValueError.
 
 Not here: damage itself (records/errors.py)."""
 
@@ -16,7 +16,8 @@ class CorruptSegmentError(RecordsError):
 
 
 class SegmentChangedError(RecordsError):
-    """A segment is not what it was when the query was planned: positions in it mean nothing."""
+    """A segment is not what it was when the query was planned: positions in it are no longer
+    right."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"{path} was cleaned or truncated after the query was planned")
@@ -27,3 +28,21 @@ class DataLossError(RecordsError):
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}; the option failOnDataLoss=false goes on without")
+
+
+class TaskFailedError(Exception):
+    """A task of a job failed; says which one, and why."""
+
+
+class MixedClustersError(RecordsError):
+    """Logs of more than one cluster, or topic, that would be mistaken for copies of one."""
+
+
+class NotMountedError(RecordsError):
+    """A directory that the driver has and this executor does not."""
+
+    def __init__(self, directory: str, host: str) -> None:
+        super().__init__(
+            f"{directory} is not on {host}: mount it there under the same path as for the driver; "
+            "if its topic was deleted after the query was planned, run the query again"
+        )

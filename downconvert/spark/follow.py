@@ -1,59 +1,48 @@
 """Follows growing log directories: up to which offsets there is something to read, and how much.
 
-Offsets are Kafka's: of each partition the next one to read, `{"topic": {"0": 123}}`, so that what
-was read does not depend on which files it was in. Segments are rolled, deleted and cleaned, and
-partitions come and go, while they are followed.
+What was read does not depend on which files it was in. Segments are rolled, deleted and cleaned,
+and partitions come and go, while they are followed. Logs are truncated, too: an offset goes with
+the leader epoch of what was read last (places.py), since the same offset in another epoch is
+another record.
 
 Not here: Spark's side of it (stream.py), reading (rows.py, batches.py)."""
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from downconvert.storage import Log
 from downconvert.storage.names import TopicPartition
 from downconvert.storage.open_files import OpenFiles
+from records.batch import NONE
 
 from .errors import DataLossError
 from .isolation import Committed, committed
 from .options import Options
+from .places import Place, Places, changed_from, epoch_of
 from .planner import starting_offset, stretches
+from .replicas import best_of, look
 from .splits import Split
 from .trees import find_directories, read_partition
+from .watermarks import HighWatermarks
 
 Offsets: TypeAlias = dict[TopicPartition, int]
-Json: TypeAlias = dict[str, dict[str, int]]
 
 # A stream of ten thousand partitions would otherwise keep a file of each open.
 OPEN_SEGMENTS_MAX: Final = 64
 
 
-def to_json(offsets: Mapping[TopicPartition, int]) -> Json:
-    """As Spark keeps offsets, and as its Kafka source writes them."""
-    found: Json = {}
-    for (topic, partition), offset in sorted(offsets.items()):
-        found.setdefault(topic, {})[str(partition)] = offset
-    return found
-
-
-def from_json(offsets: Mapping[str, Mapping[str, int]]) -> Offsets:
-    return {
-        TopicPartition(topic, int(partition)): offset
-        for topic, partitions in offsets.items()
-        for partition, offset in partitions.items()
-    }
-
-
 class Following:
-    """The partitions that the options ask for, as they are from one look to the next."""
+    """The partitions that the options ask for, as they are at the latest `refresh`."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._open_files = OpenFiles(OPEN_SEGMENTS_MAX)
         self._logs: dict[str, Log] = {}  # by directory
+        self._epochs: dict[str, int] = {}  # of their last batches
         self._current: dict[TopicPartition, Log] = {}
-        self._turn = 0  # whose turn it is to be read first where not all can be
+        self._turn = 0  # rotates which partition is read first where a limit allows not all
 
     def close(self) -> None:
         for log in self._logs.values():
@@ -61,50 +50,105 @@ class Following:
         self._logs.clear()
 
     def refresh(self) -> Offsets:
-        """Looks for partitions; gives how far each can be read now."""
+        """Looks for partitions; returns up to which offset each can be read now."""
         logs: dict[str, Log] = {}
-        best: dict[TopicPartition, tuple[int, Log]] = {}
-        for name, directory in find_directories(self._options.paths):
+        found: dict[TopicPartition, list[str]] = {}
+        for name, directory in find_directories(self._options.paths, self._options.cluster_id):
             if not self._options.takes(*name):
                 continue
             try:
-                log = self._logs.get(directory)
-                if log is None:
-                    log = Log.open(Path(directory), open_files=self._open_files)
-                end = log.last_stable_offset if self._options.committed else log.end_offset
+                logs[directory] = self._opened(directory)
             except FileNotFoundError:  # deleted since it was found
                 continue
-            logs[directory] = log
-            if name not in best or best[name][0] < end:
-                best[name] = end, log
+            found.setdefault(name, []).append(directory)
         for directory in self._logs.keys() - logs.keys():
             self._logs[directory].close()
+            del self._epochs[directory]
         self._logs = logs
-        self._current = {name: log for name, (_, log) in best.items()}
-        return {name: end for name, (end, _) in best.items()}
+        self._current = {}
+        watermarks = HighWatermarks() if self._options.stop_at_high_watermark else None
+        ends: Offsets = {}
+        for name, directories in found.items():
+            try:
+                log = self._chosen(name, directories)
+                ends[name] = self._end(name, log, watermarks)
+            except FileNotFoundError:
+                continue
+            self._current[name] = log
+        return ends
 
-    def initial(self) -> Offsets:
+    def _opened(self, directory: str) -> Log:
+        """The log in a directory, brought up to date.
+
+        A log that was truncated and written anew since may have no batch where it ended before.
+        Then it is opened again."""
+        log = self._logs.get(directory)
+        if log is not None:
+            epoch = epoch_of(log, log.end_offset)
+            if epoch != NONE or self._epochs[directory] == NONE:
+                self._epochs[directory] = epoch
+                return log
+            log.close()
+        log = Log.open(Path(directory), open_files=self._open_files)
+        self._epochs[directory] = epoch_of(log, log.end_offset)
+        return log
+
+    def _chosen(self, name: TopicPartition, directories: Sequence[str]) -> Log:
+        """The log that is read of a partition."""
+        if len(directories) == 1:
+            return self._logs[directories[0]]
+        copies = []
+        for directory in directories:
+            log = self._logs[directory]
+            start = log.start_offset  # brings it up to date
+            copies.append(look(directory, start, list(log.segments)))
+        return self._logs[best_of(name, copies).directory]
+
+    def _end(self, name: TopicPartition, log: Log, watermarks: HighWatermarks | None) -> int:
+        end = log.last_stable_offset if self._options.committed else log.end_offset
+        if watermarks is None:
+            return end
+        return max(log.start_offset, min(end, watermarks.of(name, str(log.path))))
+
+    def initial(self) -> Places:
         """Where the options say to begin."""
         ends = self.refresh()
-        return {
-            name: starting_offset(self._current[name], name, end, self._options)
-            for name, end in ends.items()
-        }
+        return self.placed(
+            {
+                name: starting_offset(self._current[name], name, end, self._options)
+                for name, end in ends.items()
+            }
+        )
+
+    def placed(self, offsets: Offsets, before: Places | None = None) -> Places:
+        """Offsets with the leader epochs of the records before them. `before`: epochs of records
+        that may have been deleted or compacted since."""
+        places: Places = {}
+        for name, offset in offsets.items():
+            log = self._current.get(name)
+            place = Place(offset, NONE if log is None else epoch_of(log, offset))
+            known = (before or {}).get(name)
+            is_known = place.epoch == NONE and known is not None and known.offset == offset
+            places[name] = known if known is not None and is_known else place
+        return places
 
     def latest(
         self,
-        start: Offsets,
+        start: Places,
         ends: Offsets,
         *,
         offsets_max: int | None = None,
         bytes_max: int | None = None,
-    ) -> Offsets:
+    ) -> Places:
         """Up to where to read from `start`: to `ends`, or less where there is a limit.
 
-        What begins at a batch that is larger than the limit gets on all the same."""
+        A first batch that is larger than the limit is read all the same."""
+        for name, place in start.items():
+            if name not in self._current and self._options.takes(*name):
+                self._lost(f"{name} is gone; it was read up to offset {place.offset}")
         starts = {name: self._start(name, start) for name in ends}
         ready = [name for name in sorted(ends) if starts[name] < ends[name]]
-        reached = {**start, **starts}
+        reached = {name: place.offset for name, place in start.items()} | starts
         if offsets_max is not None:
             sizes = {name: ends[name] - starts[name] for name in ready}
             shares = shared_out(offsets_max, sizes, self._turn)
@@ -115,39 +159,57 @@ class Following:
         else:
             reached |= {name: ends[name] for name in ready}
         self._turn += 1
-        return reached
+        return self.placed(reached, start)
 
-    def splits(self, start: Offsets, end: Offsets) -> Iterator[Split]:
+    def splits(self, start: Places, end: Places) -> Iterator[Split]:
         """What is to be read for the offsets from `start` up to `end`."""
         self.refresh()
-        for name, behind in sorted(end.items()):
-            log = self._current.get(name)
+        for name, place in sorted(end.items()):
+            log, after = self._current.get(name), place.offset
             first = self._start(name, start)
-            if first >= behind:
+            if first >= after:
                 continue
             if log is None:
                 self._lost(f"{name} is gone; it was read up to offset {first}")
                 continue
-            if log.end_offset < behind:
-                self._lost(f"{name} ends at {log.end_offset}, and was seen to go up to {behind}")
+            if log.end_offset < after:
+                self._lost(f"{name} ends at {log.end_offset}, and was seen to go up to {after}")
+            elif changed_from(log, place) is not None:
+                self._lost(f"{name} was truncated before offset {after} after that was seen")
             transactions: Committed | None = None
             if self._options.committed:
                 transactions = committed(str(log.path))
             found = read_partition(name, str(log.path))
-            yield from stretches(found, first, behind, self._options, transactions)
+            yield from stretches(found, first, after, transactions)
 
     # --- one partition
 
-    def _start(self, name: TopicPartition, start: Offsets) -> int:
-        """Where to read on: a partition that was not there before is read from its beginning."""
-        log = self._current.get(name)
+    def _start(self, name: TopicPartition, start: Places) -> int:
+        """Where to read on: a partition that was not there before is read from its beginning, one
+        that was truncated from where it differs from what was read."""
+        log, place = self._current.get(name), start.get(name)
         if log is None:
-            return start.get(name, 0)
+            return 0 if place is None else place.offset
         first = log.start_offset
-        offset = start.get(name, first)
+        if place is None:
+            return first
+        offset, end = place.offset, log.end_offset
+        if offset > end:
+            self._lost(
+                f"{name} ends at {end}, and was read up to {offset}: it was truncated, or "
+                f"{log.path} is a copy that is not up to date"
+            )
+            return end
         if offset < first:
             self._lost(f"{name} begins at {first}; offsets from {offset} on were deleted unread")
             return first
+        changed = changed_from(log, place)
+        if changed is not None:
+            self._lost(
+                f"{name} was truncated at {changed} after it was read up to {offset} in leader "
+                f"epoch {place.epoch}, and has been written anew from there"
+            )
+            return max(first, changed)
         return offset
 
     def _lost(self, what: str) -> None:
@@ -165,7 +227,8 @@ class Following:
     def _within(
         self, bytes_max: int, ready: list[TopicPartition], starts: Offsets, ends: Offsets
     ) -> Offsets:
-        """How far so many bytes go: shares for all, and what one leaves is the others'."""
+        """Where `bytes_max` bytes end, shared out evenly; what a partition does not need is left to
+        the others."""
         reached: Offsets = {}
         left = bytes_max
         for index, name in enumerate(ready):
@@ -179,7 +242,8 @@ class Following:
     def _advanced(
         self, name: TopicPartition, start: int, end: int, bytes_max: int
     ) -> tuple[int, int]:
-        """The offset behind the batches that `bytes_max` bytes hold, at least one; their bytes."""
+        """The offset after as many batches as are in `bytes_max` bytes, at least one; their
+        bytes."""
         offset, taken = start, 0
         while offset < end and taken < max(1, bytes_max):
             before = offset

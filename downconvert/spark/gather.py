@@ -1,8 +1,8 @@
 """From the kernel's rows to Arrow's columns, without an object for each record.
 
-A row says where key and value lie in a buffer (records/kernel.py). An array of Arrow's has its
-bytes one after the other, so they are gathered: the buffer is seen as an array of twice as many
-pieces, of which every second one is a key and the others are what lies between them, and Arrow
+A row has the positions of key and value in a buffer (records/kernel.py). An array of Arrow's has
+its bytes one after the other, so they are gathered: the buffer is described as an array of twice as
+many pieces, of which every second one is a key and the others are what is between them, and Arrow
 takes every second one.
 
 Not here: filling the buffer (rows.py)."""
@@ -24,7 +24,7 @@ FIELDS: Final = len(ROW_FIELDS)
 AT: Final = {name: index for index, name in enumerate(ROW_FIELDS)}
 MICROSECONDS: Final = 1000  # in a millisecond
 
-# Spark has timestamps in microseconds; further ones, which only damage has, are null.
+# Spark has timestamps in microseconds; those out of its range are null.
 TIMESTAMP_MAX: Final = (2**63 - 1) // MICROSECONDS
 
 ROWS_MAX: Final = 8192  # of a record batch
@@ -33,7 +33,7 @@ Columns = dict[str, Callable[[Any, Buffer], Any]]
 
 
 class Gatherer:
-    """Makes record batches of the rows of one partition."""
+    """Makes record batches from the rows of one partition."""
 
     def __init__(self, schema: Any, split: Split, bounds: Bounds) -> None:
         """`schema`: the columns wanted, of those that records have; others are null."""
@@ -57,7 +57,7 @@ class Gatherer:
         }
 
     def batch(self, rows: Buffer, source: Buffer) -> Any | None:
-        """A record batch of at most `ROWS_MAX` rows. None: none of them is wanted."""
+        """A record batch of at most `ROWS_MAX` rows. None: no row is wanted."""
         table = np.frombuffer(rows, np.int64).reshape(-1, FIELDS)
         table = self._wanted(table)
         if not len(table):
@@ -112,8 +112,8 @@ def timestamps(milliseconds: Any) -> Any:
 
 
 def headers(rows: Any, source: Buffer) -> Any:
-    """The headers of records; null where there are none. Keys that are no UTF-8 have U+FFFD in
-    them, as from Kafka's consumer."""
+    """The headers of records; null where there are none. Bytes in keys that are not UTF-8
+    become U+FFFD, as in Kafka's consumer."""
     keys: list[str] = []
     values: list[bytes | None] = []
     counts = rows[:, AT["headers_count"]]

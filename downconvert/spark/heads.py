@@ -1,9 +1,9 @@
 """Headers of batches by the thousand: collected as bytes, and read as columns.
 
-A header as an object costs more than to read it from the disk. So going from one to the next looks
-at a few bytes only, and the fields of thousands are then picked out at once.
+To make an object of a header costs more than to read it from disk. So only a few bytes are looked
+at to find the next one, and the fields of thousands are then extracted at once.
 
-Not here: what Spark gets of them (batches.py), where to go on behind damage (entries.py)."""
+Not here: the rows (batches.py), where to go on after damage (entries.py)."""
 
 from array import array
 from struct import Struct
@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from records import BatchHeader, CorruptRecordsError
+from records.checksum import MISMATCH, verify_checksum
 from records.formats import (
     ATTRIBUTES_AT_BATCH,
     ATTRIBUTES_AT_LEGACY,
@@ -22,7 +23,6 @@ from records.formats import (
     ENTRY_HEAD_SIZE,
     MAGIC_AT,
     MESSAGE_HEAD,
-    MESSAGE_OVERHEAD,
     PREFIX,
     SIZE_FIELD,
     V1,
@@ -30,12 +30,12 @@ from records.formats import (
     Codec,
 )
 
+from .checksums import SIZES_MIN, is_sound
 from .entries import RUNS_PAST, Entries
 
 SIZE: Final = Struct(">i").unpack_from
 SIZE_AT: Final = PREFIX.size - SIZE_FIELD.size
 CODEC_AT: Final = (ATTRIBUTES_AT_LEGACY, ATTRIBUTES_AT_LEGACY, ATTRIBUTES_AT_BATCH + 1)  # low byte
-SIZES_MIN: Final = (*MESSAGE_OVERHEAD.values(), BATCH_HEADER_SIZE)
 CODEC_MAX: Final = max(Codec)
 
 NUMPY: Final = {"q": ">i8", "i": ">i4", "I": ">u4", "h": ">i2", "b": "i1"}
@@ -55,7 +55,7 @@ assert BATCHES.itemsize == BATCH_HEADER_SIZE
 
 
 class Heads:
-    """The headers of some batches that follow each other, and their positions."""
+    """The headers of consecutive batches, and their positions."""
 
     __slots__ = ("_bytes", "_max", "_view", "positions")
 
@@ -76,7 +76,7 @@ class Heads:
         del self.positions[:]
 
     def collect(self, entries: Entries, window: memoryview) -> None:
-        """Adds headers until it is full or the entries end; `entries.position` goes along.
+        """Adds headers until it is full or the entries end; advances `entries.position`.
 
         Left out are batches of aborted transactions. CorruptRecordsError is about the entry at
         `entries.position`: its header, or its checksum where those are compared."""
@@ -98,10 +98,10 @@ class Heads:
                 or window[at + CODEC_AT[magic]] & 7 > CODEC_MAX
             ):
                 entries.position = position
-                BatchHeader.parse(window[:filled], at, position)  # says what is wrong
+                BatchHeader.parse(window[:filled], at, position)  # raises with what is wrong
             if position + size > size_all:
                 break
-            if not looks_closer or self._is_wanted(entries, window[:filled], at, position):
+            if not looks_closer or self._is_wanted(entries, window[:filled], at, size, position):
                 target = len(self.positions) * BATCH_HEADER_SIZE
                 head = window[at : at + BATCH_HEADER_SIZE]
                 self._view[target : target + BATCH_HEADER_SIZE] = head
@@ -117,11 +117,19 @@ class Heads:
         """The fields of all of them."""
         return HeadTable(self._view[: len(self) * BATCH_HEADER_SIZE], np.array(self.positions))
 
-    def _is_wanted(self, entries: Entries, window: memoryview, at: int, position: int) -> bool:
+    def _is_wanted(
+        self, entries: Entries, window: memoryview, at: int, size: int, position: int
+    ) -> bool:
         entries.position = position
-        header = BatchHeader.parse(window, at, position)
-        entries.verify(header)
-        return not entries.aborted.cover(header)
+        if entries.options.verify_crc:
+            entry = window[at : at + size]
+            if len(entry) < size:
+                verify_checksum(entries.records, BatchHeader.parse(window, at, position))
+            elif not is_sound(entry):
+                raise CorruptRecordsError(MISMATCH, position)
+        if not entries.split.aborted:
+            return True
+        return not entries.aborted.cover(BatchHeader.parse(window, at, position))
 
 
 class HeadTable:

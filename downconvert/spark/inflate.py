@@ -1,7 +1,7 @@
 """Compressed batches and messages: decompressed into where rows point.
 
-A small one is decompressed in one go, behind the others in the buffer. A larger one, and one that
-expands to more, goes through a window, so that a bomb costs no more memory than anything else.
+A small one is decompressed in one go, after the others in the buffer. A larger one, and one that
+expands to more, goes through a window, so that a decompression bomb takes no more memory.
 
 Rules of offsets and timestamps in compressed v0 and v1 messages are those of records/reader.py.
 
@@ -61,11 +61,10 @@ class Inflation:
         self._scratch = bytearray(SCRATCH_ROWS * ROW_SIZE)
 
     def read(self, header: BatchHeader, entry: memoryview | None) -> Iterator[Any]:
-        """Record batches, when it is time for one. `entry`: its bytes, if they are at hand.
+        """Yields record batches as they fill up. `entry`: its bytes, if they are in memory.
 
-        CorruptRecordsError comes when all that is good in front of the damage is in a record
-        batch; in a compressed v1 message that is nothing, for its last entry says what the offsets
-        are."""
+        CorruptRecordsError is raised when all records before the damage were yielded. Of a
+        compressed v1 message that is none: its offsets are known only from its last entry."""
         if header.magic == V2:
             if header.records_count is not None and header.records_count < 0:
                 raise CorruptRecordsError("negative record count", header.position)
@@ -123,8 +122,8 @@ class Inflation:
         self._transcoder.enter_entries(header.magic, offset_delta, append_time, False, True, False)
 
     def _offset_delta(self, header: BatchHeader, window: "Held | Window") -> int:
-        """What the offsets inside of a v1 message lack. They count from an unknown base; the last
-        one is the message's own. (Old librdkafka producers left that at 0: then the base is 0.)"""
+        """What to add to the offsets inside of a v1 message. They are relative; the last one is the
+        message's own. (Old librdkafka producers left that at 0: then nothing is added.)"""
         if header.magic != V1 or not header.base_offset:
             return 0
         self._scan.enter_entries(V1, 0, None, False, False, False)
@@ -199,8 +198,8 @@ class Inflation:
     def _check_messages(
         self, header: BatchHeader, window: "Held | Window", consumed: int, produced: int
     ) -> CorruptRecordsError | None:
-        """What the kernel does not know of messages inside of a message: their checksums, and that
-        those of v0 have no timestamp whatever is around them."""
+        """What the kernel does not do for messages inside of a message: compares their checksums,
+        and leaves those of v0 without a timestamp, whatever the outer message has."""
         rows_start = self._accumulator.rows_size - produced
         rows = np.frombuffer(self._accumulator.rows, np.int64, produced // 8, rows_start)
         table = rows.reshape(-1, FIELDS)
@@ -251,7 +250,7 @@ class Held:
 
 
 class _Decoded:
-    """A decoder's output. Its errors name the batch, since nobody can look into compressed data."""
+    """A decoder's output. Its errors name the batch: a position in compressed data is of no use."""
 
     def __init__(self, header: BatchHeader, stretch: Stretch, window: memoryview) -> None:
         self._position = header.position
@@ -269,8 +268,8 @@ class _Decoded:
 
 
 def _decompressed(header: BatchHeader, data: memoryview) -> Any:
-    """All of it; None where it is much, or damaged: through a window, what is good in front of the
-    damage is read."""
+    """All of it; None where it is large, or damaged: then it is read through a window, up to the
+    damage."""
     try:
         return decompress(header.codec, data, limit=BUFFER_SIZE, magic=header.magic)
     except CorruptRecordsError:

@@ -1,8 +1,7 @@
-"""What a consumer of committed records would be given: up to where, and without which transactions.
+"""What a consumer with read_committed receives: up to which offset, without which transactions.
 
-The transaction indexes say which were aborted. Where they were not copied along, or the segments'
-other indexes show that nobody knows, the control batches say the same, at the price of reading all
-headers of the partition.
+The transaction indexes say which were aborted. Where they are missing, the control batches
+say the same, at the price of reading all headers of the partition.
 
 Not here: leaving batches out (rows.py, batches.py)."""
 
@@ -47,7 +46,7 @@ def committed(directory: str) -> Committed:
 
 
 def rebuilt(log: Log, end: int) -> Committed:
-    """The same from the batches alone."""
+    """The same, from the batches alone."""
     producers = Producers(log.path)
     producers.advance(end, log.segments, log.end_of, [])
     first_open = producers.states.first_open_offset

@@ -1,8 +1,8 @@
 """How a job's tasks get to Spark and their results back: one task a partition, results by Arrow.
 
-Spark is handed a row for each task, in as many partitions as there are tasks, so that each gets its
-own and a long one holds up nobody. A task's function runs in a Python worker of an executor, which
-finds this package there (docs/spark.md says how it is shipped).
+Spark is given a row for each task, in as many partitions as there are tasks, so that each runs by
+itself and a long one delays no other. A task's function runs in a Python worker of an executor,
+which finds this package there (docs/spark.md says how it is shipped).
 
 Not here: what the tasks do (audit.py, convert.py, sweep.py)."""
 
@@ -21,6 +21,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from records import RecordsError
+
+from .errors import TaskFailedError
+from .spark_errors import in_a_line, is_worker_lost
 from .trees import PartitionLog, find_partitions
 
 Step: TypeAlias = Callable[[str, float, float], None]  # what is done, how far it is, of how much
@@ -32,11 +36,11 @@ ROWS_MAX: Final = 1000
 
 
 class JobError(Exception):
-    """A job that cannot be run as it was asked for, in one line for who asked."""
+    """A job that cannot be run as it was asked for; says why in one line."""
 
 
 def no_step(_what: str, _done: float, _total: float) -> None:
-    """For who watches nothing."""
+    """For callers that do not show progress."""
 
 
 def chosen(paths: Sequence[str], topics: Sequence[str]) -> list[PartitionLog]:
@@ -67,7 +71,7 @@ def run_tasks(
     work: Callable[[Task], Iterable[Json]],
     schema: pa.Schema,
 ) -> DataFrame:
-    """The rows that `work` makes of each task, with the columns of `schema`. Nothing has run yet,
+    """The rows that `work` yields for each task, with the columns of `schema`. Nothing has run yet,
     and each action on the result runs all of it."""
     rows = [(pickle.dumps(task),) for task in tasks]
     given = session.sparkContext.parallelize(rows, max(1, len(rows)))
@@ -81,12 +85,24 @@ def _in_arrow(
     """What a Python worker does with a partition."""
     for batch in batches:
         for task in batch.column(0):
-            for rows in _grouped(work(pickle.loads(task.as_py()))):
+            for rows in _grouped(_worked(work, pickle.loads(task.as_py()))):
                 yield pa.RecordBatch.from_pylist(rows, schema=schema)
 
 
+def _worked(work: Callable[[Any], Iterable[Json]], task: Any) -> Iterator[Json]:
+    """The rows of a task. Of an error that does not say what it was about, the task is named."""
+    try:
+        yield from work(task)
+    except OSError:  # names its file
+        raise
+    except RecordsError as error:
+        raise TaskFailedError(f"{task}: {error}") from error
+    except Exception as error:
+        raise TaskFailedError(f"{task}: {type(error).__name__}: {error}") from error
+
+
 def _grouped(rows: Iterable[Json]) -> Iterator[list[Json]]:
-    """So many rows at a time that an Arrow batch is worth it, and stays small."""
+    """Rows in groups for an Arrow batch each."""
     left = iter(rows)
     while group := list(islice(left, ROWS_MAX)):
         yield group
@@ -94,9 +110,9 @@ def _grouped(rows: Iterable[Json]) -> Iterator[list[Json]]:
 
 @contextmanager
 def watched(session: SparkSession, what: str, total: int, step: Step) -> Iterator[None]:
-    """Tells `step` how many of `total` tasks are done, while jobs run in the block.
+    """Calls `step` with how many of `total` tasks are done, while jobs run in the block.
 
-    JobError: Spark gave up on one of them; what it said, in a line."""
+    JobError: one of them failed; says why in one line."""
     tracker = session.sparkContext.statusTracker()
     before = set(tracker.getJobIdsForGroup())
     ended = threading.Event()
@@ -117,14 +133,8 @@ def watched(session: SparkSession, what: str, total: int, step: Step) -> Iterato
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise JobError(f"{what}: {_in_a_line(error)}; try it again") from error
+        again = "; run it again" if is_worker_lost(error) else ""
+        raise JobError(f"{what}: {in_a_line(error)}{again}") from error
     finally:
         ended.set()
         thread.join()
-
-
-def _in_a_line(error: Exception) -> str:
-    """The first line of what the JVM says, where it does: the rest is stacks."""
-    java = getattr(error, "java_exception", None)
-    words = str(java.getMessage() if java is not None else error).strip()
-    return words.partition("\n")[0].rstrip(".")

@@ -1,9 +1,8 @@
-"""The manifest of a conversion: what was made of each segment, so that it can be believed.
+"""The manifest of a conversion: what each segment was converted to, with digests.
 
-A task leaves a note beside each segment that it has put in its place, after it is there, or of one
-that could not be converted. The notes together, a line each, are the manifest of the directory. A
-note vouches for a file by its size and digest. Brokers ignore both: they are plain files with a
-suffix that no Kafka gives.
+A task leaves a note beside each segment that it has put in place, or that
+could not be converted. The notes together, a line each, are the manifest of the directory. A
+note has the size and digest of a file. Brokers ignore notes and manifest, by their suffixes.
 
 Not here: converting (convert_segment.py)."""
 
@@ -28,12 +27,12 @@ Verified: TypeAlias = Literal["records", "stream", "copy", ""]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What was made of one segment. Sizes are bytes, digests SHA-256.
+    """What one segment was converted to. Sizes are bytes, digests SHA-256.
 
-    status: "kept" was converted before, and is still what it was; "failed" says why in `error`.
-    settings: what it was converted to, and how.
+    status: "kept" was converted by an earlier run and is unchanged; "failed" has a reason in
+    `error`. settings: what it was converted to, and how.
     records: of the result, as they were compared; -1 where they were not counted.
-    control_batches, aborted_batches: of the source; the former have no place in v0 and v1, the
+    control_batches, aborted_batches: of the source; v0 and v1 cannot hold the former; the
         latter are left out if the settings say so.
     verified: how source and result were compared. "records": all of both were read, and compared
         one by one; "stream": both were read as the same stream of messages, without holding one,
@@ -76,19 +75,19 @@ def digest_of(path: Path) -> str:
 
 
 def note_path(directory: Path, base_offset: int) -> Path:
-    """Where the note of a segment is, in its partition's directory."""
+    """The path of a segment's note, in its partition's directory."""
     return directory / f"{base_offset:020d}{NOTE_SUFFIX}"
 
 
 def write_note(directory: Path, entry: Entry, files: Files = DISK) -> Path:
-    """Writes the note of a segment, all of it or nothing; returns its path when it is safe."""
+    """Writes the note of a segment, all of it or nothing; returns its path when it is on disk."""
     path = note_path(directory, entry.segment)
     replace_file(files, path, entry.to_json().encode() + b"\n")
     return path
 
 
 def remove_note(directory: Path, base_offset: int, files: Files = DISK) -> None:
-    """Vouches for a segment no longer; returns when that is safe."""
+    """Removes the note of a segment; returns when that is on disk."""
     path = note_path(directory, base_offset)
     if path.exists():
         files.remove(path)
@@ -104,7 +103,7 @@ def read_note(directory: Path, base_offset: int) -> Entry | None:
 
 
 def parse(line: bytes | str) -> Entry:
-    """An entry from its line. ValueError: it is none."""
+    """Parses a line. ValueError: it is no entry."""
     found: Any = json.loads(line)
     if not isinstance(found, dict):
         raise ValueError("not an entry of a manifest")
@@ -115,7 +114,7 @@ def parse(line: bytes | str) -> Entry:
 
 
 def is_true(entry: Entry, directory: Path) -> bool:
-    """Whether the file that an entry vouches for is there, and is what it was: reads all of it."""
+    """Whether the file of an entry is there and has its digest: reads all of it."""
     if entry.status == "failed":
         return False
     path = directory / file_name(entry.segment, Kind.LOG)

@@ -1,5 +1,8 @@
-"""Where to begin and end, as Spark's Kafka source is told: `earliest`, `latest`, or JSON such as
-`{"topic":{"0":23,"1":-2}}`, in which -2 is earliest and -1 is latest."""
+"""Where to begin and end, in the forms of Spark's Kafka source.
+
+Offsets are `earliest`, `latest`, or JSON such as `{"topic":{"0":23,"1":-2}}`, in which -2 is
+earliest and -1 is latest; timestamps `{"topic":{"0":1700000000000}}`; partitions
+`{"topic":[0,1]}`."""
 
 import json
 from collections.abc import Mapping
@@ -11,6 +14,7 @@ LATEST_OFFSET: Final = -1
 OFFSET_MAX: Final = 2**63 - 1
 
 TopicOffsets = Mapping[str, Mapping[str, int]]
+TopicTimestamps = Mapping[str, Mapping[str, int]]  # milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +30,7 @@ class StartingPoint:
         words = {"earliest": EARLIEST, "latest": LATEST}
         if text.lower() in words:
             return words[text.lower()]
-        try:
-            named = json.loads(text)
-        except ValueError:
-            named = None
+        named = _json(text)
         if not isinstance(named, dict) or not all(map(_is_offsets, named.values())):
             raise ValueError(
                 f"{name} is 'earliest', 'latest' or JSON such as "
@@ -56,3 +57,39 @@ def _is_offsets(value: object) -> bool:
         partition.isdigit() and type(offset) is int and EARLIEST_OFFSET <= offset <= OFFSET_MAX
         for partition, offset in value.items()
     )
+
+
+def parse_timestamps(text: str, name: str) -> TopicTimestamps:
+    """ValueError names the option, `name`."""
+    found = _json(text)
+    if not isinstance(found, dict) or not all(map(_is_timestamps, found.values())):
+        raise ValueError(
+            f'{name} is JSON such as {{"topic":{{"0":1700000000000}}}}, not {text[:200]!r}'
+        )
+    return found
+
+
+def parse_assigned(text: str, name: str) -> frozenset[tuple[str, int]]:
+    """Topics and partitions. ValueError names the option, `name`."""
+    found = _json(text)
+    if not isinstance(found, dict) or not all(map(_is_partitions, found.values())):
+        raise ValueError(f'{name} is JSON such as {{"topic":[0,1]}}, not {text[:200]!r}')
+    return frozenset((topic, number) for topic, numbers in found.items() for number in numbers)
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_timestamps(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        partition.isdigit() and type(timestamp) is int and 0 <= timestamp <= OFFSET_MAX
+        for partition, timestamp in value.items()
+    )
+
+
+def _is_partitions(value: object) -> bool:
+    return isinstance(value, list) and all(type(n) is int and 0 <= n < 2**31 for n in value)

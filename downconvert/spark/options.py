@@ -1,31 +1,46 @@
-"""What the data source can be told, by the names and in the forms of Spark's own Kafka source where
+"""The options of the data source, by the names and in the forms of Spark's own Kafka source where
 that has them.
 
-Not here: where the options lead (planner.py), Spark's reader (source.py)."""
+Not here: options that only Spark's Kafka source has (kafka_options.py), what is read as they say
+(planner.py)."""
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
-from .offsets import EARLIEST, LATEST, StartingPoint
+from records.units import MiB
 
-MiB: Final = 1024 * 1024
+from .kafka_options import renamed, unknown
+from .offsets import (
+    EARLIEST,
+    LATEST,
+    StartingPoint,
+    TopicTimestamps,
+    parse_assigned,
+    parse_timestamps,
+)
+
 KINDS_OF_BYTES: Final = {"": 1, "b": 1, "k": 1024, "m": MiB, "g": 1024 * MiB}
 BYTES: Final = re.compile(r"([0-9]{1,18})\s*([bkmg]?)(?:i?b)?", re.IGNORECASE)
 INTEGERS: Final = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
-# Sixteen times what a broker takes unless told otherwise, and a worker stays below 256 MB: it holds
+# Sixteen times what a broker takes by default, and a worker stays below 256 MB: it holds
 # a record some four times on its way to Spark.
 RECORD_BYTES_MAX: Final = 16 * MiB
 
 # Above this a record would not fit into one array of Arrow's type binary together with others.
 RECORD_BYTES_LIMIT: Final = 1024 * MiB
 
+# A task costs some 0.1 s of a core before it reads anything, and its plan takes memory of the
+# driver: with smaller ones a query of a few gigabytes does not end.
+PARTITION_BYTES_MIN: Final = MiB
+
 Level: TypeAlias = Literal["record", "batch"]
+Parsed = TypeVar("Parsed")
 
 
 class Mode(StrEnum):
@@ -34,17 +49,6 @@ class Mode(StrEnum):
     PERMISSIVE = "PERMISSIVE"  # each is a row that says where and why
     DROPMALFORMED = "DROPMALFORMED"  # they are left out
     FAILFAST = "FAILFAST"  # the first one fails the query
-
-
-# Options of Spark's Kafka source that are about brokers: a query keeps them, and they do nothing.
-OF_BROKERS: Final = re.compile(
-    r"kafka\..*|kafkaconsumer\..*|fetchoffset\..*|groupidprefix|minpartitions|maxrecordsperpartition"
-)
-SYNONYMS: Final = {
-    "subscribe": "topics",
-    "subscribepattern": "topicspattern",
-    "kafka.isolation.level": "isolation",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +62,25 @@ class Options:
     include_headers: bool = False
     topics: tuple[str, ...] = ()  # names, also with * and ?; none: all
     topics_pattern: str | None = None
+    assigned: frozenset[tuple[str, int]] | None = None  # topics and partitions; None: all
     partitions: frozenset[int] | None = None
     starting: StartingPoint = EARLIEST
     ending: StartingPoint = LATEST
     starting_timestamp: int | None = None
     ending_timestamp: int | None = None
+    starting_offsets_by_timestamp: TopicTimestamps = field(default_factory=dict)
+    ending_offsets_by_timestamp: TopicTimestamps = field(default_factory=dict)
+    must_find_timestamp: bool = False  # nothing as young as the starting timestamp is an error
     committed: bool = False
     max_partition_bytes: int = 128 * MiB
+    min_partitions: int | None = None
     max_record_bytes: int = RECORD_BYTES_MAX
-    verify_crc: bool = False
+    verify_crc: bool = True
     mode: Mode = Mode.FAILFAST
     corrupt_column: str = "_corrupt"
     fail_on_data_loss: bool = True
+    cluster_id: str | None = None  # of those whose directories are there; None: there is but one
+    stop_at_high_watermark: bool = False
     max_offsets_per_trigger: int | None = None
     max_bytes_per_trigger: int | None = None
 
@@ -78,27 +89,44 @@ class Options:
         """Reads Spark's options, whose names may be of any case. ValueError says which is wrong.
 
         `streaming`: whether a stream is read; None: that is not known yet."""
-        values = {SYNONYMS.get(name.lower(), name.lower()): text for name, text in given.items()}
-        reader = _Reader(values)
+        reader = _Reader(renamed(given))
         options = cls(
             paths=reader.paths(),
             level=reader.choice("level", "record", "batch"),
             include_headers=reader.boolean("includeHeaders", default=False),
             topics=reader.names("topics"),
             topics_pattern=reader.pattern("topicsPattern"),
+            assigned=reader.json("assign", parse_assigned),
             partitions=reader.integers("partitions"),
             starting=reader.offsets("startingOffsets", LATEST if streaming else EARLIEST),
             ending=reader.offsets("endingOffsets", LATEST),
             starting_timestamp=reader.integer("startingTimestamp"),
             ending_timestamp=reader.integer("endingTimestamp"),
+            starting_offsets_by_timestamp=reader.json(
+                "startingOffsetsByTimestamp", parse_timestamps
+            )
+            or {},
+            ending_offsets_by_timestamp=reader.json("endingOffsetsByTimestamp", parse_timestamps)
+            or {},
+            must_find_timestamp=reader.choice(
+                "startingOffsetsByTimestampStrategy", "latest", "error"
+            )
+            == "error",
             committed=reader.choice("isolation", "read_uncommitted", "read_committed")
             == "read_committed",
-            max_partition_bytes=reader.size("maxPartitionBytes", 128 * MiB),
-            max_record_bytes=reader.size("maxRecordBytes", RECORD_BYTES_MAX, RECORD_BYTES_LIMIT),
-            verify_crc=reader.boolean("verifyCrc", default=False),
+            max_partition_bytes=reader.size(
+                "maxPartitionBytes", 128 * MiB, minimum=PARTITION_BYTES_MIN
+            ),
+            min_partitions=reader.integer("minPartitions", minimum=1),
+            max_record_bytes=reader.size(
+                "maxRecordBytes", RECORD_BYTES_MAX, maximum=RECORD_BYTES_LIMIT
+            ),
+            verify_crc=reader.boolean("verifyCrc", default=True),
             mode=Mode(reader.choice("mode", *reversed([m.value for m in Mode])).upper()),
             corrupt_column=reader.take("columnNameOfCorruptRecord") or "_corrupt",
             fail_on_data_loss=reader.boolean("failOnDataLoss", default=True),
+            cluster_id=reader.take("clusterId") or None,
+            stop_at_high_watermark=reader.boolean("stopAtHighWatermark", default=bool(streaming)),
             max_offsets_per_trigger=reader.integer("maxOffsetsPerTrigger", minimum=1),
             max_bytes_per_trigger=reader.size("maxBytesPerTrigger", None),
         )
@@ -108,8 +136,16 @@ class Options:
         return options
 
     def _check(self, *, streaming: bool) -> None:
-        if streaming and (self.ending != LATEST or self.ending_timestamp is not None):
-            raise ValueError("a stream has no end: leave endingOffsets and endingTimestamp out")
+        has_end = self.ending_timestamp is not None or self.ending_offsets_by_timestamp
+        if streaming and (self.ending != LATEST or has_end):
+            raise ValueError(
+                "a stream has no end: leave endingOffsets, endingTimestamp and "
+                "endingOffsetsByTimestamp out"
+            )
+        if (self.assigned is not None) + bool(self.topics) + (self.topics_pattern is not None) > 1:
+            raise ValueError(
+                "give one of assign, topics (subscribe) and topicsPattern (subscribePattern)"
+            )
         if self.max_offsets_per_trigger is not None and self.max_bytes_per_trigger is not None:
             raise ValueError("maxOffsetsPerTrigger or maxBytesPerTrigger, not both")
         if not streaming and self.starting == LATEST:
@@ -119,15 +155,29 @@ class Options:
 
     def takes(self, topic: str, partition: int) -> bool:
         """Whether a partition is to be read."""
+        if self.assigned is not None and (topic, partition) not in self.assigned:
+            return False
         if self.partitions is not None and partition not in self.partitions:
             return False
         if self.topics_pattern is not None and re.fullmatch(self.topics_pattern, topic) is None:
             return False
         return not self.topics or any(fnmatchcase(topic, name) for name in self.topics)
 
+    def starting_time(self, topic: str, partition: int) -> int | None:
+        """The timestamp to begin at, in milliseconds; None: the starting offset says where."""
+        if self.starting_timestamp is not None:
+            return self.starting_timestamp
+        return self.starting_offsets_by_timestamp.get(topic, {}).get(str(partition))
+
+    def ending_time(self, topic: str, partition: int) -> int | None:
+        """The timestamp to end before, in milliseconds; None: the ending offset says where."""
+        if self.ending_timestamp is not None:
+            return self.ending_timestamp
+        return self.ending_offsets_by_timestamp.get(topic, {}).get(str(partition))
+
 
 class _Reader:
-    """Takes options one by one; what is left at the end nobody knows."""
+    """Takes options one by one; what is left at the end is unknown."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._left = dict(values)
@@ -137,17 +187,22 @@ class _Reader:
         return text.strip() if text is not None else None
 
     def finish(self) -> None:
-        unknown = sorted(name for name in self._left if not OF_BROKERS.fullmatch(name))
-        if unknown:
-            raise ValueError(f"unknown option {', '.join(unknown)}")
+        names = unknown(self._left)
+        if names:
+            raise ValueError(f"unknown option {', '.join(names)}")
 
     def paths(self) -> tuple[str, ...]:
-        """`path`: one, or a JSON list; `paths`, which `load([...])` sets: a JSON list."""
+        """`path`: one, or a JSON list; `paths`, which `load([...])` sets: a JSON list; of a table
+        that was created with a path `location`, unless Spark chose it."""
         found: list[str] = []
         for name in ("path", "paths"):
             text = self.take(name)
             if text:
                 found += _json_list(text) if text.startswith("[") else [text]
+        location = self.take("location")
+        is_chosen = self.take("is_managed_location") == "true"
+        if not found and location and not is_chosen:
+            found.append(location)
         if not found:
             raise ValueError("no path: load(directory), or load([directory, ...])")
         return tuple(_plain(path) for path in found)
@@ -175,16 +230,16 @@ class _Reader:
             raise ValueError(f"{name} is a number from {minimum} on, not {text!r}")
         return int(text)
 
-    def size(self, name: str, default: Any, maximum: int = 2**62) -> Any:
-        """Bytes: a number, or one with k, m or g behind it."""
+    def size(self, name: str, default: Any, *, minimum: int = 1, maximum: int = 2**62) -> Any:
+        """Bytes: a number, or one followed by k, m or g."""
         text = self.take(name)
         if text is None:
             return default
         found = BYTES.fullmatch(text)
         size = int(found[1]) * KINDS_OF_BYTES[found[2].lower()] if found else 0
-        if not 0 < size <= maximum:
+        if not minimum <= size <= maximum:
             raise ValueError(
-                f"{name} is a number of bytes up to {maximum} (64m, say), not {text!r}"
+                f"{name} is a number of bytes from {minimum} to {maximum} (64m, say), not {text!r}"
             )
         return size
 
@@ -216,6 +271,10 @@ class _Reader:
                 raise ValueError(f"{name}: {text} are too many")
             found.update(range(first, last + 1))
         return frozenset(found)
+
+    def json(self, name: str, parse: Callable[[str, str], Parsed]) -> Parsed | None:
+        text = self.take(name)
+        return None if text is None else parse(text, name)
 
     def offsets(self, name: str, default: StartingPoint) -> StartingPoint:
         text = self.take(name)

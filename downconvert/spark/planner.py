@@ -1,11 +1,14 @@
 """From options to splits: which stretches of which segments are read.
 
-Only names, sizes and index entries are looked at, but for what is asked by time or by transaction.
+Only names, sizes and index entries are read, except for bounds by time or by transaction.
 
 Not here: finding the files (trees.py), cutting them (splits.py)."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Final
 
 from downconvert.storage import Log
 from downconvert.storage.errors import StorageError
@@ -16,40 +19,82 @@ from .bounds import INT64_MIN, Bounds
 from .gather import MICROSECONDS
 from .isolation import Committed, committed
 from .options import Options
-from .splits import Boundaries, Split, pack, split
+from .splits import Boundaries, Split, pack, split, task_size
 from .trees import PartitionLog, SegmentFile, find_partitions
+from .watermarks import HighWatermarks
+
+TOPICS_TOLD: Final = 20  # of those that are there, where one that is not was asked for
 
 
 def plan(options: Options, bounds: Bounds) -> list[tuple[Split, ...]]:
     """What there is to be read, a tuple for each task."""
-    splits = [
-        found
-        for log in partitions(options)
-        if bounds.takes(*log.topic_partition)
-        for found in splits_of(log, options, bounds)
-    ]
-    return pack(splits, options.max_partition_bytes)
+    watermarks = HighWatermarks() if options.stop_at_high_watermark else None
+    return tasks_of(
+        [
+            found
+            for log in partitions(options)
+            if bounds.takes(*log.topic_partition)
+            for found in stretches_of(log, options, bounds, watermarks)
+        ],
+        options,
+    )
+
+
+def tasks_of(wholes: Sequence[Split], options: Options) -> list[tuple[Split, ...]]:
+    """Stretches of segments, cut and put together as the options say: a tuple for each task."""
+    size = task_size(
+        [whole.size for whole in wholes], options.max_partition_bytes, options.min_partitions
+    )
+    return pack([found for whole in wholes for found in split(whole, size)], size)
 
 
 def partitions(options: Options) -> list[PartitionLog]:
-    """The partitions that the options ask for. ValueError: there is none at all below the paths."""
-    found = find_partitions(options.paths)
+    """The partitions that the options ask for.
+
+    ValueError: there is none at all below the paths, or one that the options name is not there."""
+    found = find_partitions(options.paths, options.cluster_id)
     if not found:
         raise ValueError(
             f"no partition below {', '.join(options.paths)}: "
             "directories such as orders-0 with files such as 00000000000000000000.log"
         )
+    _check_named([log.topic_partition for log in found], options)
     return [log for log in found if options.takes(*log.topic_partition)]
 
 
-def splits_of(log: PartitionLog, options: Options, bounds: Bounds) -> Iterator[Split]:
-    """The splits of one partition."""
+def _check_named(there: Sequence[TopicPartition], options: Options) -> None:
+    topics = sorted({name.topic for name in there})
+    missing = [name for name in options.topics if not any(fnmatchcase(t, name) for t in topics)]
+    if options.assigned is not None:
+        missing += sorted(f"{t}-{number}" for t, number in options.assigned - set(there))
+    pattern = options.topics_pattern
+    if pattern is not None and not any(re.fullmatch(pattern, topic) for topic in topics):
+        missing.append(pattern)
+    if missing:
+        names = [*topics[:TOPICS_TOLD], *(["..."] if len(topics) > TOPICS_TOLD else [])]
+        raise ValueError(
+            f"{', '.join(missing)}: no such topic or partition below {', '.join(options.paths)}; "
+            f"the topics there are {', '.join(names)}"
+        )
+
+
+def stretches_of(
+    log: PartitionLog,
+    options: Options,
+    bounds: Bounds,
+    watermarks: HighWatermarks | None = None,
+) -> Iterator[Split]:
+    """The stretches to read of one partition, up to its high watermark where these are given."""
     transactions = committed(log.directory) if options.committed else None
     start, end = offsets_of(log, options)
     start, end = max(start, bounds.offset_min), min(end, bounds.offset_max + 1)
     if transactions is not None:
         end = min(end, transactions.end)
-    for found in stretches(log, start, end, options, transactions):
+    if watermarks is not None:
+        end = min(end, watermarks.of(log.topic_partition, log.directory))
+    if start >= end:
+        return
+    for found in stretches(log, start, end, transactions):
         if not _is_older(found.segment, log, bounds):
             yield found
 
@@ -71,35 +116,50 @@ def _is_older(file: SegmentFile, log: PartitionLog, bounds: Bounds) -> bool:
 
 
 def offsets_of(log: PartitionLog, options: Options) -> tuple[int, int]:
-    """From which offset up to which one the options ask for records of a partition."""
+    """From which offset up to which one the options ask for records of a partition.
+
+    ValueError: no record is as young as the starting timestamp, and that is to be an error."""
     name = log.topic_partition
     start = max(options.starting.bound(*name, log.start_offset, OFFSET_MAX), log.start_offset)
     end = options.ending.bound(*name, log.start_offset, OFFSET_MAX)
-    if options.starting_timestamp is None and options.ending_timestamp is None:
+    starting_time, ending_time = options.starting_time(*name), options.ending_time(*name)
+    if starting_time is None and ending_time is None:
         return start, end
     with Log.open(Path(log.directory)) as opened:
-        if options.starting_timestamp is not None:
-            first = opened.offset_for(options.starting_timestamp)
-            start = OFFSET_MAX if first is None else first
-        if options.ending_timestamp is not None:
-            behind = opened.offset_for(options.ending_timestamp)
-            end = OFFSET_MAX if behind is None else behind
+        if starting_time is not None:
+            start = _offset_at(opened, name, starting_time, OFFSET_MAX, options)
+        if ending_time is not None:
+            after = opened.offset_for(ending_time)
+            end = OFFSET_MAX if after is None else after
     return start, end
+
+
+def _offset_at(
+    log: Log, name: TopicPartition, timestamp: int, otherwise: int, options: Options
+) -> int:
+    """The offset of the first record that is not older than a timestamp."""
+    found = log.offset_for(timestamp)
+    if found is None and options.must_find_timestamp:
+        raise ValueError(
+            f"{name} has no record from timestamp {timestamp} on; with the option "
+            "startingOffsetsByTimestampStrategy=latest none of it is read"
+        )
+    return otherwise if found is None else found
 
 
 def starting_offset(log: Log, name: TopicPartition, end: int, options: Options) -> int:
     """Where a stream begins in a log that ends at `end`."""
-    if options.starting_timestamp is not None:
-        first = log.offset_for(options.starting_timestamp)
-        return end if first is None else min(first, end)
+    timestamp = options.starting_time(*name)
+    if timestamp is not None:
+        return min(_offset_at(log, name, timestamp, end, options), end)
     start = options.starting.bound(*name, log.start_offset, end)
     return max(log.start_offset, min(start, end))
 
 
 def stretches(
-    log: PartitionLog, start: int, end: int, options: Options, transactions: Committed | None
+    log: PartitionLog, start: int, end: int, transactions: Committed | None
 ) -> Iterator[Split]:
-    """The splits that hold the offsets from `start` up to `end`."""
+    """A stretch of each segment, which hold the offsets from `start` up to `end`."""
     for file in log.segments:
         if file.next_offset <= start:
             continue
@@ -111,12 +171,11 @@ def stretches(
         if transactions is not None:
             aborted = transactions.between(max(start, file.base_offset), file.next_offset)
         first, last = _positions(file, start, end)
-        whole = Split(*log.topic_partition, file, first, last, True, start, end, aborted)
-        yield from split(whole, options.max_partition_bytes)
+        yield Split(*log.topic_partition, file, first, last, start, end, aborted)
 
 
 def _positions(file: SegmentFile, start: int, end: int) -> tuple[int, int]:
-    """Boundaries around the batches that hold the offsets, near to them."""
+    """Batch boundaries closely around the offsets."""
     first, last = 0, file.size
     if start > file.base_offset or end < file.next_offset:
         boundaries = Boundaries(file)
@@ -124,8 +183,8 @@ def _positions(file: SegmentFile, start: int, end: int) -> tuple[int, int]:
             if start > file.base_offset:
                 first = boundaries.before_offset(start)
             if end < file.next_offset:
-                behind = boundaries.behind_offset(end)
-                last = file.size if behind is None else max(first, behind)
+                after = boundaries.after_offset(end)
+                last = file.size if after is None else max(first, after)
         finally:
             boundaries.close()
     return first, last

@@ -2,6 +2,8 @@
 
 Not here: what is read (planner.py), and how (rows.py, batches.py)."""
 
+import os
+import socket
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from .batches import read_batches
 from .bounds import Bounds
-from .errors import DataLossError, SegmentChangedError
+from .errors import DataLossError, NotMountedError, SegmentChangedError
 from .options import Options
 from .planner import plan
 from .rows import read_records
@@ -24,13 +26,13 @@ EVERYTHING: Final = Bounds()
 
 @dataclass
 class Task(InputPartition):
-    """What one task of Spark's reads."""
+    """What one Spark task reads."""
 
     splits: tuple[Split, ...]
 
 
 class SegmentReader(DataSourceReader):
-    """Reads what there was when it was made: for what came later, load again."""
+    """Reads the files as they were when it was planned; `load` again for what came later."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         check_wanted(schema.fields, options)
@@ -41,27 +43,27 @@ class SegmentReader(DataSourceReader):
         self.pushFilters = PushFilters(self)  # type: ignore[method-assign]
 
     def narrow(self, filters: Iterable[Any]) -> None:
-        """Reads only what these filters may keep."""
+        """Leaves out what these filters would drop."""
         self._bounds = self._bounds.narrowed(filters)
 
     def partitions(self) -> list[InputPartition]:
         return [Task(splits) for splits in plan(self._options, self._bounds)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        if not isinstance(partition, Task):  # Spark asks once, also where there is nothing to read
+        if not isinstance(partition, Task):  # Spark reads one empty partition where there is none
             return iter(())
         return read_splits(partition.splits, self._options, self._bounds, self._schema)
 
 
 class PushFilters:
-    """`pushFilters` of a reader that can do without: it passes for one that was not overridden."""
+    """A `pushFilters` that Spark takes for one that was not overridden, where push-down is off."""
 
     def __init__(self, reader: SegmentReader) -> None:
         self._reader = reader
         self.__func__ = getattr(DataSourceReader, "pushFilters", None)
 
     def __call__(self, filters: list[Any]) -> list[Any]:
-        """Takes filters in; all are given back, for Spark to filter once more."""
+        """Notes filters, and returns all of them for Spark to apply once more."""
         self._reader.narrow(filters)
         return filters
 
@@ -69,7 +71,11 @@ class PushFilters:
 def read_splits(
     splits: Iterable[Split], options: Options, bounds: Bounds, schema: StructType
 ) -> Iterator[Any]:
-    """Record batches of splits, one after the other."""
+    """Record batches of splits, one after the other.
+
+    DataLossError: a segment was deleted or changed since it was planned, and `failOnDataLoss` is
+    set. NotMountedError: its directory is not on this machine. That is an error whatever
+    `failOnDataLoss` says: no data is lost."""
     wanted = arrow_schema(schema)
     for split in splits:
         try:
@@ -78,6 +84,9 @@ def read_splits(
             else:
                 yield from read_records(split, options, bounds, wanted)
         except FileNotFoundError as error:
+            directory = split.segment.directory
+            if not os.path.isdir(directory):  # noqa: PTH112 - strings, as planned
+                raise NotMountedError(directory, socket.gethostname()) from error
             lost = f"{error.filename} was deleted after the query was planned"
         except SegmentChangedError as error:
             lost = str(error)

@@ -15,12 +15,13 @@ from downconvert.storage import AbortedTransaction
 from downconvert.storage.transactions import AbortedRanges
 from downconvert.storage.upgrade import UpgradeCount, upgrade_batches
 from records import CorruptRecordsError, FileRecords
-from records.checksum import verify_checksum
 from records.formats import V2
 from records.source import TRUNCATED
+from records.units import MiB
 
-MiB: Final = 1024 * 1024
-COPY_SIZE: Final = MiB  # bytes at a time of what stays as it is
+from .checksums import Checksums
+
+COPY_SIZE: Final = MiB  # bytes, of what is copied
 
 # What a task holds of one record at most: read, built anew and compared, it takes some six times as
 # much. Larger ones are streamed where that can be done.
@@ -49,13 +50,14 @@ class Settings:
             raise ValueError(f"to_magic is 0, 1 or 2, not {self.to_magic}")
 
     def __str__(self) -> str:
-        """All that the bytes depend on."""
+        """Everything that the resulting bytes depend on."""
         if self.to_magic == V2:
             return "v2"
         policy = self.policy
         recode = ",".join(f"{codec}:{into}" for codec, into in sorted(policy.recode.items()))
         return (
-            f"v{self.to_magic} {self.isolation} recode={recode} effort={policy.effort} "
+            f"v{self.to_magic} {self.isolation} recode={recode} "
+            f"compression_level={policy.compression_level} "
             f"wrapper_size_max={policy.wrapper_size_max} split_at_gaps={policy.split_at_gaps}"
         )
 
@@ -76,8 +78,8 @@ def rewrite(
 ) -> Rewritten:
     """Writes what is in `source` as `settings` say; `aborted` is what was aborted in it.
 
-    CorruptRecordsError: damage, or bytes behind the last whole batch. UnsupportedCodecError and
-    RecordTooLargeError: what the policy refuses, or what would not fit in memory."""
+    CorruptRecordsError: damage, or bytes after the last whole batch. UnsupportedCodecError and
+    RecordTooLargeError: the policy refuses it, or it would not fit in memory."""
     found = Rewritten()
     runs = _runs(source, found, AbortedRanges(aborted))
     if settings.to_magic == V2:
@@ -92,9 +94,14 @@ def rewrite(
         found.records_converted = count.records_converted
         found.is_copy = not count.batches_converted
         return found
-    for _ in runs:  # all of it is sound
+    for _ in runs:  # all checksums are compared before anything is written
         pass
-    pieces = convert(source, settings.to_magic, 0, _policy(settings, aborted))
+    policy = replace(settings.policy, isolation=settings.isolation)
+    left_out = aborted if settings.isolation == "read_committed" else []
+    transactions = [
+        Aborted(each.producer_id, each.first_offset, each.last_offset) for each in left_out
+    ]
+    pieces = convert(source, settings.to_magic, 0, policy, aborted=transactions)
     for piece in pieces:
         write(piece)
     found.records_converted = pieces.stats.records_converted
@@ -107,8 +114,9 @@ def _runs(
     """Stretches of old batches (True) and of v2, whose checksums are right, counted."""
     start = end = 0
     was_old = False
+    checksums = Checksums(source)
     for header in source.batches():
-        verify_checksum(source, header)
+        checksums.verify(header)
         found.batches += 1
         found.control_batches += header.is_control
         found.aborted_batches += not header.is_control and aborted.cover(header)
@@ -121,13 +129,6 @@ def _runs(
         yield was_old, source.slice(start, end - start)
     if end < source.size:
         raise CorruptRecordsError("what follows is no whole batch", source.origin + end)
-
-
-def _policy(settings: Settings, aborted: list[AbortedTransaction]) -> ConversionPolicy:
-    if settings.isolation == "read_uncommitted":
-        return settings.policy
-    transactions = [Aborted(a.producer_id, a.first_offset, a.last_offset) for a in aborted]
-    return replace(settings.policy, isolation="read_committed", aborted=transactions)
 
 
 def _copy(source: FileRecords, write: Write) -> None:

@@ -1,40 +1,32 @@
 """Reads the records of a split: bytes through the kernel, rows into record batches.
 
-Uncompressed batches and messages are read as they lie, as many in one call as there are in the
-buffer; nothing is done for each of them, unless their checksums are to be compared.
+Uncompressed batches and messages are parsed in the buffer as read, as many in one call as are in
+it; Python does nothing for each of them, unless checksums are compared.
 
 Not here: compressed ones (inflate.py), where rows are kept (accumulator.py), columns (gather.py),
-where entries begin and what comes behind damage (entries.py)."""
+where entries begin and where reading goes on after damage (entries.py)."""
 
 from collections.abc import Iterator
 from typing import Any, Final
 
-from crc32c import crc32c
-
 from records import BatchHeader, Codec, CorruptRecordsError
-from records.backend import Transcoder, crc32
-from records.checksum import MISMATCH
-from records.formats import (
-    ATTRIBUTES_AT_BATCH,
-    BATCH_HEADER_SIZE,
-    ENTRY_HEAD_SIZE,
-    MAGIC_AT,
-    V0,
-    V2,
-)
+from records.backend import Transcoder
+from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE, V0, V2
 from records.kernel import Outcome
 from records.source import TRUNCATED
 
 from .accumulator import Accumulator
 from .bounds import Bounds
+from .checksums import sound_until
 from .entries import RUNS_PAST, Entries
 from .gather import MICROSECONDS, Gatherer
 from .inflate import Inflation
 from .options import Options
 from .splits import Split
 
-# Compressed entries are walked through a window of their own; a larger one is streamed.
+# Compressed entries are read through a window of their own; a larger one is streamed.
 ENTRIES_SIZE: Final = 256 * 1024  # bytes
+NOTHING: Final = memoryview(b"")
 
 
 def read_records(split: Split, options: Options, bounds: Bounds, schema: Any) -> Iterator[Any]:
@@ -141,15 +133,15 @@ class _RowReader:
                     return
 
     def _reached(self, position: int) -> None:
-        """Notes that no record is left in front of `position`.
+        """Notes that all records before `position` have become rows.
 
-        An entry begins there, unless its batch holds more bytes than records. But where reading has
-        gone on from, at `anchor`, one does."""
+        An entry begins there, unless bytes are left in the batch after its last record. At `anchor`
+        one certainly does."""
         if position != self._entry:
             self._anchor, self._entry = self._entry, position
 
     def _make_room(self) -> Iterator[Any]:
-        """What is next is not whole in the buffer."""
+        """Makes room for what is next, which is not whole in the buffer."""
         accumulator = self._accumulator
         if accumulator.used:
             yield from accumulator.flush()
@@ -158,7 +150,7 @@ class _RowReader:
             accumulator.grow(self._entries.position)
 
     def _end(self, limit: int) -> None:
-        """No further whole entry up to `limit`."""
+        """Handles what is after the last whole entry up to `limit`."""
         entries = self._entries
         if entries.position >= limit:
             return
@@ -182,30 +174,11 @@ class _RowReader:
     # --- checksums
 
     def _verify(self, start: int, end: int) -> bool:
-        """Compares the checksums of the entries that are whole in `buffer[start:end]`, and says up
-        to where they are right. False: there is none, and the buffer holds other bytes."""
+        """Compares the checksums of the entries that are whole in `buffer[start:end]`, and notes up
+        to where they are right. False: none is whole, for the buffer has other bytes, too."""
         entries, buffer = self._entries, self._accumulator.buffer
         view = self._accumulator.view
-        at = start
-        while at < end:
-            position = entries.position + at - start
-            head = min(BATCH_HEADER_SIZE, entries.size - position)
-            if at + head > end or head <= ENTRY_HEAD_SIZE:
-                break
-            try:
-                header = BatchHeader.parse(view[at : at + head], 0, position)
-            except (CorruptRecordsError, ValueError):
-                break
-            if at + header.size > end:
-                break
-            covered = at + (ATTRIBUTES_AT_BATCH if header.magic == V2 else MAGIC_AT)
-            if header.magic == V2:
-                crc = crc32c(view[covered : at + header.size])
-            else:
-                crc = crc32(buffer, covered, at + header.size)
-            if crc != header.crc:
-                break
-            at += header.size
+        at = sound_until(view, start, end)
         if at > start:
             self._verified = entries.position + at - start
             return True
@@ -215,14 +188,14 @@ class _RowReader:
             return True
         if self._accumulator.used and header_.size <= len(buffer):
             return False
-        entries.verify(header_)
+        entries.verify(header_, view[:0])
         self._verified = entries.position + header_.size
         return True
 
     # --- compressed
 
     def _read_compressed(self) -> Iterator[Any]:
-        """Compressed entries from here on, up to one that is not."""
+        """Reads compressed entries, up to one that is not."""
         entries = self._entries
         self._transcoder.leave()
         if self._window is None:
@@ -237,7 +210,7 @@ class _RowReader:
             if not self._is_left_out(header):
                 entry = window.view(header.position, header.size)
                 if self._verified <= header.position:
-                    self._verify_entry(header, entry)
+                    self._entries.verify(header, entry or NOTHING)
                 if not self._is_unwanted(header):
                     yield from self._inflation.read(header, entry)
             entries.position += header.size
@@ -246,25 +219,16 @@ class _RowReader:
                 self._verified = max(self._verified, entries.position)
 
     def _is_unwanted(self, header: BatchHeader) -> bool:
-        """Whether none of its records is asked for, so that it need not be decompressed."""
+        """Whether none of its records is wanted, so that it need not be decompressed."""
         if header.last_offset < self._first_offset:
             return True
         if header.magic == V2 and header.base_offset > self._last_offset:
             return True
         return header.magic != V0 and MICROSECONDS * header.max_timestamp < self._bounds.time_min
 
-    def _verify_entry(self, header: BatchHeader, entry: memoryview | None) -> None:
-        if entry is None:
-            self._entries.verify(header)
-            return
-        covered = ATTRIBUTES_AT_BATCH if header.magic == V2 else MAGIC_AT
-        crc = crc32c(entry[covered:]) if header.magic == V2 else crc32(entry, covered, len(entry))
-        if crc != header.crc:
-            raise CorruptRecordsError(MISMATCH, header.position)
-
 
 class _EntryWindow:
-    """A stretch of the log in memory, in which entry follows entry."""
+    """A stretch of the log in memory."""
 
     def __init__(self, entries: Entries) -> None:
         self._records = entries.records

@@ -14,7 +14,7 @@ Key: TypeAlias = tuple[int, Codec]
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Batches on end, of one format and codec; markers between them come along."""
+    """Consecutive batches of one format and codec, with the control batches between them."""
 
     key: Key
     start: int  # bytes
@@ -26,11 +26,11 @@ class Sample:
     """Which stretches of a segment are measured."""
 
     def __init__(self, size: int, stretches: int) -> None:
-        """Of a segment of `size` bytes so many of each kind; 0: all there are."""
+        """`stretches`: how many of each kind, of a segment of `size` bytes; 0: everything."""
         self.stretches: list[Stretch] = []
         is_small = size <= stretches * STRETCH_SIZE
         self._every = 0 if is_small or not stretches else size // stretches
-        self._next: dict[Key, int] = {}  # from where on the next stretch of a kind may begin
+        self._next: dict[Key, int] = {}  # where the next stretch of a kind may begin
         self._is_open = False
 
     def add(self, header: BatchHeader) -> None:

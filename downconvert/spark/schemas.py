@@ -1,7 +1,7 @@
 """The columns of the data source, for Spark and for Arrow.
 
 Records have the columns and types of Spark's own Kafka source. Spark takes record batches only if
-their Arrow schema is exactly what it makes of its own; a test compares the two.
+their Arrow schema is exactly the one it derives from its own; a test compares the two.
 
 Not here: what is in the columns (gather.py, batches.py)."""
 
@@ -82,7 +82,7 @@ ARROW: Final[dict[type[DataType], Any]] = {
 
 
 def schema_of(options: Options) -> StructType:
-    """All columns that there are with these options."""
+    """All columns, with these options."""
     if options.level == "batch":
         fields = list(BATCH.fields)
     else:
@@ -110,7 +110,7 @@ def check_wanted(wanted: Sequence[StructField], options: Options) -> None:
 
 
 def arrow_schema(schema: StructType) -> Any:
-    """What Spark makes of a schema in Arrow."""
+    """The Arrow schema that Spark expects for a schema of its own."""
     return pa.schema([_arrow_field(field) for field in schema.fields])
 
 

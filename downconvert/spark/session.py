@@ -1,30 +1,41 @@
 """The Spark session that jobs run in: an embedded one of this machine, or the cluster's.
 
 Under `spark-submit`, and where the caller names a master, Spark's own configuration decides; only
-what jobs cannot do without is set.
+what jobs need is set.
 
 Not here: what is run in it (audit.py, convert.py, export.py, sweep.py), shipping the package to
 executors (shipping.py)."""
 
 import os
+import re
 import shutil
+import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from pyspark.errors import PySparkRuntimeError
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from .jobs import JobError
 from .source import register
+from .spark_errors import in_a_line
 
-# A task that was killed with its worker is tried again; local[*] would give up.
+# A task whose worker was killed is tried again; local[*] would not do that.
 LOCAL: Final = "local[*,3]"
 JAVA_NEEDED: Final = (
     "Spark needs Java 17 or newer: install it (apt install openjdk-17-jre-headless), or set "
     "JAVA_HOME to where it is"
 )
+JVM_ENDED: Final = (
+    "Spark's JVM ended as it started: it needs Java 17 or newer; DOWNCONVERT_SPARK_LOG=1 shows "
+    "what it says"
+)
+MASTERS: Final = re.compile(r"local(-cluster)?(\[.+\])?|yarn|(spark|k8s)://.+")
+STANDALONE: Final = re.compile(r"spark://(.+)")
+CONNECT_SECONDS: Final = 10.0
 SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which has started the JVM
 LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 SMALL: Final = {
@@ -37,7 +48,7 @@ SMALL: Final = {
 }
 NEEDED: Final = {
     "spark.sql.session.timeZone": "UTC",
-    # Executors without a hint what killed a worker are of no help.
+    # So that an executor says where in native code a worker was killed.
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
 }
 
@@ -48,8 +59,8 @@ def open_session(
 ) -> Iterator[SparkSession]:
     """A session that ends with the block; one that was there before stays.
 
-    `master` is Spark's; None is this machine, or what spark-submit was told. JobError: there is no
-    Java, or the master cannot be had."""
+    `master` is Spark's; None is this machine, or what spark-submit was given. JobError: there is no
+    Java, or the master cannot be reached."""
     existing = SparkSession.getActiveSession()
     session = existing or _started(name, master, dict(options or {}))
     register(session)
@@ -67,6 +78,7 @@ def _started(name: str, master: str | None, options: dict[str, str]) -> SparkSes
         if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
             raise JobError(JAVA_NEEDED)
         master = master or LOCAL
+        _check_master(master)
         if master.startswith("local"):
             settings |= SMALL
             # Workers are `python3` of the path otherwise, which may be any.
@@ -78,17 +90,42 @@ def _started(name: str, master: str | None, options: dict[str, str]) -> SparkSes
     try:
         with _quiet_start():
             return builder.getOrCreate()
-    except PySparkRuntimeError as error:
+    except (PySparkException, Py4JError) as error:
         if "JAVA_GATEWAY_EXITED" in str(error):
-            raise JobError(JAVA_NEEDED) from error
-        raise JobError(f"Spark does not start: {error}") from error
+            raise JobError(JVM_ENDED) from error
+        of = "" if master is None else f" on {master}"
+        raise JobError(f"Spark does not start{of}: {in_a_line(error)}") from error
+
+
+def _check_master(master: str) -> None:
+    """JobError: it is none, or none of the addresses of a standalone cluster's masters answers.
+
+    Spark itself tries for a minute, and then ends with an error that does not say so."""
+    if not MASTERS.fullmatch(master):
+        raise JobError(
+            f"{master!r} is no master: name one as spark://host:7077, yarn, "
+            "k8s://https://host:port, or local[4]"
+        )
+    addresses = STANDALONE.fullmatch(master)
+    if addresses is None:
+        return
+    reasons = []
+    for address in addresses[1].split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+        except (OSError, ValueError, OverflowError) as error:
+            reasons.append(f"{address}: {getattr(error, 'strerror', None) or error}")
+        else:
+            return
+    raise JobError(f"no master answers at {master} ({'; '.join(reasons)})")
 
 
 @contextmanager
 def _quiet_start() -> Iterator[None]:
-    """The JVM says half a page of warnings as it starts, which tell a user nothing. It keeps the
-    standard error that it was born with, so what it says later is not seen either; what goes wrong
-    there is in the exceptions that come from it. DOWNCONVERT_SPARK_LOG=1 shows all of it."""
+    """Hides what the JVM writes to standard error. As it starts, that is half a page of warnings;
+    it keeps the descriptor, so later output is hidden, too. Failures are in the exceptions that it
+    raises. DOWNCONVERT_SPARK_LOG=1 shows all of it."""
     if os.environ.get("DOWNCONVERT_SPARK_LOG"):
         yield
         return

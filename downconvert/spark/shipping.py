@@ -1,7 +1,7 @@
 """The package as an archive that Spark unpacks on each executor, its compiled kernel included.
 
-A zip that Python imports from (`--py-files`) will not do: no operating system loads a library from
-inside of one. An archive (`--archives`) is unpacked beside the executor, and found there by a
+A zip that Python imports from (`--py-files`) does not work: a library cannot be loaded from inside
+of it. An archive (`--archives`) is unpacked beside the executor, and found there by a
 relative PYTHONPATH. What the package needs in turn (Arrow, the codecs) must be in the executors'
 Python: packages with compiled parts of their own are installed there, or shipped as an environment.
 
@@ -13,15 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-PACKAGES: Final = (
-    "records",
-    "downconvert",
-    "storage",
-    "broker",
-    "gateway",
-    "simulator",
-    "pipeline",
-)
+PACKAGES: Final = ("records", "downconvert", "simulator", "pyspark_kafka_segments")
 SUFFIXES: Final = {".py", ".so", ".typed"}
 FOLDER: Final = "lazy-downconvert"  # beside the executor, where the archive is unpacked
 EARLIEST: Final = (1980, 1, 1, 0, 0, 0)  # of what a zip can say: the same files, the same archive
@@ -46,7 +38,7 @@ def write_archive(path: Path) -> Path:
 
 
 def settings_for(archive: Path) -> dict[str, str]:
-    """What a session is told so that its executors find the package in an archive."""
+    """The settings with which executors find the package in an archive."""
     return {
         "spark.archives": f"{archive.absolute().as_uri()}#{FOLDER}",
         "spark.executorEnv.PYTHONPATH": FOLDER,

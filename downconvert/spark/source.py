@@ -1,9 +1,10 @@
-"""The data source `kafka-segments`: what Spark is told of it.
+"""The data source `kafka-segments`: its name, schema and readers for Spark.
 
 Not here: its options (options.py), its columns (schemas.py), reading (reader.py, stream.py)."""
 
 from typing import Final
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
@@ -12,13 +13,25 @@ from .options import Options
 from .reader import SegmentReader
 from .schemas import schema_of
 from .stream import SegmentStreamReader
+from .tables import options_of, with_options
 
 FORMAT: Final = "kafka-segments"
+FOUND: Final = "DATA_SOURCE_ALREADY_EXISTS"
 
 
 def register(session: SparkSession) -> None:
-    """Makes the format known to a session."""
-    session.dataSource.register(SegmentSource)
+    """Makes the format known to a session that has not found it by itself.
+
+        register(spark)
+        records = spark.read.format("kafka-segments").load("/backup/broker-1")
+        records.groupBy("topic", "partition").count().show()
+
+    Options and columns: docs/spark.md."""
+    try:
+        session.dataSource.register(SegmentSource)
+    except AnalysisException as error:
+        if error.getCondition() != FOUND:  # by way of pyspark_kafka_segments
+            raise
 
 
 class SegmentSource(DataSource):
@@ -29,10 +42,12 @@ class SegmentSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        return schema_of(Options.parse(self.options))
+        return with_options(schema_of(Options.parse(self.options)), self.options)
 
     def reader(self, schema: StructType) -> SegmentReader:
-        return SegmentReader(Options.parse(self.options, streaming=False), schema)
+        options = options_of(schema, self.options)
+        return SegmentReader(Options.parse(options, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> SegmentStreamReader:  # noqa: N802 - Spark's name
-        return SegmentStreamReader(Options.parse(self.options, streaming=True), schema)
+        options = options_of(schema, self.options)
+        return SegmentStreamReader(Options.parse(options, streaming=True), schema)

@@ -1,9 +1,11 @@
 """Cuts a segment into stretches that tasks read: at batch boundaries, found through its index.
 
-Nobody goes through a file for that. An entry of the offset index is a hint, and is followed only
-where two batches follow each other at its position (downconvert/storage/segment.py). Where there is
-no index, stretches are cut anywhere, and each task looks for the first batch in its own by going
-from header to header.
+Planning does not read whole files. An entry of the offset index is a hint, and is followed only
+where two batches follow each other at its position (downconvert/storage/segment.py).
+
+A segment without an index is one stretch. Its batches could only be found from header to header
+from its beginning, which every task would do again for all that is before its own stretch; and a
+batch that is found by looking for one, checksum and all, may be in a record's value.
 
 Not here: which segments and offsets are read (planner.py), reading (rows.py, batches.py)."""
 
@@ -17,12 +19,19 @@ from downconvert.storage.names import Kind
 from downconvert.storage.offset_index import OffsetIndex
 from downconvert.storage.transaction_index import AbortedTransaction
 from records import CorruptRecordsError
+from records.units import MiB
 
 from .trees import SegmentFile
 
 # What it costs to open a segment, in bytes that could be read meanwhile: as Spark's own
 # spark.sql.files.openCostInBytes, so that a task takes several small segments.
-OPEN_COST: Final = 4 * 1024 * 1024
+OPEN_COST: Final = 4 * MiB
+
+# What a driver plans in a minute and holds in a gigabyte. More data is read by larger tasks.
+TASKS_MAX: Final = 100_000
+
+# Of a task; smaller ones cost more to start than to run.
+SIZE_MIN: Final = MiB
 
 # Entries of a damaged index that are tried for one cut.
 TRIES: Final = 16
@@ -32,15 +41,14 @@ TRIES: Final = 16
 class Split:
     """A stretch of a segment: the batches that begin from `start` up to `end`.
 
-    `is_aligned`: both are known to be batch boundaries. Of the records those are wanted whose
-    offsets are from `first_offset` up to `end_offset`, and not of an aborted transaction."""
+    Wanted are the records with offsets from `first_offset` up to `end_offset` that are not of an
+    aborted transaction."""
 
     topic: str
     partition: int
     segment: SegmentFile
     start: int
     end: int
-    is_aligned: bool
     first_offset: int
     end_offset: int
     aborted: tuple[AbortedTransaction, ...] = ()
@@ -51,7 +59,7 @@ class Split:
 
 
 class Boundaries:
-    """The places in a segment of which its index says that a batch begins there."""
+    """The positions in a segment at which a batch begins, by its index."""
 
     __slots__ = ("_index", "_segment", "_size")
 
@@ -70,7 +78,7 @@ class Boundaries:
         return self._index is not None and len(self._index) > 0
 
     def from_position(self, position: int, tries: int | None = None) -> int | None:
-        """The first boundary at or behind a position; None: none is known there."""
+        """The first boundary at or after a position; None: none is known."""
         index = self._index
         if index is None or not index.file.is_whole():
             return None
@@ -83,14 +91,14 @@ class Boundaries:
         return None
 
     def before_offset(self, offset: int) -> int:
-        """A boundary at or in front of the batch that holds an offset, near to it."""
+        """A boundary at or before the batch that holds an offset, close to it."""
         return self._verified(offset)
 
-    def behind_offset(self, offset: int) -> int | None:
-        """A boundary behind every batch with offsets below `offset`; None: none is known.
+    def after_offset(self, offset: int) -> int | None:
+        """A boundary after every batch with offsets below `offset`; None: none is known.
 
-        What an entry's offset is has changed over the years (storage/offset_index.py). Of
-        all kinds the second entry from `offset` on is behind it."""
+        Versions of Kafka differ in which offset of a batch an entry has (storage/offset_index.py).
+        In all of them the second entry from `offset` on is after it."""
         index = self._index
         if index is None or not index.file.is_whole():
             return None
@@ -123,21 +131,29 @@ def split(whole: Split, size_max: int) -> Iterator[Split]:
         start = whole.start
         while start < whole.end:
             end = _cut(boundaries, start + size_max, whole)
-            yield replace(whole, start=start, end=end, is_aligned=boundaries.exist)
+            yield replace(whole, start=start, end=end)
             start = end
     finally:
         boundaries.close()
 
 
 def _cut(boundaries: Boundaries, position: int, whole: Split) -> int:
-    if not boundaries.exist:
-        return min(position, whole.end)
-    while position < whole.end:
+    while boundaries.exist and position < whole.end:
         cut = boundaries.from_position(position, TRIES)
         if cut is not None:
             return min(cut, whole.end)
         position += max(1, whole.size // 64)  # a stretch of the index that leads nowhere
     return whole.end
+
+
+def task_size(sizes: Sequence[int], size_max: int, tasks_min: int | None = None) -> int:
+    """How many bytes a task is to read of stretches of such sizes: `size_max`, or less for at least
+    `tasks_min` tasks, as far as these are worth it, or more for at most TASKS_MAX tasks."""
+    total = sum(sizes) + OPEN_COST * len(sizes)
+    if tasks_min is not None:
+        size_max = min(size_max, max(SIZE_MIN, sum(sizes) // tasks_min))
+    # Two neighbouring groups hold more than a task's bytes together, or they would be one.
+    return max(size_max, -(-2 * total // TASKS_MAX))
 
 
 def pack(splits: Sequence[Split], size_max: int) -> list[tuple[Split, ...]]:
@@ -155,33 +171,3 @@ def pack(splits: Sequence[Split], size_max: int) -> list[tuple[Split, ...]]:
     if group:
         groups.append(tuple(group))
     return groups
-
-
-def aligned(split_: Split) -> Split:
-    """The same stretch between batch boundaries, found from header to header where need be.
-
-    What cannot be read on from belongs to the stretch that it begins in, with all behind it."""
-    if split_.is_aligned:
-        return split_
-    size = split_.segment.size
-    segment = split_.segment.open()
-    start = end = None
-    at = 0  # where the next entry begins
-    try:
-        for header in segment.slice(0, size).batches():
-            at = header.position
-            if start is None and at >= split_.start:
-                start = at
-            if at >= split_.end:
-                end = at
-                break
-            at += header.size
-    except CorruptRecordsError:
-        pass
-    finally:
-        segment.release()
-    if start is None:
-        start = at if at >= split_.start else size
-    if end is None:
-        end = at if at >= split_.end else size
-    return replace(split_, start=start, end=end, is_aligned=True)

@@ -3,26 +3,32 @@
 Not here: how far there is something to read (follow.py), reading (rows.py, batches.py)."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from .follow import Following, Json, Offsets, from_json, to_json
+from .follow import Following, Offsets
 from .options import Options
+from .places import Json, Place, from_json, to_json
+from .planner import tasks_of
 from .reader import EVERYTHING, Task, read_splits
 from .schemas import check_wanted
-from .splits import pack
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 else:
     try:
         from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
-    except ImportError:  # before 4.2, where a stream has no limits either
+    except ImportError:  # before Spark 4.2
 
         class SupportsTriggerAvailableNow:
             """There is no such trigger for data sources in Python."""
+
+
+# Spark 4.0 and 4.1 do not ask sources in Python for limits, and would read all there is at once.
+HAS_LIMITS: Final = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
 
 
 Limit: TypeAlias = "ReadLimit | None"
@@ -33,22 +39,27 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: Options, schema: StructType) -> None:
         check_wanted(schema.fields, options)
+        if not HAS_LIMITS and (options.max_offsets_per_trigger or options.max_bytes_per_trigger):
+            raise ValueError(
+                f"Spark {pyspark.__version__} ignores the limits of sources in Python: leave "
+                "maxOffsetsPerTrigger and maxBytesPerTrigger out, or use Spark 4.2"
+            )
         self._options = options
         self._schema = schema
         self._following: Following | None = None  # in the driver only: workers need no files
-        self._target: Offsets | None = None  # where a query ends that reads what there is now
+        self._target: Offsets | None = None  # where an availableNow query ends
 
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's names
         return to_json(self._follow().initial())
 
     def latestOffset(self, start: Json | None = None, limit: Limit = None) -> Json:  # noqa: N802
-        """Up to where the next micro-batch reads."""
+        """The offsets up to which the next micro-batch reads."""
         following = self._follow()
         ends = following.refresh()
         if self._target is not None:
             ends = {n: min(end, self._target[n]) for n, end in ends.items() if n in self._target}
         if start is None:  # Spark before 4.2
-            return to_json(ends)
+            return to_json(following.placed(ends))
         return to_json(
             following.latest(
                 from_json(start),
@@ -68,14 +79,15 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def reportLatestOffset(self) -> Json:  # noqa: N802
-        return to_json(self._follow().refresh())
+        ends = self._follow().refresh()
+        return to_json({name: Place(end) for name, end in ends.items()})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._target = self._follow().refresh()
 
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
-        splits = list(self._follow().splits(from_json(start), from_json(end)))
-        return [Task(group) for group in pack(splits, self._options.max_partition_bytes)]
+        wholes = list(self._follow().splits(from_json(start), from_json(end)))
+        return [Task(group) for group in tasks_of(wholes, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         if not isinstance(partition, Task):

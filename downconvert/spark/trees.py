@@ -1,31 +1,41 @@
 """Finds the partitions and segments below log directories, as they lie, were copied or mounted.
 
 A path may be a broker's log directory, a partition's directory, or any directory above several of
-them: a backup with a folder for each broker, say. A partition that several brokers have is read
-once, from the copy that reaches furthest.
+them: a backup with a folder for each broker, say. A partition that several brokers of a cluster
+have is read once; brokers of two clusters are refused.
 
-Only names and sizes are looked at; which files count after a crash:
-downconvert/storage/layout.py.
+Only names and sizes are read, unless there are copies to choose from. Which files count after a
+crash is decided by downconvert/storage/layout.py.
 
-Not here: where to cut a segment (splits.py), which offsets to read of it (planner.py)."""
+Not here: which copy is read (replicas.py), where to cut a segment (splits.py), which offsets to
+read of it (planner.py)."""
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 from typing import Final
 
 from downconvert.storage.checkpoint import read_offsets
 from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.layout import Layout, read_layout, replaced
+from downconvert.storage.metadata import read_meta_properties
 from downconvert.storage.names import LOG_STARTS, OFFSET_MAX, State, TopicPartition, parse_partition
 from downconvert.storage.open_files import OpenFiles
 from downconvert.storage.segment import Segment
 from downconvert.storage.tail import next_offset_of
 from records import CorruptRecordsError
 
-# A cluster's backup has a folder for each day, broker and disk; more are not looked into.
+from .errors import MixedClustersError
+from .replicas import best_of, look
+
+# Levels of folders. A backup has one for each day, broker and disk.
 DEPTH_MAX: Final = 12
+
+PATTERN: Final = re.compile(r"[*?\[{]")
+BRACES: Final = re.compile(r"\{([^{}]*)\}")
 
 # A cleaner renames while a directory is listed.
 ATTEMPTS: Final = 8
@@ -33,7 +43,7 @@ ATTEMPTS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """A log file, as it was when it was found; `next_offset` is where the following one begins."""
+    """A log file as it was when it was found; `next_offset`: the base offset of the next one."""
 
     directory: str
     base_offset: int
@@ -54,29 +64,124 @@ class PartitionLog:
     start_offset: int
     segments: tuple[SegmentFile, ...]
 
-    @property
-    def reach(self) -> tuple[int, int]:
-        """How far it goes: of two copies the one with more has the higher one."""
-        return (self.segments[-1].base_offset, self.segments[-1].size) if self.segments else (-1, 0)
+
+def find_partitions(paths: Sequence[str], cluster_id: str | None = None) -> list[PartitionLog]:
+    """The partitions below the paths, by topic and number, of a cluster if one is named.
+
+    OSError: a path is no directory. MixedClustersError: there are several clusters below them."""
+    found: dict[TopicPartition, list[PartitionLog]] = {}
+    for name, directory in find_directories(paths, cluster_id):
+        found.setdefault(name, []).append(read_partition(name, directory))
+    return [_chosen(name, found[name]) for name in sorted(found)]
 
 
-def find_partitions(paths: Sequence[str]) -> list[PartitionLog]:
-    """The partitions below the paths, by topic and number. OSError: a path is no directory."""
-    found: dict[TopicPartition, PartitionLog] = {}
-    for name, directory in find_directories(paths):
-        log = read_partition(name, directory)
-        if name not in found or found[name].reach < log.reach:
-            found[name] = log
-    return [found[name] for name in sorted(found)]
+def _chosen(name: TopicPartition, logs: list[PartitionLog]) -> PartitionLog:
+    """The copy to be read of a partition."""
+    if len(logs) == 1:
+        return logs[0]
+    by_directory, copies = {}, []
+    for found in logs:
+        log = found
+        for attempt in range(ATTEMPTS):
+            try:
+                segments = [file.open() for file in log.segments]
+                copies.append(look(log.directory, log.start_offset, segments))
+                break
+            except FileNotFoundError:  # deleted or cleaned since it was found
+                if attempt == ATTEMPTS - 1:
+                    raise
+                log = read_partition(name, log.directory)
+        by_directory[log.directory] = log
+    return by_directory[best_of(name, copies).directory]
 
 
-def find_directories(paths: Sequence[str]) -> Iterator[tuple[TopicPartition, str]]:
-    """The partitions' directories, each once, whichever way leads to it."""
+def find_directories(
+    paths: Sequence[str], cluster_id: str | None = None
+) -> Iterator[tuple[TopicPartition, str]]:
+    """The partitions' directories, each once, also where several paths or links lead to it. They
+    are absolute: executors have working directories of their own.
+
+    MixedClustersError: they are of several clusters, and none is named."""
     seen: set[str] = set()
+    clusters = _Clusters(cluster_id)
+    for path in expanded(paths):
+        for name, directory in _below(os.path.abspath(path), DEPTH_MAX, seen):  # noqa: PTH100
+            if clusters.take(directory):
+                yield name, directory
+
+
+def expanded(paths: Iterable[str]) -> list[str]:
+    """Directories, with patterns replaced by the directories that they match: `*`, `?`, `[ab]`,
+    `[^ab]` and `{a,b}`, as in the paths of Spark's file sources. A path that exists is no pattern.
+
+    NotADirectoryError: a path is none, or nothing matches a pattern."""
+    found: list[str] = []
     for path in paths:
-        if not os.path.isdir(path):  # noqa: PTH112 - a path is a string here, as Spark gave it
+        if os.path.isdir(path):  # noqa: PTH112 - a path is a string here, as from Spark
+            found.append(path)
+            continue
+        if not PATTERN.search(path):
             raise NotADirectoryError(f"{path} is not a directory")
-        yield from _below(os.path.normpath(path), DEPTH_MAX, seen)
+        matches = [
+            match
+            for alternative in _alternatives(path)
+            for match in sorted(glob(alternative.replace("[^", "[!")))  # noqa: PTH207
+            if os.path.isdir(match)  # noqa: PTH112
+        ]
+        if not matches:
+            raise NotADirectoryError(f"{path}: no directory matches that")
+        found += matches
+    return list(dict.fromkeys(found))
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """`{a,b}` written out; braces may stand in braces."""
+    innermost = BRACES.search(pattern)
+    if innermost is None:
+        return [pattern]
+    before, after = pattern[: innermost.start()], pattern[innermost.end() :]
+    return [
+        found
+        for choice in innermost[1].split(",")
+        for found in _alternatives(f"{before}{choice}{after}")
+    ]
+
+
+class _Clusters:
+    """Which clusters the directories are of, by the `meta.properties` beside the partitions."""
+
+    def __init__(self, wanted: str | None) -> None:
+        self._wanted = wanted
+        self._of: dict[str, str | None] = {}  # by broker's directory
+        self._first: tuple[str, str] | None = None  # a cluster, and a directory of it
+
+    def take(self, directory: str) -> bool:
+        """Whether a partition's directory is to be read."""
+        broker = os.path.dirname(directory)  # noqa: PTH120
+        if broker not in self._of:
+            self._of[broker] = cluster_of(broker)
+        cluster = self._of[broker]
+        if self._wanted is not None:
+            return cluster == self._wanted
+        if cluster is None:
+            return True
+        if self._first is None:
+            self._first = cluster, broker
+        if cluster != self._first[0]:
+            raise MixedClustersError(
+                f"{self._first[1]} is of the cluster {self._first[0]}, and {broker} of {cluster}: "
+                "name directories of one cluster only (for the data source, clusterId names it)"
+            )
+        return True
+
+
+def cluster_of(broker: str) -> str | None:
+    """The cluster that a broker's directory is of; None: not known."""
+    try:
+        meta = read_meta_properties(Path(broker))
+    except (OSError, CorruptFileError):
+        return None
+    return None if meta is None else meta.cluster_id
 
 
 def read_partition(name: TopicPartition, directory: str) -> PartitionLog:
@@ -109,7 +214,7 @@ def _read_partition(name: TopicPartition, directory: str) -> PartitionLog:
 
 
 def _swap_end(layout: Layout, directory: str) -> int:
-    """Where the offsets of segments end that a cleaner had ready."""
+    """The offset after the segments that a cleaner was about to swap in."""
     swaps = [base for base, state in layout.logs.items() if state is State.SWAP]
     ends = [0]
     for base in swaps:
@@ -121,7 +226,7 @@ def _swap_end(layout: Layout, directory: str) -> int:
 
 
 def _start_offset(name: TopicPartition, directory: str) -> int:
-    """What the broker noted of deleted records; 0 where it noted nothing that can be read."""
+    """The log start offset that the broker has noted; 0: not known."""
     try:
         return read_offsets(Path(directory).parent / LOG_STARTS).get(name, 0)
     except (OSError, CorruptFileError):

@@ -1,4 +1,4 @@
-"""Whether a converted segment says what its source says: both are read, and compared.
+"""Whether a converted segment has the records of its source: both are read, and compared.
 
 Record by record, through the reader, which shares no code with the converter but the kernel's
 parser. Records too large to be held are compared as a stream: source and result are both converted
@@ -30,7 +30,7 @@ COPY_SIZE: Final = 1024 * 1024  # bytes
 
 
 class VerificationError(RecordsError):
-    """What was written does not say what it was made from. It did not get its name."""
+    """What was written differs from its source. It is not put in place."""
 
 
 def compare(
@@ -51,7 +51,7 @@ def compare(
 
 
 def is_copy(source: FileRecords, target: FileRecords) -> bool:
-    """Whether both are the same bytes."""
+    """Whether both have the same bytes."""
     ours, theirs = (memoryview(bytearray(COPY_SIZE)) for _ in range(2))
     if source.size != target.size:
         return False

@@ -6,21 +6,28 @@ empty, as it does for a broker: logs are then recovered from their beginning.
 Not here: the format of the files (checkpoint.py)."""
 
 from pathlib import Path
+from threading import RLock
+from typing import Final
 
 from .checkpoint import read_offsets, write_offsets
 from .errors import CorruptFileError
 from .files import Files
-from .names import LOG_STARTS, RECOVERY_POINTS, TopicPartition
+from .names import CLEANER_POINTS, LOG_STARTS, RECOVERY_POINTS, TopicPartition
+
+NOTED: Final = (RECOVERY_POINTS, LOG_STARTS, CLEANER_POINTS)
 
 
 class Checkpoints:
-    """Recovery points and start offsets of the logs in a directory."""
+    """Recovery points, start offsets and cleaner points of the logs in a directory.
+
+    Logs share them, so that the threads that write to different logs take turns."""
 
     def __init__(self, directory: Path, files: Files) -> None:
         self._directory = directory
         self._files = files
+        self._lock = RLock()
         self._behind: set[str] = set()  # files that say more than is true, for want of room
-        self._offsets = {name: _read(directory / name) for name in (RECOVERY_POINTS, LOG_STARTS)}
+        self._offsets = {name: _read(directory / name) for name in NOTED}
 
     def of(self, partition: TopicPartition) -> "PartitionCheckpoints":
         return PartitionCheckpoints(self, partition)
@@ -30,20 +37,22 @@ class Checkpoints:
 
     def set(self, name: str, partition: TopicPartition, offset: int) -> None:
         """Returns when it is safe."""
-        offsets = self._offsets[name]
-        if offsets.get(partition, 0) != offset:
-            self._write(name, {**offsets, partition: offset})
+        with self._lock:
+            offsets = self._offsets[name]
+            if offsets.get(partition, 0) != offset:
+                self._write(name, {**offsets, partition: offset})
 
     def forget(self, partition: TopicPartition) -> None:
         """Returns when nothing is said of this partition any more.
 
         DiskFullError: the files still do, until they are written again; nothing here does."""
-        for name, offsets in self._offsets.items():
-            if partition in offsets:
-                self._offsets[name] = {k: at for k, at in offsets.items() if k != partition}
-                self._behind.add(name)
-        for name in sorted(self._behind):
-            self._write(name, self._offsets[name])
+        with self._lock:
+            for name, offsets in self._offsets.items():
+                if partition in offsets:
+                    self._offsets[name] = {k: at for k, at in offsets.items() if k != partition}
+                    self._behind.add(name)
+            for name in sorted(self._behind):
+                self._write(name, self._offsets[name])
 
     def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
         write_offsets(self._files, self._directory / name, offsets)
@@ -68,6 +77,14 @@ class PartitionCheckpoints:
     @property
     def start_offset(self) -> int:
         return self._all.get(LOG_STARTS, self._partition)
+
+    @property
+    def cleaner_point(self) -> int:
+        """The cleaner has been up to this offset."""
+        return self._all.get(CLEANER_POINTS, self._partition)
+
+    def set_cleaner_point(self, offset: int) -> None:
+        self._all.set(CLEANER_POINTS, self._partition, offset)
 
     def set_recovery_point(self, offset: int) -> None:
         self._all.set(RECOVERY_POINTS, self._partition, offset)

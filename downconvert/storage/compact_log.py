@@ -1,25 +1,192 @@
-"""Compacts a log that is open for writing: all of it but the active segment.
+"""Compacts a log that is open for writing, in steps: all of it but the active segment.
 
-Segments are cleaned in groups that fit into one, each into `.cleaned` files. When these are safe
-they become `.swap` files, take the place of the group, and get their names: whatever interrupts
-that, recovery completes it or takes it back (layout.py).
+A pass reads the keys of what is dirty, as many as fit the map of offsets; then it cleans all
+segments up to there, in groups that fit into one segment, each group into `.cleaned` files. When
+these are safe they become `.swap` files, take the place of the group, and get their names: whatever
+interrupts that, recovery completes it or takes it back (layout.py). Where the map was full, another
+pass goes on from there.
 
-Not here: what stays (compaction.py)."""
+The log may be read, appended to and cut at its beginning between two steps, and by other threads
+during one: segments that have been rolled do not change, and the log itself is only touched while
+`lock` is held, which is for moments. A pass whose segments are truncated or deleted meanwhile ends,
+and leaves the log as it is.
 
-from collections.abc import Iterator, Sequence
+Not here: which records stay (compaction.py), when a log is to be compacted (cleanable.py)."""
 
-from records import MemoryRecords
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from typing import Final
 
-from .compaction import Cleaner, CompactionCount, LatestOffsets, latest_offsets
-from .config import DAY, LogConfig
+from records import FileRecords, MemoryRecords
+
+from .cleanable import Cleanable, cleanable
+from .compaction import Cleaner, CompactionCount, LastOfProducers, note_latest
+from .config import LogConfig
+from .errors import StorageError
 from .files import Files
 from .log import Log
 from .names import SEGMENT_KINDS, State
 from .offset_index import RELATIVE_MAX
+from .offset_map import BUFFER_SIZE, OffsetMap
 from .open_files import OpenFiles
 from .segment import Segment
 from .segment_writer import SegmentWriter
 from .transactions import AbortedRanges
+
+NO_LOCK: Final = nullcontext()
+NANOSECONDS: Final = 1_000_000  # in a millisecond
+
+
+class InterruptedPassError(Exception):
+    """Segments have been truncated or deleted, or the log closed: what is known of them is old."""
+
+
+class Compaction:
+    """One pass over a log. `count` says what it has done so far."""
+
+    def __init__(
+        self,
+        log: Log,
+        config: LogConfig,
+        part: Cleanable,
+        *,
+        now: int,
+        buffer_size: int = BUFFER_SIZE,
+        files: Files | None = None,
+        lock: AbstractContextManager[object] = NO_LOCK,
+    ) -> None:
+        """To be called with `lock` held. `part`: as `cleanable` says it of the log; `now` in
+        milliseconds; `buffer_size` in bytes, of the map of offsets."""
+        self.part = part
+        self.end = part.end  # how far the pass comes; known when all keys are noted
+        self.count = CompactionCount()
+        self._log = log
+        self._config = config
+        self._now = now
+        self._buffer_size = buffer_size
+        self._files = files or log.writer.files
+        self._lock = lock
+        self._generation = log.writer.generation
+        self._segments = [s for s in log.segments if s.base_offset < part.end]
+        self._ends = [*(s.base_offset for s in self._segments), part.end][1:]
+        self._aborted = log.aborted(0, part.end)
+        self._last = LastOfProducers(log.writer.producers.values())
+        # Kafka's rule for tombstones of v0 and v1, which have no horizon of their own.
+        before = [s for s in self._segments if s.base_offset < part.first_dirty]
+        since = _modified(before[-1]) - config.delete_retention_ms if before else 0
+        self._legacy_horizon = since
+        self._work = self._run()
+
+    def step(self, size: int) -> bool:
+        """Reads about as many bytes of batches, one batch at least. Whether there is more to do.
+
+        InterruptedPassError; CorruptRecordsError: what cannot be read; OSError, StorageError: the
+        disk. After an error the log is as it was but for groups of segments that were done."""
+        done = 0
+        for read in self._work:
+            done += read
+            if done >= size:
+                return True
+        return False
+
+    def close(self) -> None:
+        """Ends the pass where it is, and removes what is not done."""
+        self._work.close()
+
+    # --- the pass
+
+    def _run(self) -> Generator[int, None, None]:
+        """Yields the bytes that were read since it yielded last."""
+        with closing(OffsetMap(self._buffer_size)) as latest:
+            yield from self._note_keys(latest)
+            cleaner = Cleaner(
+                latest,
+                AbortedRanges(self._aborted),
+                self._last,
+                now=self._now,
+                delete_retention_ms=self._config.delete_retention_ms,
+                end=self.end,
+            )
+            self.count = cleaner.count
+            for group in self._groups():
+                yield from self._clean(group, cleaner)
+        with self._lock:
+            self._check()
+            self._log.writer.note_cleaner_point(self.end)
+
+    def _note_keys(self, latest: OffsetMap) -> Iterator[int]:
+        first_dirty = self.part.first_dirty
+        aborted = AbortedRanges(self._aborted)
+        for segment, end in zip(self._segments, self._ends, strict=True):
+            if end <= first_dirty:
+                continue
+            records, _ = self._opened(segment)
+            for header in records.batches():
+                if not note_latest(latest, records, header, aborted, first_dirty):
+                    self.end = latest.last_offset + 1
+                    return
+                yield header.size
+
+    def _groups(self) -> Iterator[list[Segment]]:
+        """Neighbours that fit into one segment together, as large as they are now."""
+        with self._lock:
+            segments = [s for s in self._segments if s.base_offset < self.end]
+            self._check(segments)
+            sizes = [self._log.writer.size_of(s) for s in segments]
+        group: list[Segment] = []
+        group_size = 0
+        for segment, size, end in zip(segments, sizes, self._ends, strict=False):
+            is_far = group and end - 1 - group[0].base_offset > RELATIVE_MAX
+            if group and (group_size + size > self._config.segment_bytes or is_far):
+                yield group
+                group, group_size = [], 0
+            group.append(segment)
+            group_size += size
+        if group:
+            yield group
+
+    def _clean(self, group: Sequence[Segment], cleaner: Cleaner) -> Iterator[int]:
+        first = group[0]
+        cleaned = Segment(first.path().parent, first.base_offset, OpenFiles(), State.CLEANED)
+        with self._lock:
+            self._check(group)  # else the directory may be another log's by now
+            for kind in SEGMENT_KINDS:  # an earlier attempt may have been broken off
+                self._files.remove(cleaned.path(kind))
+            writer = SegmentWriter(cleaned, 0, first.base_offset, self._config, self._files)
+        try:
+            modified = 0
+            for segment in group:
+                records, modified = self._opened(segment)
+                keeps_tombstones = modified > self._legacy_horizon
+                yield from _fill(writer, segment, records, cleaner, keeps_tombstones)
+            writer.close()
+            cleaned.release()
+            with self._lock:
+                self._check(group)
+                self._files.set_modified(cleaned.path(), modified * NANOSECONDS)
+                self._log.writer.replace_segments(group, cleaned)
+        except BaseException:
+            writer.abandon()
+            cleaned.release()
+            with suppress(OSError, StorageError):  # what is left then, recovery removes
+                for kind in SEGMENT_KINDS:
+                    self._files.remove(cleaned.path(kind))
+            raise
+
+    # --- the log, which others may change between two steps
+
+    def _check(self, segments: Iterable[Segment] = ()) -> None:
+        """To be called with the lock held."""
+        if self._log.writer.generation != self._generation:
+            raise InterruptedPassError("the log was truncated or closed")
+        if not all(segment in self._log.segments for segment in segments):
+            raise InterruptedPassError("a segment was deleted")
+
+    def _opened(self, segment: Segment) -> tuple[FileRecords, int]:
+        """The batches of a segment, and when its file was changed last, in milliseconds."""
+        with self._lock:
+            self._check([segment])
+            return segment.slice(0, segment.size), _modified(segment)
 
 
 def compact(
@@ -27,69 +194,41 @@ def compact(
     config: LogConfig,
     *,
     now: int,
-    delete_retention_ms: int = DAY,
+    up_to: int | None = None,
+    buffer_size: int = BUFFER_SIZE,
     files: Files | None = None,
 ) -> CompactionCount:
-    """Leaves the last record of each key in front of the active segment, and of the last stable
-    offset. `now` is in milliseconds; tombstones stay for another `delete_retention_ms`.
-
-    The keys of all that is cleaned are in memory while it lasts, some hundred bytes each."""
-    segments = _cleanable(log)
-    aborted = log.aborted(0, log.end_offset)
-    latest = LatestOffsets()
-    for segment in segments:
-        latest_offsets(latest, segment.slice(0, segment.size), AbortedRanges(aborted))
-    last = {state.last_offset for state in log.writer.producers.values()}
-    horizon = now + delete_retention_ms
-    cleaner = Cleaner(latest, AbortedRanges(aborted), last, now=now, horizon=horizon)
-    for group in _groups(segments, config):
-        cleaned = _clean(group, cleaner, config, files or log.writer.files)
-        log.writer.replace_segments(group, cleaned)
-    return cleaner.count
+    """Leaves the last record of each key before the active segment, and before the last stable
+    offset; `now` is in milliseconds. In as many passes as it takes, dirty or not."""
+    total = CompactionCount()
+    while True:
+        part = cleanable(log, config, now, up_to)
+        one = Compaction(log, config, part, now=now, buffer_size=buffer_size, files=files)
+        with closing(one):
+            while one.step(part.clean_bytes + part.dirty_bytes + 1):
+                pass
+        total.add(one.count)
+        if one.end >= part.end:
+            return total
 
 
-def _cleanable(log: Log) -> list[Segment]:
-    stable = log.last_stable_offset
-    found = []
-    for segment in log.segments:
-        following = log.segments.after(segment)
-        if following is None or following.base_offset > stable:
-            break
-        found.append(segment)
-    return found
+def _fill(
+    writer: SegmentWriter,
+    segment: Segment,
+    records: FileRecords,
+    cleaner: Cleaner,
+    keeps_tombstones: bool,
+) -> Iterator[int]:
+    """Writes what stays of a segment; yields the bytes that were read."""
+    aborted = {entry.last_offset: entry for entry in segment.aborted()}
+    for header in records.batches():
+        data = cleaner.clean(records, header, keeps_tombstones=keeps_tombstones)
+        if data is not None:
+            headers = list(MemoryRecords(data).batches())
+            ended = [aborted[h.last_offset] for h in headers if h.last_offset in aborted]
+            writer.append(data, headers, ended)
+        yield header.size
 
 
-def _groups(segments: Sequence[Segment], config: LogConfig) -> Iterator[list[Segment]]:
-    """Neighbours that fit into one segment together, as large as they are now."""
-    group: list[Segment] = []
-    size = 0
-    for segment in segments:
-        is_far = group and segment.base_offset - group[0].base_offset > RELATIVE_MAX // 2
-        if group and (size + segment.size > config.segment_bytes or is_far):
-            yield group
-            group, size = [], 0
-        group.append(segment)
-        size += segment.size
-    if group:
-        yield group
-
-
-def _clean(group: Sequence[Segment], cleaner: Cleaner, config: LogConfig, files: Files) -> Segment:
-    first = group[0]
-    cleaned = Segment(first.path().parent, first.base_offset, OpenFiles(), State.CLEANED)
-    for kind in SEGMENT_KINDS:  # an earlier attempt may have been broken off
-        files.remove(cleaned.path(kind))
-    writer = SegmentWriter(cleaned, 0, first.base_offset, config, files)
-    try:
-        for segment in group:
-            aborted = {entry.last_offset: entry for entry in segment.aborted()}
-            for data in cleaner.clean(segment.slice(0, segment.size)):
-                headers = list(MemoryRecords(data).batches())
-                ended = [aborted[h.last_offset] for h in headers if h.last_offset in aborted]
-                writer.append(data, headers, ended)
-        writer.close()
-    except BaseException:
-        writer.abandon()
-        raise
-    cleaned.release()
-    return cleaned
+def _modified(segment: Segment) -> int:
+    return segment.path().stat().st_mtime_ns // NANOSECONDS

@@ -1,45 +1,29 @@
-"""Which records of a compacted topic stay: the last one of each key, by Kafka's rules.
+"""Which records of a compacted log stay: the last one of each key, by Kafka's rules.
 
 * A record without a key goes, and so does every record of an aborted transaction.
 * A record without a value (a tombstone) stays until its batch's delete horizon, which is set when
-  it is first cleaned (KAFKA-8522). In v0 and v1, which have no horizon, it stays.
+  it is first cleaned (KAFKA-8522). In v0 and v1, which have no horizon, it stays until the log was
+  cleaned up to it, and its segment has not changed for `delete.retention.ms` since.
 * The end of a transaction stays while data of that transaction is left, and then to its horizon.
-* The last batch of a producer stays, empty if need be: the broker needs its sequence number.
+* The last batch of an active producer stays, emptied if nothing else is left of it: the broker
+  needs its sequence number. If the producer has no other, the end of its transaction stays so.
 
 Offsets stay as they are. Batches that lose nothing are copied; others keep their base and last
 offset, codec and producer.
 
 Not here: segments and their replacement (compact_log.py)."""
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from hashlib import blake2b
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 
 from records import BatchHeader, Records, TimestampType
 from records.builder import build, build_empty
 from records.formats import V2
 from records.reader import Record, read_batch
 
-from .producer_state import read_marker
+from .offset_map import OffsetMap
+from .producer_state import ProducerState, read_marker
 from .transactions import AbortedRanges
-
-
-class LatestOffsets:
-    """The last offset of each key. Keys are remembered by a digest of 16 bytes, as in Kafka."""
-
-    __slots__ = ("_offsets",)
-
-    def __init__(self) -> None:
-        self._offsets: dict[bytes, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._offsets)
-
-    def add(self, key: bytes, offset: int) -> None:
-        self._offsets[_digest(key)] = offset
-
-    def is_latest(self, key: bytes, offset: int) -> bool:
-        return offset >= self._offsets.get(_digest(key), -1)
 
 
 @dataclass(slots=True)
@@ -53,67 +37,113 @@ class CompactionCount:
     bytes_in: int = 0
     bytes_out: int = 0
 
+    def add(self, other: "CompactionCount") -> None:
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+
+
+class LastOfProducers:
+    """Which batches hold the last thing that is known of an active producer."""
+
+    __slots__ = ("_epochs", "_offsets")
+
+    def __init__(self, producers: Iterable[ProducerState]) -> None:
+        self._offsets: dict[int, int] = {}
+        self._epochs: dict[int, int] = {}  # of producers without data
+        for state in producers:
+            if state.last_offset >= 0:
+                self._offsets[state.producer_id] = state.last_offset
+            else:
+                self._epochs[state.producer_id] = state.epoch
+
+    def has(self, header: BatchHeader) -> bool:
+        producer_id = header.producer_id
+        if producer_id in self._offsets:
+            return self._offsets[producer_id] == header.last_offset
+        return header.is_control and self._epochs.get(producer_id) == header.producer_epoch
+
 
 class Cleaner:
-    """Cleans the batches of one log, segment after segment."""
+    """Cleans the batches of one log, from its beginning on, in their order."""
 
     def __init__(
         self,
-        latest: LatestOffsets,
+        latest: OffsetMap,
         aborted: AbortedRanges,
-        last_of_producers: Collection[int],
+        last_of_producers: LastOfProducers,
         *,
         now: int,
-        horizon: int,
+        delete_retention_ms: int,
+        end: int,
     ) -> None:
-        """`last_of_producers`: the last offsets of the producers' last batches. `now` and `horizon`
-        are milliseconds: tombstones that are seen for the first time stay up to `horizon`."""
+        """`latest` knows the keys below the offset `end`; records from there on stay. `now` is in
+        milliseconds: tombstones that are cleaned for the first time get a delete horizon that is
+        `delete_retention_ms` later."""
         self.count = CompactionCount()
         self._latest = latest
         self._aborted = aborted
         self._last_of_producers = last_of_producers
         self._now = now
-        self._horizon = horizon
+        self._horizon = now + delete_retention_ms
+        self._end = end
         self._with_data: set[int] = set()  # producers of transactions that have data in the log
 
-    def clean(self, records: Records) -> Iterator[bytes]:
-        """The batches that stay, as they are then. CorruptRecordsError: what cannot be read."""
-        for header in records.batches():
-            self.count.batches_in += 1
-            self.count.bytes_in += header.size
-            if header.is_control:
-                data = self._control(records, header)
-            else:
-                data = self._data(records, header)
-            if data is not None:
-                self.count.batches_out += 1
-                self.count.bytes_out += len(data)
-                yield data
+    def clean(
+        self, records: Records, header: BatchHeader, *, keeps_tombstones: bool = True
+    ) -> bytes | None:
+        """A batch of `records` as it stays; None: nothing of it does.
 
-    def _data(self, records: Records, header: BatchHeader) -> bytes | None:
+        `keeps_tombstones`: those of v0 and v1. CorruptRecordsError: what cannot be read."""
+        self.count.batches_in += 1
+        self.count.bytes_in += header.size
+        if header.is_control:
+            data = self._control(records, header)
+        else:
+            data = self._data(records, header, keeps_tombstones)
+        if data is not None:
+            self.count.batches_out += 1
+            self.count.bytes_out += len(data)
+        return data
+
+    def _data(self, records: Records, header: BatchHeader, keeps_tombstones: bool) -> bytes | None:
         if header.is_transactional:
             self._with_data.add(header.producer_id)
-        found = list(read_batch(records, header))
-        kept = [] if self._aborted.cover(header) else [r for r in found if self._stays(r, header)]
-        self.count.records_in += len(found)
+        is_aborted = self._aborted.cover(header)
+        if header.base_offset >= self._end and not is_aborted:
+            return self._copied(records, header)
+        keeps = keeps_tombstones
+        if header.magic == V2:
+            keeps = not header.has_delete_horizon or self._now < header.base_timestamp
+        count, kept = 0, []
+        for record in read_batch(records, header):
+            count += 1
+            if not is_aborted and self._stays(record, keeps):
+                kept.append(record)
+        self.count.records_in += count
         self.count.records_out += len(kept)
         if not kept:
-            return self._emptied(header)
+            return self._emptied(header) if self._last_of_producers.has(header) else None
         horizon = header.base_timestamp if header.has_delete_horizon else None
         if header.magic == V2 and horizon is None and any(r.value is None for r in kept):
             horizon = self._horizon
-        elif len(kept) == len(found):
-            return _copied(records, header)
+        elif len(kept) == count:
+            return _bytes_of(records, header)
         return _rebuilt(kept, header, horizon)
 
-    def _stays(self, record: Record, header: BatchHeader) -> bool:
-        if record.key is None or not self._latest.is_latest(record.key, record.offset):
+    def _copied(self, records: Records, header: BatchHeader) -> bytes:
+        self.count.records_in += header.records_count or 0
+        self.count.records_out += header.records_count or 0
+        return _bytes_of(records, header)
+
+    def _stays(self, record: Record, keeps_tombstones: bool) -> bool:
+        if record.offset >= self._end:
+            return True
+        if record.key is None or record.offset < self._latest.get(record.key):
             return False
-        is_due = header.has_delete_horizon and self._now >= header.base_timestamp
-        return record.value is not None or not is_due
+        return record.value is not None or keeps_tombstones
 
     def _emptied(self, header: BatchHeader) -> bytes | None:
-        if header.magic < V2 or header.last_offset not in self._last_of_producers:
+        if header.magic < V2:
             return None
         return build_empty(
             base_offset=header.base_offset,
@@ -125,27 +155,39 @@ class Cleaner:
             producer_epoch=header.producer_epoch,
             base_sequence=header.base_sequence,
             transactional=header.is_transactional,
+            control=header.is_control,
         )
 
     def _control(self, records: Records, header: BatchHeader) -> bytes | None:
         if read_marker(records, header) is None:
-            return _copied(records, header)
+            if not header.records_count and not self._last_of_producers.has(header):
+                return None  # emptied when its producer was active
+            return _bytes_of(records, header)
         has_data = header.producer_id in self._with_data
         self._with_data.discard(header.producer_id)
-        if has_data or header.last_offset in self._last_of_producers:
-            return _copied(records, header)
+        if has_data:
+            return _bytes_of(records, header)
         if not header.has_delete_horizon:
             return _rebuilt(list(read_batch(records, header)), header, self._horizon)
-        return None if self._now >= header.base_timestamp else _copied(records, header)
+        if self._now < header.base_timestamp:
+            return _bytes_of(records, header)
+        return self._emptied(header) if self._last_of_producers.has(header) else None
 
 
-def latest_offsets(latest: LatestOffsets, records: Records, aborted: AbortedRanges) -> None:
-    """Takes note of the keys of a segment, those of aborted transactions left out."""
-    for header in records.batches():
-        if not header.is_control and not aborted.cover(header):
-            for record in read_batch(records, header):
-                if record.key is not None:
-                    latest.add(record.key, record.offset)
+def note_latest(
+    latest: OffsetMap, records: Records, header: BatchHeader, aborted: AbortedRanges, start: int
+) -> bool:
+    """Notes the keys of a batch from the offset `start` on, those of aborted transactions left out.
+
+    False: the map is full, and does not know all of them."""
+    if header.is_control or aborted.cover(header) or header.last_offset < start:
+        return True
+    for record in read_batch(records, header):
+        if record.key is None or record.offset < start:
+            continue
+        if not latest.put(record.key, record.offset):
+            return False
+    return True
 
 
 def _rebuilt(kept: list[Record], header: BatchHeader, horizon: int | None) -> bytes:
@@ -171,11 +213,7 @@ def _rebuilt(kept: list[Record], header: BatchHeader, horizon: int | None) -> by
     )
 
 
-def _copied(records: Records, header: BatchHeader) -> bytes:
+def _bytes_of(records: Records, header: BatchHeader) -> bytes:
     data = bytearray(header.size)
     records.read_into(memoryview(data), header.position)
     return bytes(data)
-
-
-def _digest(key: bytes) -> bytes:
-    return blake2b(key, digest_size=16).digest()

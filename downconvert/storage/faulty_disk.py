@@ -143,6 +143,9 @@ class FaultyDisk:
         inode.path = target
         self._change(source, target, inode)
 
+    def set_modified(self, path: Path, nanoseconds: int) -> None:
+        DISK.set_modified(path, nanoseconds)
+
     def remove(self, path: Path) -> None:
         self._step(None)
         if path in self._names:

@@ -50,6 +50,10 @@ class FencedFiles:
         self.check()
         self._files.rename(source, target)
 
+    def set_modified(self, path: Path, nanoseconds: int) -> None:
+        self.check()
+        self._files.set_modified(path, nanoseconds)
+
     def remove(self, path: Path) -> None:
         self.check()
         self._files.remove(path)

@@ -52,6 +52,9 @@ class Files(Protocol):
 
     def rename(self, source: Path, target: Path) -> None: ...
 
+    def set_modified(self, path: Path, nanoseconds: int) -> None:
+        """Says when a file was changed last, since the epoch."""
+
     def remove(self, path: Path) -> None:
         """Removes a file; it need not be there."""
 
@@ -111,6 +114,9 @@ class Disk:
     def rename(self, source: Path, target: Path) -> None:
         with _room(target):
             source.rename(target)
+
+    def set_modified(self, path: Path, nanoseconds: int) -> None:
+        os.utime(path, ns=(nanoseconds, nanoseconds))
 
     def remove(self, path: Path) -> None:
         path.unlink(missing_ok=True)

@@ -38,7 +38,7 @@ class Logs(Mapping[TopicPartition, Log]):
         self, path: Path, config: LogConfig, files: Files, session: Session | None
     ) -> None:
         self._path = path
-        self._config = config
+        self.config = config  # of logs that nobody configures otherwise
         self.files = files if session is None else session.files
         self._session = session
         self._said: dict[TopicPartition, str] = {}  # why partitions are offline
@@ -158,7 +158,7 @@ class Logs(Mapping[TopicPartition, Log]):
         assert name is not None
         again = name in self._opened_before
         self._opened_before.add(name)
-        return Log.recover(path, self._session, self._config, self._open_files, again=again)
+        return Log.recover(path, self._session, self.config, self._open_files, again=again)
 
 
 class LogDir:

@@ -52,6 +52,7 @@ class LogWriter:
         self._open_files = open_files
         self._active = self._open_segment(self.segments[-1], log.position, log.end_offset)
         self._flushed = 0
+        self.generation = 0
         self._start = max(checkpoints.start_offset, self.segments[0].base_offset)
         self._is_start_noted = self._are_epochs_noted = True
         if self._start > self.end_offset:
@@ -76,6 +77,14 @@ class LogWriter:
         return self._files
 
     @property
+    def config(self) -> LogConfig:
+        return self._config
+
+    def configure(self, config: LogConfig) -> None:
+        """Other settings from now on. Indexes that are open keep their sizes."""
+        self._config = self._active.config = config
+
+    @property
     def end_offset(self) -> int:
         return self._active.next_offset
 
@@ -94,6 +103,18 @@ class LogWriter:
         """The leader epochs of what is there, and of what will be appended next if that began."""
         return tuple(self._epochs)
 
+    def max_timestamp(self, segment: Segment) -> int | None:
+        """The highest timestamp of a segment, -1 if it has none; None: its indexes do not say."""
+        if segment is self._active.segment:
+            return self._active.max_timestamp
+        return segment.max_timestamp()
+
+    def size_of(self, segment: Segment) -> int:
+        """Bytes of a segment, as `end_of`; its file is not opened for that."""
+        if segment is self._active.segment:
+            return self._active.position
+        return segment.path().stat().st_size
+
     def end_of(self, segment: Segment) -> int:
         return self._active.position if segment is self._active.segment else segment.size
 
@@ -104,6 +125,13 @@ class LogWriter:
 
     def refresh(self, *, relist: bool = False) -> None:
         """Nobody else changes the directory."""
+
+    def expire_producers(self, now: int, expiration_ms: int) -> int:
+        """Forgets idempotent producers without an open transaction that have written nothing for
+        `expiration_ms`; `now` is in milliseconds. Returns how many.
+
+        One that comes back may begin with any sequence number, as one that was never here."""
+        return self.producers_at_end().states.expire(now, expiration_ms)
 
     # --- appending
 
@@ -180,10 +208,16 @@ class LogWriter:
         self._note_recovery_point()
         self._note_start()
 
+    def is_roll_due(self, now: int) -> bool:
+        """Whether the active segment has records, and has been written to for as long as a segment
+        may be, by the clock of who asks. An append finds that out for itself, by timestamps."""
+        return self._active.is_old(now)
+
     def close(self) -> None:
         """Flushes everything, and leaves the directory as a clean shutdown does.
 
         DiskFullError, or another OSError: files are let go of all the same, and recovered later."""
+        self.generation += 1
         try:
             self.flush()  # first, for that needs no room
             self._write_snapshot(self.end_offset)
@@ -202,6 +236,7 @@ class LogWriter:
 
     def abandon(self) -> None:
         """Lets go of all files, and leaves the directory as it is."""
+        self.generation += 1
         self._active.abandon()
         for segment in self.segments:
             segment.release()
@@ -219,6 +254,8 @@ class LogWriter:
             return
         if offset < self._start:
             raise ValueError(f"truncation to {offset}, in front of the start at {self._start}")
+        self.generation += 1
+        self._lower_cleaner_point(offset)
         # First of all: what will be written from there on is not to be taken for what was flushed.
         self._flushed = min(self._flushed, offset)
         self._checkpoints.set_recovery_point(min(self._flushed, self._checkpoints.recovery_point))
@@ -236,6 +273,8 @@ class LogWriter:
     def restart_at(self, offset: int) -> None:
         """Removes everything, and goes on at `offset`."""
         self._files.check()
+        self.generation += 1
+        self._lower_cleaner_point(0)
         self._flushed = 0
         self._checkpoints.set_recovery_point(0)
         for snapshot in self.snapshots:  # what they know of is in front of what there will be
@@ -299,14 +338,38 @@ class LogWriter:
         Its files are `.cleaned` ones, and safe. They have its log last, whenever they change their
         names: by the log it is known whether the segment counts, and then it is whole."""
         base_offset = cleaned.base_offset
-        self._rename(base_offset, State.CLEANED, State.SWAP)
-        for segment in group:
-            # The snapshot in front of the first is as true as it was, and the nearest there is.
-            self._remove_segment(segment, keep_snapshot=segment.base_offset == base_offset)
-        self._rename(base_offset, State.SWAP, State.LIVE)
+        try:
+            self._rename(base_offset, State.CLEANED, State.SWAP)
+        except (OSError, StorageError):
+            for kind in SEGMENT_KINDS:  # indexes without their log are no swap
+                self._files.remove(self.path / file_name(base_offset, kind, State.SWAP))
+            raise
+        try:
+            for segment in group:
+                # The snapshot before the first is as true as it was, and the nearest there is.
+                self._remove_segment(segment, keep_snapshot=segment.base_offset == base_offset)
+            self._rename(base_offset, State.SWAP, State.LIVE)
+        except (OSError, DiskFullError) as error:
+            # The log is whole on the disk, and recovery completes the change; here it has a hole.
+            raise self._files.fence(self.path, error) from error
         self.segments.add(Segment(self.path, base_offset, self._open_files))
 
+    @property
+    def cleaner_point(self) -> int:
+        """The offset up to which the cleaner has been: each key is there once before it."""
+        return self._checkpoints.cleaner_point
+
+    def note_cleaner_point(self, offset: int) -> None:
+        """DiskFullError: it is not noted, and the same is cleaned again."""
+        self._checkpoints.set_cleaner_point(offset)
+
     # --- how
+
+    def _lower_cleaner_point(self, offset: int) -> None:
+        # Without room it is too high in the file; who reads it compares it with the log's end.
+        with suppress(DiskFullError):
+            if self._checkpoints.cleaner_point > offset:
+                self._checkpoints.set_cleaner_point(offset)
 
     def _note_recovery_point(self) -> None:
         # Without room it stays behind: more is read after a crash, and nothing is lost.

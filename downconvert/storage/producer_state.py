@@ -15,10 +15,9 @@ from pathlib import Path
 from struct import Struct
 from typing import Final
 
-from crc32c import crc32c
-
 from records import BatchHeader, Records
 from records.control import ControlRecordType, EndTransactionMarker
+from records.crc32c import crc32c
 from records.reader import read_batch
 
 from .errors import CorruptFileError
@@ -116,6 +115,20 @@ class ProducerStates:
             header.last_offset,
             header.last_offset + 1 if stable is None else stable,
         )
+
+    def expire(self, now: int, expiration_ms: int) -> int:
+        """Forgets producers that have written nothing for so long, and have no open transaction.
+
+        Milliseconds; a producer is as old as the youngest record of its last batch. Returns how
+        many there were [ProducerStateManager.removeExpiredProducers]."""
+        expired = [
+            producer_id
+            for producer_id, state in self.producers.items()
+            if state.transaction_start < 0 and now - state.timestamp >= expiration_ms
+        ]
+        for producer_id in expired:
+            del self.producers[producer_id]
+        return len(expired)
 
     def of(self, producer_ids: Iterable[int]) -> dict[int, ProducerState | None]:
         """Some producers as they are, to `restore` them."""

@@ -3,11 +3,11 @@
 Kafka's rules: segments go from the beginning, one after the other, as long as each is beyond a
 limit. By time a segment is as old as its youngest record (or its file, if its records have no
 timestamps), and the active one may go too, once a new one has been begun. By size they go while
-what is left is no less than the limit.
+what is left is no less than the limit. Both only where `cleanup.policy` has `delete`.
 
 Not here: removing them (log_writer.py)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from .config import LogConfig
@@ -16,49 +16,73 @@ from .segment import Segment
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentAge:
-    """What retention goes by."""
+class Removable:
+    """How many segments may go, from the first on, and for which setting's sake."""
 
-    size: int  # bytes
-    timestamp: int  # milliseconds; of the youngest record, or of the file
+    count: int
+    reason: str  # empty where none may
 
 
-def segments_to_remove(segments: Sequence[SegmentAge], config: LogConfig, now: int) -> int:
-    """How many segments are to go, from the first on. All of them: a new one is to be begun."""
+def segments_to_remove(
+    sizes: Sequence[int], timestamps: Iterable[int], config: LogConfig, now: int
+) -> Removable:
+    """Of segments with these sizes in bytes and youngest records. All of them: a new one is to be
+    begun. Times in milliseconds; `timestamps` are read up to the first segment that stays."""
+    if not config.is_deleted:
+        return Removable(0, "")
     by_time = 0
     if config.retention_ms >= 0:
-        for segment in segments:
-            is_empty_active = by_time == len(segments) - 1 and not segment.size
-            if now - segment.timestamp <= config.retention_ms or is_empty_active:
+        for size, timestamp in zip(sizes, timestamps, strict=False):
+            is_empty_active = by_time == len(sizes) - 1 and not size
+            if now - timestamp <= config.retention_ms or is_empty_active:
                 break
             by_time += 1
     by_size = 0
     if config.retention_bytes >= 0:
-        excess = sum(segment.size for segment in segments) - config.retention_bytes
-        for segment in segments[:-1]:
-            excess -= segment.size
+        excess = sum(sizes) - config.retention_bytes
+        for size in sizes[:-1]:
+            excess -= size
             if excess < 0:
                 break
             by_size += 1
-    return max(by_time, by_size)
+    if by_size > by_time:
+        return Removable(by_size, f"retention.bytes={config.retention_bytes}")
+    return Removable(by_time, f"retention.ms={config.retention_ms}" if by_time else "")
 
 
-def age_of(segment: Segment, end: int) -> SegmentAge:
-    """A segment up to the position `end`. Reads headers where no index says how old it is."""
-    timestamp = segment.max_timestamp()
+def youngest(log: Log, segment: Segment) -> int:
+    """The timestamp of a segment's youngest record, in milliseconds; when its file was changed last
+    if no record has one. Reads headers where neither the writer nor an index says it."""
+    timestamp = None
+    if log.is_writable:
+        timestamp = log.writer.max_timestamp(segment)
+    elif not log.segments.is_last(segment):  # its index may lack the latest records
+        timestamp = segment.max_timestamp()
     if timestamp is None:
-        headers = segment.slice(0, end).batches()
+        headers = segment.slice(0, log.end_of(segment)).batches()
         timestamp = max((header.max_timestamp for header in headers), default=-1)
     if timestamp < 0:
         timestamp = segment.path().stat().st_mtime_ns // 1_000_000
-    return SegmentAge(end, timestamp)
+    return timestamp
+
+
+def removable(log: Log, config: LogConfig, now: int, up_to: int | None = None) -> Removable:
+    """What may go of a log that is open for writing; `now` in milliseconds.
+
+    `up_to`: no segment with an offset at or above that (a high watermark, say)."""
+    segments = list(log.segments)
+    sizes = [log.writer.size_of(segment) for segment in segments]
+    found = segments_to_remove(sizes, (youngest(log, s) for s in segments), config, now)
+    if up_to is None or not found.count:
+        return found
+    ends = [segment.base_offset for segment in segments[1:]] + [log.end_offset]
+    count = sum(end <= up_to for end in ends[: found.count])
+    return Removable(count, found.reason if count else "")
 
 
 def apply_retention(log: Log, config: LogConfig, now: int) -> int:
-    """Removes what is old or too much; `now` in milliseconds. Gives the number of segments."""
-    writer = log.writer
-    ages = [age_of(segment, writer.end_of(segment)) for segment in log.segments]
-    count = segments_to_remove(ages, config, now)
+    """Removes what is old or too much; `now` in milliseconds. Returns the number of segments."""
+    count = removable(log, config, now).count
     if count:
-        writer.remove_oldest(count)
+        log.writer.remove_oldest(count)
     return count

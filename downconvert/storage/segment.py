@@ -47,11 +47,6 @@ class Indexes:
         files = [index.file for index in (self.offsets, self.times) if index is not None]
         return log_size - self.log_size < INDEXES_AGE_MAX and all(f.is_whole() for f in files)
 
-    def close(self) -> None:
-        for index in (self.offsets, self.times):
-            if index is not None and not self.are_ours:
-                index.close()
-
 
 class Segment:
     """The records from `base_offset` on, up to the next segment's.
@@ -158,26 +153,26 @@ class Segment:
         self.release()
 
     def release(self) -> None:
-        """Lets go of the files. Slices that were handed out keep theirs."""
+        """Lets go of the files, each of which is closed when nobody reads it any more: slices that
+        were handed out keep theirs, and so does another thread that is looking into an index."""
         self._file = None
-        if self._indexes is not None and not self._indexes.are_ours:
-            self._indexes.close()
+        indexes = self._indexes
+        if indexes is not None and not indexes.are_ours:
             self._indexes = None
         self._open_files.released(self)
 
     def _log(self) -> SharedFile:
-        if self._file is None:
-            self._file = SharedFile(str(self.path()))
+        file = self._file
+        if file is None:
+            file = self._file = SharedFile(str(self.path()))
         self._open_files.used(self)
-        return self._file
+        return file
 
     def _index_files(self, log_size: int) -> Indexes:
-        if self._indexes is not None and not self._indexes.are_good(log_size):
-            self._indexes.close()
-            self._indexes = None
-        if self._indexes is None:
-            self._indexes = self._open_indexes(log_size)
-        return self._indexes
+        indexes = self._indexes
+        if indexes is None or not indexes.are_good(log_size):
+            indexes = self._indexes = self._open_indexes(log_size)
+        return indexes
 
     def _open_indexes(self, log_size: int) -> Indexes:
         """Opens indexes that belong to the log file that is open.
@@ -194,7 +189,6 @@ class Segment:
             indexes = Indexes(offsets, times, log_size, are_ours=False)
             if os.path.samestat(log, self.path().stat()):
                 return indexes
-            indexes.close()
             self._file = None
         return Indexes(None, None, log_size, are_ours=False)
 

@@ -26,12 +26,12 @@ class SegmentWriter:
     """Appends to a segment. `position` and `next_offset` are where it ends."""
 
     __slots__ = (
-        "_config",
         "_created",
         "_file",
         "_first_timestamp",
         "_indexes",
         "_transactions",
+        "config",
         "next_offset",
         "position",
         "segment",
@@ -44,7 +44,7 @@ class SegmentWriter:
         self.segment = segment
         self.position = position
         self.next_offset = next_offset
-        self._config = config
+        self.config = config
         self._created: int | None = None  # when it was first appended to, by who says the time
         with ExitStack() as undo:
             self._open(files, undo)
@@ -55,7 +55,7 @@ class SegmentWriter:
             undo.pop_all()
 
     def _open(self, files: Files, undo: ExitStack) -> None:
-        segment, size_max = self.segment, self._config.segment_index_bytes
+        segment, size_max = self.segment, self.config.segment_index_bytes
         base_offset = segment.base_offset
         self._file: WritableFile = files.open(segment.path())
         undo.callback(self._file.close)
@@ -65,7 +65,7 @@ class SegmentWriter:
         undo.callback(offsets.close)
         times = TimeIndex.open_writable(segment.path(Kind.TIME_INDEX), base_offset, files, size_max)
         undo.callback(times.close)
-        self._indexes = IndexBuilder(offsets, times, self._config.index_interval_bytes)
+        self._indexes = IndexBuilder(offsets, times, self.config.index_interval_bytes)
         transactions = segment.path(Kind.TRANSACTION_INDEX)
         self._transactions = TransactionIndex(transactions, base_offset, files)
         segment.attach(offsets, times)
@@ -80,18 +80,28 @@ class SegmentWriter:
         """Whether the segment must be rolled before these batches of `size` bytes are appended."""
         if not self.position:
             return False
-        config = self._config
+        config = self.config
         if self.position + size > config.segment_bytes or self._indexes.is_full:
             return True
         if headers[-1].last_offset - self.segment.base_offset > RELATIVE_MAX:
             return True
         if self._first_timestamp is not None and self._first_timestamp >= 0:
             youngest = max(header.max_timestamp for header in headers)
-            return youngest - self._first_timestamp > config.segment_ms
+            return youngest - self._first_timestamp > config.roll_ms
         # Records without timestamps are as old as their segment.
         if now is None or self._created is None:
             return False
-        return now - self._created > config.segment_ms
+        return now - self._created > config.roll_ms
+
+    def is_old(self, now: int) -> bool:
+        """Whether it has records, and has been written to for longer than `roll_ms`.
+
+        Time counts from the first append, or from the first question after a reopening."""
+        if not self.position:
+            return False
+        if self._created is None:
+            self._created = now
+        return now - self._created > self.config.roll_ms
 
     def append(
         self,

@@ -26,6 +26,13 @@ class Segments:
     def __getitem__(self, number: int) -> Segment:
         return self._segments[number]
 
+    def __contains__(self, segment: object) -> bool:
+        """Whether it is one of them, and not only of the same offset."""
+        if not isinstance(segment, Segment):
+            return False
+        at = bisect_right(self._bases, segment.base_offset)
+        return at > 0 and self._segments[at - 1] is segment
+
     def starting_at(self, offset: int) -> Iterator[Segment]:
         """The segment in which an offset belongs, and all that follow it."""
         first = max(0, bisect_right(self._bases, offset) - 1)

@@ -9,7 +9,7 @@ use crate::reason::Reason;
 use crate::sink::Sink;
 
 /// Since the beginning.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Totals {
     pub records: u64,
     /// Of which a record was kept.
@@ -50,6 +50,7 @@ impl Wrapper {
 }
 
 /// The offsets kept in a batch.
+#[derive(Clone)]
 pub struct Kept {
     first: Option<i64>,
     last: i64,
@@ -84,6 +85,7 @@ pub struct Purpose {
     pub split_at_gaps: bool,
 }
 
+#[derive(Clone)]
 pub struct Account {
     pub purpose: Purpose,
     pub wrapper: Wrapper,

@@ -18,6 +18,10 @@ pub enum Outcome {
     Gap = 4,
     /// The next item is damaged.
     Damage = 5,
+    /// Transfer: the channel took less than it was given.
+    Channel = 6,
+    /// Transfer: as much has been written as was allowed.
+    Limit = 7,
 }
 
 /// The same from within, where damage has a reason.

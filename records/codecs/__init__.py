@@ -1,8 +1,9 @@
 """Compression codecs: gzip, snappy, lz4, zstd, none, as Kafka reads and writes them.
 
-`decompress` and `compress` take a batch at once, which is fast. `open_decoder` and `open_encoder`
-take it as a stream: memory is bounded by the codec's window, whatever the input claims or expands
-to.
+`decompress` and `compress` take a batch at once, which is fast: the compiled kernel decompresses
+nearly everything by libraries of its own, and leaves the rest to the packages for Python.
+`open_decoder` and `open_encoder` take it as a stream: memory is bounded by the codec's window,
+whatever the input claims or expands to.
 
 Functions may be called from several threads; a decoder or encoder is used by one at a time.
 
@@ -11,15 +12,16 @@ Not here: which codec a batch has (batch.py), and which one it gets (the convers
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
+from records import backend
 from records.formats import Codec
 from records.kernel import Buffer
 
 from . import gzip, lz4, none, snappy, zstd
-from .stream import Decoder, Effort, Encoder, PieceDecoder, Pull, Windows
+from .stream import CompressionLevel, Decoder, Encoder, PieceDecoder, Pull, Windows
 
 __all__ = [
+    "CompressionLevel",
     "Decoder",
-    "Effort",
     "Encoder",
     "Pull",
     "compress",
@@ -30,8 +32,8 @@ __all__ = [
 
 Pieces: TypeAlias = Callable[[Windows, int], Iterator[Buffer]]
 Decompress: TypeAlias = Callable[[Buffer, int, int], Buffer | None]
-Compress: TypeAlias = Callable[[Buffer, int, Effort], bytes]
-OpenEncoder: TypeAlias = Callable[[int, Effort], Encoder]
+Compress: TypeAlias = Callable[[Buffer, int, CompressionLevel], bytes]
+OpenEncoder: TypeAlias = Callable[[int, CompressionLevel], Encoder]
 
 # Functions by the codec's number, not modules: a batch of 16 KB takes 10 us, and notices a look-up.
 _CODECS: Final = (none, gzip, snappy, lz4, zstd)
@@ -39,6 +41,11 @@ _PIECES: Final[tuple[Pieces, ...]] = tuple(codec.pieces for codec in _CODECS)
 _DECOMPRESS: Final[tuple[Decompress, ...]] = tuple(codec.decompress for codec in _CODECS)
 _COMPRESS: Final[tuple[Compress, ...]] = tuple(codec.compress for codec in _CODECS)
 _OPEN_ENCODER: Final[tuple[OpenEncoder, ...]] = tuple(codec.open_encoder for codec in _CODECS)
+_native: Callable[[int, Buffer, int, int, int, int], bytes | None] | None = None
+if backend.NAME == backend.NATIVE:
+    from records import native
+
+    _native = native.decompress
 _NAMES: Final = tuple(codec.name.lower() for codec in Codec)
 
 
@@ -48,15 +55,21 @@ def decompress(codec: Codec, data: Buffer, *, limit: int, magic: int) -> Buffer 
 
     `magic` is the message format that the data is in. CorruptRecordsError: its position counts in
     `data`."""
+    if _native is not None:
+        content = _native(codec, data, 0, len(data), magic, limit)
+        if content is not None:
+            return content
     return _DECOMPRESS[codec](data, limit, magic)
 
 
-def compress(codec: Codec, data: Buffer, *, magic: int, effort: Effort) -> bytes:
-    """`data` as one compressed stream. `effort`: "fast", or "kafka" for about the size that Kafka
-    makes.
+def compress(
+    codec: Codec, data: Buffer, *, magic: int, compression_level: CompressionLevel
+) -> bytes:
+    """`data` as one compressed stream. `compression_level`: "fast", or "kafka" for about the size
+    that Kafka makes.
 
     ValueError: message format `magic` has no such codec."""
-    return _COMPRESS[codec](data, magic, effort)
+    return _COMPRESS[codec](data, magic, compression_level)
 
 
 def open_decoder(codec: Codec, pull: Pull, *, magic: int) -> Decoder:
@@ -67,7 +80,7 @@ def open_decoder(codec: Codec, pull: Pull, *, magic: int) -> Decoder:
     return PieceDecoder(_PIECES[codec](Windows(pull, _NAMES[codec]), magic))
 
 
-def open_encoder(codec: Codec, *, magic: int, effort: Effort) -> Encoder:
+def open_encoder(codec: Codec, *, magic: int, compression_level: CompressionLevel) -> Encoder:
     """An encoder, which makes the same stream however its data is written. Otherwise as
     `compress`."""
-    return _OPEN_ENCODER[codec](magic, effort)
+    return _OPEN_ENCODER[codec](magic, compression_level)

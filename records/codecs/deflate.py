@@ -1,7 +1,8 @@
 """The deflate library at hand, for gzip: libdeflate in the compiled kernel, isal, or zlib.
 
-libdeflate takes whole buffers only; it decompresses fastest, and its level 6 gives zlib's size in
-half the time. isal also streams; its level 1 compresses fastest, and some 10 % larger on text.
+libdeflate takes whole buffers only; its level 6 gives zlib's size in half the time, and the kernel
+decompresses by it what is whole in memory, before this is asked (records.codecs). isal also
+streams; its level 1 compresses fastest, and some 10 % larger on text.
 zlib is always there.
 
 What good data decompresses to is the same. Damaged data is damage to all of them, though they
@@ -17,7 +18,7 @@ from typing import Final, Protocol, cast
 from records import backend
 from records.kernel import Buffer
 
-from .stream import Effort
+from .stream import CompressionLevel
 
 RAW: Final = -15  # deflate alone, with the largest window that there is: 32 KiB
 GZIP: Final = 31  # the same, framed
@@ -58,7 +59,6 @@ class Native(Protocol):
     """The compiled kernel's part in this (records/native.py)."""
 
     def gzip_compress(self, source: Buffer, start: int, end: int, level: int) -> bytes: ...
-    def gzip_decompress(self, source: Buffer, start: int, end: int, limit: int) -> bytes | None: ...
     def crc32(self, source: Buffer, start: int, end: int, value: int = 0) -> int: ...
 
 
@@ -77,10 +77,10 @@ if backend.NAME == "native":
     native = compiled
 
 
-def compress(data: Buffer, effort: Effort) -> bytes:
+def compress(data: Buffer, compression_level: CompressionLevel) -> bytes:
     """One gzip member, without a name or a time."""
-    level = LEVEL_FAST if effort == "fast" else LEVEL_KAFKA
-    if effort == "fast" and library is not zlib:
+    level = LEVEL_FAST if compression_level == "fast" else LEVEL_KAFKA
+    if compression_level == "fast" and library is not zlib:
         return library.compress(data, level, GZIP)
     if native is not None:
         return native.gzip_compress(data, 0, len(data), level)
@@ -89,8 +89,6 @@ def compress(data: Buffer, effort: Effort) -> bytes:
 
 def decompress(data: Buffer, limit: int) -> bytes | None:
     """The content of one good gzip member, up to `limit` bytes. None: it is anything else."""
-    if native is not None:
-        return native.gzip_decompress(data, 0, len(data), limit)
     if len(data) < SIZE_FIELD.size:
         return None
     claimed = SIZE_FIELD.unpack_from(data, len(data) - SIZE_FIELD.size)[0]
@@ -104,9 +102,9 @@ def decompress(data: Buffer, limit: int) -> bytes | None:
     return content if inflate.eof and not inflate.unused_data else None
 
 
-def deflater(effort: Effort) -> Deflater:
+def deflater(compression_level: CompressionLevel) -> Deflater:
     """For a stream, which libdeflate cannot: Kafka's size then costs zlib's time."""
-    if effort == "fast":
+    if compression_level == "fast":
         return library.compressobj(LEVEL_FAST, zlib.DEFLATED, GZIP)
     return zlib.compressobj(LEVEL_KAFKA, zlib.DEFLATED, GZIP)
 

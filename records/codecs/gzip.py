@@ -13,7 +13,7 @@ from records.errors import CorruptRecordsError
 from records.kernel import Buffer
 
 from . import deflate
-from .stream import Effort, Encoder, Windows, gather, whole
+from .stream import CompressionLevel, Encoder, Windows, gather, whole
 
 NAME: Final = "gzip"
 
@@ -126,19 +126,19 @@ def decompress(data: Buffer, limit: int, magic: int) -> Buffer | None:
     return gather(pieces(whole(data, NAME), magic), limit)
 
 
-def compress(data: Buffer, _magic: int, effort: Effort) -> bytes:
-    return deflate.compress(data, effort)
+def compress(data: Buffer, _magic: int, compression_level: CompressionLevel) -> bytes:
+    return deflate.compress(data, compression_level)
 
 
-def open_encoder(_magic: int, effort: Effort) -> Encoder:
-    return _Encoder(effort)
+def open_encoder(_magic: int, compression_level: CompressionLevel) -> Encoder:
+    return _Encoder(compression_level)
 
 
 class _Encoder:
     __slots__ = ("_deflater",)
 
-    def __init__(self, effort: Effort) -> None:
-        self._deflater = deflate.deflater(effort)
+    def __init__(self, compression_level: CompressionLevel) -> None:
+        self._deflater = deflate.deflater(compression_level)
 
     def write(self, data: Buffer) -> bytes:
         return self._deflater.compress(data)

@@ -23,7 +23,7 @@ from records.formats import V0
 from records.kernel import Buffer
 
 from .blocks import BlockEncoder
-from .stream import Effort, Windows, gather, whole
+from .stream import CompressionLevel, Windows, gather, whole
 
 NAME: Final = "lz4"
 
@@ -163,15 +163,15 @@ def _fast_block(data: Buffer) -> tuple[bytes, Buffer]:
     return _framed(data, block)
 
 
-def compress(data: Buffer, magic: int, effort: Effort) -> bytes:
+def compress(data: Buffer, magic: int, compression_level: CompressionLevel) -> bytes:
     header = HEADER_WRONG if magic == V0 else HEADER_RIGHT
     if 0 < len(data) <= BLOCK_SIZE:
-        block = _fast_block if effort == "fast" else _block
+        block = _fast_block if compression_level == "fast" else _block
         return b"".join((header, *block(data), END_MARK))
-    return open_encoder(magic, effort).all(data)
+    return open_encoder(magic, compression_level).all(data)
 
 
-def open_encoder(magic: int, effort: Effort) -> BlockEncoder:
+def open_encoder(magic: int, compression_level: CompressionLevel) -> BlockEncoder:
     header = HEADER_WRONG if magic == V0 else HEADER_RIGHT
-    block = _fast_block if effort == "fast" else _block
+    block = _fast_block if compression_level == "fast" else _block
     return BlockEncoder(header, BLOCK_SIZE, block, END_MARK)

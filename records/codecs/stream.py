@@ -15,7 +15,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 from records.errors import CorruptRecordsError
 from records.kernel import Buffer
 
-Effort: TypeAlias = Literal["fast", "kafka"]
+CompressionLevel: TypeAlias = Literal["fast", "kafka"]
 Pull: TypeAlias = Callable[[], Buffer]
 
 EMPTY: Final = memoryview(b"")

@@ -22,7 +22,7 @@ from records.errors import CorruptRecordsError
 from records.formats import V2
 from records.kernel import Buffer
 
-from .stream import Effort, Encoder, Windows, gather, whole
+from .stream import CompressionLevel, Encoder, Windows, gather, whole
 from .zstd_frame import (
     BLOCK_HEAD_SIZE,
     DESCRIPTOR_AT,
@@ -42,7 +42,7 @@ from .zstd_frame import (
 
 NAME: Final = "zstd"
 DAMAGED: Final = "zstd data is damaged"
-LEVELS: Final[dict[Effort, int]] = {"fast": 1, "kafka": 3}
+LEVELS: Final[dict[CompressionLevel, int]] = {"fast": 1, "kafka": 3}
 
 
 def _decompressor() -> zstandard.ZstdDecompressor:
@@ -55,7 +55,8 @@ class _Contexts(threading.local):
     def __init__(self) -> None:
         self.decompressor = _decompressor()
         self.compressors = {
-            effort: zstandard.ZstdCompressor(level=level) for effort, level in LEVELS.items()
+            compression_level: zstandard.ZstdCompressor(level=level)
+            for compression_level, level in LEVELS.items()
         }
 
 
@@ -146,14 +147,14 @@ def decompress(data: Buffer, limit: int, magic: int) -> Buffer | None:
     return gather(pieces(whole(data, NAME), magic), limit)
 
 
-def compress(data: Buffer, magic: int, effort: Effort) -> bytes:
+def compress(data: Buffer, magic: int, compression_level: CompressionLevel) -> bytes:
     _check_writable(magic)
-    return _contexts.compressors[effort].compress(data)
+    return _contexts.compressors[compression_level].compress(data)
 
 
-def open_encoder(magic: int, effort: Effort) -> Encoder:
+def open_encoder(magic: int, compression_level: CompressionLevel) -> Encoder:
     _check_writable(magic)
-    return _Encoder(effort)
+    return _Encoder(compression_level)
 
 
 def _check_writable(magic: int) -> None:
@@ -164,8 +165,8 @@ def _check_writable(magic: int) -> None:
 class _Encoder:
     __slots__ = ("_stream",)
 
-    def __init__(self, effort: Effort) -> None:
-        self._stream = zstandard.ZstdCompressor(level=LEVELS[effort]).compressobj()
+    def __init__(self, compression_level: CompressionLevel) -> None:
+        self._stream = zstandard.ZstdCompressor(level=LEVELS[compression_level]).compressobj()
 
     def write(self, data: Buffer) -> bytes:
         return self._stream.compress(data)

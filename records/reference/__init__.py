@@ -9,6 +9,8 @@ differ, read the rules, then this, then the native one.
 - places.py: where a transcoder stands
 - account.py: what has been kept so far, and what may follow it
 - transcoder.py: the rules of a log, of a batch's records and of a message's entries
+- recode.py: a compressed entry to compressed messages
+- transfer.py: from a file to a channel
 - encode.py: rows to records"""
 
 import zlib

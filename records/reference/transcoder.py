@@ -2,15 +2,18 @@
 
 Not here: the rules (log.py, inside.py)."""
 
+import copy
 from typing import Final, TypeAlias
 
-from records.formats import BATCH_HEADER_SIZE, V0, V1, V2
-from records.kernel import Buffer, Outcome, Progress
+from records.formats import BATCH_HEADER_SIZE, V0, V1, V2, Codec
+from records.kernel import UNKNOWN, Buffer, Outcome, Progress, Recodes, Transferred
 
 from . import inside, log
 from .call import Call, Damaged, Room, Stop, Target, Window
 from .places import Batch, Entries, Header
+from .recode import NotAtOnce, Recode, recode
 from .state import State
+from .transfer import Transfer
 
 Damage: TypeAlias = tuple[str, int]
 
@@ -137,6 +140,92 @@ class Transcoder:
             self._damage = (damaged.reason, window.at)
             outcome = Outcome.DAMAGE
         return window.at - window.start, call.target.produced, outcome
+
+    def transfer(
+        self,
+        source: int | Buffer,
+        position: int,
+        end: int,
+        chunk_size: int,
+        channel: int,
+        is_socket: bool,  # noqa: ARG002  (Python ignores SIGPIPE: write(2) serves for both)
+        promised: int,
+        budget: int,
+        recodes: Recodes | None = None,
+        held: bytes | None = None,
+    ) -> Transferred:
+        place = self._state.place
+        if isinstance(place, Entries) or (place is not None and place.bytes_left == UNKNOWN):
+            raise ValueError("it stands in what was entered")
+        if isinstance(place, Batch) and self.to_magic == V2:
+            raise ValueError(NO_MAGIC_2)
+        limits = (position, end, chunk_size)
+        transfer = Transfer(source, *limits, channel, promised, budget, recodes, held)
+        try:
+            return transfer.run(self)
+        finally:
+            self._damage = None
+
+    def recode(
+        self,
+        source: Buffer,
+        start: int,
+        end: int,
+        codec: int,
+        fast: bool,
+        trim: bool,
+        split_at_gaps: bool,
+        body_size_max: int,
+        inner_size_max: int,
+    ) -> bytes | None:
+        if self._state.place is not None:
+            raise ValueError("no entry of a log is next")
+        if not Codec.GZIP <= codec < Codec.ZSTD:
+            raise ValueError("older messages have no such codec")
+        if body_size_max < 0 or inner_size_max < 0:
+            raise ValueError("a size is negative")
+        entry = Window(source, start, end, 0).source[start:end]
+        how = (fast, trim, split_at_gaps, body_size_max, inner_size_max)
+        return self._recode(entry, Recode(Codec(codec), *how))
+
+    def recode_into(self, room: int, entry: Buffer, codec: int, how: Recodes) -> bytes | None:
+        """The same for a transfer. None also where the messages are more than `room` bytes."""
+        job = Recode(Codec(codec), *how[1:], made_size_max=room)
+        return self._recode(memoryview(entry), job)
+
+    def _recode(self, entry: memoryview, job: Recode) -> bytes | None:
+        self._damage = None
+        before = copy.deepcopy(self._state)
+        try:
+            return recode(self, entry, job)
+        except NotAtOnce:
+            self._state = before
+            return None
+        finally:
+            self.leave()
+            self._damage = None
+
+    @property
+    def stops_transactional(self) -> bool:
+        return self._state.stop_transactional
+
+    @property
+    def to_magic(self) -> int:
+        return self._state.to_magic
+
+    @property
+    def first_offset(self) -> int:
+        return self._state.first_offset
+
+    def count_entry(self, size: int) -> None:
+        """What has been entered is an entry of the log, of that size."""
+        place = self._state.place
+        assert place is not None
+        place.source_size = size
+
+    def count_wrapper(self, size: int) -> None:
+        """A compressed message has that many bytes around what is inside."""
+        self._state.account.produced_bytes += size
 
     # --- items that the caller converts itself
 

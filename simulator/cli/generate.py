@@ -1,6 +1,4 @@
-"""`downconvert generate`: segments made up for experiments.
-
-Not here: what a workload is and how it is written (simulator)."""
+"""`downconvert generate`: segments made up for experiments."""
 
 from pathlib import Path
 from time import perf_counter
@@ -21,7 +19,7 @@ from .values import WORKLOAD
 def generate(directory: Path, spec: Workload) -> None:
     """Write the segments of a workload into DIRECTORY.
 
-    SPEC is name=value,...: the same line gives the same bytes everywhere.
+    SPEC is name=value,...: the same line makes the same bytes on every machine.
 
     \b
     codec=lz4            none, gzip, snappy, lz4, zstd, or mixed

@@ -1,7 +1,4 @@
-"""`downconvert simulate`: what conversion costs, lazily, eagerly, and not at all.
-
-Not here: running and measuring (simulator), how results look (simulator.table,
-simulator.report)."""
+"""`downconvert simulate`: what conversion costs: lazy, eager, and none."""
 
 import json
 import shlex
@@ -36,6 +33,7 @@ from simulator import simulate as run_simulation
 from simulator.fetch.options import CONSUMERS_MAX
 from simulator.fetch.table import headline, table, verdict
 from simulator.load.options import Slow, format_clients
+from simulator.rounds import ROUNDS_MAX
 
 from .simulate_cluster import (
     cluster_options,
@@ -68,10 +66,10 @@ def _modes(_context: click.Context, _option: click.Parameter, text: str) -> tupl
     metavar="SPEC",
     multiple=True,
     callback=WORKLOAD,
-    help="Make up segments (SPEC: see downconvert generate --help); several times if you like.",
+    help="Generate segments (SPEC: see downconvert generate --help). May be given several times.",
 )
 @click.option(
-    "--keep", metavar="DIR", type=click.Path(path_type=Path), help="Keep them in this directory."
+    "--keep", metavar="DIR", type=click.Path(path_type=Path), help="Keep generated segments here."
 )
 @click.option(
     "--to-magic",
@@ -85,39 +83,48 @@ def _modes(_context: click.Context, _option: click.Parameter, text: str) -> tupl
     metavar="SIZE",
     default=plain_size(DEFAULT.max_bytes),
     callback=SIZE,
-    help="How much of the log one fetch is, as max.partition.fetch.bytes.",
+    help="Bytes of the log in one fetch, as max.partition.fetch.bytes.",
 )
 @click.option(
     "--consumers",
     metavar="N",
     type=click.IntRange(1, CONSUMERS_MAX),
     default=DEFAULT.consumers,
-    help="How many read at once, as fast as they can.",
+    help="Consumers that read at once, as fast as they can.",
 )
 @click.option(
     "--slow",
     metavar="N|SHARE",
-    help=f"How many more read slowly.  [default: {DEFAULT.slow}] Over TCP: how many, or 10%.",
+    help=f"Slow consumers beside them.  [default: {DEFAULT.slow}] Over TCP: clients, or 10%.",
 )
 @click.option(
     "--rate",
     metavar="SIZE",
     default=plain_size(DEFAULT.rate),
     callback=SIZE,
-    help="What a slow one reads in a second.",
+    help="Bytes a second that a slow consumer reads.",
 )
 @click.option(
     "--policy", metavar="POLICY", default=DEFAULT.policy, callback=POLICY, help=POLICY_HELP
 )
+@click.option(
+    "--rounds",
+    metavar="N",
+    type=click.IntRange(1, ROUNDS_MAX),
+    default=DEFAULT.rounds,
+    help="How many times each mode is measured, in turns. With 1 there is no warm-up.",
+)
 @click.option("--modes", metavar="MODES", default=",".join(MODES), callback=_modes)
 @path_options
 @cluster_options
-@click.option("--json", "as_json", is_flag=True, help="Results as JSON, and nothing else.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the results as JSON, and nothing else."
+)
 @click.option(
     "--report",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Results as one HTML file that opens offline, with plots.",
+    help="Write the results with plots to one HTML file, which opens offline.",
 )
 @click.pass_context
 def simulate(
@@ -132,12 +139,13 @@ def simulate(
     prometheus: Path | None,
     **settings: Any,
 ) -> None:
-    """Fetch segments the way old consumers do, and measure what conversion costs.
+    """Fetch segments as old consumers do, and measure what conversion costs.
 
-    PATHS are segment files or log directories. Every fetch is converted lazily (while it is
-    sent), then eagerly (before it is sent, as Kafka did before 2.0), then not at all (sendfile,
-    as for today's consumers), over real socket pairs. Each way has a process of its own; the
-    consumers have another, and compare every byte with what it should be.
+    PATHS are segment files or log directories. There are three modes: lazy converts a response
+    while it is sent, eager before it is sent (as Kafka did before 2.0), zero-copy not at all
+    (sendfile, as for today's consumers). Responses go through socket pairs; sender and consumers
+    are processes of their own, and consumers check every byte. After a warm-up the modes take
+    turns, in rounds. Figures are medians of the rounds. The last table compares lazy with eager.
 
     \b
     downconvert simulate
@@ -145,13 +153,14 @@ def simulate(
     downconvert simulate --generate codec=lz4,size=64MiB --generate record=100
     downconvert simulate IN.log --consumers 20 --slow 5 --rate 1MiB --policy kafka
 
-    With --clients or --preset it is the whole path: a broker with a topic, and clients over TCP.
+    With --clients or --preset the whole path is measured: a broker with a topic, and clients over
+    TCP.
 
     \b
     downconvert simulate --preset kip-283 --report report.html
     downconvert simulate --clients 0.8:200,0.10:200,3.x:50 --slow 10%
 
-    With --brokers, --faults or --seed it is simulate-cluster: replicas, in simulated time.
+    With --brokers, --faults or --seed this is simulate-cluster: replicas, in simulated time.
 
     \b
     downconvert simulate --brokers 3 --faults all --seed 1 --seeds 100
@@ -162,7 +171,7 @@ def simulate(
     asked = {**settings, "slow": slow, "prometheus": prometheus}
     if is_asked_for(asked):
         if paths or keep is not None:
-            raise click.UsageError("the topic of --clients and --preset is made up: no PATHS")
+            raise click.UsageError("the topic of --clients and --preset is generated: no PATHS")
         path = load_options(context, asked, workloads)
         name = settings["preset"] or format_clients(path.clients)
         simulate_path(path, name, as_json=as_json, report=report, prometheus=prometheus)
@@ -226,8 +235,8 @@ def _only(of: type[Options], settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _report_writer() -> Callable[[Path, Sequence[Result], Options, str], None]:
-    """Loaded only where a report is wanted: plotting takes half a second to load. And loaded first,
-    since a plotting library that is missing is better missed before everything is measured."""
+    """Loaded only where a report is wanted, as plotting takes half a second to load; and before
+    anything is measured, in case that the plotting library is missing."""
     from simulator.fetch.report import write_report
 
     return write_report
@@ -236,13 +245,12 @@ def _report_writer() -> Callable[[Path, Sequence[Result], Options, str], None]:
 def _jobs(
     paths: Sequence[Path], workloads: Sequence[Workload], keep: Path | None
 ) -> list[tuple[str, Segments]]:
-    """What is simulated, one after the other: its name, and how to have its segments for a
-    while."""
+    """The simulations to run: a name, and a context in which the segments exist."""
     jobs: list[tuple[str, Segments]] = []
     if paths:
         files = segment_files(paths)
         for file in files:
-            file.open("rb").close()  # what cannot be read is said at once
+            file.open("rb").close()  # a file that cannot be read is reported at once
         jobs.append((" ".join(map(str, paths)), lambda _step: nullcontext(files)))
     for number, workload in enumerate(workloads, 1):
         directory = keep / f"{number}-{workload.codec}" if keep else None
@@ -252,7 +260,7 @@ def _jobs(
 
 @contextmanager
 def _generated(workload: Workload, keep: Path | None, step: Step) -> Iterator[list[Path]]:
-    """A workload's segments, in a directory that is kept, or one that is gone afterwards."""
+    """A workload's segments, in a directory that is kept, or in a temporary one."""
     with ExitStack() as stack:
         directory = keep or Path(stack.enter_context(TemporaryDirectory(prefix="downconvert-")))
         yield generate(workload, directory, lambda done: step("generate", done, workload.size))

@@ -1,7 +1,5 @@
 """`downconvert simulate-cluster`, and `downconvert simulate --brokers …`: replicated brokers under
-faults, in simulated time.
-
-Not here: the simulation (simulator.cluster), what a seed stands for (simulator.cluster_options)."""
+faults, in simulated time."""
 
 import shlex
 from collections.abc import Callable
@@ -12,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from downconvert.cli.failure import CommandError
+from downconvert.cli.terminal import name_the_backend
 from simulator.cluster.options import BROKERS_MAX, FAULTS, options_for
 from simulator.cluster.truth import InvariantError
 
@@ -113,9 +112,8 @@ def simulate_cluster(
     """Run brokers, producers and consumers in simulated time, and let things go wrong.
 
     A seed makes everything: options, load, faults and their times; the same seed is the same run.
-    All along it is checked that nothing that was acknowledged is lost, that nobody is given what
-    is not committed, or anything twice, that high watermarks do not go back, and in the end that
-    all replicas are the same, byte for byte.
+    Checked are: no acknowledged record is lost; no consumer reads a record that is not committed,
+    or one twice; high watermarks do not go back; in the end all replicas are equal, byte for byte.
 
     \b
     downconvert simulate-cluster --faults all --seed 1 --seeds 100
@@ -126,6 +124,7 @@ def simulate_cluster(
     # Brokers take a while to load: only where they run.
     from simulator.cluster.cluster import simulate_cluster as run_cluster
 
+    name_the_backend()
     for one in range(seed, seed + seeds):
         options = options_for(one, brokers=brokers, faults=faults, seconds=seconds)
         for line in options.describe():

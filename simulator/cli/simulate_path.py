@@ -28,7 +28,7 @@ CHECK_FAILED: Final = 1
 OPTIONAL_SIZE: Final = parsed(lambda text: parse_size(text) if text is not None else None)
 CLIENTS: Final = parsed(lambda text: parse_clients(text) if text else None)
 ONLY_HERE: Final = ("clients", "preset", "size", "partitions", "per_fetch", "seconds", "pause")
-SHARED: Final = ("max_bytes", "rate", "policy", "modes")
+SHARED: Final = ("max_bytes", "rate", "policy", "modes", "rounds")
 
 PATH_OPTIONS: Final = (
     click.option(
@@ -37,40 +37,46 @@ PATH_OPTIONS: Final = (
         default="",
         show_default=False,
         callback=CLIENTS,
-        help="Over TCP: so many clients of each age, such as 0.8:200,0.10:200,3.x:50.",
+        help="Over TCP: the number of clients of each release, such as 0.8:200,0.10:200,3.x:50.",
     ),
     click.option(
         "--preset",
         type=click.Choice(list(PRESETS)),
-        help="Over TCP: an experiment by its name; other options change it.",
+        help="Over TCP: a named experiment; other options change it.",
     ),
     click.option(
-        "--size", metavar="SIZE", callback=OPTIONAL_SIZE, help="Over TCP: of the whole topic."
+        "--size", metavar="SIZE", callback=OPTIONAL_SIZE, help="Over TCP: size of the topic."
     ),
     click.option(
-        "--partitions", metavar="N", type=int, help="Over TCP: of the topic.  [default: 200]"
+        "--partitions",
+        metavar="N",
+        type=int,
+        help="Over TCP: partitions of the topic.  [default: 200]",
     ),
     click.option(
         "--partitions-per-fetch",
         "per_fetch",
         metavar="N",
         type=int,
-        help="Over TCP: how many each client reads.  [default: 1]",
+        help="Over TCP: partitions that each client reads.  [default: 1]",
     ),
     click.option(
-        "--seconds", metavar="S", type=float, help="Over TCP: for how long.  [default: 5]"
+        "--seconds",
+        metavar="S",
+        type=float,
+        help="Over TCP: seconds in each mode, all rounds together.  [default: 5]",
     ),
     click.option(
         "--pause",
         metavar="S",
         type=float,
-        help="Over TCP: of today's clients between two fetches.  [default: 0.05]",
+        help="Over TCP: pause of today's clients between two fetches.  [default: 0.05]",
     ),
     click.option(
         "--prometheus",
         metavar="FILE",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="Over TCP: results as Prometheus reads them.",
+        help="Over TCP: write the results in Prometheus' text format.",
     ),
 )
 
@@ -96,7 +102,7 @@ def is_asked_for(settings: dict[str, Any]) -> bool:
 def load_options(
     context: click.Context, settings: dict[str, Any], workloads: Sequence[Workload]
 ) -> LoadOptions:
-    """The preset, or the defaults, and what the command line says otherwise. UsageError."""
+    """The options of the preset, or the defaults, changed by the command line's. UsageError."""
     given = {
         name: settings[name]
         for name in SHARED
@@ -135,7 +141,7 @@ def simulate_path(
     report: Path | None,
     prometheus: Path | None,
 ) -> None:
-    """Runs it, and shows what came out. CommandError: it could not be run, or a check failed."""
+    """Runs a simulation, prints its result. CommandError: it cannot be run, or a check failed."""
     for path in (report, prometheus):
         if path is not None and not path.absolute().parent.is_dir():
             raise CommandError(f"{path}: there is no directory {path.parent} to write it to")
@@ -183,6 +189,7 @@ def _document(result: "LoadResult", command: str) -> dict[str, object]:
             "pause": options.pause,
             "seconds": options.seconds,
             "policy": options.policy,
+            "rounds": options.rounds,
         },
         "results": [result.to_json()],
     }

@@ -1,6 +1,4 @@
-"""`downconvert spark sweep`: the simulator over a grid.
-
-Not here: measuring and plotting (pipeline)."""
+"""`downconvert spark sweep`: the simulator over a grid."""
 
 import json
 import shlex
@@ -88,6 +86,8 @@ def sweep(
         from simulator.sweep.sweep import Grid
         from simulator.sweep.sweep import sweep as run
 
+        if report is not None:  # before everything is measured: plots need an extra of their own
+            from simulator.sweep.report import write_report
         try:
             grid_of = Grid(
                 codecs=codecs,
@@ -106,8 +106,6 @@ def sweep(
         _print_sweep(rows)
         click.echo(f"\n{format_count(len(rows), 'measurement')} in {target}")
     if report is not None:
-        from simulator.sweep.report import write_report
-
         write_report(report, rows, shlex.join(["downconvert", *sys.argv[1:]]))
         if not as_json:
             click.echo(f"report: {report}")

@@ -1,21 +1,17 @@
-"""Simulated clients, as far as all are alike: connections, requests, and who leads what.
-
-Not here: what a producer does (cluster_producer.py), what a consumer does (cluster_consumer.py)."""
+"""What simulated producers and consumers have in common: connections, requests, metadata."""
 
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from downconvert.broker.wire.decoder import Cursor, decode, reader
 from downconvert.broker.wire.encoder import encode
 from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
 
+from .context import Context
 from .network import Connection
 from .node import Tag
 from .truth import InvariantError
-
-if TYPE_CHECKING:
-    from .cluster import Cluster
 
 TOPIC: Final = "t"
 METADATA_VERSION: Final = 7  # the first with leader epochs
@@ -23,7 +19,7 @@ TIMEOUT: Final = 2.0  # seconds
 BACKOFF: Final = 0.1  # seconds
 CORRELATION_ID: Final = 1
 
-# What a client gets over by asking again, perhaps somebody else.
+# Errors after which a client asks again, perhaps another broker.
 RETRIABLE: Final = {
     3,  # UNKNOWN_TOPIC_OR_PARTITION
     5,  # LEADER_NOT_AVAILABLE
@@ -38,48 +34,47 @@ RETRIABLE: Final = {
     100,  # UNKNOWN_TOPIC_ID
 }
 
-# The answer and what the broker was like; None: there was none.
+# The answer, and the state of the broker when it made it; None: there was no answer.
 OnAnswer = Callable[[Message | None, Tag], None]
 
 
 class Leader(NamedTuple):
-    """Of a partition, as a broker said."""
+    """Of a partition, from a broker's metadata."""
 
     node: int
     epoch: int
 
 
 class _Line:
-    """A client's way to one broker: one request at a time."""
+    """A client's connection to one broker: one request at a time."""
 
     def __init__(self) -> None:
         self.connection: Connection | None = None
-        self.number = 0  # of the request that is under way
+        self.number = 0  # of the current request
         self.is_busy = False
 
 
 class SimulatedClient:
-    """A host that asks brokers."""
+    """A host that sends requests to brokers."""
 
-    def __init__(self, cluster: "Cluster", host: str, client_id: str) -> None:
-        self.cluster = cluster
+    def __init__(self, context: Context, host: str, client_id: str) -> None:
+        self.context = context
         self.host = host
-        self.random = Random(f"{cluster.options.seed}/{host}")
+        self.random = Random(f"{context.options.seed}/{host}")
         self.leaders: dict[int, Leader] = {}  # by partition
-        self.topic_id = bytes(16)
         self._client_id = client_id
-        self._lines = {node.id: _Line() for node in cluster.nodes}
+        self._lines = {node: _Line() for node in range(len(context.machines))}
         self._is_refreshing = False
 
     @property
     def now(self) -> float:
-        return self.cluster.timeline.now
+        return self.context.timeline.now
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
-        self.cluster.timeline.after(seconds, action)
+        self.context.timeline.after(seconds, action)
 
     def is_busy(self, node: int) -> bool:
-        """Whether a request to that broker is under way."""
+        """Whether a request to that broker waits for its answer."""
         return self._lines[node].is_busy
 
     def ask(
@@ -92,8 +87,8 @@ class SimulatedClient:
         *,
         is_answered: bool = True,
     ) -> None:
-        """Sends a request to a broker that is not busy with another of ours. `is_answered`: not for
-        one that gets no response."""
+        """Sends a request to a broker that is not busy with another of this client's.
+        `is_answered`: False for a request that gets no response."""
         line = self._lines[node]
         assert not line.is_busy
         flexible = is_flexible(api, version)
@@ -115,7 +110,9 @@ class SimulatedClient:
                 on_answer(self._parsed(api, version, response), tag)
 
         def failed() -> None:
-            if line.number == number and not line.is_busy:  # there was to be no answer, but an end
+            if (
+                line.number == number and not line.is_busy
+            ):  # no answer was expected, but the connection ended
                 self._forget_all_of(node)
             elif line.number == number:
                 line.is_busy = False
@@ -125,8 +122,8 @@ class SimulatedClient:
                 on_answer(None, {})
 
         if line.connection is None or line.connection.is_closed:
-            line.connection = self.cluster.network.connect(
-                self.host, self.cluster.nodes[node], lambda *_: None, lambda: None
+            line.connection = self.context.network.connect(
+                self.host, self.context.machines[node], lambda *_: None, lambda: None
             )
         line.connection.listen(answered, failed)
         line.connection.send(data)
@@ -134,7 +131,7 @@ class SimulatedClient:
             self.later(TIMEOUT, lambda: failed() if line.is_busy else None)
 
     def refresh(self, then: Callable[[], None]) -> None:
-        """Asks some broker who leads what."""
+        """Asks any broker for metadata: the leaders of all partitions."""
         if self._is_refreshing:
             return
         idle = [node for node, line in sorted(self._lines.items()) if not line.is_busy]
@@ -156,7 +153,7 @@ class SimulatedClient:
         self.ask(self.random.choice(idle), ApiKey.Metadata, METADATA_VERSION, body, answered)
 
     def by_leader(self, partitions: list[int]) -> dict[int, list[int]]:
-        """The partitions by who is known to lead them; those without a leader are left out."""
+        """The partitions by known leader, without those that have none."""
         found: dict[int, list[int]] = {}
         for index in partitions:
             leader = self.leaders.get(index)
@@ -165,7 +162,7 @@ class SimulatedClient:
         return found
 
     def forget(self, index: int, known: Leader) -> None:
-        """That leader was none."""
+        """Notes that a known leader no longer leads."""
         if self.leaders.get(index) == known:
             self.leaders[index] = Leader(-1, known.epoch)
 
@@ -179,5 +176,5 @@ class SimulatedClient:
         cursor = Cursor(view)
         header: Any = reader("ResponseHeader", int(is_flexible(api, version)))(cursor)
         if header.correlation_id != CORRELATION_ID:
-            raise InvariantError(f"{self.host} gets an answer to another request")
+            raise InvariantError(f"{self.host} gets the answer to another request")
         return decode(f"{api.name}Response", version, view[cursor.position :])

@@ -1,11 +1,10 @@
-"""A cluster of real brokers in simulated time: one seed, one course of events.
+"""A cluster of real brokers in simulated time: the same seed makes the same run.
 
-Requests are bytes that are handed to brokers, responses bytes that a simulated network carries. No
-thread, no socket, no clock: whatever happens happens again with the same seed. What must be so is
-looked at all along; `run` ends when everything was well again for a while, and everybody had
-everything.
+Requests and responses are bytes that a simulated network carries. There are no threads, no sockets
+and no clock. Invariants are checked all along. `run` ends when faults have stopped, all replicas
+are equal and all consumers have read everything.
 
-Not here: what goes wrong (faults.py), what is drawn from the seed (cluster_options.py)."""
+Not here: what goes wrong (faults.py), what is drawn from the seed (options.py)."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,9 @@ from typing import Final
 from downconvert.broker.partition import Partition
 from downconvert.storage import TopicPartition
 
-from .clients import TOPIC, SimulatedClient
+from .clients import TOPIC
 from .consumer import Consumer
+from .context import Context
 from .controller import Controller
 from .faults import Faults
 from .network import Network
@@ -30,12 +30,12 @@ from .truth import InvariantError, Truth, Written
 MEMORY: Final = Path("/dev/shm")  # where it is there: nothing has to survive this machine
 START: Final = 1_700_000_000.0  # seconds since the epoch
 CHECKS: Final = 0.5  # seconds between looks at the cluster
-SETTLES: Final = 60.0  # seconds within which everybody has everything, when all is well
+SETTLES: Final = 60.0  # seconds from the last fault until all have everything
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run did, when nothing was wrong."""
+    """What a run did, if no invariant was broken."""
 
     seconds: float  # simulated
     written: int  # records, by producers
@@ -52,7 +52,7 @@ class Outcome:
 
 
 def simulate_cluster(options: ClusterOptions) -> Outcome:
-    """One run, in a directory that is gone afterwards. InvariantError: what went wrong."""
+    """One run, in a temporary directory. InvariantError: what went wrong."""
     with TemporaryDirectory(
         prefix="cluster-", dir=MEMORY if MEMORY.is_dir() else None
     ) as directory:
@@ -64,7 +64,7 @@ def simulate_cluster(options: ClusterOptions) -> Outcome:
 
 
 class Cluster:
-    """The parts of a run. `directory` is empty, and has the brokers' directories afterwards."""
+    """The parts of a run. `directory` is empty, and gets a directory for each broker."""
 
     def __init__(self, options: ClusterOptions, directory: Path) -> None:
         self.options = options
@@ -79,18 +79,35 @@ class Cluster:
         }
         self.controller = Controller(self.assignment, options.min_insync)
         self.truth = Truth(list(self.assignment))
-        self.nodes = [Node(self, id_, directory / f"broker-{id_}") for id_ in brokers]
+        context = Context(
+            options=options,
+            timeline=self.timeline,
+            network=self.network,
+            controller=self.controller,
+            truth=self.truth,
+            assignment=self.assignment,
+        )
+        self.nodes = [
+            Node(context, id_, directory / f"broker-{id_}", self._restart_later) for id_ in brokers
+        ]
+        context.machines = self.nodes
         for node in self.nodes:
             node.start()
         topic = next(n.broker.topics[TOPIC] for n in self.nodes if n.broker and n.broker.topics)
-        self.topic_id = topic.id
-        self.producers = [Producer(self, *one) for one in enumerate(options.producers)]
-        self.consumers = [Consumer(self, *one) for one in enumerate(options.consumers)]
-        self.clients: list[SimulatedClient] = [*self.producers, *self.consumers]
-        self.faults = Faults(self)
+        context.topic_id = topic.id
+        self.producers = [
+            Producer(context, number, one, self._check_held)
+            for number, one in enumerate(options.producers)
+        ]
+        self.consumers = [
+            Consumer(context, number, one, self._check_held)
+            for number, one in enumerate(options.consumers)
+        ]
+        hosts = [client.host for client in (*self.producers, *self.consumers)]
+        self.faults = Faults(context, self.nodes, hosts, self._restart_later)
 
     def run(self) -> Outcome:
-        """InvariantError: something that must never be so was so."""
+        """InvariantError: an invariant was broken."""
         timeline = self.timeline
         end = timeline.now + self.options.seconds
         while timeline.now < end:
@@ -106,12 +123,12 @@ class Cluster:
         return self._check_all()
 
     def close(self) -> None:
-        """Lets go of all files; nobody needs them any more."""
+        """Closes all files."""
         for node in self.nodes:
             node.die()
 
-    def has_died(self, node: Node) -> None:
-        """It is started again, after a while."""
+    def _restart_later(self, node: Node) -> None:
+        """Starts a broker that has died again, after a while."""
 
         def start() -> None:
             if not node.is_up:
@@ -119,9 +136,9 @@ class Cluster:
 
         self.timeline.after(self.faults.down_time(), start)
 
-    def check_held(self, name: TopicPartition, offset: int, why: str) -> None:
-        """Whether a record is on as many brokers as it must be. Who is down, or has lost what it
-        had, may have had it."""
+    def _check_held(self, name: TopicPartition, offset: int, why: str) -> None:
+        """InvariantError: a record is on fewer brokers than min.insync.replicas. Those that are
+        down, or have lost data, may have had it."""
         held = maybe = 0
         for node in self.nodes:
             partition = self._partition(node, name)
@@ -135,7 +152,7 @@ class Cluster:
                 f"that are down; min.insync.replicas is {self.options.min_insync}"
             )
 
-    # --- how
+    # --- steps and checks
 
     def _step(self) -> None:
         self.timeline.run_until(self.timeline.now + CHECKS)
@@ -145,7 +162,7 @@ class Cluster:
                 node.has_lost = False
 
     def _is_in_sync(self, node: Node) -> bool:
-        """Whether it has everything again that was committed."""
+        """Whether it is in sync for all its partitions."""
         return node.is_registered and all(
             node.id in self.controller.partitions[name].isr
             for name, replicas in self.assignment.items()
@@ -162,10 +179,10 @@ class Cluster:
         return not self._unsettled()
 
     def _unsettled(self) -> str:
-        """Who does not have what yet; empty: everybody has everything."""
+        """What is missing where; empty: all have everything."""
         for producer in self.producers:
             if not producer.is_done:
-                return f"{producer.host} has records that nobody takes"
+                return f"{producer.host} has records that no broker takes"
         for name in self.assignment:
             found = self._replicas(name)
             ends = {(p.end_offset, p.high_watermark) for p in found if p is not None}
@@ -178,7 +195,7 @@ class Cluster:
                     return f"{consumer.host} is at {position} of {name}, which ends at {end}"
         return ""
 
-    # --- in the end
+    # --- checks at the end
 
     def _check_all(self) -> Outcome:
         committed = 0
@@ -204,9 +221,9 @@ class Cluster:
     def _check_producer(
         self, producer: Producer, name: TopicPartition, values: list[bytes]
     ) -> None:
-        """Its records are there in its order: all with acks all, once if it is idempotent.
-
-        Who waits for no answer may overtake itself, on its way to another leader."""
+        """InvariantError: its records are not in its order; or with acks all not all there; or not
+        once although it is idempotent. With acks 0 records may overtake one another, on their way
+        to another leader."""
         written = (Written.of(value) for value in values)
         numbers = [one.number for one in written if one.producer == producer.number]
         if producer.options.acks == 0:
@@ -227,7 +244,7 @@ class Cluster:
 
 
 def _bytes_of(partition: Partition) -> bytes:
-    """A whole log: where replicas divide it into segments is theirs."""
+    """A whole log: replicas may divide it into segments differently."""
     log, data = partition.log, bytearray()
     for segment in log.segments:
         data += segment.path().read_bytes()[: log.end_of(segment)]

@@ -1,9 +1,9 @@
-"""A simulated consumer, old or new, that looks at every byte that it is given.
+"""A simulated consumer, old or new, which checks every byte that it reads.
 
-Each record has the offset after the one before it: no gaps, nothing twice, and nothing that anybody
-was told otherwise. Nothing is given before it is committed, and high watermarks do not go back."""
+Offsets have no gaps and do not repeat. No two clients ever read different records at one offset. No
+record is read before it is committed, and high watermarks do not go back."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import TopicPartition
@@ -11,12 +11,10 @@ from records import MemoryRecords, RecordsError, read
 from records.formats import V0, V1, V2
 
 from .clients import BACKOFF, RETRIABLE, TOPIC, Leader, SimulatedClient
+from .context import Context
 from .node import Tag
 from .options import ConsumerOptions
-from .truth import InvariantError
-
-if TYPE_CHECKING:
-    from .cluster import Cluster
+from .truth import CheckHeld, InvariantError
 
 OFFSET_OUT_OF_RANGE: Final = 1
 TOPIC_IDS_SINCE: Final = 13
@@ -28,20 +26,23 @@ MAX_BYTES: Final = 50 * 1024 * 1024
 class Consumer(SimulatedClient):
     """One consumer, which reads all partitions from offset 0 on."""
 
-    def __init__(self, cluster: "Cluster", number: int, options: ConsumerOptions) -> None:
-        super().__init__(cluster, f"consumer-{number}", f"consumer-{number}")
+    def __init__(
+        self, context: Context, number: int, options: ConsumerOptions, check_held: CheckHeld
+    ) -> None:
+        super().__init__(context, f"consumer-{number}", f"consumer-{number}")
         self.options = options
-        count = cluster.options.partitions
+        self._check_held = check_held
+        count = context.options.partitions
         self.positions = [0] * count
         self._max_bytes = [options.max_bytes] * count
-        self._under_way: set[int] = set()
-        self._at_leader = [False] * count  # the last replica that was asked did not have it yet
+        self._in_flight: set[int] = set()
+        self._at_leader = [False] * count  # where the last replica did not have the offset yet
         self.later(self.random.uniform(0, 0.5), self._fetch)
 
     def _fetch(self) -> None:
-        """Asks whoever is idle for the partitions that he has."""
+        """Fetches from each idle broker the partitions that it has."""
         found: dict[int, list[int]] = {}
-        idle = [index for index in range(len(self.positions)) if index not in self._under_way]
+        idle = [index for index in range(len(self.positions)) if index not in self._in_flight]
         for index in idle:
             node = self._replica(index)
             if node is not None:
@@ -57,14 +58,14 @@ class Consumer(SimulatedClient):
         if leader is None or leader.node < 0:
             return None
         if self.options.reads_nearby and not self._at_leader[index]:
-            replicas = self.cluster.assignment[TopicPartition(TOPIC, index)]
+            replicas = self.context.assignment[TopicPartition(TOPIC, index)]
             return self.random.choice(replicas)
         return leader.node
 
     def _ask(self, node: int, partitions: list[int]) -> None:
         asked = {index: (self.positions[index], self.leaders[index]) for index in partitions}
         by_id = self.options.version >= TOPIC_IDS_SINCE
-        topic = {"topic_id": self.cluster.topic_id} if by_id else {"topic": TOPIC}
+        topic = {"topic_id": self.context.topic_id} if by_id else {"topic": TOPIC}
         body = Message(
             replica_id=-1,
             max_wait_ms=MAX_WAIT_MS,
@@ -90,7 +91,7 @@ class Consumer(SimulatedClient):
         )
 
         def answered(body: Message | None, tag: Tag) -> None:
-            self._under_way -= asked.keys()
+            self._in_flight -= asked.keys()
             if body is None or body.error_code:
                 for index, (_, leader) in asked.items():
                     self._give_up(index, leader)
@@ -106,7 +107,7 @@ class Consumer(SimulatedClient):
             else:
                 self.later(BACKOFF, self._fetch)
 
-        self._under_way |= asked.keys()
+        self._in_flight |= asked.keys()
         self.ask(node, ApiKey.Fetch, self.options.version, body, answered)
 
     def _give_up(self, index: int, leader: Leader) -> None:
@@ -120,7 +121,7 @@ class Consumer(SimulatedClient):
             self._give_up(index, leader)
             return False
         if result.error_code == OFFSET_OUT_OF_RANGE and not is_leader:
-            self._give_up(index, leader)  # it has not come here yet
+            self._give_up(index, leader)  # this follower does not have it yet
             return False
         if result.error_code:
             raise InvariantError(
@@ -129,7 +130,7 @@ class Consumer(SimulatedClient):
             )
         self._at_leader[index] = False
         if is_leader:
-            self.cluster.truth.told_high_watermark(
+            self.context.truth.told_high_watermark(
                 name, result.high_watermark, node, epoch, self.host, certain=is_certain
             )
         self._read(index, b"" if result.records is None else result.records, result.high_watermark)
@@ -143,7 +144,7 @@ class Consumer(SimulatedClient):
             self._check_format(records)
             for record in read(records):
                 if record.offset < self.positions[index] and self.options.version >= 4:
-                    continue  # of a batch that begins in front
+                    continue  # of a batch that begins before the position
                 self._take_record(name, record.offset, record.value or b"")
         except RecordsError as error:
             raise InvariantError(f"{self.host} cannot read what it is given: {error}") from error
@@ -154,11 +155,11 @@ class Consumer(SimulatedClient):
                 f"watermark is {high_watermark}"
             )
         if position > before:
-            self.cluster.check_held(name, position - 1, f"{self.host} is given it")
+            self._check_held(name, position - 1, f"{self.host} is given it")
         elif len(data):
             if self.options.version >= 3:
                 raise InvariantError(f"{self.host} gets {len(data)} bytes, and no record of {name}")
-            self._max_bytes[index] *= 2  # a part of a record that is larger than that
+            self._max_bytes[index] *= 2  # the record is larger than that
 
     def _check_format(self, records: MemoryRecords) -> None:
         version = self.options.version
@@ -171,5 +172,5 @@ class Consumer(SimulatedClient):
         if offset != expected:
             what = "again" if offset < expected else "too early"
             raise InvariantError(f"{self.host} is given offset {offset} of {name} {what}")
-        self.cluster.truth.seen(name, offset, value, self.host)
+        self.context.truth.seen(name, offset, value, self.host)
         self.positions[name.partition] = offset + 1

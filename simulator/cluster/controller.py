@@ -1,6 +1,6 @@
-"""A tiny deterministic controller: which brokers are alive, who leads, who is in sync.
+"""A small deterministic controller: which brokers are alive, which lead, which are in sync.
 
-A broker that is not heard of for a while is fenced: it leads no more, and is not in sync. A leader
+A broker without a heartbeat for a while is fenced: it no longer leads, and is not in sync. A leader
 is elected from the replicas in sync, with a new epoch. Where these would be fewer than
 min.insync.replicas, those that are put out stay eligible, as they have everything that was
 committed, and nothing more is [KIP-966]. A broker whose machine lost what was not flushed is
@@ -39,31 +39,31 @@ class Controller:
             name: Assigned(replicas, min(isr_min, len(replicas)), set(replicas))
             for name, replicas in partitions.items()
         }
-        self._epochs: dict[int, int] = {}  # of the brokers' lives
-        self._heard: dict[int, float] = {}  # of those alive
-        self._lives = 0
+        self._epochs: dict[int, int] = {}  # broker epochs
+        self._last_heartbeats: dict[int, float] = {}  # of those alive
+        self._registrations = 0
 
     @property
     def alive(self) -> set[int]:
-        return set(self._heard)
+        return set(self._last_heartbeats)
 
     def register(self, node: int, now: float, *, lost: bool) -> int:
         """A broker has started; its epoch. `lost`: its machine has, and forgot what was not
         flushed."""
         self._fence(node, lost=lost)
-        self._lives += 1
-        self._epochs[node], self._heard[node] = self._lives, now
+        self._registrations += 1
+        self._epochs[node], self._last_heartbeats[node] = self._registrations, now
         self._elect()
-        return self._lives
+        return self._registrations
 
     def heartbeat(
         self, node: int, epoch: int, versions: dict[TopicPartition, int], now: float
     ) -> dict[TopicPartition, Leadership] | None:
-        """What the broker has not heard; None: it must register again."""
+        """The leaderships that are newer than the broker's; None: it must register again."""
         if self._epochs.get(node) != epoch:
             return None
-        is_back = node not in self._heard
-        self._heard[node] = now
+        is_back = node not in self._last_heartbeats
+        self._last_heartbeats[node] = now
         if is_back:
             self._elect()
         return {
@@ -73,23 +73,26 @@ class Controller:
         }
 
     def check(self, now: float) -> None:
-        """Fences who has not been heard of for too long."""
-        for node in [n for n, heard in self._heard.items() if now - heard > SESSION_TIMEOUT]:
+        """Fences brokers whose session has timed out."""
+        for node in [
+            n for n, last in self._last_heartbeats.items() if now - last > SESSION_TIMEOUT
+        ]:
             self._fence(node, lost=False)
             self._elect()
 
     def change_isr(self, node: int, epoch: int, name: TopicPartition, change: IsrChange) -> bool:
-        """What a leader asks for; False: it knows all that there is to know, and may not."""
+        """A leader's AlterPartition. False: it is refused, and there is nothing newer to tell the
+        leader."""
         assigned = self.partitions[name]
         if (
             self._epochs.get(node) != epoch
             or assigned.leader != node
             or (assigned.leader_epoch, assigned.version) != (change.leader_epoch, change.version)
         ):
-            return True  # there is news for it
+            return True  # its view is out of date
         lives = dict(change.broker_epochs)
         for added in sorted(change.isr - assigned.isr):
-            if added not in self._heard or lives.get(added) != self._epochs[added]:
+            if added not in self._last_heartbeats or lives.get(added) != self._epochs[added]:
                 return False
         removed = assigned.isr - change.isr
         assigned.isr = set(change.isr)
@@ -112,14 +115,14 @@ class Controller:
             leader_epoch=assigned.leader_epoch,
             replicas=assigned.replicas,
             isr=frozenset(assigned.isr),
-            alive=frozenset(self._heard),
+            alive=frozenset(self._last_heartbeats),
             version=assigned.version,
         )
 
-    # --- how
+    # --- fencing and election
 
     def _fence(self, node: int, *, lost: bool) -> None:
-        self._heard.pop(node, None)
+        self._last_heartbeats.pop(node, None)
         for assigned in self.partitions.values():
             if node not in assigned.replicas:
                 continue
@@ -139,7 +142,7 @@ class Controller:
             assigned.eligible.clear()
 
     def _elect(self) -> None:
-        """Whoever can leads the partitions that have no leader; all hear who is alive."""
+        """Elects leaders where there are none; every broker is sent who is alive."""
         for assigned in self.partitions.values():
             assigned.version += 1
             if assigned.leader is not None:

@@ -1,32 +1,37 @@
 """What goes wrong in a simulated cluster, and when: drawn from the seed.
 
-What is promised limits what may happen. A record that was acknowledged is on as many machines as
-min.insync.replicas says, and is lost if all of these lose it: so never have as many machines lost
-what was not flushed without having caught up since.
+An acknowledged record is on min.insync.replicas machines, and is lost if all of them lose it. So
+fewer machines than that may have lost unflushed data and not yet caught up."""
 
-Not here: what the parts do when it happens (network.py, node.py)."""
-
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from .context import Context
 from .membership import CONTROLLER
 from .node import Node
-
-if TYPE_CHECKING:
-    from .cluster import Cluster
 
 DOWN: Final = 0.3, 4.0  # seconds, from and to
 FLUSH_EVERY: Final = 2.0  # seconds
 
 
 class Faults:
-    """Of one run, until `stop`."""
+    """The faults of one run, until `stop`."""
 
-    def __init__(self, cluster: "Cluster") -> None:
+    def __init__(
+        self,
+        context: Context,
+        nodes: Sequence[Node],
+        client_hosts: Sequence[str],
+        on_death: Callable[[Node], None],
+    ) -> None:
+        """on_death: is called with each broker that has been killed."""
         self.happened: dict[str, int] = {}
-        self._cluster = cluster
-        self._random = Random(f"{cluster.options.seed}/faults")
+        self._context = context
+        self._nodes = nodes
+        self._client_hosts = client_hosts
+        self._on_death = on_death
+        self._random = Random(f"{context.options.seed}/faults")
         self._is_stopped = False
         kinds: dict[str, Callable[[], bool]] = {
             "delays": self._delay,
@@ -38,28 +43,28 @@ class Faults:
             "full-disks": self._fill,
             "elections": self._elect,
         }
-        chosen = cluster.options.faults
+        chosen = context.options.faults
         self._kinds = [(name, kinds[name]) for name in chosen if name in kinds]
-        cluster.network.is_uneven = "reorders" in chosen
-        cluster.network.stalls = 0.05 if "stalls" in chosen else 0.0
+        context.network.is_uneven = "reorders" in chosen
+        context.network.stalls = 0.05 if "stalls" in chosen else 0.0
         self._next()
         self._flush()
 
     def stop(self) -> None:
-        """Everything is well again; who is down comes back."""
+        """Ends all faults; brokers that are down start again."""
         self._is_stopped = True
-        self._cluster.network.heal()
-        for node in self._cluster.nodes:
+        self._context.network.heal()
+        for node in self._nodes:
             if node.disk is not None:
                 node.disk.fill(is_full=False)
                 node.disk.dies_never()
             node.pause(0)
 
     def _next(self) -> None:
-        cluster = self._cluster
+        context = self._context
         if self._is_stopped:
             return
-        cluster.timeline.after(self._random.expovariate(1 / cluster.options.fault_every), self._do)
+        context.timeline.after(self._random.expovariate(1 / context.options.fault_every), self._do)
 
     def _do(self) -> None:
         if self._is_stopped:
@@ -70,30 +75,30 @@ class Faults:
                 self.happened[name] = self.happened.get(name, 0) + 1
         self._next()
 
-    # --- kinds; each says whether it happened
+    # --- kinds: each returns whether it happened
 
     def _node(self) -> Node:
-        return self._random.choice(self._cluster.nodes)
+        return self._random.choice(self._nodes)
 
     def _ends(self) -> tuple[str, str]:
-        """The two ends of some way: between brokers, or from one to its clients or controller."""
-        nodes, random = self._cluster.nodes, self._random
-        others = [CONTROLLER, *(n.host for n in nodes), *(c.host for c in self._cluster.clients)]
+        """The hosts of a random link: two brokers, or a broker and a client or the controller."""
+        nodes, random = self._nodes, self._random
+        others = [CONTROLLER, *(n.host for n in nodes), *self._client_hosts]
         node = random.choice(nodes).host
         return node, random.choice([host for host in others if host != node])
 
     def _delay(self) -> bool:
         seconds, by = self._random.uniform(0.5, 3), self._random.choice((0.05, 0.5, 3))
-        self._cluster.network.slow_down(*self._ends(), seconds, by)
+        self._context.network.slow_down(*self._ends(), seconds, by)
         return True
 
     def _drop(self) -> bool:
-        network, seconds = self._cluster.network, self._random.uniform(0.3, 5)
+        network, seconds = self._context.network, self._random.uniform(0.3, 5)
         if self._random.random() < 0.5:
             network.cut(*self._ends(), seconds)
             return True
         cut_off = self._node()  # from all other brokers, and maybe from the controller
-        for node in self._cluster.nodes:
+        for node in self._nodes:
             if node is not cut_off:
                 network.cut(cut_off.host, node.host, seconds)
         if self._random.random() < 0.7:
@@ -119,9 +124,9 @@ class Faults:
         return True
 
     def _tear(self) -> bool:
-        cluster, node = self._cluster, self._node()
-        lost = {n.id for n in cluster.nodes if n.has_lost or n.may_lose}
-        if not node.is_up or len(lost | {node.id}) >= cluster.options.min_insync:
+        node = self._node()
+        lost = {n.id for n in self._nodes if n.has_lost or n.may_lose}
+        if not node.is_up or len(lost | {node.id}) >= self._context.options.min_insync:
             return False
         self._end(node, power=True)
         return True
@@ -131,7 +136,7 @@ class Faults:
             node.die_in(self._random.randint(1, 12), power=power)
         else:
             node.die(power=power)
-            self._cluster.has_died(node)
+            self._on_death(node)
 
     def _fill(self) -> bool:
         node = self._node()
@@ -139,23 +144,23 @@ class Faults:
             return False
         disk = node.disk
         disk.fill(is_full=True)
-        self._cluster.timeline.after(self._random.uniform(0.2, 2), lambda: disk.fill(is_full=False))
+        self._context.timeline.after(self._random.uniform(0.2, 2), lambda: disk.fill(is_full=False))
         return True
 
     def _elect(self) -> bool:
-        name = self._random.choice(sorted(self._cluster.assignment))
-        self._cluster.controller.move_leader(name, self._random.randrange(9))
+        name = self._random.choice(sorted(self._context.assignment))
+        self._context.controller.move_leader(name, self._random.randrange(9))
         return True
 
-    # --- what is no fault
+    # --- not faults
 
     def down_time(self) -> float:
-        """How long a broker is away that has died."""
+        """Seconds until a broker that has died starts again."""
         return 0.1 if self._is_stopped else self._random.uniform(*DOWN)
 
     def _flush(self) -> None:
-        """A machine writes back what was written to it a while ago."""
+        """A machine writes dirty pages back now and then."""
         if self._is_stopped:
             return
         self._node().flush()
-        self._cluster.timeline.after(self._random.expovariate(1 / FLUSH_EVERY), self._flush)
+        self._context.timeline.after(self._random.expovariate(1 / FLUSH_EVERY), self._flush)

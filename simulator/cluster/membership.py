@@ -1,53 +1,61 @@
-"""What a simulated broker and the controller say to each other: that it is there, that it is alive,
-who leads, and who is in sync. It follows the leaders that it hears of.
+"""A simulated broker's side of the controller's protocol: registration, heartbeats, changes of the
+ISR. It starts a follower for each leader that the controller names.
 
 Not here: what the controller decides (controller.py), what a broker does with it
 (downconvert/broker/replication/replica_manager.py)."""
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from downconvert.broker import Broker
 from downconvert.broker.replication.replica import IsrChange, Leadership
+from downconvert.broker.replication.replica_manager import Replication
 from downconvert.storage import StorageError, TopicPartition
 
-from .link import Link
+from .context import Context
+from .link import Host, Link
 from .timeline import Action
-
-if TYPE_CHECKING:
-    from .cluster import Cluster
-    from .node import Node
 
 CONTROLLER: Final = "controller"
 
 
-class Membership:
-    """Of one machine: `register` begins it for a life of its broker, `end` ends it."""
+class Member(Host, Protocol):
+    """A machine that is known to the controller. broker, replication: None while it is down."""
 
-    def __init__(self, node: "Node", cluster: "Cluster") -> None:
+    id: int
+    life: int
+    broker: Broker | None
+    replication: Replication | None
+
+
+class Membership:
+    """Of one machine: `register` begins it when the broker starts, `end` ends it when it dies."""
+
+    def __init__(self, node: Member, context: Context) -> None:
         self._node = node
-        self._cluster = cluster
+        self._context = context
         self._links: dict[int, Link] = {}
-        self._wishes: dict[TopicPartition, IsrChange] = {}  # which the controller did not answer
-        self._lost_disk = False  # and the controller does not know
+        self._isr_requests: dict[TopicPartition, IsrChange] = {}  # not answered yet
+        self._lost_disk = False  # and the controller has not been told
 
     def end(self, *, lost: bool) -> None:
         """The broker has died; `lost`: its machine too, with what was not flushed."""
         for link in self._links.values():
             link.close()
-        self._links, self._wishes = {}, {}
+        self._links, self._isr_requests = {}, {}
         self._lost_disk = self._lost_disk or lost
 
     def register(self) -> None:
-        node, cluster, life, lost = self._node, self._cluster, self._node.life, self._lost_disk
+        node, context, life, lost = self._node, self._context, self._node.life, self._lost_disk
 
         def ask() -> None:
-            epoch = cluster.controller.register(node.id, cluster.timeline.now, lost=lost)
+            epoch = context.controller.register(node.id, context.timeline.now, lost=lost)
             self._answer(lambda: registered(epoch))
 
         def registered(epoch: int) -> None:
             if node.life == life and node.replication is not None:
                 if epoch < node.replication.broker_epoch:
-                    return  # it was asked for twice
+                    return  # an answer to an earlier request
                 node.replication.register(epoch)
                 self._lost_disk = False
                 self.heartbeat()
@@ -55,8 +63,8 @@ class Membership:
         self._ask(ask)
 
     def heartbeat(self) -> None:
-        """Says that the broker is alive, and wishes once more for what was not answered."""
-        node, cluster, life = self._node, self._cluster, self._node.life
+        """Sends a heartbeat, and repeats requests that were not answered."""
+        node, context, life = self._node, self._context, self._node.life
         assert node.replication is not None
         epoch, versions = node.replication.broker_epoch, node.replication.versions
         if epoch < 0:
@@ -64,56 +72,56 @@ class Membership:
             return
 
         def ask() -> None:
-            said = cluster.controller.heartbeat(node.id, epoch, versions, cluster.timeline.now)
-            self._answer(lambda: hear(said))
+            said = context.controller.heartbeat(node.id, epoch, versions, context.timeline.now)
+            self._answer(lambda: apply(said))
 
-        def hear(said: dict[TopicPartition, Leadership] | None) -> None:
+        def apply(said: dict[TopicPartition, Leadership] | None) -> None:
             if node.life == life:
-                self._hear(said)
+                self._apply(said)
 
         self._ask(ask)
-        for name, change in self._wishes.items():
-            self._wish(name, change)
+        for name, change in self._isr_requests.items():
+            self._request_isr(name, change)
 
     def change_isr(self) -> None:
-        """Asks for the changes of who is in sync that the broker has found due."""
+        """Requests the changes of the ISR that are due."""
         assert self._node.replication is not None
-        changes = self._node.replication.isr_changes(self._cluster.timeline.now)
+        changes = self._node.replication.isr_changes(self._context.timeline.now)
         for name, change in changes.items():
-            self._wishes[name] = change
-            self._wish(name, change)
+            self._isr_requests[name] = change
+            self._request_isr(name, change)
 
-    # --- how
+    # --- messages
 
     def _ask(self, action: Action) -> None:
         """At the controller."""
-        self._cluster.network.message(self._node.host, CONTROLLER, action)
+        self._context.network.message(self._node.host, CONTROLLER, action)
 
     def _answer(self, action: Action) -> None:
         """At the broker."""
         node = self._node
-        self._cluster.network.message(CONTROLLER, node.host, lambda: node.run(action))
+        self._context.network.message(CONTROLLER, node.host, lambda: node.run(action))
 
-    def _hear(self, said: dict[TopicPartition, Leadership] | None) -> None:
-        replication, cluster = self._node.replication, self._cluster
+    def _apply(self, said: dict[TopicPartition, Leadership] | None) -> None:
+        replication, context = self._node.replication, self._context
         assert replication is not None
         if said is None:
             replication.register(-1)
             return
         for name in said:
-            self._wishes.pop(name, None)
-        with suppress(StorageError):  # there is no room to note an epoch: the same is said again
-            replication.assign(said, cluster.timeline.now)
+            self._isr_requests.pop(name, None)
+        with suppress(StorageError):  # the disk is full: the next heartbeat brings the same
+            replication.assign(said, context.timeline.now)
         followers = replication.followers
         for gone in self._links.keys() - followers.keys():
             self._links.pop(gone).close()
         for leader, follower in followers.items():
             if leader not in self._links:
-                self._links[leader] = Link(self._node, cluster, follower)
-                self._links[leader].go_on()
+                self._links[leader] = Link(self._node, context, follower)
+                self._links[leader].resume()
 
-    def _wish(self, name: TopicPartition, change: IsrChange) -> None:
-        node, controller, life = self._node, self._cluster.controller, self._node.life
+    def _request_isr(self, name: TopicPartition, change: IsrChange) -> None:
+        node, controller, life = self._node, self._context.controller, self._node.life
         assert node.replication is not None
         epoch = node.replication.broker_epoch
 
@@ -123,7 +131,7 @@ class Membership:
 
         def refused() -> None:
             if node.life == life and node.broker is not None:
-                self._wishes.pop(name, None)
+                self._isr_requests.pop(name, None)
                 partition = node.broker.topics.partition(*name)
                 assert partition is not None
                 partition.refuse(change)

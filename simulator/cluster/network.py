@@ -1,34 +1,45 @@
 """A simulated network between clients, brokers and the controller.
 
 A connection keeps the order of what is sent on it; two connections do not keep it between them.
-Where the way between two hosts is cut, what is sent is lost and neither side hears of it: a
-connection on which that happened carries nothing any more, until its client gives it up.
+Where the link between two hosts is cut, data is lost and neither side is notified: a connection
+that lost data carries nothing more, until its client closes it.
 
-Not here: what brokers do with requests (node.py), when ways are cut (faults.py)."""
+Not here: what brokers do with requests (node.py), when links are cut (faults.py)."""
 
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from .timeline import Action, Timeline
 
-if TYPE_CHECKING:
-    from .node import Node
-
 LATENCY: Final = 0.001, 0.01  # seconds, from and to
-Way = frozenset[str]
+Link = frozenset[str]  # two hosts
+
+
+class Machine(Protocol):
+    """What connections lead to: a host with a broker, which dies and is started again.
+
+    life: a number that changes with each death and each start. connections: those that are open
+    to this life."""
+
+    host: str
+    life: int
+    is_up: bool
+    connections: "set[Connection]"
+
+    def receive(self, connection: "Connection", data: bytes) -> None: ...
 
 
 class Network:
-    """The ways between hosts, each by its name."""
+    """The links between hosts. A host is known by its name."""
 
     def __init__(self, timeline: Timeline, random: Random) -> None:
         self.timeline = timeline
         self.random = random
         self.is_uneven = False  # connections differ in speed
         self.stalls = 0.0  # how likely a response is to be held up in a socket
-        self._cut: dict[Way, float] = {}  # until when
-        self._slow: dict[Way, tuple[float, float]] = {}  # until when, by how many seconds
+        self._cut: dict[Link, float] = {}  # until when
+        self._slow: dict[Link, tuple[float, float]] = {}  # until when, by how many seconds
 
     def cut(self, a: str, b: str, seconds: float) -> None:
         self._cut[frozenset({a, b})] = self.timeline.now + seconds
@@ -37,8 +48,8 @@ class Network:
         self._slow[frozenset({a, b})] = self.timeline.now + seconds, by
 
     def heal(self) -> None:
-        """All is well from now on, on connections that there are too. One that was cut stays so:
-        neither side knows yet."""
+        """Ends all faults, also for open connections. One that lost data stays broken: neither side
+        knows yet."""
         self._cut.clear()
         self._slow.clear()
         self.is_uneven, self.stalls = False, 0.0
@@ -52,14 +63,14 @@ class Network:
         return self.random.uniform(*LATENCY) + late
 
     def message(self, source: str, target: str, action: Action) -> None:
-        """Something is said outside of any connection; it may be lost."""
+        """Runs an action at the target after the latency; it may be lost. No connection is used."""
         if not self.is_cut(source, target):
             self.timeline.after(self.latency(source, target), action)
 
     def connect(
         self,
         host: str,
-        node: "Node",
+        node: Machine,
         on_response: Callable[[bytes, Any], None],
         on_close: Action,
     ) -> "Connection":
@@ -67,14 +78,14 @@ class Network:
 
 
 class Connection:
-    """Of a host to one life of a broker. `on_response` is given the bytes of a response without
-    their length, and what the broker was like when it made them."""
+    """From a host to a broker, until that dies. `on_response` is called with a response without its
+    length field, and the state of the broker when it made it."""
 
     def __init__(
         self,
         network: Network,
         host: str,
-        node: "Node",
+        node: Machine,
         on_response: Callable[[bytes, Any], None],
         on_close: Action,
     ) -> None:
@@ -87,31 +98,31 @@ class Connection:
         self._on_close = on_close
         self._slowness = network.random.choice((1, 1, 5, 40)) if network.is_uneven else 1
         self._is_broken = False
-        self._there = self._back = 0.0  # when what was sent last arrives
+        self._there = self._back = 0.0  # when the last data arrives
         node.connections.add(self)
 
     def listen(self, on_response: Callable[[bytes, Any], None], on_close: Action) -> None:
-        """Somebody else is told of what comes from now on."""
+        """Replaces the callbacks."""
         self._on_response, self._on_close = on_response, on_close
 
     def send(self, data: bytes) -> None:
-        """A request goes to the broker, without its length."""
+        """Sends a request to the broker, without its length field."""
         self._there = self._carry(self._there, lambda: self._arrive(data))
 
     def reply(self, data: bytes, tag: Any) -> None:
-        """A response goes to the client."""
+        """Sends a response to the client."""
         network = self._network
         if network.stalls and network.random.random() < network.stalls:
             self._back = max(self._back, network.timeline.now) + network.random.uniform(0, 2)
         self._back = self._carry(self._back, lambda: self._return(data, tag))
 
     def close(self) -> None:
-        """The client gives it up; what is under way to the broker still gets there."""
+        """Closes the client's end; what was sent before still arrives."""
         self.is_closed = True
         self.node.connections.discard(self)
 
     def reset(self, *, silent: bool = False) -> None:
-        """The broker's side ends; `silent`: without the client hearing of it."""
+        """Closes the broker's end. `silent`: the client is not notified."""
         if self.is_closed:
             return
         self.node.connections.discard(self)

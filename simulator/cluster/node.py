@@ -1,11 +1,8 @@
-"""A simulated machine with a broker on it: a real `Broker` on real files, without sockets.
+"""A simulated machine with a broker: a real `Broker` on real files, without sockets.
 
-It is killed and started again, with the files that it had, or with what a disk keeps of them when
-the power fails. In between it does what a broker does: answers requests one after the other on each
-connection, and notes high watermarks.
-
-Not here: what it and the controller say to each other (membership.py), when something happens to it
-(faults.py)."""
+It is killed and started again with its files, or with what a disk keeps of them when the power
+fails. While it runs it answers requests, one after the other on each connection, and checkpoints
+high watermarks."""
 
 from collections import deque
 from collections.abc import Callable
@@ -14,7 +11,7 @@ from io import BytesIO
 from pathlib import Path
 from random import Random
 from shutil import rmtree
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker import BadRequestError, Broker, BrokerConfig, Client, Exchange
 from downconvert.broker.replication.replica_manager import Replication
@@ -22,24 +19,27 @@ from downconvert.storage import LogConfig, LogDir, StorageError, TopicPartition
 from downconvert.storage.faulty_disk import FaultyDisk, Killed
 from records import RecordsError
 
+from .context import Context
 from .membership import Membership
 from .network import Connection
 from .timeline import Action
 
-if TYPE_CHECKING:
-    from .cluster import Cluster
-
 LENGTH_SIZE: Final = 4  # bytes: what responses begin with
 HEARTBEAT: Final = 0.5  # seconds
-NOTES: Final = 1.0  # seconds between notes of high watermarks
+CHECKPOINT: Final = 1.0  # seconds between checkpoints of high watermarks
 
-Tag = dict[TopicPartition, tuple[int, bool, bool]]  # leader's epoch, whether it leads, certain
+# A broker's state by partition: leader epoch, whether it leads, whether its high watermark is
+# certain.
+Tag = dict[TopicPartition, tuple[int, bool, bool]]
 
 
 class Node:
-    """One machine, and the lives of its broker."""
+    """One machine. `life` changes whenever its broker dies or starts."""
 
-    def __init__(self, cluster: "Cluster", id_: int, path: Path) -> None:
+    def __init__(
+        self, context: Context, id_: int, path: Path, on_death: Callable[["Node"], None]
+    ) -> None:
+        """on_death: is called when the broker has died during an operation on its disk."""
         self.id = id_
         self.host = f"broker-{id_}"
         self.life = 0
@@ -48,16 +48,17 @@ class Node:
         self.broker: Broker | None = None
         self.replication: Replication | None = None
         self.disk: FaultyDisk | None = None
-        self.has_lost = False  # since it was last in sync everywhere
-        self._cluster = cluster
+        self.has_lost = False  # unflushed data, since it was last in sync for all its partitions
+        self._context = context
+        self._on_death = on_death
         self._path = path
-        self._random = Random(f"{cluster.options.seed}/{self.host}")
+        self._random = Random(f"{context.options.seed}/{self.host}")
         self._paused_until = 0.0
         self._tick_at = float("inf")
         self._waiting: dict[Connection, deque[bytes]] = {}
         self._log_dir: LogDir | None = None
         self._ends_by_power = False
-        self.membership = Membership(self, cluster)
+        self.membership = Membership(self, context)
 
     @property
     def is_registered(self) -> bool:
@@ -65,13 +66,13 @@ class Node:
 
     @property
     def may_lose(self) -> bool:
-        """Whether its machine is about to die."""
+        """Whether the power is about to fail."""
         return self._ends_by_power
 
     # --- life and death
 
     def start(self) -> None:
-        options = self._cluster.options
+        options = self._context.options
         self.life += 1
         self.is_up, self._ends_by_power, self._tick_at = True, False, float("inf")
         self._path.mkdir(exist_ok=True)
@@ -80,7 +81,7 @@ class Node:
             segment_bytes=options.segment_bytes, segment_index_bytes=240, index_interval_bytes=512
         )
         self._log_dir = LogDir.open(self._path, writable=True, config=config, files=self.disk)
-        for name, replicas in self._cluster.assignment.items():
+        for name, replicas in self._context.assignment.items():
             if self.id in replicas:
                 self._log_dir.logs.create(name)
         self.broker = Broker(
@@ -97,12 +98,12 @@ class Node:
         for every, action in (
             (HEARTBEAT, self.membership.heartbeat),
             (options.lag_max_ms / 2000, self.membership.change_isr),
-            (NOTES, self._note),
+            (CHECKPOINT, self._checkpoint),
         ):
             self._repeat(every, action)
 
     def die(self, *, power: bool = False) -> None:
-        """`power`: the machine with it, so that what was not flushed may be lost."""
+        """`power`: the power fails, so that unflushed data may be lost."""
         if not self.is_up:
             return
         self.is_up = False
@@ -126,31 +127,31 @@ class Node:
         self.disk = None
 
     def die_in(self, operations: int, *, power: bool) -> None:
-        """In the middle of what it does to its disk."""
+        """Dies at one of its next operations on the disk."""
         if self.disk is not None:
             self._ends_by_power = power
             self.disk.dies_in(operations)
 
     def pause(self, seconds: float) -> None:
-        """It does nothing for a while, and does not know."""
-        self._paused_until = self._cluster.timeline.now + seconds
+        """Stops for a while, as in a long pause of a garbage collector."""
+        self._paused_until = self._context.timeline.now + seconds
 
     def flush(self) -> None:
-        """The machine writes back what it has in memory."""
+        """Writes dirty pages back, as the system does."""
 
         def flush() -> None:
             assert self._log_dir is not None
-            with suppress(StorageError):  # there is no room
+            with suppress(StorageError):  # the disk is full
                 for log in self._log_dir.logs.opened.values():
                     log.writer.flush()
 
         self.run(flush)
 
     def run(self, action: Action) -> None:
-        """Does something as this life of the broker; it may die of it."""
+        """Runs an action on this machine, which may die during it."""
         if not self.is_up:
             return
-        timeline = self._cluster.timeline
+        timeline = self._context.timeline
         if self._paused_until > timeline.now:
             self._later(self._paused_until - timeline.now, action)
             return
@@ -159,7 +160,7 @@ class Node:
             self._tick()
         except Killed:
             self.die(power=self._ends_by_power)
-            self._cluster.has_died(self)
+            self._on_death(self)
 
     def _later(self, seconds: float, action: Action) -> None:
         life = self.life
@@ -168,7 +169,7 @@ class Node:
             if self.life == life:
                 self.run(action)
 
-        self._cluster.timeline.after(seconds, act)
+        self._context.timeline.after(seconds, act)
 
     def _repeat(self, every: float, action: Action) -> None:
         def act() -> None:
@@ -180,7 +181,7 @@ class Node:
     def _tick(self) -> None:
         if self.broker is None:
             return
-        now = self._cluster.timeline.now
+        now = self._context.timeline.now
         deadline = self.broker.tick(now)
         if deadline is not None and not now < self._tick_at <= deadline:
             self._tick_at = deadline
@@ -209,7 +210,7 @@ class Node:
                 self._done(connection, exchange)
 
         try:
-            self.broker.handle(client, memoryview(data), self._cluster.timeline.now, on_done)
+            self.broker.handle(client, memoryview(data), self._context.timeline.now, on_done)
         except BadRequestError:
             self._end(connection)
         self.membership.change_isr()
@@ -260,7 +261,7 @@ class Node:
         connection.reset()
 
     def tag(self) -> Tag:
-        """What the broker is like at the moment, for those who check what it says."""
+        """The state of the broker at the moment, to check its answers against."""
         if self.broker is None:
             return {}
         return {
@@ -268,13 +269,13 @@ class Node:
             for p in self.broker.topics.partitions()
         }
 
-    # --- by the clock
+    # --- timers
 
-    def _note(self) -> None:
+    def _checkpoint(self) -> None:
         assert self.replication is not None
         with suppress(StorageError):
             self.replication.note_high_watermarks()
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
-        """As this life of the broker, if it still is the same by then."""
+        """Runs an action later, unless the broker has died by then."""
         self._later(seconds, action)

@@ -1,12 +1,10 @@
-"""What a simulated cluster is told. One seed makes all of it, and everything that happens to it.
-
-Not here: reading a command line (cli)."""
+"""Options of a simulated cluster. One seed makes all of them."""
 
 from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-# What may go wrong; `faults.py` says how.
+# What may go wrong; `faults.py` does it.
 FAULTS: Final = (
     "delays",  # the way between two hosts is slow
     "drops",  # what two hosts send each other is lost
@@ -39,7 +37,8 @@ class ProducerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerOptions:
-    """max_bytes: of a partition, in one fetch. reads_nearby: from any replica, not the leader."""
+    """max_bytes: of a partition, in one fetch. reads_nearby: from any
+    replica, as with a rack-aware replica selector."""
 
     version: int
     max_bytes: int
@@ -49,7 +48,7 @@ class ConsumerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
-    """seconds: simulated ones for which there are faults, before everything is well again."""
+    """seconds: simulated ones with faults."""
 
     seed: int
     brokers: int

@@ -1,4 +1,4 @@
-"""Which partition a record with a key goes to: as Kafka's Java producers decide it.
+"""The partition of a record with a key, as Kafka's Java producers choose it.
 
 Not here: records without a key, which go anywhere."""
 
@@ -26,5 +26,6 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for(key: bytes, partitions_count: int) -> int:
-    """Of all partitions, whether they have a leader or not. The mask is no absolute value."""
+    """Among all partitions, with a leader or without. The mask clears the sign bit: that is no
+    absolute value."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions_count

@@ -1,12 +1,11 @@
-"""A simulated producer: records with keys, batches by size and linger, acks, and trying again.
+"""A simulated producer: records with keys, batches by size and linger, acks, retries.
 
-It knows what it was promised: with acks all every record that it wrote is in the log for ever, and
-if it is idempotent, once. It has one request under way to each broker, so that its records keep
-their order."""
+With acks all every record that it wrote is in the log for ever; if it is idempotent, exactly once.
+It has one request in flight to each broker, so that its records keep their order."""
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import TopicPartition
@@ -14,19 +13,17 @@ from records import Record, TimestampType, build
 from records.formats import V0, V1, V2, Codec
 
 from .clients import BACKOFF, RETRIABLE, TOPIC, Leader, SimulatedClient
+from .context import Context
 from .node import Tag
 from .options import ProducerOptions
 from .partitioner import partition_for
-from .truth import InvariantError, Written
-
-if TYPE_CHECKING:
-    from .cluster import Cluster
+from .truth import CheckHeld, InvariantError, Written
 
 ALL: Final = -1
 TOPIC_IDS_SINCE: Final = 13
 TIMEOUT_MS: Final = 1000
 VALUE_SIZES: Final = (20, 100, 600)  # bytes
-WAITING_MAX: Final = 200  # batches; a real producer has so much memory, and then blocks
+WAITING_MAX: Final = 200  # batches: buffer.memory, after which a producer blocks
 PRODUCER_ID: Final = 1000
 
 
@@ -41,18 +38,21 @@ class _Batch:
 
 
 class Producer(SimulatedClient):
-    """One producer, from its first record on until `stop`."""
+    """One producer, which writes until `stop`."""
 
-    def __init__(self, cluster: "Cluster", number: int, options: ProducerOptions) -> None:
-        super().__init__(cluster, f"producer-{number}", f"producer-{number}")
+    def __init__(
+        self, context: Context, number: int, options: ProducerOptions, check_held: CheckHeld
+    ) -> None:
+        super().__init__(context, f"producer-{number}", f"producer-{number}")
         self.number = number
         self.options = options
+        self._check_held = check_held
         self.written = 0
-        self._count = cluster.options.partitions
+        self._count = context.options.partitions
         self._next = [0] * self._count  # the number of the next record, by partition
         self._sequences = [0] * self._count
         self._batches: list[deque[_Batch]] = [deque() for _ in range(self._count)]
-        self._under_way: set[int] = set()  # partitions
+        self._in_flight: set[int] = set()  # partitions
         self._is_stopped = False
         self.later(self.random.uniform(0, 0.5), self._write)
 
@@ -100,10 +100,10 @@ class Producer(SimulatedClient):
     # --- sending
 
     def _send(self) -> None:
-        """Sends the first batch of each partition to whoever leads it, if it is due."""
+        """Sends the first batch of each partition to its leader, if it is due."""
         due = []
         for index, batches in enumerate(self._batches):
-            if batches and index not in self._under_way and self._is_due(batches[0]):
+            if batches and index not in self._in_flight and self._is_due(batches[0]):
                 due.append(index)
         led = self.by_leader(due)
         for node, partitions in led.items():
@@ -114,7 +114,7 @@ class Producer(SimulatedClient):
 
     def _is_due(self, batch: _Batch) -> bool:
         if self._is_stopped or self.now - batch.born >= self.options.linger - 1e-6:
-            batch.is_closed = True  # what was sent once is never added to
+            batch.is_closed = True  # nothing is added to a batch that was sent
         return batch.is_closed
 
     def _produce(self, node: int, partitions: list[int]) -> None:
@@ -125,7 +125,7 @@ class Producer(SimulatedClient):
             topic_data=[
                 Message(
                     name=TOPIC,
-                    topic_id=self.cluster.topic_id,
+                    topic_id=self.context.topic_id,
                     partition_data=[
                         Message(index=index, records=self._bytes(batch))
                         for index, (batch, _) in sent.items()
@@ -135,7 +135,7 @@ class Producer(SimulatedClient):
         )
 
         def answered(body: Message | None, _tag: Tag) -> None:
-            self._under_way -= sent.keys()
+            self._in_flight -= sent.keys()
             if body is None:
                 for index, (_, leader) in sent.items():
                     self.forget(index, leader)
@@ -152,7 +152,7 @@ class Producer(SimulatedClient):
                 self._batches[index].popleft()
             self.later(0, self._send)
         else:
-            self._under_way |= sent.keys()
+            self._in_flight |= sent.keys()
             self.ask(node, ApiKey.Produce, self.options.version, body, answered)
 
     def _take(self, result: Message, batch: _Batch, leader: Leader) -> None:
@@ -169,9 +169,9 @@ class Producer(SimulatedClient):
             name = TopicPartition(TOPIC, result.index)
             for at, (_, value, _) in enumerate(batch.records):
                 offset = result.base_offset + at
-                self.cluster.truth.acknowledged(name, offset, value, self.host)
+                self.context.truth.acknowledged(name, offset, value, self.host)
             last = result.base_offset + len(batch.records) - 1
-            self.cluster.check_held(name, last, f"{self.host} is told that it is safe")
+            self._check_held(name, last, f"{self.host} is told that it is safe")
 
     def _bytes(self, batch: _Batch) -> bytes:
         version = self.options.version

@@ -1,6 +1,6 @@
-"""Simulated time: what happens next, and when. Nothing here reads a clock or waits.
+"""Simulated time: a queue of events. Nothing here reads a clock or waits.
 
-Events at the same time happen in the order in which they were asked for."""
+Events at the same time happen in the order in which they were added."""
 
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -21,14 +21,14 @@ class Timeline:
         return len(self._events)
 
     def at(self, time: float, action: Action) -> None:
-        """Does something at a time; now, if that has passed."""
+        """Adds an event; one in the past happens now."""
         heappush(self._events, (max(time, self.now), next(self._numbers), action))
 
     def after(self, seconds: float, action: Action) -> None:
         self.at(self.now + seconds, action)
 
     def run_until(self, time: float) -> None:
-        """Lets everything happen up to a time, which it is then."""
+        """Runs all events up to a time, and sets the clock to it."""
         while self._events and self._events[0][0] <= time:
             self.now, _, action = heappop(self._events)
             action()

@@ -2,14 +2,16 @@
 
 An offset that anybody was given once has that record for ever. What was acknowledged to a producer
 with acks all is there at the end; and at the moment when that was said, and whenever a consumer
-is given a record, as many brokers as min.insync.replicas hold it.
+is given a record, as many brokers as min.insync.replicas hold it."""
 
-Not here: who looks (producers.py, consumers of clients.py), which logs there are (cluster.py)."""
-
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from downconvert.storage import TopicPartition
+
+# Checks that enough brokers hold a record: its partition, its offset, and why they must.
+CheckHeld = Callable[[TopicPartition, int, str], None]
 
 
 class InvariantError(Exception):
@@ -17,7 +19,8 @@ class InvariantError(Exception):
 
 
 class Written(NamedTuple):
-    """What a record says: who wrote it, and as which of its records for that partition."""
+    """The content of a record: its producer, and its number among that producer's records for the
+    partition."""
 
     producer: int
     number: int
@@ -33,23 +36,23 @@ class Written(NamedTuple):
 
 @dataclass(slots=True)
 class Promised:
-    """What has been said of one partition."""
+    """What clients have seen of one partition."""
 
     records: dict[int, bytes] = field(default_factory=dict)  # by offset; the value
     acknowledged: dict[int, bytes] = field(default_factory=dict)
-    # High watermarks: by epoch, to anybody; and by epoch, broker, and who was told.
+    # High watermarks: by epoch, for any client; and by epoch, broker and client.
     by_epoch: dict[int, int] = field(default_factory=dict)
     told: dict[tuple[int, int, str], int] = field(default_factory=dict)
 
 
 class Truth:
-    """Of all partitions of a cluster."""
+    """What clients have seen of all partitions."""
 
     def __init__(self, partitions: list[TopicPartition]) -> None:
         self.partitions = {name: Promised() for name in partitions}
 
     def seen(self, name: TopicPartition, offset: int, value: bytes, who: str) -> None:
-        """Somebody was given a record."""
+        """A client has read a record, or a producer's record was acknowledged."""
         known = self.partitions[name].records.setdefault(offset, value)
         if known != value:
             raise InvariantError(
@@ -58,7 +61,7 @@ class Truth:
             )
 
     def acknowledged(self, name: TopicPartition, offset: int, value: bytes, who: str) -> None:
-        """A producer was told that a record is safe."""
+        """A producer's record was acknowledged with acks all."""
         self.seen(name, offset, value, who)
         self.partitions[name].acknowledged[offset] = value
 
@@ -72,8 +75,8 @@ class Truth:
         *,
         certain: bool,
     ) -> None:
-        """A consumer was told a high watermark by the leader of an epoch, who was `certain` of what
-        earlier leaders had committed, or was not yet."""
+        """A consumer got a high watermark from the leader of an epoch. `certain`: that leader knew
+        all that earlier leaders had committed."""
         promised = self.partitions[name]
         known = promised.told.get((epoch, broker, who), 0)
         if certain:
@@ -88,7 +91,7 @@ class Truth:
         promised.by_epoch[epoch] = max(promised.by_epoch.get(epoch, 0), offset)
 
     def check_log(self, name: TopicPartition, values: list[bytes]) -> None:
-        """What is in the log at the end, from offset 0 on."""
+        """Checks the values that are in the log at the end, from offset 0 on."""
         promised = self.partitions[name]
         for offset, value in sorted(promised.records.items()):
             if offset >= len(values):

@@ -1,10 +1,8 @@
-"""The reading side: consumers that ask, read as fast as they may, and look at every byte.
+"""The reading side: consumers that fetch, read as fast as they may, and check every byte.
 
-They live in a process of their own, so that what they cost is not measured with the sender. Each
-reads the whole log once, from its own place on. Slow ones read at a fixed rate for as long as the
-others are at work; they are what makes a sender hold on to memory.
-
-Not here: the answers that they expect (plan.py), the other end of the sockets (driver.py)."""
+They run in a process of their own, so that their cost is not measured with the sender's. Each reads
+the whole log once, and each begins elsewhere in it. Slow ones read at a fixed rate until the others
+are done: an answer that waits for them keeps its memory in the sender."""
 
 import heapq
 import selectors
@@ -27,8 +25,8 @@ _SLOW_READ: Final = 16 * KiB  # bytes at a time
 
 @dataclass(slots=True)
 class Reading:
-    """What the consumers saw. Times are seconds; those of fetches are of the fast consumers
-    alone."""
+    """What the consumers measured. Times are seconds; those of fetches are of fast consumers
+    only."""
 
     seconds: float = 0.0  # until the last fast consumer was done
     size: int = 0  # bytes of records in the answers read until then, by all of them
@@ -40,7 +38,7 @@ class Reading:
 
 
 class Expected(NamedTuple):
-    """What is known of an answer before it comes."""
+    """What an answer has to be."""
 
     size: int  # bytes
     digest: bytes
@@ -48,7 +46,7 @@ class Expected(NamedTuple):
 
 
 class _Consumer:
-    """One connection, and the answer that is coming over it."""
+    """One connection, and its current answer."""
 
     __slots__ = (
         "asked_at",
@@ -65,8 +63,8 @@ class _Consumer:
 
     def __init__(self, connected: socket.socket, fetch: int, to_read: int, rate: int) -> None:
         self.socket = connected
-        self.fetch = fetch  # the number of the one that is under way
-        self.to_read = to_read  # answers; a slow one does not count
+        self.fetch = fetch  # the number of the current one
+        self.to_read = to_read  # answers; 0: until the others are done
         self.rate = rate  # bytes a second; 0: as they come
         self.head = bytearray()
         self.size = self.read = 0  # bytes of the answer, promised and read
@@ -75,7 +73,7 @@ class _Consumer:
 
 
 class Consumers:
-    """Asks for the fetches behind `expected`, whose places are their numbers."""
+    """Requests fetches by number: the index of their answer in `expected`."""
 
     def __init__(
         self,
@@ -85,14 +83,14 @@ class Consumers:
         rate: int,
         progress: Callable[[int], None],
     ) -> None:
-        """The last `slow` of the sockets are those of slow consumers. `progress` is told the
-        answers so far."""
+        """The last `slow` of the sockets are those of slow consumers. `progress` is called
+        with the answers so far."""
         self._reading = Reading()
         self._expected = expected
         self._progress = progress
         self._buffer = memoryview(bytearray(_BUFFER_SIZE))
         self._selector = selectors.DefaultSelector()
-        self._resting: list[tuple[float, int, _Consumer]] = []  # slow ones, until they may read on
+        self._paused: list[tuple[float, int, _Consumer]] = []  # slow, by time
         self._fast = len(sockets) - slow
         self._consumers = [
             _Consumer(
@@ -111,7 +109,7 @@ class Consumers:
                 self._selector.register(consumer.socket, selectors.EVENT_READ, consumer)
                 self._ask(consumer)
             while self._fast:
-                for key, _ in self._selector.select(self._rest()):
+                for key, _ in self._selector.select(self._resume_due()):
                     self._read(key.data)
         self._reading.seconds = now() - started
         for consumer in self._consumers:
@@ -125,13 +123,13 @@ class Consumers:
         consumer.asked_at = now()
         consumer.socket.sendall(REQUEST.pack(consumer.fetch))
 
-    def _rest(self) -> float | None:
-        """Lets slow consumers read again whose time has come; the seconds until the next one's."""
-        while self._resting:
-            wait = self._resting[0][0] - now()
+    def _resume_due(self) -> float | None:
+        """Resumes slow consumers whose time has come; returns the seconds until the next one's."""
+        while self._paused:
+            wait = self._paused[0][0] - now()
             if wait > 0:
                 return wait
-            consumer = heapq.heappop(self._resting)[2]
+            consumer = heapq.heappop(self._paused)[2]
             self._selector.register(consumer.socket, selectors.EVENT_READ, consumer)
         return None
 
@@ -156,9 +154,9 @@ class Consumers:
             self._finish(consumer)
         if consumer.rate:
             self._selector.unregister(consumer.socket)
-            # The number of the socket decides between two that wake at the same time.
+            # The file descriptor breaks ties: consumers cannot be compared.
             wake = (now() + count / consumer.rate, consumer.socket.fileno(), consumer)
-            heapq.heappush(self._resting, wake)
+            heapq.heappush(self._paused, wake)
 
     def _finish(self, consumer: _Consumer) -> None:
         reading, expected = self._reading, self._expected[consumer.fetch]

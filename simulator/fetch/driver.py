@@ -1,10 +1,8 @@
-"""The sending side: one thread, one selector, and for every consumer one write per turn.
+"""The sending side: one thread, one selector, and for every writable connection one write a turn.
 
 That is how Kafka's network threads work, and what lazy conversion is made for: a turn converts at
-most one chunk, so that nobody waits for a conversion that somebody else asked for. A request is
-the number of a fetch; the answer is its size, then its bytes.
-
-Not here: how answers are made (responses.py), who reads them (consumers.py)."""
+most one chunk, so that no consumer waits for a conversion that another one asked for. A request is
+the number of a fetch; the answer is its size, then its bytes."""
 
 import selectors
 import socket
@@ -24,7 +22,7 @@ _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 @dataclass(slots=True)
 class Tally:
-    """What the sender has done. Sizes are bytes."""
+    """What the sender counts. Sizes are bytes."""
 
     answers: int = 0
     promised: int = 0
@@ -35,7 +33,7 @@ class Tally:
 
 
 class _Connection:
-    """One consumer, as the sender sees it: asking, or being answered."""
+    """One consumer's connection: a request being read, or an answer being sent."""
 
     __slots__ = ("buffers", "head", "request", "send", "sent", "socket")
 
@@ -49,7 +47,7 @@ class _Connection:
 
 
 class Driver:
-    """Answers the consumers at the other ends of the sockets until all of them have gone."""
+    """Answers requests on the sockets until all of them have been closed by the consumers."""
 
     def __init__(
         self,

@@ -1,12 +1,10 @@
-"""Fetches: which ranges of a log a consumer asks for, one after the other, as a broker cuts them.
-
-Not here: what a fetch gives (plan.py), who sends it (driver.py)."""
+"""Fetches: the ranges of a log that are read one after the other, as a broker cuts them."""
 
 from array import array
 from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
-from records import CorruptRecordsError, FileRecords
+from records import Codec, CorruptRecordsError, FileRecords
 
 
 class Fetch(NamedTuple):
@@ -21,18 +19,20 @@ class Fetch(NamedTuple):
 class BatchIndex:
     """Where the batches of a file lie, without reading what is in them.
 
-    `damage` is the error at which the walk over the headers ended, if it did: what lies before is
+    `damage`: the error at which reading headers ended early, if it did. Batches before it are
     good."""
 
     def __init__(self, records: FileRecords) -> None:
-        self._positions = array("q")  # of each batch, and behind the last
+        self._positions = array("q")  # of each batch, and the end of the last
         self._last_offsets = array("q")
         self.damage: CorruptRecordsError | None = None
+        self.is_compressed = False  # some batch of them
         end = 0
         try:
             for header in records.batches():
                 self._positions.append(header.position)
                 self._last_offsets.append(header.last_offset)
+                self.is_compressed |= header.codec is not Codec.NONE
                 end = header.position + header.size
         except CorruptRecordsError as error:
             self.damage = error
@@ -52,7 +52,7 @@ class BatchIndex:
         return max(end, batch + 1)
 
     def end_before(self, position: int) -> None:
-        """Forgets the batch that the byte at this position belongs to, and all behind it."""
+        """Forgets the batch with the byte at this position, and all batches after it."""
         batch = bisect_right(self._positions, position) - 1
         del self._last_offsets[batch:], self._positions[batch + 1 :]
 

@@ -1,22 +1,21 @@
-"""What a simulation is told: how fetches are made, who reads them, and under which policy.
+"""Options of a simulation: how large fetches are, how many consumers read, and under which policy.
 
-Options travel to child processes and into reports; a policy is kept as the line of text that
-names it, so that what is printed is what was run.
-
-Not here: where the records come from (workload.py), reading a command line (cli)."""
+Options travel to child processes and into reports. The policy is kept as the text that the user
+wrote, so that the report prints what was run."""
 
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from downconvert.conversion.policies import parse_policy
 from records.units import KiB, MiB, format_count, format_size
+from simulator.checks import check
+from simulator.modes import MODES, Mode
+from simulator.rounds import ROUNDS, ROUNDS_MAX
 
-Mode: TypeAlias = Literal["lazy", "eager", "zero-copy"]
-MODES: Final[tuple[Mode, ...]] = ("lazy", "eager", "zero-copy")
 CONSUMERS_MAX: Final = 1000
 
 # Both as in Kafka's own defaults: a consumer asks a partition for 1 MiB
-# (max.partition.fetch.bytes), a broker's socket takes 100 KiB before it says "not now"
+# (max.partition.fetch.bytes), a broker's socket buffers 100 KiB
 # (socket.send.buffer.bytes).
 FETCH_SIZE: Final = MiB
 SEND_BUFFER_SIZE: Final = 100 * KiB
@@ -28,10 +27,11 @@ class Options:
 
     to_magic: the format that the consumers read, 0 or 1.
     max_bytes: of the log, for one fetch; whole batches, at least one.
-    consumers: how many read at once, each all of the log, from different places on.
-    slow: how many more read at `rate` bytes a second, as long as the others are at work.
+    consumers: how many read at once. Each reads the whole log once, and begins elsewhere in it.
+    slow: how many more read at `rate` bytes a second until the others are done.
     policy: as `parse_policy` reads it.
-    modes: which of lazy, eager and zero-copy are run."""
+    modes: which of lazy, eager and zero-copy are run.
+    rounds: how many times each mode is measured, in turns. With one there is no warm-up."""
 
     to_magic: int = 1
     max_bytes: int = FETCH_SIZE
@@ -40,6 +40,7 @@ class Options:
     rate: int = 4 * MiB
     policy: str = "default"
     modes: tuple[Mode, ...] = MODES
+    rounds: int = ROUNDS
 
     def __post_init__(self) -> None:
         check(self.to_magic in (0, 1), "to_magic is 0 or 1: everything newer needs no conversion")
@@ -47,6 +48,7 @@ class Options:
         check(1 <= self.consumers <= CONSUMERS_MAX, f"consumers are 1 to {CONSUMERS_MAX}")
         check(0 <= self.slow <= CONSUMERS_MAX, f"slow consumers are 0 to {CONSUMERS_MAX}")
         check(self.rate >= KiB, "rate is at least 1KiB a second")
+        check(1 <= self.rounds <= ROUNDS_MAX, f"rounds are 1 to {ROUNDS_MAX}")
         check(bool(self.modes), "there is no mode to run")
         for mode in self.modes:
             check(mode in MODES, f"a mode is one of {', '.join(MODES)}")
@@ -59,9 +61,3 @@ class Options:
             consumers += f" and {self.slow} slow ones at {format_size(self.rate)}/s"
         size = format_size(self.max_bytes)
         return f"to v{self.to_magic} by policy {self.policy}, fetches of {size}, {consumers}"
-
-
-def check(holds: bool, rule: str) -> None:
-    """ValueError, with the rule, where it does not hold."""
-    if not holds:
-        raise ValueError(rule)

@@ -1,13 +1,10 @@
-"""The plan of a simulation: every fetch of a consumer's way through the log, and the bytes that
-answer it.
+"""The plan of a simulation: the fetches with which a consumer reads the log once, and the bytes of
+their answers.
 
-A consumer goes on behind the last record that it read. Where an answer carries all that was asked
-for, that is the next batch; where it was cut short to keep Kafka's promise, it is somewhere in
-the middle. So the way through the log depends on the answers, and is found by giving them once,
-outside of what is measured. On the way every lazy answer is compared with the eager one, and read
-as an old client would.
-
-Not here: the measured runs, which must give the same bytes again (driver.py, consumers.py)."""
+A consumer's next fetch begins after the last record that it read. If an answer was complete, that
+is the next batch; if it was cut off at a promised size, it is a record in the middle of a batch. So
+fetches depend on answers, and all answers are made once before anything is measured. Every lazy
+answer is then compared with the eager one, and read as an old client would read it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,11 +15,19 @@ from typing import Final, NamedTuple
 import xxhash
 
 from downconvert.cli.advice import advice
-from records import CorruptRecordsError, RecordTooLargeError, UnsupportedCodecError
+from records import (
+    CorruptRecordsError,
+    MemoryRecords,
+    RecordTooLargeError,
+    UnsupportedCodecError,
+)
+from records.wrapper import unpadded
+from simulator.collector import Collector
 from simulator.delivered import delivered
+from simulator.modes import Mode
 
 from .fetches import BatchIndex, Fetch
-from .options import Mode, Options
+from .options import Options
 from .responses import Responses
 
 Progress = Callable[[int], None]
@@ -31,7 +36,7 @@ _STUCK: Final = "no record fits in what is promised, and a consumer never gets p
 
 
 class Answer(NamedTuple):
-    """What a fetch must give."""
+    """The answer that a fetch must get."""
 
     size: int  # bytes, as promised
     digest: bytes
@@ -41,7 +46,7 @@ class Answer(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """Where a file ends for a consumer, although it has more bytes: damage, or what is refused."""
+    """Where reading a file ends early: at damage, or at a batch that is refused."""
 
     position: int
     why: str
@@ -57,10 +62,25 @@ class Plan:
     broken: int = 0  # promises
     cut: int = 0  # answers that do not carry all that was asked for, and nothing else
     endings: dict[int, Ending] = field(default_factory=dict)  # of files that end early
+    is_compressed: bool = False  # some batch of the log
 
     @property
     def records(self) -> int:
         return sum(answer.records for answer in self.answers)
+
+    @property
+    def converted(self) -> int:
+        """Records."""
+        return sum(answer.converted for answer in self.answers)
+
+    @property
+    def filler(self) -> int:
+        """Bytes."""
+        return sum(answer.filler for answer in self.answers)
+
+    def beginning(self, fetches: int) -> "Plan":
+        """The first few fetches and their answers, and nothing else."""
+        return Plan(self.fetches[:fetches], self.answers[:fetches])
 
 
 def make_plan(
@@ -70,14 +90,14 @@ def make_plan(
     endings: Mapping[int, Ending] = MappingProxyType({}),
     progress: Progress = lambda _: None,
 ) -> Plan:
-    """Walks a consumer through all of the files. `progress` is told the bytes of the log so far.
-
-    A file ends where nothing more of it can be sent, or where it ended for another mode."""
+    """Plans a consumer's way through all files. `progress` is called with the bytes of the log so
+    far. `endings`: of files that ended early in another mode."""
     plan = Plan(endings=dict(endings))
     done = 0
     with Responses(mode, paths, options) as responses:
         for file, records in enumerate(responses.files):
             index = BatchIndex(records)
+            plan.is_compressed |= index.is_compressed
             if index.damage is not None:
                 plan.endings.setdefault(file, _ending(index.damage))
             if file in plan.endings:
@@ -91,7 +111,7 @@ def make_plan(
 def _walk(
     plan: Plan, responses: Responses, file: int, index: BatchIndex, max_bytes: int
 ) -> Iterator[int]:
-    """Adds the fetches of one file and their answers; gives how far each comes."""
+    """Adds the fetches of one file and their answers; yields the position after each."""
     answer = _raw if responses.mode == "zero-copy" else _converted
     batch, first_offset = 0, 0
     while batch < len(index):
@@ -102,7 +122,7 @@ def _walk(
         except (CorruptRecordsError, UnsupportedCodecError, RecordTooLargeError) as error:
             plan.endings[file] = _ending(error)
             index.end_before(min(error.position, fetch.position + fetch.size - 1))
-            continue  # with what is left of it
+            continue  # with the batches before it
         plan.fetches.append(fetch)
         if read_on is None:
             batch, first_offset = end, index.last_offset(end - 1) + 1
@@ -119,7 +139,7 @@ def _ending(error: CorruptRecordsError | UnsupportedCodecError | RecordTooLargeE
 
 
 def digest(data: bytes | bytearray | memoryview) -> bytes:
-    """Tells answers apart. Consumers build up the same while they read."""
+    """Of a whole answer. Consumers update the same digest while they read."""
     return xxhash.xxh3_128_digest(data)
 
 
@@ -135,9 +155,11 @@ def _converted(plan: Plan, responses: Responses, fetch: Fetch) -> int | None:
         raise lazy.damage
     stats = send.stats
     content = memoryview(sent.data)[: len(sent.data) - stats.filler_bytes]
+    if stats.padding_bytes:
+        content = _unpadded(sent.data)
     plan.different += content != memoryview(whole)[: len(content)]
     plan.broken += len(sent.data) != lazy.size
-    plan.cut += sent.data != whole
+    plan.cut += bytes(content if stats.padding_bytes else sent.data) != whole
     records, last_offset = delivered(content, fetch.first_offset)
     plan.answers.append(
         Answer(lazy.size, digest(sent.data), records, stats.records_converted, stats.filler_bytes)
@@ -147,20 +169,15 @@ def _converted(plan: Plan, responses: Responses, fetch: Fetch) -> int | None:
     return last_offset + 1 if delivered(whole, last_offset + 1)[0] else None
 
 
+def _unpadded(data: bytearray) -> memoryview:
+    """Without the padding in its last message."""
+    last = max(header.position for header in MemoryRecords(data).batches())
+    return memoryview(bytes(data[:last]) + unpadded(bytes(data[last:])))
+
+
 def _raw(plan: Plan, responses: Responses, fetch: Fetch) -> None:
-    """Adds the answer to a fetch that is sent as it is."""
+    """Adds the answer to a fetch that is not converted."""
     data = bytearray(fetch.size)
     responses.records(fetch).read_into(memoryview(data), 0)
     records, _ = delivered(data, fetch.first_offset)
     plan.answers.append(Answer(fetch.size, digest(data), records, 0, 0))
-
-
-class Collector:
-    """A channel that takes everything and keeps it."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    def write(self, data: memoryview) -> int:
-        self.data += data
-        return len(data)

@@ -1,9 +1,7 @@
-"""A fetch response of each kind: a send of what an old consumer, or a new one, asked for.
+"""The send of a fetch response, in each mode.
 
-*lazy* converts while it is sent, *eager* before anything is sent, as Kafka did before 2.0, and
-*zero-copy* does not convert at all: it is what a consumer of today gets, and the floor for both.
-
-Not here: who sends them and when (driver.py), which fetches there are (fetches.py)."""
+*lazy* converts while it sends. *eager* converts before it sends, as Kafka did before 2.0.
+*zero-copy* does not convert: it is what today's consumers get, and the floor for the others."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -15,9 +13,10 @@ from downconvert import LazyDownConvertRecords, LazyDownConvertSend, eager
 from downconvert.conversion.policies import parse_policy
 from records import FileRecords
 from records.channel import Write, writer
+from simulator.modes import Mode
 
 from .fetches import Fetch
-from .options import Mode, Options
+from .options import Options
 
 
 class Send(Protocol):
@@ -33,7 +32,7 @@ class Send(Protocol):
 
 
 class BytesSend:
-    """Bytes that lie ready."""
+    """Sends bytes that are in memory."""
 
     def __init__(self, data: bytes) -> None:
         self.size = len(data)
@@ -54,14 +53,13 @@ class BytesSend:
 
 
 class Responses:
-    """Makes the sends of one mode. Holds the files open, and nothing else."""
+    """Makes the sends of one mode. Holds nothing but open files."""
 
     def __init__(self, mode: Mode, paths: Sequence[Path], options: Options) -> None:
         self.mode: Mode = mode
         self._to_magic = options.to_magic
         policy = parse_policy(options.policy)
-        # An estimate may cut what does not fit. What is converted before it is sent has its true
-        # size at hand.
+        # An estimated size may cut off records. An eager conversion knows the true size.
         self._exact = replace(policy, size="exact")
         self._policy = policy if mode == "lazy" else self._exact
         self._stack = ExitStack()

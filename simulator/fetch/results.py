@@ -1,77 +1,75 @@
-"""What a simulation found: one workload's runs as numbers, and whether everything was true.
-
-Not here: measuring (runs.py), tables and plots (table.py, report.py)."""
+"""What a simulation found: one workload's rounds as numbers, and whether everything was true."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from records.units import format_count
 from simulator.measure import percentile, thinned
+from simulator.modes import Mode
+from simulator.report.costs import Cost, costs
+from simulator.rounds import Rounds, merged
 
-from .options import Mode, Options
+from .consumers import Reading
+from .driver import Tally
+from .options import Options
 from .plan import Plan
-from .runs import Run
 
-_JSON_POINTS = 200
+_JSON_POINTS: Final = 200
 
 
 @dataclass(slots=True)
-class ModeResult:
-    """One mode's numbers. Sizes are bytes; latencies are those of consumers that read as fast as
-    they can."""
+class Sent:
+    """What the sender's process measured of itself. Sizes are bytes."""
+
+    backend: str
+    tally: Tally
+    idle: int
+    peak: int  # above idle
+    cpu_seconds: float
+
+
+@dataclass(slots=True)
+class Run:
+    """One round of one mode. Latencies are those of consumers that read as fast as they can.
+
+    timeline: seconds from the first request, bytes of the sender above idle."""
 
     plan: Plan
-    run: Run
+    sent: Sent
+    reading: Reading
+    timeline: list[tuple[float, int]]
 
     def __post_init__(self) -> None:
-        self.run.reading.latencies.sort()
-        self.run.reading.first_bytes.sort()
+        self.reading.latencies.sort()
+        self.reading.first_bytes.sort()
 
     @property
     def peak(self) -> int:
         """The sender's resident memory above idle: the larger of what the system and what samples
         say."""
-        return max([self.run.sent.peak, *(size for _, size in self.run.timeline)])
+        return max([self.sent.peak, *(size for _, size in self.timeline)])
+
+    @property
+    def cpu_per_record(self) -> float:
+        return self.sent.cpu_seconds / max(self.reading.records, 1)
 
     def first_byte(self, percent: float) -> float:
-        return percentile(self.run.reading.first_bytes, percent)
+        return percentile(self.reading.first_bytes, percent)
 
-    def latency(self, percent: float) -> float:
-        return percentile(self.run.reading.latencies, percent)
+    def last_byte(self, percent: float) -> float:
+        return percentile(self.reading.latencies, percent)
 
     @property
     def bytes_per_second(self) -> float:
-        return self.run.reading.size / max(self.run.reading.seconds, 1e-9)
+        return self.reading.size / max(self.reading.seconds, 1e-9)
 
     @property
     def records_per_second(self) -> float:
-        return self.run.reading.records / max(self.run.reading.seconds, 1e-9)
-
-    @property
-    def converted(self) -> int:
-        return sum(answer.converted for answer in self.plan.answers)
-
-    @property
-    def filler(self) -> int:
-        return sum(answer.filler for answer in self.plan.answers)
-
-    def failures(self) -> list[str]:
-        """What should have been otherwise."""
-        tally, reading = self.run.sent.tally, self.run.reading
-        wrong = {
-            "not the bytes of the eager conversion": self.plan.different,
-            "not of the size promised": self.plan.broken + tally.broken,
-            "other bytes than planned reached a consumer": reading.wrong,
-        }
-        return [
-            f"{self.run.mode}: {what}: {format_count(count, 'answer')}"
-            for what, count in wrong.items()
-            if count
-        ]
+        return self.reading.records / max(self.reading.seconds, 1e-9)
 
     def to_json(self) -> dict[str, Any]:
-        sent, reading = self.run.sent, self.run.reading
+        sent, reading, plan = self.sent, self.reading, self.plan
         tally = sent.tally
         return {
             "peak_bytes": self.peak,
@@ -87,15 +85,15 @@ class ModeResult:
             "answers": tally.answers,
             "promised_bytes": tally.promised,
             "sent_bytes": tally.sent,
-            "fetches_per_walk": len(self.plan.fetches),
-            "filler_bytes_per_walk": self.filler,
-            "records_read_per_walk": self.plan.records,
-            "records_converted_per_walk": self.converted,
-            "memory_over_time": [
-                [round(seconds, 4), size]
-                for seconds, size in thinned(self.run.timeline, _JSON_POINTS)
-            ],
+            "fetches_per_walk": len(plan.fetches),
+            "filler_bytes_per_walk": plan.filler,
+            "records_read_per_walk": plan.records,
+            "records_converted_per_walk": plan.converted,
         }
+
+    def timeline_to_json(self) -> list[list[float]]:
+        line = thinned(self.timeline, _JSON_POINTS)
+        return [[round(seconds, 4), size] for seconds, size in line]
 
 
 @dataclass(slots=True)
@@ -106,34 +104,70 @@ class Result:
     files: int
     size: int  # bytes of all files
     options: Options
-    modes: Mapping[Mode, ModeResult]
+    modes: Mapping[Mode, Rounds[Run]]
     damage: list[str]  # files that are read up to a point only: which, why, and where
 
     @property
     def backend(self) -> str:
-        return next(iter(self.modes.values())).run.sent.backend
+        return next(iter(self.modes.values())).each[0].sent.backend
+
+    @property
+    def plans(self) -> dict[Mode, Plan]:
+        return {mode: rounds.each[0].plan for mode, rounds in self.modes.items()}
 
     @property
     def records(self) -> int:
-        """Of one walk through the log."""
-        return max(result.plan.records for result in self.modes.values())
+        """Of the whole log, read once."""
+        return max(plan.records for plan in self.plans.values())
+
+    @property
+    def answers(self) -> int:
+        """All that were read and compared."""
+        return sum(rounds.total(lambda run: run.reading.answers) for rounds in self.modes.values())
+
+    @property
+    def costs(self) -> list[Cost]:
+        is_compressed = any(plan.is_compressed for plan in self.plans.values())
+        return costs(self.modes, is_compressed=is_compressed)
 
     def failures(self) -> list[str]:
         """One line for each check that did not hold."""
-        found = [line for result in self.modes.values() for line in result.failures()]
-        read = {mode: result.plan.records for mode, result in self.modes.items()}
+        found = []
+        for mode, rounds in self.modes.items():
+            plan = self.plans[mode]
+            broken = rounds.total(lambda run: run.sent.tally.broken)
+            wrong = {
+                "not the bytes of the eager conversion": plan.different,
+                "not of the size promised": plan.broken + broken,
+                "other bytes than planned reached a consumer": rounds.total(
+                    lambda run: run.reading.wrong
+                ),
+            }
+            found += [
+                f"{mode}: {what}: {format_count(count, 'answer')}"
+                for what, count in wrong.items()
+                if count
+            ]
+        read = {mode: plan.records for mode, plan in self.plans.items()}
         if len(set(read.values())) > 1:
             numbers = ", ".join(f"{mode} {count:,}" for mode, count in read.items())
             found.append(f"the modes do not deliver the same number of records: {numbers}")
         return found
 
     def to_json(self) -> dict[str, Any]:
+        """Of each mode the medians of its rounds, then the rounds."""
+        modes = {}
+        for mode, rounds in self.modes.items():
+            each = [run.to_json() for run in rounds.each]
+            line = rounds.typical(lambda run: run.peak).timeline_to_json()
+            modes[mode] = {**merged(each), "memory_over_time": line, "rounds": each}
         return {
             "workload": self.name,
             "files": self.files,
             "bytes": self.size,
             "records": self.records,
-            "modes": {mode: result.to_json() for mode, result in self.modes.items()},
+            "modes": modes,
+            "lazy_beside_eager": [cost.to_json() for cost in self.costs],
             "damage": self.damage,
             "failures": self.failures(),
         }

@@ -1,55 +1,32 @@
 """One mode, run and measured: a sender in one child process, its consumers in another.
 
 The parent samples the sender's memory from outside, so that it is seen also in the middle of a
-conversion.
-
-Not here: the plan that says what is asked and answered (plan.py), what the numbers mean
-(results.py)."""
+conversion."""
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from records.backend import NAME
-from simulator.children import Child, Line, SimulationError, listen
+from simulator.children import Child, Parent, SimulationError, messages_of
 from simulator.measure import Cpu, Memory, Resident, now
+from simulator.modes import Mode
 
 from .consumers import Consumers, Expected, Reading
-from .driver import Driver, Tally
+from .driver import Driver
 from .fetches import Fetch
-from .options import SEND_BUFFER_SIZE, Mode, Options
+from .options import SEND_BUFFER_SIZE, Options
 from .plan import Ending, Plan, make_plan
 from .responses import Responses
+from .results import Run, Sent
 
 _SAMPLE_EVERY: Final = 0.005  # seconds
-_TELL_EVERY: Final = 0.1  # seconds
+_REPORT_EVERY: Final = 0.1  # seconds
 _STALLED_AFTER: Final = 600.0  # seconds without an answer: a defect, not a slow machine
 
 Progress = Callable[[int], None]
-
-
-@dataclass(slots=True)
-class Sent:
-    """What the sender's process measured of itself. Sizes are bytes."""
-
-    backend: str
-    tally: Tally
-    idle: int
-    peak: int  # above idle
-    cpu_seconds: float
-
-
-@dataclass(slots=True)
-class Run:
-    """One mode's measurements."""
-
-    mode: Mode
-    sent: Sent
-    reading: Reading
-    timeline: list[tuple[float, int]]  # seconds from the beginning, bytes above idle
 
 
 def plan_in_child(
@@ -59,10 +36,11 @@ def plan_in_child(
     endings: Mapping[int, Ending],
     progress: Progress,
 ) -> Plan:
-    """`make_plan` where an eager conversion that needs all memory takes only a child with it."""
+    """`make_plan` in a child process: if an eager conversion needs more memory than there is, only
+    the child ends."""
     with Child("planning", _plan, mode, list(paths), options, dict(endings)) as child:
         while not child.done:
-            for done in listen([child]):
+            for done in messages_of([child]):
                 progress(done)
         plan: Plan = child.result
         return plan
@@ -81,10 +59,10 @@ def run(mode: Mode, paths: Sequence[Path], options: Options, plan: Plan, progres
         readers = stack.enter_context(Child("consumers", _consume, theirs, expected, options))
         _await(sender, readers)
         for connected in (*ours, *theirs):
-            connected.close()  # the children have their own
+            connected.close()  # the children have copies
         resident = Resident(sender.process_id)
         stack.callback(resident.close)
-        return _measured(mode, sender, readers, resident, progress)
+        return _measured(mode, plan, sender, readers, resident, progress)
 
 
 def _connected(
@@ -102,44 +80,44 @@ def _connected(
 
 
 def _await(sender: Child, readers: Child) -> None:
-    """Until both have told that they are ready: one message each."""
+    """Waits until both have said that they are ready: one message each."""
     for child in (sender, readers):
-        while not listen([child]):
+        while not messages_of([child]):
             pass
 
 
 def _measured(
-    mode: Mode, sender: Child, readers: Child, resident: Resident, progress: Progress
+    mode: Mode, plan: Plan, sender: Child, readers: Child, resident: Resident, progress: Progress
 ) -> Run:
     timeline: list[tuple[float, int]] = []
-    readers.say("begin")
+    readers.send("begin")
     started = last_heard = now()
     while not (sender.done and readers.done):
-        told = listen([sender, readers], _SAMPLE_EVERY)
+        messages = messages_of([sender, readers], _SAMPLE_EVERY)
         moment = now()
         if not readers.done:
             timeline.append((moment - started, resident()))
-        if told:
-            progress(told[-1])
+        if messages:
+            progress(messages[-1])
             last_heard = moment
         if moment - last_heard > _STALLED_AFTER:
             raise SimulationError(f"nothing has come from the {mode} sender for ten minutes")
     sent: Sent = sender.result
     line = [(seconds, max(size - sent.idle, 0)) for seconds, size in timeline if size]
-    return Run(mode, sent, readers.result, line)
+    return Run(plan, sent, readers.result, line)
 
 
 # --- in the children
 
 
 def _plan(
-    line: Line, mode: Mode, paths: list[Path], options: Options, endings: dict[int, Ending]
+    parent: Parent, mode: Mode, paths: list[Path], options: Options, endings: dict[int, Ending]
 ) -> Plan:
-    return make_plan(mode, paths, options, endings, _now_and_then(line))
+    return make_plan(mode, paths, options, endings, _throttled(parent))
 
 
 def _send(
-    line: Line,
+    parent: Parent,
     sockets: Sequence[socket.socket],
     mode: Mode,
     paths: list[Path],
@@ -149,28 +127,28 @@ def _send(
     with Responses(mode, paths, options) as responses:
         driver = Driver(sockets, fetches, responses)
         memory, cpu = Memory(), Cpu()
-        line.tell("ready")
+        parent.send("ready")
         tally = driver.run()
         return Sent(NAME, tally, memory.idle, memory.peak(), cpu.seconds())
 
 
 def _consume(
-    line: Line, sockets: Sequence[socket.socket], expected: list[Expected], options: Options
+    parent: Parent, sockets: Sequence[socket.socket], expected: list[Expected], options: Options
 ) -> Reading:
-    consumers = Consumers(sockets, expected, options.slow, options.rate, _now_and_then(line))
-    line.tell("ready")
-    line.hear()
+    consumers = Consumers(sockets, expected, options.slow, options.rate, _throttled(parent))
+    parent.send("ready")
+    parent.receive()
     return consumers.run()
 
 
-def _now_and_then(line: Line) -> Progress:
-    """Tells the parent, but not at every step."""
-    told_at = now()
+def _throttled(parent: Parent) -> Progress:
+    """Reports progress to the parent, but not at every step."""
+    sent_at = now()
 
-    def tell(done: int) -> None:
-        nonlocal told_at
-        if now() - told_at > _TELL_EVERY:
-            told_at = now()
-            line.tell(done)
+    def report(done: int) -> None:
+        nonlocal sent_at
+        if now() - sent_at > _REPORT_EVERY:
+            sent_at = now()
+            parent.send(done)
 
-    return tell
+    return report

@@ -1,17 +1,20 @@
-"""A simulation from its files to its result: plan, then one measured run a mode.
-
-Not here: the steps (plan.py, runs.py), what the numbers say (results.py)."""
+"""A simulation from its files to its result: plan, warm up, then measure all modes in turns."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from simulator.children import SimulationError
+from simulator.modes import Mode
+from simulator.rounds import Rounds, turns
 
-from .options import Mode, Options
+from .options import Options
 from .plan import Ending, Plan
-from .results import ModeResult, Result
+from .results import Result, Run
 from .runs import plan_in_child, run
+
+_WARM_UP_FETCHES: Final = 4
 
 Step = Callable[[str, int, int], None]  # what is being done, how far it is, of how much
 
@@ -35,13 +38,26 @@ def simulate(
         endings |= plans[mode].endings  # what one mode cannot send, the others shall not either
         if not plans[mode].fetches:
             raise SimulationError(_nothing(paths, endings))
-    results: dict[Mode, ModeResult] = {}
-    for mode, plan in plans.items():
-        told = _of(step, mode, len(plan.fetches) * options.consumers)
-        measured = run(mode, paths, options, plan, told)
-        results[mode] = ModeResult(plan, measured)
+    modes = _rounds(paths, options, plans, step)
     damage = [f"{paths[file]}: {ending.why}" for file, ending in sorted(endings.items())]
-    return Result(name, len(paths), size, options, results, damage)
+    return Result(name, len(paths), size, options, modes, damage)
+
+
+def _rounds(
+    paths: Sequence[Path], options: Options, plans: Mapping[Mode, Plan], step: Step
+) -> dict[Mode, Rounds[Run]]:
+    if options.rounds > 1:
+        one = replace(options, consumers=1, slow=0)
+        for mode, plan in plans.items():
+            step("warm-up", 0, 1)
+            run(mode, paths, one, plan.beginning(_WARM_UP_FETCHES), lambda _: None)
+    modes = {mode: Rounds[Run]() for mode in plans}
+    for number in range(options.rounds):
+        for mode in turns(list(plans), number):
+            what = f"{mode}, round {number + 1} of {options.rounds}"
+            told = _of(step, what, len(plans[mode].fetches) * options.consumers)
+            modes[mode].each.append(run(mode, paths, options, plans[mode], told))
+    return modes
 
 
 def _of(step: Step, what: str, total: int) -> Callable[[int], None]:

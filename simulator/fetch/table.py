@@ -1,15 +1,12 @@
-"""A result as a table for a terminal: a figure a row, a mode a column, and lazy beside eager in
-words.
+"""A result as tables for a terminal."""
 
-Not here: the same in a browser (report.py)."""
-
-from rich import box
-from rich.table import Table
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from records.units import format_count, format_size
+from simulator.report.table import costs_table, figures_table, verdict_text
 
-from .metrics import METRICS
+from .metrics import FIGURES
 from .results import Result
 
 
@@ -21,37 +18,16 @@ def headline(result: Result) -> Text:
     return text
 
 
-def table(result: Result) -> Table:
-    modes = list(result.modes)
-    compared = "lazy" in modes and "eager" in modes
-    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
-    grid.add_column("", no_wrap=True)
-    for mode in modes:
-        grid.add_column(mode, justify="right", no_wrap=True)
-    if compared:
-        grid.add_column("lazy vs eager", justify="right", no_wrap=True)
-    group = ""
-    for metric in METRICS:
-        if metric.group != group:
-            group = metric.group
-            grid.add_row(Text(group, style="dim italic"))
-        row: list[str | Text] = [f"  {metric.label}"]
-        row += [metric.shown(result.modes[mode]) for mode in modes]
-        if compared:
-            words, is_good = metric.verdict(result)
-            style = {True: "bold green", False: "yellow", None: "dim"}[is_good]
-            row.append(Text(words, style=style))
-        grid.add_row(*row)
-    return grid
+def table(result: Result) -> RenderableType:
+    parts: list[RenderableType] = [figures_table(FIGURES, result.modes)]
+    if costs := result.costs:
+        parts += [Text(), costs_table(costs, result.options.rounds)]
+    return Group(*parts)
 
 
 def verdict(result: Result) -> Text:
     """Whether everything was true."""
-    failures = result.failures()
-    if failures:
-        return Text("\n".join(f"FAILED  {failure}" for failure in failures), style="bold red")
-    answers = sum(mode.run.reading.answers for mode in result.modes.values())
-    text = f"checked {answers:,} answers: bytes as planned, sizes as promised"
+    success = f"checked {result.answers:,} answers: bytes as planned, sizes as promised"
     if "lazy" in result.modes:
-        text += ", lazy = eager"
-    return Text(text, style="green")
+        success += ", lazy = eager"
+    return verdict_text(result.failures(), success)

@@ -1,9 +1,7 @@
-"""Clients of a simulation, over TCP: each asks, reads, checks every byte, and asks again.
+"""Clients over TCP: each sends a request, reads the answer, checks every byte, and sends the next.
 
-One process has many of them, of one generation, so that the clients of today do not wait behind
-the work of reading what the old ones get.
-
-Not here: what they ask and must get (load_steps.py)."""
+A process runs many clients. Old clients and those of today have processes of their own, so that
+today's latencies do not include reading what the old ones get."""
 
 import heapq
 import selectors
@@ -14,21 +12,21 @@ from selectors import EVENT_READ
 from typing import Any, Final
 
 from records.units import KiB
-from simulator.children import Line, SimulationError
+from simulator.children import Parent, SimulationError
 from simulator.measure import now
 
 from .steps import LENGTH_SIZE, Step, new_digest
 
 _READ_SIZE: Final = 256 * KiB
-_SLOW_READS: Final = 50  # a second, by who reads slowly
-_SLOW_RECEIVE_BUFFER: Final = 32 * KiB  # what the network holds for them is small
-_PATIENCE: Final = 0.02  # seconds until the next look for the end
+_SLOW_READS: Final = 50  # a second, of a slow client
+_SLOW_RECEIVE_BUFFER: Final = 32 * KiB  # so that the network holds little for a slow client
+_POLL_INTERVAL: Final = 0.02  # seconds between two looks whether the parent ends the run
 _CONNECT_TIMEOUT: Final = 30.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
-    """A client to be: its kind, its way through the log, and how it reads.
+class ClientSpec:
+    """A client: its kind, the requests that it makes, and how it reads.
 
     rate: bytes a second; 0: as fast as it can. pause: seconds between an answer and the next
     request."""
@@ -40,8 +38,8 @@ class Seat:
 
 
 @dataclass(slots=True)
-class Heard:
-    """What the clients of a kind measured. Times in seconds, sizes in bytes.
+class ClientStats:
+    """What the clients of one kind measured. Times in seconds, sizes in bytes.
 
     first_bytes, latencies: of answers to clients that are not slow, from the request to the first
     and the last byte."""
@@ -55,10 +53,11 @@ class Heard:
 
 
 @dataclass(slots=True)
-class Listening:
-    """All of one process. seconds: from the first request to the end."""
+class RunStats:
+    """What all clients of one process measured, by kind. seconds: from the first request to the
+    end."""
 
-    kinds: dict[str, Heard]
+    kinds: dict[str, ClientStats]
     seconds: float
 
 
@@ -69,20 +68,20 @@ class _Client:
         "first_byte_at",
         "head",
         "read",
-        "seat",
         "size",
         "socket",
+        "spec",
         "step",
-        "walks",
+        "walks_done",
     )
 
-    def __init__(self, seat: Seat, connected: socket.socket) -> None:
-        self.seat = seat
+    def __init__(self, spec: ClientSpec, connected: socket.socket) -> None:
+        self.spec = spec
         self.socket = connected
         self.step = 0
-        self.walks = 0  # ways that were gone to their end
+        self.walks_done = 0
         self.head = b""
-        self.size = self.read = 0  # of the answer under way, behind its length
+        self.size = self.read = 0  # of the current answer, without its length field
         self.digest = new_digest()
         self.asked_at = self.first_byte_at = 0.0
 
@@ -90,49 +89,50 @@ class _Client:
 class Clients:
     """Connected to a broker, until `run` has ended."""
 
-    def __init__(self, address: tuple[str, int], seats: Sequence[Seat]) -> None:
+    def __init__(self, address: tuple[str, int], specs: Sequence[ClientSpec]) -> None:
         self._selector = selectors.DefaultSelector()
         self._buffer = memoryview(bytearray(_READ_SIZE))
-        self._resting: list[tuple[float, int, _Client]] = []  # when they go on
-        self._heard = {seat.kind: Heard() for seat in seats}
-        self._clients = [_Client(seat, _connected(address, seat)) for seat in seats]
-        self._first_walks = sum(not seat.rate for seat in seats)  # that are under way
+        self._paused: list[tuple[float, int, _Client]] = []  # by the time when they resume
+        self._stats = {spec.kind: ClientStats() for spec in specs}
+        self._clients = [_Client(spec, _connected(address, spec)) for spec in specs]
+        # First walks, of clients that are not slow.
+        self._walks_left = sum(not spec.rate for spec in specs)
 
-    def run(self, line: Line, seconds: float) -> Listening:
-        """Asks and reads. Tells once when it has been at it for long enough, and every client that
-        is not slow has gone all its way; goes on until it hears that all others have."""
+    def run(self, parent: Parent, seconds: float) -> RunStats:
+        """Sends and reads until the parent ends the run. Sends one message when `seconds` have
+        passed and every client that is not slow has made all its requests once."""
         started = now()
-        is_enough = False
+        has_reported = False
         for client in self._clients:
             self._selector.register(client.socket, EVENT_READ, client)
             self._ask(client)
-        while not line.has_heard():
+        while not parent.has_sent():
             for key, _ in self._selector.select(self._timeout()):
                 self._receive(key.data)
             self._wake()
-            if not is_enough and not self._first_walks and now() - started >= seconds:
-                is_enough = True
-                line.tell("enough")
-        line.hear()
-        listening = Listening(self._heard, now() - started)
+            if not has_reported and not self._walks_left and now() - started >= seconds:
+                has_reported = True
+                parent.send("enough")
+        parent.receive()
+        run_stats = RunStats(self._stats, now() - started)
         for client in self._clients:
             client.socket.close()
         self._selector.close()
-        return listening
+        return run_stats
 
     def _timeout(self) -> float:
-        if not self._resting:
-            return _PATIENCE
-        return min(_PATIENCE, max(0.0, self._resting[0][0] - now()))
+        if not self._paused:
+            return _POLL_INTERVAL
+        return min(_POLL_INTERVAL, max(0.0, self._paused[0][0] - now()))
 
-    def _rest(self, client: _Client, seconds: float) -> None:
-        # The number of the socket decides between two that go on at the same time.
-        heapq.heappush(self._resting, (now() + seconds, client.socket.fileno(), client))
+    def _pause(self, client: _Client, seconds: float) -> None:
+        # The file descriptor breaks ties: clients cannot be compared.
+        heapq.heappush(self._paused, (now() + seconds, client.socket.fileno(), client))
 
     def _wake(self) -> None:
         moment = now()
-        while self._resting and self._resting[0][0] <= moment:
-            _, _, client = heapq.heappop(self._resting)
+        while self._paused and self._paused[0][0] <= moment:
+            _, _, client = heapq.heappop(self._paused)
             if client.asked_at:
                 self._selector.register(client.socket, EVENT_READ, client)
             else:
@@ -141,28 +141,28 @@ class Clients:
     def _ask(self, client: _Client) -> None:
         client.head, client.size, client.read = b"", 0, 0
         client.digest.reset()
-        request = client.seat.walk[client.step].request
+        request = client.spec.walk[client.step].request
         client.asked_at = now()
         if client.socket.send(request) != len(request):
             raise SimulationError("a connection does not take a request")
 
     def _receive(self, client: _Client) -> None:
-        seat = client.seat
-        room = min(_READ_SIZE, max(1, seat.rate // _SLOW_READS)) if seat.rate else _READ_SIZE
+        spec = client.spec
+        room = min(_READ_SIZE, max(1, spec.rate // _SLOW_READS)) if spec.rate else _READ_SIZE
         try:
             count = client.socket.recv_into(self._buffer[:room])
         except BlockingIOError:
             return
         except OSError as error:
-            raise SimulationError(f"a client of {seat.kind} lost its connection: {error}") from None
+            raise SimulationError(f"a client of {spec.kind} lost its connection: {error}") from None
         if not count:
-            raise SimulationError(f"the broker closed a connection of a client of {seat.kind}")
+            raise SimulationError(f"the broker closed a connection of a client of {spec.kind}")
         if not client.read and not client.head:
             client.first_byte_at = now()
         self._take(client, self._buffer[:count])
-        if seat.rate:
+        if spec.rate:
             self._selector.unregister(client.socket)
-            self._rest(client, count / seat.rate)
+            self._pause(client, count / spec.rate)
 
     def _take(self, client: _Client, data: memoryview) -> None:
         missing = LENGTH_SIZE - len(client.head)
@@ -178,30 +178,30 @@ class Clients:
             self._finish(client)
 
     def _finish(self, client: _Client) -> None:
-        finished, seat = now(), client.seat
-        step, heard = seat.walk[client.step], self._heard[seat.kind]
-        heard.answers += 1
-        heard.size += LENGTH_SIZE + client.read
-        heard.records += step.records
-        heard.wrong += (LENGTH_SIZE + client.read, client.digest.digest()) != step[1:3]
+        finished, spec = now(), client.spec
+        step, stats = spec.walk[client.step], self._stats[spec.kind]
+        stats.answers += 1
+        stats.size += LENGTH_SIZE + client.read
+        stats.records += step.records
+        stats.wrong += (LENGTH_SIZE + client.read, client.digest.digest()) != step[1:3]
         client.step += 1
-        if client.step == len(seat.walk):
+        if client.step == len(spec.walk):
             client.step = 0
-            client.walks += 1
-            self._first_walks -= client.walks == 1 and not seat.rate
-        if not seat.rate:
-            heard.first_bytes.append(client.first_byte_at - client.asked_at)
-            heard.latencies.append(finished - client.asked_at)
-        if seat.pause and not seat.rate:
+            client.walks_done += 1
+            self._walks_left -= client.walks_done == 1 and not spec.rate
+        if not spec.rate:
+            stats.first_bytes.append(client.first_byte_at - client.asked_at)
+            stats.latencies.append(finished - client.asked_at)
+        if spec.pause and not spec.rate:
             client.asked_at = 0.0
-            self._rest(client, seat.pause)
+            self._pause(client, spec.pause)
         else:
             self._ask(client)
 
 
-def _connected(address: tuple[str, int], seat: Seat) -> socket.socket:
+def _connected(address: tuple[str, int], spec: ClientSpec) -> socket.socket:
     connected = socket.socket()
-    if seat.rate:  # before it connects, so that the window is small
+    if spec.rate:  # before it connects, so that the window is small
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SLOW_RECEIVE_BUFFER)
     connected.settimeout(_CONNECT_TIMEOUT)
     connected.connect(address)
@@ -210,12 +210,12 @@ def _connected(address: tuple[str, int], seat: Seat) -> socket.socket:
     return connected
 
 
-def listen_to(
-    line: Line, address: tuple[str, int], seats: Sequence[Seat], seconds: float
-) -> Listening:
-    """The child's work: connects, says so, and begins when it is told to."""
-    clients = Clients(address, seats)
-    line.tell("ready")
-    began: Any = line.hear()
+def run_clients(
+    parent: Parent, address: tuple[str, int], specs: Sequence[ClientSpec], seconds: float
+) -> RunStats:
+    """In the child: connects, tells the parent, and starts when the parent says so."""
+    clients = Clients(address, specs)
+    parent.send("ready")
+    began: Any = parent.receive()
     assert began == "begin"
-    return clients.run(line, seconds)
+    return clients.run(parent, seconds)

@@ -1,95 +1,73 @@
-"""The figures of a run over TCP, in the order in which they are shown: what each is called, which
-way is better; and the same for Prometheus.
-
-Not here: how they were measured (load.py), the tables they stand in (load_table.py,
-load_report.py)."""
+"""The figures of a run over TCP, in the order in which they are shown; also for Prometheus."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 
-from records.units import format_count, format_rate, format_seconds, format_size
-from simulator.fetch.metrics import compared
-from simulator.fetch.options import Mode
+from records.units import format_count, format_seconds, format_size
+from simulator.report.figures import Figure, count, cpu_seconds, throughput_figures
+from simulator.rounds import Rounds
 
 from .options import Group
+from .phases import Shares
 from .results import PERCENTILES, LoadResult, LoadRun
 
 FAIR: Final = 2.0  # times as long: what today's clients may wait because of old ones
-ALONE: Final = "alone"  # the run of today's clients without old ones
+
+MEMORY: Final = "memory of the broker"
+_PHASES: Final = "CPU of the broker, us a record"
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One row of a table. `better` is empty where it is not a merit."""
-
-    group: str
-    label: str
-    value: Callable[[LoadRun], float]
-    text: Callable[[float], str]
-    better: Literal["less", "more", ""] = ""
-
-    def shown(self, run: LoadRun) -> str:
-        return self.text(self.value(run))
-
-    def verdict(self, result: LoadResult) -> tuple[str, bool | None]:
-        """Lazy beside eager in words ("21x less"), and whether that is good; None: neither."""
-        if not self.better or "lazy" not in result.runs or "eager" not in result.runs:
-            return "", None
-        lazy, eager = (self.value(result.runs[mode]) for mode in ("lazy", "eager"))
-        return compared(lazy, eager, self.better)
-
-
-def figures(result: LoadResult) -> Iterator[Figure]:
+def figures(result: LoadResult) -> Iterator[Figure[LoadRun]]:
     """All of them, for the kinds of clients that there were."""
-    yield Figure("memory of the broker", "peak above idle", _peak, format_size, "less")
-    yield Figure("memory of the broker", "for each client", _peak_per_client, format_size, "less")
-    yield Figure("memory of the broker", "for connections alone", _connected, format_size)
+    yield Figure(MEMORY, "peak above idle", lambda run: run.peak, format_size, "less")
+    yield Figure(MEMORY, "for each client", lambda run: run.peak_per_client, format_size, "less")
+    yield Figure(MEMORY, "for connections alone", lambda run: run.connected, format_size)
     for group in result.options.clients:
         yield from _of_kind(group)
-    yield Figure("work", "bytes a second", lambda run: run.bytes_per_second, _megabytes, "more")
-    yield Figure(
-        "work", "records a second", lambda run: run.records_per_second, format_rate, "more"
-    )
-    yield Figure(
-        "work",
-        "records a CPU second",
-        lambda run: run.records_per_cpu_second,
-        format_rate,
-        "more",
-    )
-    yield Figure("work", "CPU of the broker", lambda run: run.served.cpu, _cpu)
-    yield Figure("work", "answers, all checked", lambda run: run.answers, _count)
+    yield from throughput_figures()
+    yield Figure("work", "CPU of the broker", lambda run: run.served.cpu, cpu_seconds)
+    yield Figure("work", "answers, all checked", lambda run: run.answers, count)
+    for phase in next(iter(result.modes.values())).each[0].cpu(result.shares):
+        yield _of_phase(phase, result.shares)
 
 
-def _of_kind(group: Group) -> Iterator[Figure]:
-    title = f"fetches of {format_count(group.count, 'client')} of {group.kind}"
-    kind = group.kind
+def _of_kind(group: Group) -> Iterator[Figure[LoadRun]]:
+    title = title_of(group)
     for percent in (50, 99):
-        yield Figure(
-            title,
-            f"first byte, p{percent}",
-            lambda run, percent=percent: run.first_byte(kind, percent),  # type: ignore[misc]
-            format_seconds,
-            "less",
-        )
-        yield Figure(
-            title,
-            f"last byte, p{percent}",
-            lambda run, percent=percent: run.latency(kind, percent),  # type: ignore[misc]
-            format_seconds,
-            "less",
-        )
+        yield _first_byte(title, group.kind, percent)
+        yield _last_byte(title, group.kind, percent)
 
 
-def phases_of(result: LoadResult, run: LoadRun) -> dict[str, float]:
-    """CPU seconds of the broker for a million records that clients read, by phase."""
-    records = sum(heard.records for heard in run.kinds.values())
-    cpu = run.cpu(result.shares)
-    return {phase: seconds / max(records, 1) * 1e6 for phase, seconds in cpu.items()}
+def title_of(group: Group) -> str:
+    """Of a kind's figures."""
+    return f"fetches of {format_count(group.count, 'client')} of {group.kind}"
+
+
+def _first_byte(title: str, kind: str, percent: int) -> Figure[LoadRun]:
+    label = f"first byte, p{percent}"
+    return Figure(
+        title, label, lambda run: run.first_byte_of(kind, percent), format_seconds, "less"
+    )
+
+
+def _last_byte(title: str, kind: str, percent: int) -> Figure[LoadRun]:
+    label = f"last byte, p{percent}"
+    return Figure(title, label, lambda run: run.last_byte_of(kind, percent), format_seconds, "less")
+
+
+def _of_phase(phase: str, shares: Shares) -> Figure[LoadRun]:
+    return Figure(
+        _PHASES, phase, lambda run: phases_of(run, shares)[phase], lambda value: f"{value:.2f}"
+    )
+
+
+def phases_of(run: LoadRun, shares: Shares) -> dict[str, float]:
+    """CPU microseconds of the broker for a record that a client reads, by phase."""
+    records = sum(stats.records for stats in run.kinds.values())
+    return {phase: cpu / max(records, 1) * 1e6 for phase, cpu in run.cpu(shares).items()}
 
 
 def write_prometheus(path: Path, results: list[LoadResult]) -> None:
@@ -109,49 +87,27 @@ def write_prometheus(path: Path, results: list[LoadResult]) -> None:
     answers = gauge("answers", "Answers, all of them checked.", "kind")
     wrong = gauge("wrong_answers", "Answers that were not as planned.", "kind")
     for result in results:
-        for mode, run in all_runs(result):
-            labels = (result.name, mode)
-            peak.labels(*labels).set(run.peak)
-            for phase, seconds in run.cpu(result.shares).items():
+        for name, rounds in result.named.items():
+            labels = (result.name, name)
+            peak.labels(*labels).set(rounds.middle(lambda run: run.peak))
+            one = rounds.each[0]
+            for phase in one.cpu(result.shares):
+                seconds = rounds.middle(_phase_seconds(phase, result.shares))
                 cpu.labels(*labels, phase).set(seconds)
-            for kind, heard in run.kinds.items():
-                rate.labels(*labels, kind).set(heard.size / run.seconds)
-                records.labels(*labels, kind).set(heard.records / run.seconds)
-                answers.labels(*labels, kind).set(heard.answers)
-                wrong.labels(*labels, kind).set(heard.wrong)
+            for kind in one.kinds:
+                of_kind = Rounds([run.kinds[kind] for run in rounds.each])
+                seconds = rounds.middle(lambda run: run.seconds)
+                rate.labels(*labels, kind).set(of_kind.middle(lambda stats: stats.size) / seconds)
+                read = of_kind.middle(lambda stats: stats.records)
+                records.labels(*labels, kind).set(read / seconds)
+                answers.labels(*labels, kind).set(of_kind.total(lambda stats: stats.answers))
+                wrong.labels(*labels, kind).set(of_kind.total(lambda stats: stats.wrong))
                 for percent in PERCENTILES:
                     at = (*labels, kind, str(percent))
-                    fetch.labels(*at).set(run.latency(kind, percent))
-                    first.labels(*at).set(run.first_byte(kind, percent))
+                    fetch.labels(*at).set(rounds.middle(_last_byte("", kind, percent).value))
+                    first.labels(*at).set(rounds.middle(_first_byte("", kind, percent).value))
     write_to_textfile(str(path), registry)
 
 
-def all_runs(result: LoadResult) -> Iterator[tuple[Mode | Literal["alone"], LoadRun]]:
-    """That of today's clients alone first, where there is one."""
-    if result.alone is not None:
-        yield ALONE, result.alone
-    yield from result.runs.items()
-
-
-def _peak(run: LoadRun) -> float:
-    return run.peak
-
-
-def _peak_per_client(run: LoadRun) -> float:
-    return run.peak_per_client
-
-
-def _connected(run: LoadRun) -> float:
-    return run.connected
-
-
-def _megabytes(value: float) -> str:
-    return f"{value / 1e6:,.0f} MB/s"
-
-
-def _count(value: float) -> str:
-    return f"{value:,.0f}"
-
-
-def _cpu(value: float) -> str:
-    return f"{value:.2f} s"
+def _phase_seconds(phase: str, shares: Shares) -> Callable[[LoadRun], float]:
+    return lambda run: run.cpu(shares)[phase]

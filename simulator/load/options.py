@@ -1,24 +1,23 @@
-"""What a simulation of the whole path is told: which clients, how many of them slow, and what they
-ask for.
+"""Options of a simulation over TCP: which clients, how many of them slow, and what they ask for.
 
-Options travel to child processes and into reports, so everything here is plain values.
-
-Not here: where the records come from (workload.py), reading a command line (cli)."""
+Options travel to child processes and into reports, so everything here is plain values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Final, Self
 
 from downconvert.conversion.policies import parse_policy
 from records.units import KiB, MiB, format_count, format_size, parse_size, plain_size
-from simulator.fetch.options import MODES, Mode, check
+from simulator.checks import check
+from simulator.modes import MODES, Mode
+from simulator.rounds import ROUNDS, ROUNDS_MAX
 from simulator.workload import Workload
 
 CLIENTS_MAX: Final = 10_000
 PARTITIONS_MAX: Final = 10_000
 
-# What clients of an age ask with: the newest version of Fetch that they and their brokers had.
+# The newest version of Fetch that clients of a release send.
 FETCH_VERSIONS: Final[Mapping[str, int]] = {
     "0.8": 0,
     "0.9": 1,
@@ -29,14 +28,14 @@ FETCH_VERSIONS: Final[Mapping[str, int]] = {
     "2.x": 11,
     "3.x": 12,
 }
-AS_ON_DISK_SINCE: Final = 4  # the version of Fetch that came with format v2 (KIP-98)
+AS_ON_DISK_SINCE: Final = 4  # the first version of Fetch that returns format v2 (KIP-98)
 TODAYS: Final = "3.x"
 DEFAULT_WORKLOAD: Final = Workload()
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """So many clients of an age."""
+    """Clients of one release."""
 
     kind: str
     count: int
@@ -52,7 +51,7 @@ class Group:
         return self.version < AS_ON_DISK_SINCE
 
     def version_in(self, mode: Mode) -> int:
-        """Of Fetch. Without conversion they ask as today's clients do."""
+        """Of Fetch. Without conversion old clients ask as today's do."""
         if mode == "zero-copy" and self.is_old:
             return FETCH_VERSIONS[TODAYS]
         return self.version
@@ -117,16 +116,17 @@ class Slow:
 class LoadOptions:
     """Sizes are bytes, times seconds.
 
-    clients: the kinds, and how many of each.
+    clients: the releases, and how many of each.
     slow: those of them that read `rate` bytes a second.
     workload: what is in the topic, all partitions together.
     per_fetch: partitions that one request asks for; each client has so many.
     max_bytes: of a partition, for one fetch.
-    pause: of today's clients between an answer and their next request: they follow the log, where
-        the old ones catch up with it.
-    seconds: how long it is measured at least; and until every client that is not slow has been
-        through its partitions once.
-    policy: as `parse_policy` reads it."""
+    pause: of today's clients between an answer and their next request. They follow the end of the
+        log; old ones catch up from its beginning.
+    seconds: how long each mode is measured at least, all rounds together. A round also lasts
+        until every client that is not slow has read its partitions once.
+    policy: as `parse_policy` reads it.
+    rounds: how many times each mode is measured, in turns. With one there is no warm-up."""
 
     clients: tuple[Group, ...]
     slow: Slow = Slow()
@@ -139,6 +139,7 @@ class LoadOptions:
     seconds: float = 5.0
     policy: str = "default"
     modes: tuple[Mode, ...] = MODES
+    rounds: int = ROUNDS
 
     def __post_init__(self) -> None:
         check(bool(self.clients), "there are no clients")
@@ -148,6 +149,7 @@ class LoadOptions:
         check(self.max_bytes >= 1, "max_bytes is at least 1")
         check(self.rate >= KiB, "rate is at least 1KiB a second")
         check(self.slow.count <= self.count, "there are more slow clients than clients")
+        check(1 <= self.rounds <= ROUNDS_MAX, f"rounds are 1 to {ROUNDS_MAX}")
         check(bool(self.modes), "there is no mode to run")
         check(
             all(fast for fast in self.fast),
@@ -157,7 +159,7 @@ class LoadOptions:
 
     @property
     def count(self) -> int:
-        """Of all clients."""
+        """The number of all clients."""
         return sum(group.count for group in self.clients)
 
     @property
@@ -166,9 +168,14 @@ class LoadOptions:
         slow = self.slow.of(self.clients)
         return [group.count - few for group, few in zip(self.clients, slow, strict=True)]
 
+    def for_warm_up(self) -> Self:
+        """One client of each kind, which is not slow, for as long as it takes."""
+        clients = tuple(Group(group.kind, 1) for group in self.clients)
+        return replace(self, clients=clients, slow=Slow(), seconds=0.0)
+
     @property
     def compares_ages(self) -> bool:
-        """Whether there are clients of today beside old ones, who could suffer."""
+        """Whether there are both old clients and those of today."""
         return {group.is_old for group in self.clients} == {True, False}
 
     def describe(self) -> str:
@@ -196,6 +203,7 @@ class LoadOptions:
             *("--seconds", f"{self.seconds:g}"),
             *("--policy", self.policy),
             *("--modes", ",".join(self.modes)),
+            *("--rounds", str(self.rounds)),
         ]
 
 
@@ -213,7 +221,7 @@ def _kip_283(size: int) -> LoadOptions:
 
 
 def _herd(size: int) -> LoadOptions:
-    """Everybody comes back at once: a thousand old consumers, a tenth of them slow."""
+    """A thousand old consumers come back at once, a tenth of them slow."""
     return LoadOptions(
         clients=(Group("0.8", 500), Group("0.10", 500)),
         slow=Slow(share=0.1),

@@ -1,10 +1,10 @@
-"""Of what a conversion consists: its share of reading, decompressing, converting, compressing.
+"""The parts of a conversion's CPU time: reading, decompressing, converting, compressing.
 
 Inside of a server these come in pieces of microseconds, and a clock between them would be much of
 what it measures. So they are measured apart: the same ranges of the same log, in one thread, once
 with each step more. What a step adds is its share.
 
-Not here: what the server itself takes (load_server.py)."""
+Not here: what the server itself takes (server.py)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ from .options import LoadOptions
 from .topic import TOPIC
 
 ROUNDS: Final = 3  # of which the fastest counts
-RANGE_SIZE: Final = 8 * MiB  # of the log, that is gone over
+RANGE_SIZE: Final = 8 * MiB  # of the log, that is measured
 UNCOMPRESSED: Final = dict.fromkeys(("gzip", "snappy", "lz4", "zstd"), "none")
 
 

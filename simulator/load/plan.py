@@ -1,11 +1,9 @@
-"""What the clients of a simulation ask, and what they must be answered.
+"""Plans the walks: what clients request, and the answers that they must get.
 
-A client goes on behind the last record that it read, so its way through the log depends on the
-answers: each is given once, by a broker without sockets, outside of what is measured. On the way
-the answer is read as a client of that age would, and its records are compared with what an eager
-conversion makes of the same log.
-
-Not here: asking over sockets (load_clients.py)."""
+A client's next request begins after the last record that it read, and so depends on the answer
+before. Therefore each answer is made once before anything is measured, by a broker without sockets.
+It is read as a client of that version would read it, and compared with an eager conversion of the
+same log."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,8 +18,8 @@ from downconvert.conversion.eager import eager
 from downconvert.conversion.policies import parse_policy
 from downconvert.storage import LogDir
 from simulator.children import SimulationError
+from simulator.collector import Collector
 from simulator.delivered import delivered
-from simulator.fetch.plan import Collector
 
 from .options import LoadOptions
 from .steps import LENGTH_SIZE, Step, new_digest
@@ -36,12 +34,12 @@ Progress = Callable[[int], None]
 
 
 def config_of(options: LoadOptions) -> BrokerConfig:
-    """That of the brokers in a simulation: an answer is as large as its request allows."""
+    """The configuration of a simulated broker: an answer is as large as its request allows."""
     return BrokerConfig(policy=parse_policy(options.policy), fetch_max_bytes=NO_LIMIT)
 
 
 def shares(options: LoadOptions) -> list[tuple[int, ...]]:
-    """The partitions that are asked for together."""
+    """The partitions that one request asks for, share by share."""
     starts = range(0, options.partitions, options.per_fetch)
     return [
         tuple(range(start, min(start + options.per_fetch, options.partitions))) for start in starts
@@ -63,7 +61,7 @@ def used_shares(options: LoadOptions) -> dict[int, int]:
 def make_walks(
     directory: Path, options: LoadOptions, progress: Progress = lambda _: None
 ) -> dict[tuple[int, int], list[Step]]:
-    """Every client's way. `progress` is told how many ways there are so far.
+    """Every client's walk. `progress` is called with the number of walks made so far.
 
     SimulationError: an answer is not what it must be."""
     used = used_shares(options)
@@ -124,7 +122,7 @@ def _request(version: int, offsets: Mapping[int, int], max_bytes: int) -> bytes:
 
 
 def _ask(broker: Broker, request: bytes) -> bytearray:
-    """The answer's frame. The broker's clock goes from turn to turn."""
+    """The answer's frame. Time jumps from one deadline of the broker to the next."""
     frame = memoryview(request)[LENGTH_SIZE:]
     now = 0.0
     exchange = broker.handle(Client(1, "127.0.0.1"), frame, now)
@@ -149,8 +147,8 @@ def _partitions(version: int, answer: bytearray) -> Iterator[Message]:
 def _compare(
     broker: Broker, version: int, index: int, offset: int, max_bytes: int, got: memoryview
 ) -> None:
-    """SimulationError: it is not what the log has from there on, converted by the one function
-    that knows nothing of fetches."""
+    """SimulationError: the records are not what an eager conversion makes of the log from this
+    offset on."""
     partition = broker.topics.partition(TOPIC, index)
     assert partition is not None
     records = partition.read(offset, max_bytes, partition.high_watermark)

@@ -1,21 +1,19 @@
 """The plots of a report on the path over TCP.
 
-Not here: how plots look (plots.py), the page (load_report.py)."""
+Not here: what all plots have in common (simulator/report/plots.py), the page (report.py)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator, PercentFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from records.units import MiB, format_seconds, format_size
-from simulator.fetch.plots import COLOURS, HALF, INK, MEMORY_POINTS, WIDE, drawn, name_the_lines
-from simulator.measure import percentile, thinned
+from records.units import format_seconds
+from simulator.report.plots import COLOURS, HALF, INK, WIDE, draw_distribution, drawn, legend
 
-from .metrics import ALONE, all_runs, phases_of
-from .results import LoadResult
+from .metrics import phases_of
+from .results import ALONE, LoadResult, LoadRun
 
 COLOURS_OF_RUNS: Final[Mapping[str, str]] = {
     **{str(mode): colour for mode, colour in COLOURS.items()},
@@ -30,45 +28,23 @@ PHASES: Final = {
     "send": "#457b9d",
     "event loop": "#e9c46a",
 }
-_SHARES: Final = (*range(100), 99.5, 99.9, 100)
 _ROW: Final = 0.5  # inches a kind of clients
 _LANE: Final = 0.22  # of a row, between modes
-
-
-def memory_over_time(result: LoadResult) -> str:
-    """The broker's memory above idle, a line a mode."""
-
-    def draw(axes: Axes) -> None:
-        for mode in reversed(list(result.runs)):
-            line = thinned(result.runs[mode].timeline, MEMORY_POINTS)
-            seconds = [second for second, _ in line]
-            sizes = [size / MiB for _, size in line]
-            axes.plot(seconds, sizes, color=COLOURS[mode], linewidth=1.6)
-            axes.fill_between(seconds, sizes, color=COLOURS[mode], alpha=0.08, linewidth=0)
-        axes.set_xlabel("seconds since the first request")
-        axes.set_ylabel("MiB above idle")
-        axes.set_xlim(left=0)
-        axes.set_ylim(bottom=0)
-        axes.yaxis.set_major_locator(MaxNLocator(5))
-        peaks = {str(mode): f"{mode} {format_size(run.peak)}" for mode, run in result.runs.items()}
-        _legend(axes, peaks)
-
-    return drawn("Memory of the broker over time", WIDE, draw)
 
 
 def latencies(result: LoadResult) -> str:
     """For each kind of clients and each mode: when 50 and 99 % of fetches end."""
     kinds = [group.kind for group in result.options.clients]
-    runs = list(all_runs(result))
+    runs = list(result.named.items())
     lanes = (len(runs) - 1) / 2
 
     def draw(axes: Axes) -> None:
         for row, kind in enumerate(kinds):
-            for lane, (name, run) in enumerate(runs):
-                if kind not in run.kinds:
+            for lane, (name, rounds) in enumerate(runs):
+                if kind not in rounds.each[0].kinds:
                     continue
                 at = row + (lane - lanes) * _LANE
-                half, most = run.latency(kind, 50), run.latency(kind, 99)
+                half, most = (rounds.middle(_last_byte(kind, percent)) for percent in (50, 99))
                 colour = COLOURS_OF_RUNS[name]
                 axes.plot([half, most], [at, at], color=colour, linewidth=3, alpha=0.35)
                 axes.plot([half], [at], "o", color=colour, markersize=5)
@@ -91,7 +67,7 @@ def latencies(result: LoadResult) -> str:
         axes.set_ylim(len(kinds) - 0.5, -0.5)
         axes.grid(False, axis="y")
         axes.set_xlabel("from the request to the last byte: half of the fetches ●, 99 of 100 |")
-        _legend(axes, {name: name for name, _ in runs})
+        legend(axes, [(COLOURS_OF_RUNS[name], name) for name, _ in runs])
 
     size = (WIDE[0], 1.2 + _ROW * len(kinds) * max(1.0, len(runs) / 2))
     return drawn("Latency of fetches by kind of clients", size, draw)
@@ -102,35 +78,32 @@ def fairness(result: LoadResult) -> str:
     kinds = [group.kind for group in result.options.clients if not group.is_old]
 
     def draw(axes: Axes) -> None:
-        figures = {}
-        for name, run in reversed(list(all_runs(result))):
+        words = []
+        for name, rounds in reversed(result.named.items()):
             if name == "zero-copy":  # its old clients are today's, too
                 continue
-            values = sorted(value for kind in kinds for value in run.kinds[kind].latencies)
-            times = [percentile(values, share) for share in _SHARES]
-            axes.plot(
-                times,
-                _SHARES,
-                color=COLOURS_OF_RUNS[name],
-                linewidth=1.8,
-                drawstyle="steps-post",
+            values = sorted(
+                value
+                for run in rounds.each
+                for kind in kinds
+                for value in run.kinds[kind].latencies
             )
-            figures[name] = f"{name} {format_seconds(percentile(values, 99))}"
-        axes.set_xscale("log")
-        axes.set_ylim(0, 101)
+            draw_distribution(axes, sorted(values), COLOURS_OF_RUNS[name])
+            p99 = format_seconds(rounds.middle(lambda run: run.todays(99)))
+            words.append((COLOURS_OF_RUNS[name], f"{name} {p99}"))
         _times(axes, (1, 3))
-        axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
-        axes.set_xlabel("from the request to the last byte")
-        axes.set_ylabel("of the fetches")
-        _legend(axes, dict(reversed(figures.items())))
+        legend(axes, words[::-1])
 
     return drawn("Latency of today's clients beside old ones", HALF, draw)
 
 
 def cpu(result: LoadResult, size: tuple[float, float] = HALF) -> str:
     """The broker's CPU time for a record, divided by phase, a bar a mode."""
-    modes = list(result.runs)
-    by_mode = [phases_of(result, result.runs[mode]) for mode in modes]
+    modes = list(result.modes)
+    by_mode = [
+        phases_of(rounds.typical(lambda run: run.cpu_per_record), result.shares)
+        for rounds in result.modes.values()
+    ]
     shown = [phase for phase in PHASES if any(phases[phase] > 0 for phases in by_mode)]
 
     def draw(axes: Axes) -> None:
@@ -146,7 +119,7 @@ def cpu(result: LoadResult, size: tuple[float, float] = HALF) -> str:
         axes.grid(False, axis="y")
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.set_xlabel("microseconds of CPU a record")
-        legend = axes.legend(
+        phases = axes.legend(
             [Patch(color=PHASES[phase]) for phase in shown],
             shown,
             loc="upper center",
@@ -156,7 +129,7 @@ def cpu(result: LoadResult, size: tuple[float, float] = HALF) -> str:
             handlelength=1,
             columnspacing=1.2,
         )
-        legend.set_in_layout(True)
+        phases.set_in_layout(True)
 
     return drawn("CPU time of the broker by phase", size, draw)
 
@@ -167,7 +140,5 @@ def _times(axes: Axes, marks: tuple[int, ...] = (1, 2, 5)) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def _legend(axes: Axes, words: Mapping[str, str]) -> None:
-    """Above the plot, in the colours of the runs."""
-    lines = [Line2D([], [], color=COLOURS_OF_RUNS[name], linewidth=3) for name in words]
-    name_the_lines(axes, lines, list(words.values()))
+def _last_byte(kind: str, percent: float) -> Callable[[LoadRun], float]:
+    return lambda run: run.last_byte_of(kind, percent)

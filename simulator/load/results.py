@@ -1,27 +1,33 @@
-"""What a simulation of the whole path found, as numbers, and whether everything was true.
+"""What a simulation of the whole path found, as numbers, and whether everything was true."""
 
-Not here: measuring (load.py), tables and plots (load_table.py, load_report.py)."""
-
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from records.units import format_count
-from simulator.fetch.options import Mode
 from simulator.measure import percentile, thinned
+from simulator.modes import Mode
+from simulator.report.costs import Cost, costs
+from simulator.report.figures import records_per_cpu_second
+from simulator.rounds import Rounds, merged, paired
 
-from .clients import Heard, Listening
+from .clients import ClientStats, RunStats
 from .options import TODAYS, Group, LoadOptions
 from .phases import Shares
 from .server import Served
 
 _JSON_POINTS: Final = 200
 PERCENTILES: Final = (50, 90, 99, 100)
+ALONE: Final = "alone"  # the rounds of today's clients without old ones
+
+Values = Callable[[ClientStats], list[float]]
 
 
 @dataclass(slots=True)
 class LoadRun:
-    """One run. Sizes are bytes; latencies, in seconds, are those of clients that are not slow.
+    """One round of one mode. Sizes are bytes; latencies, in seconds, are those of clients that are
+    not slow.
 
     groups: the clients that there were.
     connected: what the server held for connections alone, before the first request.
@@ -30,24 +36,22 @@ class LoadRun:
     mode: Mode
     groups: tuple[Group, ...]
     served: Served
-    listenings: list[Listening]
+    stats: list[RunStats]  # of each process of clients
     connected: int
     timeline: list[tuple[float, int]]
 
     def __post_init__(self) -> None:
-        for heard in self.kinds.values():
-            heard.latencies.sort()
-            heard.first_bytes.sort()
+        for stats in self.kinds.values():
+            stats.latencies.sort()
+            stats.first_bytes.sort()
 
     @property
-    def kinds(self) -> dict[str, Heard]:
-        return {
-            kind: heard for listening in self.listenings for kind, heard in listening.kinds.items()
-        }
+    def kinds(self) -> dict[str, ClientStats]:
+        return {kind: of_kind for stats in self.stats for kind, of_kind in stats.kinds.items()}
 
     @property
     def seconds(self) -> float:
-        return max(listening.seconds for listening in self.listenings)
+        return max(stats.seconds for stats in self.stats)
 
     @property
     def peak(self) -> int:
@@ -64,20 +68,19 @@ class LoadRun:
 
     @property
     def answers(self) -> int:
-        return sum(heard.answers for heard in self.kinds.values())
+        return sum(stats.answers for stats in self.kinds.values())
 
     @property
     def bytes_per_second(self) -> float:
-        return sum(heard.size for heard in self.kinds.values()) / max(self.seconds, 1e-9)
+        return sum(stats.size for stats in self.kinds.values()) / max(self.seconds, 1e-9)
 
     @property
     def records_per_second(self) -> float:
-        return sum(heard.records for heard in self.kinds.values()) / max(self.seconds, 1e-9)
+        return sum(stats.records for stats in self.kinds.values()) / max(self.seconds, 1e-9)
 
     @property
-    def records_per_cpu_second(self) -> float:
-        """What does not change with what else the machine is doing."""
-        return sum(heard.records for heard in self.kinds.values()) / max(self.served.cpu, 1e-9)
+    def cpu_per_record(self) -> float:
+        return self.served.cpu / max(sum(stats.records for stats in self.kinds.values()), 1)
 
     @property
     def looping(self) -> float:
@@ -85,18 +88,31 @@ class LoadRun:
         served = self.served
         return max(0.0, served.cpu - served.finding - served.converting - served.sending)
 
-    def latency(self, kind: str, percent: float) -> float:
-        return percentile(self.kinds[kind].latencies, percent)
+    def first_byte(self, percent: float) -> float:
+        """Of fetches for which records are converted; without conversion, of the same clients'."""
+        return percentile(self._of_old_clients(lambda stats: stats.first_bytes), percent)
 
-    def first_byte(self, kind: str, percent: float) -> float:
+    def last_byte(self, percent: float) -> float:
+        """As `first_byte`."""
+        return percentile(self._of_old_clients(lambda stats: stats.latencies), percent)
+
+    def first_byte_of(self, kind: str, percent: float) -> float:
         return percentile(self.kinds[kind].first_bytes, percent)
 
+    def last_byte_of(self, kind: str, percent: float) -> float:
+        return percentile(self.kinds[kind].latencies, percent)
+
     def todays(self, percent: float) -> float:
-        """The latency of clients for whom nothing is converted."""
-        kinds = [group.kind for group in self.groups if not group.is_old]
-        return percentile(
-            sorted(value for kind in kinds for value in self.kinds[kind].latencies), percent
-        )
+        """The latency of clients for which nothing is converted."""
+        return percentile(self._sorted(lambda stats: stats.latencies, is_old=False), percent)
+
+    def _of_old_clients(self, values: Values) -> list[float]:
+        """Those of today's clients, where there are no others."""
+        return self._sorted(values, is_old=True) or self._sorted(values, is_old=False)
+
+    def _sorted(self, values: Values, *, is_old: bool) -> list[float]:
+        kinds = [group.kind for group in self.groups if group.is_old == is_old]
+        return sorted(value for kind in kinds for value in values(self.kinds[kind]))
 
     def cpu(self, shares: Shares) -> dict[str, float]:
         """CPU seconds by phase: finding, sending and the loop as measured, and the conversion
@@ -121,78 +137,103 @@ class LoadRun:
             "seconds": self.seconds,
             "bytes_per_second": round(self.bytes_per_second),
             "records_per_second": round(self.records_per_second),
-            "records_per_cpu_second": round(self.records_per_cpu_second),
+            "records_per_cpu_second": round(records_per_cpu_second(self)),
             "cpu_seconds": self.served.cpu,
             "cpu_seconds_by_phase": self.cpu(shares),
             "clients": {
                 group.kind: self._kind_to_json(group, self.kinds[group.kind])
                 for group in self.groups
             },
-            "memory_over_time": [
-                [round(seconds, 4), size] for seconds, size in thinned(self.timeline, _JSON_POINTS)
-            ],
         }
 
-    def _kind_to_json(self, group: Group, heard: Heard) -> dict[str, Any]:
+    def timeline_to_json(self) -> list[list[float]]:
+        line = thinned(self.timeline, _JSON_POINTS)
+        return [[round(seconds, 4), size] for seconds, size in line]
+
+    def _kind_to_json(self, group: Group, stats: ClientStats) -> dict[str, Any]:
         return {
             "clients": group.count,
             "fetch_version": group.version_in(self.mode),
-            "answers": heard.answers,
-            "wrong_answers": heard.wrong,
-            "bytes_per_second": round(heard.size / self.seconds),
-            "records_per_second": round(heard.records / self.seconds),
-            "first_byte_seconds": _percentiles(heard.first_bytes),
-            "fetch_seconds": _percentiles(heard.latencies),
+            "answers": stats.answers,
+            "wrong_answers": stats.wrong,
+            "bytes_per_second": round(stats.size / self.seconds),
+            "records_per_second": round(stats.records / self.seconds),
+            "first_byte_seconds": _percentiles(stats.first_bytes),
+            "fetch_seconds": _percentiles(stats.latencies),
         }
 
 
 @dataclass(slots=True)
 class LoadResult:
-    """All runs of one simulation. `alone`: today's clients without the old ones."""
+    """All rounds of one simulation. `alone`: today's clients without the old ones."""
 
     name: str
     options: LoadOptions
-    runs: Mapping[Mode, LoadRun]
-    alone: LoadRun | None
+    modes: Mapping[Mode, Rounds[LoadRun]]
+    alone: Rounds[LoadRun] | None
     shares: Shares
     planned: int  # answers that were made and compared before anything was measured
 
     @property
     def backend(self) -> str:
-        return next(iter(self.runs.values())).served.backend
+        return next(iter(self.modes.values())).each[0].served.backend
+
+    @property
+    def named(self) -> dict[str, Rounds[LoadRun]]:
+        """The rounds by what they are of: today's clients alone first, where they are measured."""
+        modes = {str(mode): rounds for mode, rounds in self.modes.items()}
+        return modes if self.alone is None else {ALONE: self.alone, **modes}
+
+    @property
+    def answers(self) -> int:
+        return sum(rounds.total(lambda run: run.answers) for rounds in self.named.values())
+
+    @property
+    def costs(self) -> list[Cost]:
+        return costs(self.modes, is_compressed=self.options.workload.codec != "none")
 
     def unfairness(self, mode: Mode, percent: float = 99) -> float | None:
         """How many times as long fetches of today's clients take where old ones convert; None:
         there are not both."""
-        if self.alone is None or not (alone := self.alone.todays(percent)):
+        if self.alone is None:
             return None
-        return self.runs[mode].todays(percent) / alone
+        return paired(self.modes[mode], self.alone, lambda run: run.todays(percent))
 
     def failures(self) -> list[str]:
         """One line for each check that did not hold."""
-        runs = {f"{mode}": run for mode, run in self.runs.items()}
-        if self.alone is not None:
-            runs[f"{TODAYS} alone"] = self.alone
-        return [
-            f"{name}: other bytes than planned reached clients of {kind}: "
-            + format_count(heard.wrong, "answer")
-            for name, run in runs.items()
-            for kind, heard in run.kinds.items()
-            if heard.wrong
-        ]
+        found = []
+        for name, rounds in self.named.items():
+            wrong: Counter[str] = Counter()
+            for run in rounds.each:
+                wrong.update({kind: stats.wrong for kind, stats in run.kinds.items()})
+            whose = f"{TODAYS} alone" if name == ALONE else name
+            found += [
+                f"{whose}: other bytes than planned reached clients of {kind}: "
+                + format_count(count, "answer")
+                for kind, count in wrong.items()
+                if count
+            ]
+        return found
 
     def to_json(self) -> dict[str, Any]:
-        fairness = {mode: self.unfairness(mode) for mode in self.runs}
+        fairness = {mode: self.unfairness(mode) for mode in self.modes}
         return {
             "name": self.name,
             "workload": str(self.options.workload),
             "partitions": self.options.partitions,
             "planned_answers": self.planned,
-            "modes": {mode: run.to_json(self.shares) for mode, run in self.runs.items()},
-            "todays_clients_alone": self.alone.to_json(self.shares) if self.alone else None,
+            "modes": {mode: self._rounds_to_json(rounds) for mode, rounds in self.modes.items()},
+            "lazy_beside_eager": [cost.to_json() for cost in self.costs],
+            "todays_clients_alone": self._rounds_to_json(self.alone) if self.alone else None,
             "p99_of_todays_clients_beside_old_ones_by_alone": fairness if self.alone else None,
             "failures": self.failures(),
         }
+
+    def _rounds_to_json(self, rounds: Rounds[LoadRun]) -> dict[str, Any]:
+        """The medians of the rounds, then the rounds."""
+        each = [run.to_json(self.shares) for run in rounds.each]
+        line = rounds.typical(lambda run: run.peak).timeline_to_json()
+        return {**merged(each), "memory_over_time": line, "rounds": each}
 
 
 def _percentiles(values: list[float]) -> dict[str, float]:

@@ -1,9 +1,7 @@
-"""The broker of a simulation, behind sockets, in a process of its own that measures itself.
+"""The broker of a simulation: a server in a process of its own, which measures itself.
 
-Lazily it is the server as everybody runs it. Eagerly it is the same server, which however makes
-all of an answer before it sends any of it, as Kafka did before 2.0.
-
-Not here: who asks (load_clients.py)."""
+In lazy mode it is the server as users run it. In eager mode the same server makes a whole answer
+before it sends the first byte, as Kafka did before 2.0."""
 
 import threading
 from collections.abc import Callable
@@ -21,10 +19,10 @@ from downconvert.broker.wire.schemas import ApiKey
 from downconvert.storage import LogDir
 from records.backend import NAME
 from records.channel import Write, is_plain_socket, writer
-from simulator.children import Line
-from simulator.fetch.options import Mode
-from simulator.fetch.plan import Collector
+from simulator.children import Parent
+from simulator.collector import Collector
 from simulator.measure import Cpu, Memory
+from simulator.modes import Mode
 
 from .options import LoadOptions
 from .plan import config_of
@@ -49,7 +47,7 @@ class Served:
 
 
 class _Phases:
-    """CPU seconds of all threads, by what they were for."""
+    """CPU seconds of all threads, by phase."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -66,7 +64,7 @@ class _Phases:
 
 
 class _Channel:
-    """A socket that notes what its writes cost."""
+    """A socket whose writes are timed."""
 
     def __init__(self, channel: Any) -> None:
         self._write: Write = writer(channel)
@@ -81,7 +79,7 @@ class _Channel:
 
 
 class _MeasuredSend:
-    """An answer under way, with a watch on it."""
+    """An answer whose conversion and writes are timed."""
 
     def __init__(self, send: ResponseSend, phases: _Phases, *, is_converted: bool) -> None:
         self._send = send
@@ -105,7 +103,7 @@ class _MeasuredSend:
     def write_to(self, channel: Any) -> int:
         started = thread_time()
         if not self._is_converted and is_plain_socket(channel):
-            written = self._send.write_to(channel)  # as it is: the system sends from its own pages
+            written = self._send.write_to(channel)  # not converted: sendfile from the page cache
             self._phases.sent(0.0, thread_time() - started)
             return written
         if self._channel is None:
@@ -218,18 +216,19 @@ class _MeasuredBroker(Broker):
         exchange.send = watched
 
 
-def serve(line: Line, directory: Path, mode: Mode, options: LoadOptions) -> Served:
-    """Tells its address, and serves until it hears something: what it measured since then."""
+def serve(parent: Parent, directory: Path, mode: Mode, options: LoadOptions) -> Served:
+    """Sends the parent its address and idle memory, serves until the parent sends anything, and
+    returns what it measured in between."""
     phases = _Phases()
-    with LogDir.open(directory, writable=True) as log_dir:  # as whoever owns it
+    with LogDir.open(directory, writable=True) as log_dir:  # as its broker does
         is_eager = mode == "eager"
         broker = _MeasuredBroker(log_dir, config_of(options), phases, is_eager=is_eager)
         for partition in broker.topics.partitions():
             _ = partition.high_watermark  # opens it: a broker at work has long done so
         with Server(broker) as server:
             memory, cpu = Memory(), Cpu()
-            line.tell((server.address, memory.idle))
-            line.hear()
+            parent.send((server.address, memory.idle))
+            parent.receive()
             used = cpu.seconds()
             return Served(
                 NAME,

@@ -1,32 +1,33 @@
-"""A simulation of the whole path, from a topic on disk to clients over TCP: one run a mode.
+"""A simulation of the whole path, from a topic on disk to clients over TCP: warm up, then measure
+all modes in turns.
 
 The broker has a process of its own, and so have the old clients and those of today. The parent
-samples the broker's memory from outside, so that it is seen also in the middle of a conversion.
-
-Not here: the steps (load_topic.py, load_plan.py, load_server.py, load_clients.py), what the
-numbers say (load_results.py)."""
+samples the broker's memory from outside, so that it is known in the middle of a conversion, too."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from simulator.children import Child, Line, SimulationError, listen
-from simulator.fetch.options import Mode
+from simulator.children import Child, Parent, SimulationError, messages_of
 from simulator.measure import Resident, now
+from simulator.modes import Mode
+from simulator.rounds import Rounds, turns
 
-from .clients import Seat, listen_to
+from .clients import ClientSpec, run_clients
 from .options import Group, LoadOptions
 from .phases import Shares, shares_of
 from .plan import make_walks, shares, used_shares
-from .results import LoadResult, LoadRun
+from .results import ALONE, LoadResult, LoadRun
 from .server import serve
 from .steps import Walks
 from .topic import made_size, make_topic
 
 _SAMPLE_EVERY: Final = 0.005  # seconds
-_STALLED_AFTER: Final = 600.0  # seconds without an end: a defect, not a slow machine
+_STALLED_AFTER: Final = 600.0  # seconds: nothing is that slow, so that it is a defect
+_WARM_UP_STEPS: Final = 1
 _SETTLE: Final = 0.2  # seconds from the last connection until its memory is looked at
 
 Step = Callable[[str, int, int], None]  # what is being done, how far it is, of how much
@@ -35,8 +36,8 @@ Step = Callable[[str, int, int], None]  # what is being done, how far it is, of 
 def simulate_load(
     name: str, options: LoadOptions, step: Step = lambda _what, _done, _total: None
 ) -> LoadResult:
-    """Makes the topic, plans, and runs every mode. SimulationError, in one line, where something
-    is not as it must be."""
+    """Makes the topic, plans, and measures every mode. SimulationError, in one line: it cannot be
+    run, or an answer is wrong already while planning."""
     with TemporaryDirectory(prefix="downconvert-") as path:
         directory = Path(path)
         size = made_size(options.workload, options.partitions)
@@ -47,25 +48,44 @@ def simulate_load(
             lambda done: step("generate", done, size),
         )
         walks, of_phases = _planned(directory, options, step)
-        runs: dict[Mode, LoadRun] = {}
-        alone: LoadRun | None = None
-        total = len(options.modes) + options.compares_ages
-        if options.compares_ages:
-            step("today's clients alone", 0, total)
-            todays = tuple(group for group in options.clients if not group.is_old)
-            alone = _run(directory, "lazy", options, todays, walks)
-        for mode in options.modes:
-            step(mode, len(runs) + options.compares_ages, total)
-            runs[mode] = _run(directory, mode, options, options.clients, walks)
+        if options.rounds > 1:
+            first = {way: walk[:_WARM_UP_STEPS] for way, walk in walks.items()}
+            for mode in options.modes:
+                step("warm-up", 0, 1)
+                warm_up = options.for_warm_up()
+                _run(directory, mode, warm_up, warm_up.clients, first)
+        named = _rounds(directory, options, walks, step)
         planned = sum(len(walk) for walk in walks.values())
-        return LoadResult(name, options, runs, alone, of_phases, planned)
+        alone = named.pop(ALONE, None)
+        modes = {mode: named[mode] for mode in options.modes}
+        return LoadResult(name, options, modes, alone, of_phases, planned)
+
+
+def _rounds(
+    directory: Path, options: LoadOptions, walks: Walks, step: Step
+) -> dict[str, Rounds[LoadRun]]:
+    """By mode; and today's clients alone, where there are old ones beside them."""
+    names: list[str] = [*([ALONE] if options.compares_ages else []), *options.modes]
+    rounds = {name: Rounds[LoadRun]() for name in names}
+    of_one = replace(options, seconds=options.seconds / options.rounds)
+    todays = tuple(group for group in options.clients if not group.is_old)
+    for number in range(options.rounds):
+        for done, name in enumerate(turns(names, number)):
+            what = "today's clients alone" if name == ALONE else name
+            step(f"{what}, round {number + 1} of {options.rounds}", done, len(names))
+            if name == ALONE:
+                run = _run(directory, "lazy", of_one, todays, walks)
+            else:
+                run = _run(directory, cast(Mode, name), of_one, options.clients, walks)
+            rounds[name].each.append(run)
+    return rounds
 
 
 def _planned(directory: Path, options: LoadOptions, step: Step) -> tuple[Walks, Shares]:
     total = sum(used_shares(options).values())
     with Child("planning", _plan, directory, options) as child:
         while not child.done:
-            for done in listen([child]):
+            for done in messages_of([child]):
                 step("plan", done, total)
         walks, of_phases = child.result
         return walks, of_phases
@@ -74,63 +94,63 @@ def _planned(directory: Path, options: LoadOptions, step: Step) -> tuple[Walks, 
 def _run(
     directory: Path, mode: Mode, options: LoadOptions, groups: Sequence[Group], walks: Walks
 ) -> LoadRun:
-    """Serves and asks until all kinds of clients have been at it for long enough."""
+    """One round: a broker and its clients, until all processes of clients have had their time."""
     with ExitStack() as stack:
         server = stack.enter_context(Child(f"{mode} broker", serve, directory, mode, options))
-        address, idle = _first_word(server)
+        address, idle = _first_message(server)
         clients = []
         for is_old in (True, False):
-            seats = _seats(mode, options, groups, walks, is_old=is_old)
-            if seats:
+            specs = _specs(mode, options, groups, walks, is_old=is_old)
+            if specs:
                 name = "old clients" if is_old else "today's clients"
-                child = Child(name, listen_to, address, seats, options.seconds)
+                child = Child(name, run_clients, address, specs, options.seconds)
                 clients.append(stack.enter_context(child))
         for child in clients:
-            _first_word(child)
+            _first_message(child)
         resident = Resident(server.process_id)
         stack.callback(resident.close)
-        listen([server], _SETTLE)
+        messages_of([server], _SETTLE)
         connected = max(0, resident() - idle)
         timeline = _measured(server, clients, resident)
         above = [(seconds, max(0, size - idle)) for seconds, size in timeline if size]
-        listenings = [child.result for child in clients]
-        return LoadRun(mode, tuple(groups), server.result, listenings, connected, above)
+        stats = [child.result for child in clients]
+        return LoadRun(mode, tuple(groups), server.result, stats, connected, above)
 
 
 def _measured(
     server: Child, clients: Sequence[Child], resident: Resident
 ) -> list[tuple[float, int]]:
-    """Runs the clients until they have all had enough; the broker's memory meanwhile."""
+    """Lets the clients run for their time; returns the broker's memory over time."""
     timeline: list[tuple[float, int]] = []
     for child in clients:
-        child.say("begin")
+        child.send("begin")
     started = now()
     enough = 0
     while enough < len(clients):
-        enough += len(listen([server, *clients], _SAMPLE_EVERY))
+        enough += len(messages_of([server, *clients], _SAMPLE_EVERY))
         timeline.append((now() - started, resident()))
         if now() - started > _STALLED_AFTER:
             raise SimulationError("some clients have not been answered for ten minutes")
     for child in clients:
-        child.say("end")
+        child.send("end")
     while not all(child.done for child in clients):
-        listen(clients)
-    server.say("end")
+        messages_of(clients)
+    server.send("end")
     while not server.done:
-        listen([server])
+        messages_of([server])
     return timeline
 
 
-def _first_word(child: Child) -> Any:
+def _first_message(child: Child) -> Any:
     while True:
-        for word in listen([child]):
-            return word
+        for message in messages_of([child]):
+            return message
 
 
-def _seats(
+def _specs(
     mode: Mode, options: LoadOptions, groups: Sequence[Group], walks: Walks, *, is_old: bool
-) -> list[Seat]:
-    seats = []
+) -> list[ClientSpec]:
+    specs = []
     count = len(shares(options))
     slow = dict(zip(options.clients, options.slow.of(options.clients), strict=True))
     for group in groups:
@@ -140,12 +160,12 @@ def _seats(
         for number in range(group.count):
             walk = walks[group.version_in(mode), number % count]
             rate = options.rate if number < slow[group] else 0
-            seats.append(Seat(group.kind, walk, rate, pause))
-    return seats
+            specs.append(ClientSpec(group.kind, walk, rate, pause))
+    return specs
 
 
 # --- in the child
 
 
-def _plan(line: Line, directory: Path, options: LoadOptions) -> tuple[Walks, Shares]:
-    return make_walks(directory, options, line.tell), shares_of(directory, options)
+def _plan(parent: Parent, directory: Path, options: LoadOptions) -> tuple[Walks, Shares]:
+    return make_walks(directory, options, parent.send), shares_of(directory, options)

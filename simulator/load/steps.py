@@ -1,6 +1,5 @@
-"""A client's way through the log: requests, and what they must be answered.
-
-Not here: how that is found out (load_plan.py), asking over sockets (load_clients.py)."""
+"""A walk: the requests with which a client reads its partitions from beginning to end, and their
+expected answers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -11,18 +10,19 @@ LENGTH_SIZE: Final = 4  # of a frame
 
 
 class Step(NamedTuple):
-    """A request, and its answer. Sizes in bytes, with the lengths of frames."""
+    """A request, and its expected answer: frames with their length fields. `size`: of the answer,
+    in bytes."""
 
     request: bytes
     size: int
-    digest: bytes  # of what is behind the answer's length
+    digest: bytes  # of the answer without its length field
     records: int
 
 
-# By the version of Fetch that a client sends, and the number of its partitions' share.
+# By the version of Fetch, and the number of the share of partitions that is read.
 Walks = Mapping[tuple[int, int], Sequence[Step]]
 
 
 def new_digest() -> xxhash.xxh3_64:
-    """Tells answers apart, piece by piece."""
+    """A digest that is updated piece by piece."""
     return xxhash.xxh3_64()

@@ -1,9 +1,7 @@
 """A broker's directory for a simulation: one topic, as producers and a broker would have left it.
 
-Some partitions are made up; the others are copies of these, files of their own. That is for time:
-a broker reads each from its own pages, and gives no record to anybody twice.
-
-Not here: the records (generate.py), who reads them (load_clients.py)."""
+Only some partitions are generated, to save time; the others are copies of these. Copies are files
+of their own, so that a broker reads each from pages of its own."""
 
 import shutil
 from collections.abc import Callable
@@ -19,7 +17,7 @@ from simulator.generate import generate
 from simulator.workload import Workload
 
 TOPIC: Final = "load"
-ORIGINALS: Final = 4  # partitions that are made up
+ORIGINALS: Final = 4  # partitions that are generated
 
 Progress = Callable[[int], None]
 
@@ -29,7 +27,7 @@ def make_topic(
 ) -> None:
     """Writes the workload, divided among so many partitions, with indexes.
 
-    `progress` is told the bytes of keys and values that have been made up so far."""
+    `progress` is called with the bytes of keys and values generated so far."""
     originals = min(ORIGINALS, partitions)
     each = replace(workload, size=max(1, workload.size // partitions))
     for index in range(originals):
@@ -44,7 +42,7 @@ def make_topic(
     for index in range(originals, partitions):
         source = directory / f"{TOPIC}-{index % originals}"
         shutil.copytree(source, directory / f"{TOPIC}-{index}")
-    # Whoever opens it for writing, as a broker does, need not read the copies to trust them.
+    # With a recovery point a broker that opens the topic does not check every batch of a copy.
     points = read_offsets(directory / RECOVERY_POINTS)
     everywhere = {
         TopicPartition(TOPIC, index): points[TopicPartition(TOPIC, index % originals)]
@@ -54,5 +52,5 @@ def make_topic(
 
 
 def made_size(workload: Workload, partitions: int) -> int:
-    """Bytes that `make_topic` makes up: what its progress goes to."""
+    """Bytes that `make_topic` generates: the end of its progress."""
     return min(ORIGINALS, partitions) * max(1, workload.size // partitions)

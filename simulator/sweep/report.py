@@ -1,6 +1,4 @@
-"""A sweep as one HTML file: its plots are pictures inside of it, and it opens offline.
-
-Not here: measuring (sweep.py)."""
+"""A sweep as one HTML file: its plots are pictures inside of it, and it opens offline."""
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,44 +12,28 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from downconvert.report.page import write_page
-from downconvert.report.style import CSS
 from records.units import MiB, format_rate, format_size
+from simulator.report.page import page, verdict_lines
+from simulator.report.plots import STYLE
 
 Row: TypeAlias = Mapping[str, Any]
 
-INK: Final = "#2b2d42"
 PALETTE: Final = ("#0b7a75", "#edae49", "#d1495b", "#30638e", "#8d99ae", "#6a4c93")
-STYLE: Final[dict[Any, Any]] = {
-    "font.size": 9,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": "#e3e7ee",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#e3e7ee",
-    "legend.frameon": False,
-}
 OWN_CSS: Final = "img { display: block; width: 100%; height: auto; margin-top: 8px; }"
 DASHES: Final = {"lazy": "-", "eager": "--", "zero-copy": ":"}
 
 
 def write_report(path: Path, rows: Sequence[Row], command: str) -> None:
     """Writes the file, all of it or nothing."""
-    write_page(path, _page(rows, command))
-
-
-def _page(rows: Sequence[Row], command: str) -> Iterator[str]:
-    yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<title>Down-conversion over a grid</title><style>{CSS}{OWN_CSS}</style></head>"
-    yield "<body><main><h1>Down-conversion over a grid</h1>"
     points = len(
         {tuple(row[key] for key in ("workload", "chunk_size", "consumers")) for row in rows}
     )
-    yield f'<p class="lead">{points:,} points, {len(rows):,} measurements.</p>'
-    yield f"<pre>{escape(command)}</pre>"
+    lead = f"{points:,} points, {len(rows):,} measurements."
+    parts = _sections(rows)
+    write_page(path, page("Down-conversion over a grid", lead, command, parts, style=OWN_CSS))
+
+
+def _sections(rows: Sequence[Row]) -> Iterator[str]:
     for codec in sorted({row["codec"] for row in rows}):
         of_codec = [row for row in rows if row["codec"] == codec]
         yield f"<section><h2>{escape(codec)}</h2>"
@@ -62,17 +44,13 @@ def _page(rows: Sequence[Row], command: str) -> Iterator[str]:
         yield from _table(of_codec)
         yield "</section>"
     failures = sorted({failure for row in rows for failure in row["failures"]})
-    if failures:
-        yield from (f'<p class="failed">failed: {escape(failure)}</p>' for failure in failures)
-    else:
-        yield '<p class="held">Every answer was compared, byte by byte.</p>'
-    yield "</main></body></html>\n"
+    yield from verdict_lines(failures, "Every answer was compared, byte by byte.")
 
 
 def _picture(rows: Sequence[Row], value: Callable[[Row], float], unit: str) -> str:
     """A plot for each record size: chunk sizes along, a line for each number of consumers."""
     sizes = sorted({row["record_size"] for row in rows})
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context({**STYLE, "font.size": 9}):
         figure = Figure((10.4, 2.9), dpi=144, layout="constrained")
         all_axes = figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0]
         for axes, size in zip(all_axes, sizes, strict=True):

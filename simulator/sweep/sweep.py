@@ -1,9 +1,7 @@
-"""The simulator over a grid: what chunk size, codec, record size and consumers do to a fetch.
+"""The simulator over a grid of chunk sizes, codecs, record sizes and numbers of consumers.
 
-Each task makes up one workload and serves it in every way that the grid asks for. Tasks that run
-side by side on one machine distort each other: give each a machine, or run one at a time.
-
-Not here: the simulation (simulator), what it looks like (sweep_report.py)."""
+Each task generates one workload and measures all points of the grid that use it. Tasks that run
+side by side on one machine distort each other: give each a machine, or run one at a time."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -43,7 +41,7 @@ RESULT: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """What is varied; everything with everything. Sizes are bytes.
+    """The values of each option; all combinations are measured. Sizes are bytes.
 
     size: of each workload's keys and values. modes: lazy, eager, zero-copy."""
 
@@ -56,7 +54,7 @@ class Grid:
     to_magic: int = 1
 
     def __post_init__(self) -> None:
-        for options in self.options():  # wrong ones are said before anything is measured
+        for options in self.options():  # wrong ones are refused before anything is measured
             assert options
         for workload in self.workloads():
             assert workload
@@ -78,6 +76,7 @@ class Grid:
                     slow=0,
                     policy=f"default,chunk_size={plain_size(chunk)}",
                     modes=tuple(self.modes),
+                    rounds=1,  # there are many points, and each is one measurement
                 ),
             )
             for chunk, consumers in product(self.chunk_sizes, self.consumers)
@@ -90,6 +89,9 @@ class Task:
 
     workload: Workload
     options: tuple[tuple[int, Options], ...]
+
+    def __str__(self) -> str:
+        return str(self.workload)
 
 
 def sweep(session: SparkSession, grid: Grid, target: str, *, step: Step = no_step) -> DataFrame:
@@ -109,7 +111,8 @@ def measure(task: Task) -> Iterator[Json]:
         for chunk_size, options in task.options:
             result = simulate(str(task.workload), files, options)
             for mode, measured in result.modes.items():
-                sent = measured.run.sent
+                run = measured.each[0]
+                sent = run.sent
                 yield {
                     "workload": str(task.workload),
                     "codec": task.workload.codec,
@@ -118,13 +121,13 @@ def measure(task: Task) -> Iterator[Json]:
                     "consumers": options.consumers,
                     "mode": mode,
                     "log_bytes": result.size,
-                    "peak_bytes": measured.peak,
+                    "peak_bytes": run.peak,
                     "buffers_of_one_send_bytes": sent.tally.buffers_of_one,
                     "buffers_of_all_sends_bytes": sent.tally.buffers_of_all,
-                    "records_per_second": measured.records_per_second,
-                    "bytes_per_second": measured.bytes_per_second,
+                    "records_per_second": run.records_per_second,
+                    "bytes_per_second": run.bytes_per_second,
                     "cpu_seconds": sent.cpu_seconds,
-                    "first_byte_p99_seconds": measured.first_byte(99),
-                    "fetch_p99_seconds": measured.latency(99),
+                    "first_byte_p99_seconds": run.first_byte(99),
+                    "fetch_p99_seconds": run.last_byte(99),
                     "failures": result.failures(),
                 }

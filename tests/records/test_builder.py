@@ -286,10 +286,10 @@ def test_an_empty_batch_is_a_header_that_keeps_the_producer() -> None:
     assert list(read(MemoryRecords(batch))) == []
 
 
-def test_effort_changes_bytes_and_nothing_else() -> None:
+def test_the_compression_level_changes_bytes_and_nothing_else() -> None:
     records = [record(n, n, b"key-%d" % (n % 7), b"value " * n) for n in range(100)]
-    fast = build(records, magic=V2, codec=Codec.GZIP, effort="fast")
-    small = build(records, magic=V2, codec=Codec.GZIP, effort="kafka")
+    fast = build(records, magic=V2, codec=Codec.GZIP, compression_level="fast")
+    small = build(records, magic=V2, codec=Codec.GZIP, compression_level="kafka")
     assert len(small) < len(fast)
     assert gzip.decompress(small[BATCH_HEADER_SIZE:]) == gzip.decompress(fast[BATCH_HEADER_SIZE:])
 

@@ -56,7 +56,7 @@ class Holding:
     def __init__(self) -> None:
         self.is_closed = False
 
-    def write_to(self, _channel: Any) -> int:
+    def write_to(self, _channel: Any, budget: int | None = None) -> int:  # noqa: ARG002
         return 0
 
 

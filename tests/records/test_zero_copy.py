@@ -193,6 +193,10 @@ def test_a_file_that_shrank_is_an_error_and_no_hang(
         channel = Taking(1 << 20) if kind == "channel" else pair[0]
         with pytest.raises(CorruptRecordsError, match=TRUNCATED) as caught:
             write_all(send, channel)
+        path.write_bytes(DATA)  # other bytes, for all that anybody knows
+        with pytest.raises(CorruptRecordsError) as again:
+            send.write_to(channel)
+    assert again.value is caught.value
     assert caught.value.position == 300
     assert send.remaining == 800
 

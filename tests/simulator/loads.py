@@ -12,8 +12,8 @@ from downconvert.broker.server import Server
 from downconvert.storage import LogDir
 from records.units import KiB
 from simulator import Workload
-from simulator.children import Line
-from simulator.load.clients import Clients, Listening, Seat
+from simulator.children import Parent
+from simulator.load.clients import Clients, ClientSpec, RunStats
 from simulator.load.options import Group, LoadOptions
 from simulator.load.plan import config_of
 from simulator.load.topic import make_topic
@@ -25,6 +25,7 @@ SMALL: Final = LoadOptions(
     max_bytes=32 * KiB,
     pause=0.01,
     seconds=0.1,
+    rounds=1,
 )
 
 
@@ -40,12 +41,12 @@ def serving(directory: Path, options: LoadOptions) -> Iterator[tuple[str, int]]:
         yield server.address
 
 
-def heard(address: tuple[str, int], seats: list[Seat], seconds: float) -> Listening:
+def measured(address: tuple[str, int], specs: list[ClientSpec], seconds: float) -> RunStats:
     """What clients measure that run until they have had enough."""
     ours, theirs = Pipe()
-    results: list[Listening] = []
-    clients = Clients(address, seats)
-    thread = Thread(target=lambda: results.append(clients.run(Line(theirs), seconds)))
+    results: list[RunStats] = []
+    clients = Clients(address, specs)
+    thread = Thread(target=lambda: results.append(clients.run(Parent(theirs), seconds)))
     thread.start()
     assert ours.poll(20), "the clients have not had enough"
     ours.send("end")

@@ -1,4 +1,4 @@
-"""Child processes: what they tell, and how they end."""
+"""Child processes: what they send, and how they end."""
 
 import os
 import signal
@@ -8,51 +8,51 @@ from collections.abc import Callable
 import pytest
 
 from records import CorruptRecordsError
-from simulator.children import Child, Line, SimulationError, listen
+from simulator.children import Child, Parent, SimulationError, messages_of
 
 
-def echo(line: Line, what: str) -> str:
-    line.tell(f"{what} one")
-    line.tell(line.hear())
+def echo(parent: Parent, what: str) -> str:
+    parent.send(f"{what} one")
+    parent.send(parent.receive())
     return f"{what} done"
 
 
-def damaged(_: Line) -> None:
+def damaged(_: Parent) -> None:
     raise CorruptRecordsError("unknown magic", 7)
 
 
-def exits(_: Line) -> None:
+def exits(_: Parent) -> None:
     os._exit(3)
 
 
-def killed(_: Line) -> None:
+def killed(_: Parent) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def exhausted(_: Line) -> None:
+def exhausted(_: Parent) -> None:
     raise MemoryError
 
 
-def sleeps(line: Line) -> None:
-    line.tell("asleep")
+def sleeps(parent: Parent) -> None:
+    parent.send("asleep")
     time.sleep(600)
 
 
-def test_a_child_tells_hears_and_returns() -> None:
+def test_a_child_sends_receives_and_returns() -> None:
     with Child("echo", echo, "a") as child:
-        told = listen([child], 60)
-        assert told == ["a one"]
-        child.say("two")
+        messages = messages_of([child], 60)
+        assert messages == ["a one"]
+        child.send("two")
         while not child.done:
-            told += listen([child], 60)
-    assert told == ["a one", "two"]
+            messages += messages_of([child], 60)
+    assert messages == ["a one", "two"]
     assert child.result == "a done"
 
 
-def test_nothing_told_is_nothing_heard() -> None:
+def test_without_a_message_nothing_is_received() -> None:
     with Child("sleeper", sleeps) as child:
-        assert listen([child], 60) == ["asleep"]
-        assert listen([child], 0.01) == []
+        assert messages_of([child], 60) == ["asleep"]
+        assert messages_of([child], 0.01) == []
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,14 @@ def test_nothing_told_is_nothing_heard() -> None:
         (exhausted, "a child process ran out of memory"),
     ],
 )
-def test_a_child_that_fails_is_an_error_in_words(work: Callable[[Line], None], words: str) -> None:
+def test_a_failing_child_is_an_error_in_words(work: Callable[[Parent], None], words: str) -> None:
     with Child("doomed", work) as child, pytest.raises(SimulationError, match=words):
-        listen([child], 60)
+        messages_of([child], 60)
 
 
 def test_a_child_does_not_outlive_its_block() -> None:
     with Child("sleeper", sleeps) as child:
-        assert listen([child], 60) == ["asleep"]
+        assert messages_of([child], 60) == ["asleep"]
         os.kill(child.process_id, 0)
     with pytest.raises(ProcessLookupError):
         os.kill(child.process_id, 0)
@@ -79,7 +79,7 @@ def test_a_child_does_not_outlive_its_block() -> None:
 
 def test_ctrl_c_does_not_reach_a_child() -> None:
     with Child("echo", echo, "a") as child:
-        assert listen([child], 60) == ["a one"]
+        assert messages_of([child], 60) == ["a one"]
         os.kill(child.process_id, signal.SIGINT)
-        child.say("still here")
-        assert listen([child], 60)[0] == "still here"
+        child.send("still here")
+        assert messages_of([child], 60)[0] == "still here"

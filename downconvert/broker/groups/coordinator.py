@@ -12,6 +12,7 @@ from typing import Final
 from downconvert.broker.config import BrokerConfig
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.purgatory import Purgatory
+from downconvert.broker.time_of_day import TimeOfDay
 from downconvert.broker.topics import Topics
 from downconvert.broker.wire.schemas import Message
 
@@ -28,7 +29,14 @@ ID_MAX: Final = 0x7FFF  # bytes; older versions and records have no more for a s
 class Groups:
     """By id. Any thread may call anything."""
 
-    def __init__(self, config: BrokerConfig, topics: Topics, purgatory: Purgatory) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: Topics,
+        purgatory: Purgatory,
+        time_of_day: TimeOfDay,
+    ) -> None:
+        self._time_of_day = time_of_day
         self._purgatory = purgatory
         self._groups_max = config.groups_max
         self._limits = Limits(
@@ -43,7 +51,7 @@ class Groups:
         self._lock = RLock()
         self._groups: dict[str, Group] = {}
         self._alarms: dict[str, float] = {}
-        self._offsets = Offsets(config, topics, purgatory)
+        self._offsets = Offsets(config, topics, purgatory, time_of_day)
         self._is_writable = config.is_writable
         self._retention = 60.0 * config.offsets_retention_minutes
         self._check_interval = config.offsets_retention_check_interval_ms / 1000
@@ -235,7 +243,7 @@ class Groups:
                 return
             if expires:
                 offsets = self._offsets.of(group_id)
-                old = expired(group, offsets, now, self._retention)
+                old = expired(group, offsets, self._time_of_day.at(now), self._retention)
                 pending = self._offsets.pending(group_id)
                 old = [at for at in old if at not in pending]
                 if old and not self._offsets.remove(group_id, old, now):

@@ -143,8 +143,12 @@ class Group:
 
     @property
     def empty_since(self) -> float | None:
-        """Seconds; None: that is unknown, or the group is not empty."""
+        """Seconds, by the time of day; None: that is unknown, or the group is not empty."""
         return self._rebalance.empty_since
+
+    @empty_since.setter
+    def empty_since(self, seconds: float) -> None:
+        self._rebalance.empty_since = seconds
 
     @property
     def leader(self) -> str | None:

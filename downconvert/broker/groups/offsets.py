@@ -15,6 +15,7 @@ from typing import Final
 from downconvert.broker.config import BrokerConfig
 from downconvert.broker.errors import BadRequestError, ErrorCode
 from downconvert.broker.purgatory import Purgatory
+from downconvert.broker.time_of_day import TimeOfDay
 from downconvert.broker.topics import OFFSETS_TOPIC, Topics
 from downconvert.storage.names import OFFSET_MAX
 from records import Record
@@ -46,13 +47,20 @@ SHOWN_MAX: Final = 60  # partitions that one line of the log names
 class Offsets:
     """By group. Its owner holds a lock around every call."""
 
-    def __init__(self, config: BrokerConfig, topics: Topics, purgatory: Purgatory) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: Topics,
+        purgatory: Purgatory,
+        time_of_day: TimeOfDay,
+    ) -> None:
         """Reads what there is. What cannot be read is left out, with a line in the log."""
+        self._time_of_day = time_of_day
         self._is_writable = config.is_writable
         self._topics = topics
         self._kept = CommittedOffsets()
         self._found_in: dict[str, int] = {}  # the partition that a group's records are in
-        self.topic = OffsetsTopic(config, topics, purgatory)
+        self.topic = OffsetsTopic(config, topics, purgatory, time_of_day)
         self.stored: dict[str, StoredGroup] = {}  # that have not been asked for yet
         self.topic.read(self._read, self._end)
         self._say_what_is_odd()
@@ -96,12 +104,14 @@ class Offsets:
         """Writes a group, so that it is as it was when the broker starts again."""
         if not self._is_writable:
             return ErrorCode.NONE
+        if group.state is State.EMPTY:
+            group.empty_since = self._time_of_day.at(now)  # as it will be read again
         stored = StoredGroup(
             group.protocol_type or "",
             group.generation,
             group.protocol,
             group.leader if group.members else None,
-            int(now * 1000),
+            self._time_of_day.ms(now),
             tuple(group.members.values()),
         )
         code, _ = self.topic.append(group.id, [(Key(group.id), write_group(stored))], now)

@@ -13,6 +13,7 @@ from downconvert.broker.config import BrokerConfig
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.partition import Partition
 from downconvert.broker.purgatory import Purgatory
+from downconvert.broker.time_of_day import TimeOfDay
 from downconvert.broker.topic_configs import AppendConfig
 from downconvert.broker.topics import OFFSETS_TOPIC, Topic, Topics
 from downconvert.storage import Log, StorageError
@@ -40,7 +41,14 @@ READ_MAX: Final = 1024 * 1024  # bytes of neighbouring batches that are read as 
 class OffsetsTopic:
     """The topic in a broker's directory, of which some or all partitions may be missing."""
 
-    def __init__(self, config: BrokerConfig, topics: Topics, purgatory: Purgatory) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: Topics,
+        purgatory: Purgatory,
+        time_of_day: TimeOfDay,
+    ) -> None:
+        self._time_of_day = time_of_day
         self._config = config
         self._topics = topics
         self._purgatory = purgatory
@@ -125,7 +133,7 @@ class OffsetsTopic:
     def _append(
         self, index: int, records: Sequence[tuple[Key, bytes | None]], now: float
     ) -> tuple[ErrorCode, int]:
-        time = int(now * 1000)
+        time = self._time_of_day.ms(now)
         try:
             topic, partition = self._partition(index, time)
             count = len(records)

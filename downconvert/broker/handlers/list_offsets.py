@@ -54,7 +54,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
                 partition = broker.topics.partition(topic.name, one.partition_index)
                 if partition is None:
                     raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                _answer(partition, one, exchange, now, result)
+                _answer(partition, one, exchange, broker.time_of_day.at(now), result)
             except ApiError as error:
                 result.error_code = error.code
             except (StorageError, OSError):

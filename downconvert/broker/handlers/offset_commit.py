@@ -30,7 +30,8 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
             if code:
                 refused[at] = code
             else:
-                offsets[at] = _committed(partition, body.retention_time_ms, now)
+                time = broker.time_of_day.ms(now)
+                offsets[at] = _committed(partition, body.retention_time_ms, time)
     identity = MemberIdentity(
         body.member_id, body.generation_id_or_member_epoch, body.group_instance_id
     )
@@ -72,8 +73,8 @@ def _check(broker: BrokerState, partition: Partition, metadata: str | None) -> E
     return ErrorCode.NONE
 
 
-def _committed(partition: Message, retention_ms: int, now: float) -> Committed:
-    time = int(now * 1000)
+def _committed(partition: Message, retention_ms: int, time: int) -> Committed:
+    """`time` in milliseconds, of the day."""
     told = partition.commit_timestamp
     return Committed(
         partition.committed_offset,

@@ -121,7 +121,7 @@ def _produce(
     """Appends for one partition, or says why not."""
     produced = _Produced(topic, one.index)
     version, acks = exchange.request.version, exchange.request.body.acks
-    now_ms = int(now * 1000)
+    now_ms = broker.time_of_day.ms(now)
     try:
         if not broker.config.is_writable:
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "this broker only reads")

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from records.sends import Send, close
+from records.sends import Send, close, write_all
 
 
 class JoinedSend:
@@ -23,9 +23,13 @@ class JoinedSend:
             self._left.popleft()
         return not self._left
 
-    def write_to(self, channel: Any) -> int:
-        """Makes at most one write, and returns the bytes written; 0: not now."""
-        return 0 if self.completed else self._left[0].write_to(channel)
+    def write_to(self, channel: Any, budget: int | None = None) -> int:
+        """Makes at most one write, or with a budget several, and returns the bytes written; 0: not
+        now."""
+        return write_all(lambda left: self._write_part(channel, left), budget)
+
+    def _write_part(self, channel: Any, budget: int | None) -> int:
+        return 0 if self.completed else self._left[0].write_to(channel, budget)
 
     def close(self) -> None:
         """Nobody wants what has not been written."""

@@ -6,7 +6,7 @@ The length is known before anything is sent, because every send knows its size. 
 from collections import deque
 from typing import Any
 
-from records.sends import PendingBytes, close
+from records.sends import PendingBytes, close, write_all
 
 from .encoder import Part, Parts, write
 from .requests import RequestHeader
@@ -36,17 +36,21 @@ class ResponseSend:
     def completed(self) -> bool:
         return self._sent == self.size
 
-    def write_to(self, channel: Any) -> int:
-        """Makes at most one write, and returns the bytes written; 0: not now.
+    def write_to(self, channel: Any, budget: int | None = None) -> int:
+        """Makes at most one write, or with a budget several, and returns the bytes written; 0: not
+        now.
 
         RecordsError: records changed, or turned out to be damaged, while they were sent: what has
         been promised cannot be kept, and the connection must end. And what the channel raises."""
+        return write_all(lambda left: self._write_part(channel, left), budget)
+
+    def _write_part(self, channel: Any, budget: int | None) -> int:
         while not self._pending and self._parts:
             part = self._parts[0]
             if isinstance(part, bytearray):
                 self._pending.put(memoryview(part))
             elif not part.completed:
-                written = part.write_to(channel)
+                written = part.write_to(channel, budget)
                 self._sent += written
                 return written
             self._parts.popleft()

@@ -6,6 +6,8 @@
 
 mod arguments;
 mod buffers;
+mod codecs;
+mod descriptors;
 mod transcoder;
 
 use pyo3::exceptions::{PyMemoryError, PyValueError};
@@ -15,7 +17,7 @@ use pyo3::types::PyBytes;
 use arguments::{Index, guarded};
 use buffers::Buffer;
 
-use crate::gzip::{self, CompressionLvl};
+use crate::CompressionLvl;
 
 type Progress = (u64, u64, u8);
 
@@ -76,32 +78,10 @@ fn gzip_compress<'py>(
     let bytes = arguments::part(buffer.read(source)?, start, end)?;
     let level = CompressionLvl::new(level)
         .map_err(|_| PyValueError::new_err("no such level of compression"))?;
-    let member = guarded(py, || gzip::compress(bytes, level))?;
-    let member = member.map_err(|error| PyMemoryError::new_err(error.to_string()))?;
+    let mut member = Vec::new();
+    let made = guarded(py, || crate::gzip_compress(bytes, level, &mut member))?;
+    made.ok_or_else(|| PyMemoryError::new_err("no memory for a gzip member"))?;
     Ok(PyBytes::new(py, &member))
-}
-
-/// The content of one good gzip member, if the bytes are that, no more, and it holds no more than
-/// `limit`; or None.
-#[pyfunction]
-fn gzip_decompress<'py>(
-    py: Python<'py>,
-    source: &Bound<'_, PyAny>,
-    start: Index,
-    end: Index,
-    limit: Index,
-) -> PyResult<Option<Bound<'py, PyBytes>>> {
-    let mut buffer = Buffer::new();
-    let bytes = arguments::part(buffer.read(source)?, start, end)?;
-    let Some(size) = gzip::claimed_size(bytes, limit.0 as u64) else {
-        return Ok(None);
-    };
-    let mut is_good = false;
-    let content = PyBytes::new_with(py, size, |room| {
-        is_good = guarded(py, || gzip::decompress(bytes, room))?;
-        Ok(())
-    })?;
-    Ok(is_good.then_some(content))
 }
 
 /// The compiled kernel. What it does is in records/kernel.py.
@@ -111,5 +91,5 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(encode, module)?)?;
     module.add_function(wrap_pyfunction!(crc32, module)?)?;
     module.add_function(wrap_pyfunction!(gzip_compress, module)?)?;
-    module.add_function(wrap_pyfunction!(gzip_decompress, module)?)
+    module.add_function(wrap_pyfunction!(codecs::decompress, module)?)
 }

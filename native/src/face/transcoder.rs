@@ -2,15 +2,25 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use super::Progress;
 use super::arguments::{Index, guarded, part, part_mut, progress};
 use super::buffers::Buffer;
+use super::codecs;
+use super::descriptors::{Readable, Writable};
 use crate::layout::{BATCH_HEADER_SIZE, V1, V2};
-use crate::{Entered, Settings};
+use crate::{Codec, Compress, Effort, Entered, Input, Limits, Recode, Recodes, Settings};
 
 /// Offset, timestamp, size, bytes before the key, key size.
 type Head = (i64, i64, u64, u64, i32);
+
+/// Bytes consumed and written, outcome, what the channel left of a chunk, its error, what is held.
+type Transferred<'py> =
+    (u64, u64, u8, Option<Bound<'py, PyBytes>>, i32, Option<Bound<'py, PyBytes>>);
+
+/// Target codec by source codec, whether fast, trim, split at gaps, body and inner sizes.
+type RecodeArguments = (Vec<u8>, bool, bool, bool, Index, Index);
 
 /// Reads entries of a log, or records of one decompressed batch, and converts them.
 #[pyclass(module = "records._kernel")]
@@ -142,6 +152,123 @@ impl Transcoder {
         Ok(progress(reached))
     }
 
+    #[allow(clippy::fn_params_excessive_bools)] // the contract's
+    fn recode<'py>(
+        &mut self,
+        py: Python<'py>,
+        source: &Bound<'_, PyAny>,
+        start: Index,
+        end: Index,
+        codec: u8,
+        fast: bool,
+        trim: bool,
+        split_at_gaps: bool,
+        body_size_max: Index,
+        inner_size_max: Index,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let codec = Codec::of(codec).filter(|codec| *codec != Codec::Zstd);
+        let codec =
+            codec.ok_or_else(|| PyValueError::new_err("older messages have no such codec"))?;
+        if !self.kernel.stands_in_log() {
+            return Err(PyValueError::new_err("no entry of a log is next"));
+        }
+        let mut buffer = Buffer::new();
+        let entry = part(buffer.read(source)?, start, end)?;
+        let effort = if fast { Effort::Fast } else { Effort::Kafka };
+        let job = Recode {
+            codec,
+            effort,
+            trim,
+            split_at_gaps,
+            body_size_max: body_size_max.0,
+            inner_size_max: inner_size_max.0,
+            made_size_max: usize::MAX,
+        };
+        let isal = if fast && codec == Codec::Gzip { codecs::isal(py) } else { None };
+        let kernel = &mut self.kernel;
+        codecs::with_workspace(|workspace| {
+            let recoded = guarded(py, || match isal {
+                Some(isal) => {
+                    let mut compress =
+                        |data: &[u8], target: &mut Vec<u8>| codecs::compress_by(isal, data, target);
+                    kernel.recode(entry, &job, workspace, Some(&mut compress))
+                }
+                None => kernel.recode(entry, &job, workspace, None),
+            })?;
+            self.damage = None;
+            Ok(recoded.map(|()| PyBytes::new(py, workspace.made())))
+        })
+    }
+
+    #[pyo3(signature = (source, position, end, chunk_size, channel, is_socket, promised, budget,
+        recodes=None, held=None))]
+    fn transfer<'py>(
+        &mut self,
+        py: Python<'py>,
+        source: &Bound<'_, PyAny>,
+        position: Index,
+        end: Index,
+        chunk_size: Index,
+        channel: i32,
+        is_socket: bool,
+        promised: Index,
+        budget: Index,
+        recodes: Option<RecodeArguments>,
+        held: Option<&[u8]>,
+    ) -> PyResult<Transferred<'py>> {
+        if !self.kernel.stands_in_log_or_its_batch() {
+            return Err(PyValueError::new_err("it stands in what was entered"));
+        }
+        self.can_convert()?;
+        if chunk_size.0 == 0 || channel < 0 || position.0 > end.0 {
+            return Err(PyValueError::new_err(
+                "no chunk, no channel, or an end before the position",
+            ));
+        }
+        let mut buffer = Buffer::new();
+        let file;
+        let input = if let Ok(descriptor) = source.extract::<i32>() {
+            file = Readable::borrow(descriptor)?;
+            Input::File(&file)
+        } else {
+            let bytes = buffer.read(source)?;
+            part(bytes, position, end)?;
+            Input::Mapped(bytes)
+        };
+        let limits = Limits {
+            position: position.0 as u64,
+            end: end.0 as u64,
+            chunk_size: chunk_size.0,
+            promised: promised.0 as u64,
+            budget: budget.0 as u64,
+        };
+        let recodes = recodes.map(|recodes| recodes_of(recodes, held.is_some())).transpose()?;
+        let isal = match &recodes {
+            Some(recodes) if recodes.effort == Effort::Fast => codecs::isal(py),
+            _ => None,
+        };
+        let mut channel = Writable::borrow(channel, is_socket)?;
+        let kernel = &mut self.kernel;
+        codecs::with_workspace(|workspace| {
+            workspace.hold(held.unwrap_or_default());
+            let done = guarded(py, || {
+                let mut compress = |data: &[u8], target: &mut Vec<u8>| {
+                    isal.and_then(|isal| codecs::compress_by(isal, data, target))
+                };
+                let gzip: Option<Compress<'_>> =
+                    if isal.is_some() { Some(&mut compress) } else { None };
+                let recodes = recodes.as_ref();
+                kernel.transfer(&input, &mut channel, &limits, recodes, gzip, workspace)
+            })?;
+            self.damage = None;
+            let rest = workspace.rest();
+            let rest = (!rest.is_empty()).then(|| PyBytes::new(py, rest));
+            let error = done.error.and_then(|error| error.raw_os_error()).unwrap_or(0);
+            let held = held.map(|_| PyBytes::new(py, workspace.held()));
+            Ok((done.consumed, done.written, done.outcome as u8, rest, error, held))
+        })
+    }
+
     fn record_head(
         &mut self,
         source: &Bound<'_, PyAny>,
@@ -219,6 +346,26 @@ impl Transcoder {
     fn note_damage(&mut self, start: Index) {
         self.damage = self.kernel.damage().map(|(reason, at)| (reason.text(), start.0 + at));
     }
+}
+
+fn recodes_of(arguments: RecodeArguments, holds: bool) -> PyResult<Recodes> {
+    let (codecs, fast, trim, split_at_gaps, body_size_max, inner_size_max) = arguments;
+    let mut targets = [None; Recodes::CODECS];
+    if codecs.len() > targets.len() {
+        return Err(PyValueError::new_err("there are no more than eight codecs"));
+    }
+    for (target, codec) in targets.iter_mut().zip(codecs) {
+        *target = Codec::of(codec).filter(|codec| *codec != Codec::Zstd);
+    }
+    Ok(Recodes {
+        targets,
+        effort: if fast { Effort::Fast } else { Effort::Kafka },
+        trim,
+        split_at_gaps,
+        body_size_max: body_size_max.0,
+        inner_size_max: inner_size_max.0,
+        holds,
+    })
 }
 
 fn magic(magic: i64, highest: u8) -> PyResult<u8> {

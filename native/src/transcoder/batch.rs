@@ -15,7 +15,7 @@ use crate::window::Window;
 
 /// What records are relative to, and what is left of them. Entries of a compressed message are a
 /// batch, too, whose records are not counted.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Batch {
     pub base_offset: i64,
     pub base_timestamp: i64,

@@ -8,8 +8,10 @@ mod batch;
 mod entries;
 mod large;
 mod log;
+mod recode;
 
 pub use large::RecordHead;
+pub use recode::{Compress, Recode};
 
 use crate::account::{Account, Purpose, Wrapper};
 use crate::header::Header;
@@ -68,6 +70,7 @@ enum Place {
 }
 
 /// Reads entries of a log, or records of one decompressed batch, and converts them.
+#[derive(Clone)]
 pub struct Transcoder {
     settings: Settings,
     place: Place,
@@ -218,6 +221,21 @@ impl Transcoder {
     /// The same where perhaps no record is left.
     pub fn stands_in_batch(&self) -> bool {
         matches!(self.place, Place::LogBatch | Place::Batch)
+    }
+
+    /// Whether transactional and control batches need a decision.
+    pub fn stops_transactional(&self) -> bool {
+        self.settings.stop_transactional
+    }
+
+    /// Whether an entry of a log is next.
+    pub fn stands_in_log(&self) -> bool {
+        self.place == Place::Log
+    }
+
+    /// The same, or the next record of an uncompressed batch of the log.
+    pub fn stands_in_log_or_its_batch(&self) -> bool {
+        matches!(self.place, Place::Log | Place::LogBatch)
     }
 
     /// Whether it stands where messages can be made: records of a v2 batch do not become messages

@@ -143,7 +143,7 @@ def test_what_is_larger_than_the_topic_takes_before_or_after() -> None:
 @pytest.mark.parametrize("target", [None, Codec.NONE])
 def test_a_bomb_is_looked_at_without_its_memory(codec: Codec, target: Codec | None) -> None:
     """150 MB of one record, in a batch that is small enough."""
-    encoder = open_encoder(codec, magic=V2, effort="fast")
+    encoder = open_encoder(codec, magic=V2, compression_level="fast")
     body = encoder.write(varint(150 * MEGABYTE) + b"\0\0\0\x01" + varint(150 * MEGABYTE - 20))
     zeros = bytes(MEGABYTE)
     body += b"".join(encoder.write(zeros) for _ in range(150)) + encoder.finish()

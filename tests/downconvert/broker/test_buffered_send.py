@@ -18,6 +18,7 @@ from .asking import begin, sent
 from .fetching import OLD_VERSIONS, broker_of, fetch, records_of, request
 
 POLICY = ConversionPolicy()
+MEASURED = ConversionPolicy(padding=False)
 BATCHES = b"".join(batch(*range(n, n + 50), codec=Codec.LZ4, size=90) for n in (0, 50))
 
 
@@ -37,7 +38,7 @@ def test_what_is_kept_is_what_would_have_been_converted_lazily(
     records = MemoryRecords(BATCHES)
     kept = BufferedSend.of(records, magic, first_offset, POLICY, room)
     assert kept is not None
-    lazy = LazyDownConvertRecords(records, magic, first_offset, POLICY).to_send()
+    lazy = LazyDownConvertRecords(records, magic, first_offset, MEASURED).to_send()
     channel = BytesIO()
     while not lazy.completed:
         lazy.write_to(channel)
@@ -100,7 +101,7 @@ def test_room_comes_back_at_once_when_nobody_wants_the_rest() -> None:
 
 
 def test_an_answer_that_is_not_sent_gives_its_room_back(tmp_path: Path) -> None:
-    with broker_of(tmp_path, {"events": {0: [BATCHES]}}) as broker:
+    with broker_of(tmp_path, {"events": {0: [BATCHES]}}, policy=MEASURED) as broker:
         room = broker.memory_budget.left
         exchange = begin(broker, ApiKey.Fetch, 3, request(broker, {"events": 0}))
         assert broker.memory_budget.left < room
@@ -141,7 +142,7 @@ def test_clients_get_the_same_with_and_without_room(
 def test_a_broker_keeps_no_more_than_it_has_room_for(tmp_path: Path) -> None:
     topics = {f"t{i}": {0: [BATCHES]} for i in range(6)}
     room = 2 * len(BATCHES)
-    with broker_of(tmp_path, topics, conversions_kept_bytes=room) as broker:
+    with broker_of(tmp_path, topics, policy=MEASURED, conversions_kept_bytes=room) as broker:
         exchange = begin(broker, ApiKey.Fetch, 3, request(broker, dict.fromkeys(topics, 0)))
         assert 0 <= broker.memory_budget.left < room
         assert len(sent(exchange)) > 6 * len(BATCHES) // 2

@@ -36,6 +36,14 @@ def test_records_that_were_converted_are_counted_by_topic(tmp_path: Path) -> Non
         assert value(broker, "message_conversions_time_ms_count", request="Fetch") == 2
         assert value(broker, "temporary_memory_bytes_sum", request="Fetch") > 3 * len(batch(0))
         assert value(broker, "fetch_filler_bytes_total") == 0
+        assert value(broker, "fetch_padding_bytes_total") == 0
+
+
+def test_padding_is_counted(tmp_path: Path) -> None:
+    batches = [batch(n, codec=Codec.GZIP, size=500) for n in range(9)]
+    with broker_of(tmp_path, {"a": {0: batches}}) as broker:
+        fetched(broker, 2, "a")
+        assert 0 < value(broker, "fetch_padding_bytes_total") < 100
 
 
 def test_what_goes_out_as_it_is_counts_as_bytes_only(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_what_an_old_format_does_not_have_is_refused(tmp_path: Path, kept: int) 
 def test_a_damaged_message_in_a_compressed_one_is_refused(tmp_path: Path) -> None:
     inner = bytearray(build(RECORDS, magic=V1))
     inner[-1] ^= 1
-    value = compress(Codec.GZIP, inner, magic=V1, effort="fast")
+    value = compress(Codec.GZIP, inner, magic=V1, compression_level="fast")
     data = wrapper(value, magic=V1, offset=4, attributes=Codec.GZIP, timestamp=NOW_MS)
     with writable_broker(tmp_path, "t") as broker:
         assert send(broker, 2, data) is ErrorCode.CORRUPT_MESSAGE

@@ -1,4 +1,4 @@
-"""The command as a whole: help, usage errors, the missing extra, Ctrl-C, and nobody reading."""
+"""The command as a whole: help, usage errors, Ctrl-C, and nobody reading."""
 
 import time
 from pathlib import Path
@@ -22,10 +22,6 @@ def test_every_subcommand_has_help_with_an_example(name: str, command: Command) 
     ran = command(name, "--help")
     assert ran.code == 0
     assert f"\n  downconvert {name} " in ran.out
-
-
-def test_the_version_is_printed(command: Command) -> None:
-    assert command("--version").out.startswith("lazy-downconvert ")
 
 
 @pytest.mark.parametrize(
@@ -54,17 +50,6 @@ def test_a_wrong_option_is_one_line_and_exit_code_2(
     assert ran.code == 2
     assert words in one_line(ran.err)
     assert not ran.out
-
-
-@pytest.mark.parametrize("missing", ["click", "rich"])
-def test_without_its_extra_it_says_how_to_install_it(missing: str) -> None:
-    process = start("dump", "x.log", blocked=missing)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 2
-    assert one_line(err) == (
-        'downconvert needs its command line extra: pip install "lazy-downconvert[simulator]"'
-    )
-    assert not out
 
 
 def test_a_kernel_that_cannot_be_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -185,7 +185,10 @@ def test_rules_are_read() -> None:
 
 
 def test_topics_settings_are_read() -> None:
-    assert parse_topic_config("a:k=v=w") == ("a", "k", "v=w")
+    assert parse_topic_config("a:retention.ms = 5") == ("a", "retention.ms", "5")
+    for unknown in ("a:k=v", "a:retention.ms=x"):
+        with pytest.raises(ValueError, match=r"Unknown topic config|Invalid value"):
+            parse_topic_config(unknown)
 
 
 def test_partitions_of_offsets_that_are_missing_are_told(log_dir: Path) -> None:

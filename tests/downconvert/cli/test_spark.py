@@ -1,6 +1,6 @@
 """`downconvert spark`: its help, and what is said before Spark is started.
 
-What the jobs do on Spark is in tests/pipeline."""
+What the jobs do on Spark is in tests/downconvert/spark."""
 
 import subprocess
 import sys
@@ -53,13 +53,13 @@ def test_without_its_extra_it_says_how_to_install_it(missing: str, tmp_path: Pat
     process = start("spark", "audit", tmp_path, blocked=missing)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (2, "")
-    assert 'pip install "lazy-downconvert[spark]"' in one_line(err)
+    assert "pip install 'lazy-downconvert[spark]', and Java 17" in one_line(err)
 
 
 def test_it_can_be_run_by_its_path_as_spark_submit_does(tmp_path: Path) -> None:
-    """Its folder has an `inspect`, which must not be taken for Python's."""
+    """Modules of its folder must not be taken for Python's."""
     ran = subprocess.run(
-        [sys.executable, ROOT / "cli" / "__main__.py", "spark", "--help"],
+        [sys.executable, ROOT / "downconvert" / "__main__.py", "spark", "--help"],
         capture_output=True,
         text=True,
         check=True,

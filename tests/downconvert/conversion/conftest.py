@@ -1,7 +1,7 @@
 """Everything here holds for records that are held in memory and for records that are read.
 
 Records in memory are converted where they lie; those of a file are read into windows, which is
-another way through the same walk. So every module's tests run twice."""
+another way through the same conversion. So every module's tests run twice."""
 
 from collections.abc import Iterator
 

@@ -2,10 +2,12 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import pytest
 
-from downconvert import AbortedTransaction, ConversionPolicy
+from downconvert import ConversionPolicy
+from downconvert.conversion.rules import rules_for
 from records import Codec
 
 KEPT = [Codec.NONE, Codec.GZIP, Codec.SNAPPY]
@@ -71,9 +73,8 @@ def test_a_rule_for_one_format_goes_before_the_rule_for_all():
     [
         ({"chunk_size": 1}, "chunk_size is at least"),
         ({"size": "roughly"}, "size is exact, estimate or auto"),
-        ({"effort": "none"}, "effort is fast or kafka"),
+        ({"compression_level": "none"}, "compression_level is fast or kafka"),
         ({"isolation": "serializable"}, "isolation is"),
-        ({"aborted": [AbortedTransaction(1, 2)]}, "aborted transactions need"),
         ({"wrapper_size_max": 100}, "wrapper_size_max is at least chunk_size"),
         ({"record_size_max": 100}, "record_size_max is at least chunk_size"),
         ({"recode": {"brotli": "gzip"}}, "'brotli' is not gzip, snappy, lz4 or zstd"),
@@ -85,3 +86,33 @@ def test_a_rule_for_one_format_goes_before_the_rule_for_all():
 def test_an_impossible_option_is_refused_in_words(options, reason):
     with pytest.raises(ValueError, match=reason):
         ConversionPolicy(**options)
+
+
+def test_policies_that_differ_have_hashes_that_differ():
+    options = {
+        "chunk_size": 4096,
+        "size": "estimate",
+        "recode": {"zstd": "snappy"},
+        "isolation": "read_committed",
+        "trim_compressed": False,
+        "split_at_gaps": False,
+        "wrapper_size_max": 1 << 17,
+        "record_size_max": 1 << 20,
+        "compression_level": "kafka",
+    }
+    others = [replace(ConversionPolicy(), **{name: value}) for name, value in options.items()]
+    assert len({hash(policy) for policy in (ConversionPolicy(), *others)}) == len(options) + 1
+    assert hash(replace(others[0], chunk_size=ConversionPolicy().chunk_size)) == hash(
+        ConversionPolicy()
+    )
+
+
+def test_the_order_of_rules_does_not_matter():
+    one, other = {"zstd": "none", "lz4": "gzip"}, {"lz4": "gzip", "zstd": "none"}
+    assert ConversionPolicy(recode=one) == ConversionPolicy(recode=other)
+    assert hash(ConversionPolicy(recode=one)) == hash(ConversionPolicy(recode=other))
+
+
+def test_equal_policies_share_their_rules():
+    made = [rules_for(ConversionPolicy(recode={"zstd": "none"}), 1) for _ in range(3)]
+    assert made[0] is made[1] is made[2]

@@ -23,6 +23,7 @@ from tests.strategies import TODAY, Segment, segments
 
 from .channels import Everything, OneByte, RandomSizes, sent
 from .comparable import comparable
+from .fetching import fetched, unpadded
 
 KiB: Final = 1024
 TARGETS: Final = st.sampled_from([V1, V0])
@@ -46,7 +47,7 @@ FAITHFUL: Final = st.builds(
     trim_compressed=st.booleans(),
     split_at_gaps=st.booleans(),
     wrapper_size_max=st.sampled_from([1024 * KiB, 128 * KiB, None]),
-    effort=st.sampled_from(["fast", "kafka"]),
+    compression_level=st.sampled_from(["fast", "kafka"]),
 )
 ESTIMATING: Final = st.builds(
     lambda policy, kafka: ConversionPolicy.kafka() if kafka else replace(policy, size="estimate"),
@@ -65,8 +66,8 @@ def conversions(
     return log, draw(TARGETS), draw(st.sampled_from(offsets)) + draw(st.sampled_from([0, 1, -1]))
 
 
-def eagerly(data: bytes, to_magic: int, *arguments: Any) -> bytes:
-    return eager(MemoryRecords(data), to_magic, *arguments)
+def eagerly(data: bytes, to_magic: int, *arguments: Any, **options: Any) -> bytes:
+    return eager(MemoryRecords(data), to_magic, *arguments, **options)
 
 
 def found(converted: bytes) -> list[Record]:
@@ -158,12 +159,32 @@ def test_codecs_are_those_that_the_policy_says(
 def test_an_exact_send_is_the_eager_conversion_and_as_long_as_promised(
     conversion: tuple[Segment, int, int], policy: ConversionPolicy
 ) -> None:
+    """But for what is left to the next fetch, in whose place the last message is padded."""
     log, to_magic, first_offset = conversion
     lazy = LazyDownConvertRecords(MemoryRecords(log.data), to_magic, first_offset, policy)
     send = lazy.to_send()
-    assert sent(send) == eagerly(log.data, to_magic, first_offset, policy)
+    written = sent(send)
     assert (send.size, send.stats.bytes_out, send.remaining) == (lazy.size,) * 2 + (0,)
+    assert len(written) == lazy.size
     assert send.stats.filler_bytes == 0
+    whole = eagerly(log.data, to_magic, first_offset, policy)
+    without = unpadded(written)
+    assert whole.startswith(without)
+    assert len(written) - len(without) == send.stats.padding_bytes
+    assert without == whole or not lazy.is_whole
+
+
+@given(conversions(), FAITHFUL)
+def test_measured_sizes_are_those_of_everything(
+    conversion: tuple[Segment, int, int], policy: ConversionPolicy
+) -> None:
+    log, to_magic, first_offset = conversion
+    policy = replace(policy, padding=False)
+    lazy = LazyDownConvertRecords(MemoryRecords(log.data), to_magic, first_offset, policy)
+    assert lazy.is_whole
+    send = lazy.to_send()
+    assert sent(send) == eagerly(log.data, to_magic, first_offset, policy)
+    assert send.stats.padding_bytes == 0
 
 
 @given(conversions(), ESTIMATING)
@@ -240,6 +261,15 @@ def test_the_size_of_chunks_changes_no_byte_of_what_is_not_compressed(
     assert ours == eagerly(log.data, to_magic, first_offset, other)
 
 
+@given(conversions(), FAITHFUL)
+def test_fetch_after_fetch_brings_every_record_once(
+    conversion: tuple[Segment, int, int], policy: ConversionPolicy
+) -> None:
+    log, to_magic, first_offset = conversion
+    records = fetched(log.data, to_magic, first_offset, policy)
+    assert from_offset(records, first_offset) == from_offset(expected(log, to_magic), first_offset)
+
+
 # --- one conversion is another
 
 
@@ -297,9 +327,11 @@ def test_read_committed_leaves_out_what_was_aborted_and_nothing_else(
             unique_by=lambda transaction: transaction.producer_id,
         )
     )
-    policy = replace(policy, isolation="read_committed", aborted=aborted)
+    policy = replace(policy, isolation="read_committed")
     kept = Segment(tuple(committed(log, aborted)))
-    assert found(eagerly(log.data, to_magic, 0, policy)) == list(expected(kept, to_magic))
+    assert found(eagerly(log.data, to_magic, 0, policy, aborted=aborted)) == list(
+        expected(kept, to_magic)
+    )
 
 
 def committed(log: Segment, aborted: list[AbortedTransaction]) -> Iterator[Any]:

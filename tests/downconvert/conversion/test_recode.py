@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 
 from bench.bombs import bomb
-from downconvert.conversion.recode import LazyRecodedRecords
+from downconvert.conversion.recode import LazyRecodedRecords, LazyRecodedSend
 from records import Codec, CorruptRecordsError, MemoryRecords, UnsupportedCodecError, read
 from tests.damage import flipped
 from tests.downconvert.storage.logs import batch
 from tests.strategies import Segment, segments
+
+from .changing import Changing
 
 RECODE = {"zstd": "gzip"}
 
@@ -23,10 +25,14 @@ def sent(lazy: LazyRecodedRecords, step: int = 1 << 20) -> bytes:
             return super().write(memoryview(data)[:step])  # type: ignore[arg-type]
 
     channel, send = Channel(), lazy.to_send()
-    while not send.completed:
-        assert send.write_to(channel)
+    write_all(send, channel)
     assert (send.remaining, send.write_to(channel)) == (0, 0)
     return channel.getvalue()
+
+
+def write_all(send: LazyRecodedSend, channel: BytesIO) -> None:
+    while not send.completed:
+        assert send.write_to(channel)
 
 
 @given(segments())
@@ -93,3 +99,42 @@ def test_a_batch_that_expands_to_anything_is_held_compressed_or_refused(tmp_path
     assert peak < 16 << 20
     with pytest.raises(UnsupportedCodecError):
         LazyRecodedRecords(MemoryRecords(data), {"zstd": "none"})
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        batch(1, 2, 3, codec=Codec.ZSTD, size=9000),  # larger: more than was promised
+        batch(1, codec=Codec.ZSTD, size=1),
+        batch(1, codec=Codec.LZ4, size=500),
+        b"",
+        b"\0" * 100,
+    ],
+    ids=["larger", "smaller", "another codec", "shorter", "zeros"],
+)
+def test_records_that_changed_are_an_error_that_stays_and_never_more_than_promised(
+    after: bytes,
+) -> None:
+    measured = batch(1, 2, 3, codec=Codec.ZSTD, size=500)
+    records = Changing(batch(0) + measured)
+    lazy = LazyRecodedRecords(records, RECODE)
+    records.now = batch(0) + after
+    channel, send = BytesIO(), lazy.to_send()
+    errors = []
+    for _ in range(3):
+        with pytest.raises(CorruptRecordsError) as raised:
+            write_all(send, channel)
+        errors.append(raised.value)
+    assert errors[0] is errors[1] is errors[2]
+    assert channel.getvalue() == batch(0)
+    assert send.remaining == lazy.size - len(batch(0))
+    assert not send.completed
+
+
+def test_what_was_flipped_after_it_was_measured_gets_no_good_checksum() -> None:
+    measured = batch(1, 2, 3, codec=Codec.ZSTD)
+    records = Changing(measured)
+    send = LazyRecodedRecords(records, RECODE).to_send()
+    records.now = flipped(measured, 8 * 40)  # in the header, where it decompresses all the same
+    with pytest.raises(CorruptRecordsError):
+        send.write_to(BytesIO())

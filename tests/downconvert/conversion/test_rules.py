@@ -35,9 +35,10 @@ def batch(first, codec=Codec.NONE, magic=2, count=3, step=1, **fields):
     return build(some(first, count, step), magic=magic, codec=codec, **fields)
 
 
-def converted(data, to_magic=1, first_offset=0, policy=None):
+def converted(data, to_magic=1, first_offset=0, policy=None, aborted=()):
+    policy = policy or ConversionPolicy()
     return MemoryRecords(
-        eager(MemoryRecords(data), to_magic, first_offset, policy or ConversionPolicy())
+        eager(MemoryRecords(data), to_magic, first_offset, policy, aborted=aborted)
     )
 
 
@@ -196,7 +197,7 @@ def end(kind, offset, producer):
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("last_offset", [None, 7])
-def test_aborted_data_is_left_out_where_the_policy_knows_of_it(codec, last_offset):
+def test_aborted_data_is_left_out_where_the_conversion_knows_of_it(codec, last_offset):
     data = (
         transactional(0, 1, codec)
         + transactional(3, 2, codec)
@@ -207,6 +208,16 @@ def test_aborted_data_is_left_out_where_the_policy_knows_of_it(codec, last_offse
         + batch(12, codec)
     )
     aborted = [AbortedTransaction(1, 0, None if last_offset is None else 6)]
-    committed = ConversionPolicy(isolation="read_committed", aborted=aborted)
-    assert offsets(converted(data, 1, 0, committed)) == [3, 4, 5, 8, 9, 10, 12, 13, 14]
+    committed = ConversionPolicy(isolation="read_committed")
+    assert offsets(converted(data, 1, 0, committed, aborted=aborted)) == [
+        3,
+        4,
+        5,
+        8,
+        9,
+        10,
+        12,
+        13,
+        14,
+    ]
     assert offsets(converted(data)) == [0, 1, 2, 3, 4, 5, 8, 9, 10, 12, 13, 14]

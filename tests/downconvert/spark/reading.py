@@ -1,6 +1,7 @@
 """Reads directories as Spark's workers do, without Spark; and what is expected of it."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,8 +19,16 @@ MILLISECONDS_MAX: Final = (2**63 - 1) // 1000
 Row = dict[str, Any]
 
 
-def reader(path: Path | str, **options: Any) -> SegmentReader:
+def parsed(path: Path | str, **options: Any) -> Options:
+    """Options; `maxPartitionBytes` may be less than users can ask for, so that a small segment is
+    cut."""
+    size = options.pop("maxPartitionBytes", None)
     given = Options.parse({"path": str(path)} | _texts(options), streaming=False)
+    return given if size is None else replace(given, max_partition_bytes=size)
+
+
+def reader(path: Path | str, **options: Any) -> SegmentReader:
+    given = parsed(path, **options)
     return SegmentReader(given, schema_of(given))
 
 
@@ -31,7 +40,7 @@ def splits(path: Path | str, **options: Any) -> list[Split]:
 
 def rows(path: Path | str, **options: Any) -> list[Row]:
     """The rows, in the order of the tasks; timestamps in microseconds."""
-    given = Options.parse({"path": str(path)} | _texts(options), streaming=False)
+    given = parsed(path, **options)
     schema = arrow_schema(schema_of(given))
     source = reader(path, **options)
     found: list[Row] = []

@@ -9,8 +9,7 @@ from pathlib import Path
 from downconvert.spark.options import Options
 from downconvert.spark.reader import SegmentReader
 from downconvert.spark.schemas import schema_of
-
-KiB = 1024
+from records.units import KiB
 
 
 def peak_memory() -> int:

@@ -14,8 +14,11 @@ from tests.downconvert.storage.logs import batch, segment
 NAME = "00000000000000000000.log"
 
 
-def shares(directory: Path, *segments: int, stretches: int = 4) -> list[dict[str, Any]]:
-    return list(audit_segments(Task("topic", 0, str(directory), segments or (0,), stretches)))
+def shares(
+    directory: Path, *segments: int, stretches: int = 4, verify_crc: bool = True
+) -> list[dict[str, Any]]:
+    task = Task("topic", 0, str(directory), segments or (0,), stretches, verify_crc)
+    return list(audit_segments(task))
 
 
 def test_formats_codecs_and_what_is_known_of_them(tmp_path: Path) -> None:
@@ -111,3 +114,25 @@ def test_a_torn_end_of_the_last_segment_is_a_tail_and_no_damage(tmp_path: Path) 
     directory = segment(tmp_path / "topic-0", 0, batch(0), batch(1)[:-3]).path().parent
     (share,) = shares(directory)
     assert (share["damages"], share["tail_bytes"]) == ([], len(batch(1)) - 3)
+
+
+def test_checksums_are_compared_outside_of_the_sample_too(tmp_path: Path) -> None:
+    batches = [bytearray(batch(offset, size=500_000)) for offset in range(40)]
+    batches[7][-2] ^= 1
+    segment(tmp_path / "t-0", 0, *map(bytes, batches))
+    (share,) = shares(tmp_path / "t-0")
+    (damage,) = share["damages"]
+    assert "checksum does not match, at byte " + str(7 * len(batches[0])) in damage
+    assert share["batches"] == 40
+    (share,) = shares(tmp_path / "t-0", verify_crc=False)
+    assert share["damages"] == []
+
+
+def test_segments_that_are_not_there_any_more_are_told_of(tmp_path: Path) -> None:
+    segment(tmp_path / "t-0", 5, batch(5))
+    (share,) = shares(tmp_path / "t-0", 0, 3)
+    assert share["damages"] == [
+        f"{tmp_path}/t-0: {NAME}, 00000000000000000003.log not there any more"
+    ]
+    assert len(shares(tmp_path / "t-0", 3, 5)) == 1
+    assert shares(tmp_path / "t-0", 3, 5)[0]["damages"] == []

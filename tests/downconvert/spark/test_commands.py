@@ -60,3 +60,26 @@ def test_what_is_not_there_is_named(tmp_path: Path, command: Command) -> None:
     assert f"{tmp_path}/nowhere is not a directory" in one_line(ran.err)
     ran = command("spark", "audit", tmp_path)
     assert "name a broker's log directory" in one_line(ran.err)
+
+
+def test_two_clusters_are_refused(source: Path, tmp_path: Path, command: Command) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    segment(other / "new-0", 0, batch(0))
+    for path, cluster in ((source, "one"), (other, "two")):
+        (path / "meta.properties").write_text(f"version=0\ncluster.id={cluster}\n")
+    for job in (["audit", source, other], ["export", source, other, tmp_path / "lake"]):
+        ran = command("spark", *job)
+        assert ran.code == 2
+        assert "name directories of one cluster only" in one_line(ran.err)
+    assert not (tmp_path / "lake").exists()
+
+
+def test_what_a_job_warns_of_is_a_line(source: Path, tmp_path: Path, command: Command) -> None:
+    ran = command("spark", "export", source, tmp_path / "lake")
+    assert (ran.code, ran.err) == (0, "")
+    (source / "new-0" / "00000000000000000000.log").unlink()
+    segment(source / "new-0", 5, batch(5))
+    ran = command("spark", "export", source, tmp_path / "lake")
+    assert ran.code == 0
+    assert one_line(ran.err).endswith("offsets 3 up to 5 were deleted before they were exported")

@@ -263,7 +263,7 @@ def test_what_was_not_written_as_it_was_read_is_noticed(
     source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = convert(MemoryRecords(batch(0, magic=1, timestamp=7)), 1)
-    monkeypatch.setattr("downconvert.spark.rewrite.convert", lambda *_: other)
+    monkeypatch.setattr("downconvert.spark.rewrite.convert", lambda *_, **__: other)
     entry = convert_segment(task(source), attempt="1", files=UNSYNCED)
     assert entry.status == "failed"
     assert "the record at offset 0 is not as it was" in entry.error

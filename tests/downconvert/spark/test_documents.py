@@ -38,6 +38,8 @@ def test_every_option_is_told_of() -> None:
     renamed = {
         "paths": None,
         "committed": "isolation",
+        "assigned": "assign",
+        "mustfindtimestamp": "startingoffsetsbytimestampstrategy",
         "starting": "startingoffsets",
         "ending": "endingoffsets",
         "corruptcolumn": "columnnameofcorruptrecord",

@@ -77,7 +77,8 @@ def test_a_header_that_cannot_be_read_costs_what_is_up_to_the_next_index_entry(
     to = {"size": 10, "magic": 7, "records_count": -5}[field]
     bad = damaged(good[20], field=field, to=to, crc="stale")
     with_index(tmp_path, good, b"".join([*good[:20], bad, *good[21:]]))
-    found = rows(tmp_path, level=level, mode="PERMISSIVE", maxPartitionBytes=10**9)
+    options = {"level": level, "mode": "PERMISSIVE", "verifyCrc": False}
+    found = rows(tmp_path, **options, maxPartitionBytes=10**9)
     if level == "batch" and field == "records_count":  # which a header may say
         assert corrupt(found) == []
         return
@@ -86,11 +87,10 @@ def test_a_header_that_cannot_be_read_costs_what_is_up_to_the_next_index_entry(
     behind = [row for row in found if row["_corrupt"] is None]
     assert len(behind) >= (60 - 8) * (2 if level == "record" else 1)
     for size in (600, 5000):
-        split = rows(tmp_path, level=level, mode="PERMISSIVE", maxPartitionBytes=size)
-        assert split == found
+        assert rows(tmp_path, **options, maxPartitionBytes=size) == found
 
 
-def test_without_an_index_what_is_behind_a_broken_header_is_lost_and_that_is_said(
+def test_without_an_index_what_is_after_a_broken_header_is_lost_and_reported(
     tmp_path: Path,
 ) -> None:
     good = batches()
@@ -101,7 +101,7 @@ def test_without_an_index_what_is_behind_a_broken_header_is_lost_and_that_is_sai
         found = rows(tmp_path, mode="PERMISSIVE", maxPartitionBytes=size)
         ((position, reason),) = corrupt(found)
         assert position == at
-        assert reason.endswith("nothing behind it in this segment can be read")
+        assert reason.endswith("nothing after it in this segment can be read")
         assert len(offsets(found)) == 40
 
 
@@ -112,7 +112,7 @@ def test_records_in_front_of_the_damage_in_a_batch_are_read(tmp_path: Path) -> N
     bad = bytearray(whole)
     bad[at] = 0x01  # a negative size
     partition(tmp_path, bytes(bad) + batch(10))
-    found = rows(tmp_path, mode="PERMISSIVE")
+    found = rows(tmp_path, mode="PERMISSIVE", verifyCrc=False)
     assert offsets(found) == [0, 1, 2, 3, 4, 10]
     ((position, reason),) = corrupt(found)
     assert position == 0
@@ -124,7 +124,7 @@ def test_a_batch_of_more_bytes_than_records_is_told_of_where_it_begins(tmp_path:
     swallowing = damaged(good[20], field="size", to=len(good[20]) + len(good[21]) - 12)
     with_index(tmp_path, good, b"".join([*good[:20], swallowing, *good[21:]]))
     for size in (600, 10**9):
-        found = rows(tmp_path, mode="PERMISSIVE", maxPartitionBytes=size)
+        found = rows(tmp_path, mode="PERMISSIVE", maxPartitionBytes=size, verifyCrc=False)
         ((position, reason),) = corrupt(found)
         assert position == sum(map(len, good[:20]))
         assert reason.startswith("bytes left after the last record")
@@ -201,3 +201,18 @@ def test_whatever_the_damage_rows_are_right_or_it_is_told(tmp_path: Path, seed: 
 
 def written(good: list[bytes]) -> list[bytes | None]:
     return [record.value for data in good for record in read(MemoryRecords(data))]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("options", [{"codec": Codec.NONE}, {"codec": Codec.GZIP}, {"magic": 1}])
+def test_a_flipped_byte_in_a_value_is_found_unless_nobody_wants_to_know(
+    tmp_path: Path, level: str, options: dict[str, Any]
+) -> None:
+    bad = bytearray(batch(1, size=100, **options))
+    bad[-3] ^= 1
+    partition(tmp_path, batch(0) + bad + batch(2))
+    with pytest.raises(CorruptSegmentError, match="checksum does not match"):
+        rows(tmp_path, level=level)
+    assert len(rows(tmp_path, level=level, mode="DROPMALFORMED")) == 2
+    if level == "batch" or options != {"codec": Codec.GZIP}:
+        assert len(rows(tmp_path, level=level, verifyCrc=False)) == 3

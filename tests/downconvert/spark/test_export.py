@@ -1,12 +1,17 @@
-"""Records become Parquet by topic and date; the same run twice is the same once."""
+"""Records become Parquet by topic and date; the same run twice is the same once, and what is in an
+archive stays there."""
 
+import shutil
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from downconvert.spark import export as module
 from downconvert.spark.export import export
+from downconvert.spark.export_manifest import FOLDER, Notes
 from downconvert.spark.jobs import JobError
+from downconvert.storage.names import Kind, file_name
 from records import Codec
 from tests.downconvert.storage.logs import batch, segment
 
@@ -30,38 +35,123 @@ def folders(target: Path) -> set[str]:
     }
 
 
+def there(frame: DataFrame) -> list[str]:
+    return sorted(f"{row.topic}-{row.partition}:{row.offset}" for row in frame.collect())
+
+
+WHOLE = ["a-0:0", "a-0:1", "a-0:2", "b-0:0", "b-0:1"]
+
+
 def test_records_are_in_folders_by_topic_and_date_and_twice_is_once(
     spark: SparkSession, source: Path, tmp_path: Path
 ) -> None:
     target = tmp_path / "lake"
     for _ in range(2):
         frame = export(spark, [str(source)], str(target))
-        found = {(row.topic, row.offset): row for row in frame.collect()}
-        assert frame.count() == len(found) == 5
+        assert there(frame) == WHOLE
     assert folders(target) == {
         "topic=a/date=1970-01-02",
         "topic=a/date=1970-01-04",
         "topic=b/date=1970-01-02",
         "topic=b/date=__HIVE_DEFAULT_PARTITION__",
     }
+    found = {(row.topic, row.offset): row for row in frame.collect()}
     assert found["b", 0].date is None
     assert bytes(found["a", 2].value) == b"2 2 2 2 2 "
-    (source / "a-0" / "00000000000000000000.log").write_bytes(batch(0, timestamp=DAY))
-    rows = export(spark, [str(source)], str(target), topics=["a"]).collect()
-    assert sorted((row.topic, row.offset) for row in rows) == [
-        ("a", 0),
-        ("a", 2),
-        ("b", 0),
-        ("b", 1),
-    ]
 
 
-def test_damage_ends_a_run_or_is_left_out(
+def test_what_retention_has_deleted_stays_and_what_is_new_is_added(
     spark: SparkSession, source: Path, tmp_path: Path
 ) -> None:
-    segment(source / "b-0", 0, batch(0)[:-1] + b"\xff", batch(1, timestamp=DAY))
+    target = str(tmp_path / "lake")
+    assert there(export(spark, [str(source)], target)) == WHOLE
+    segment(source / "a-0", 3, batch(3, 4, timestamp=DAY))  # on a day that is there
+    segment(source / "7-0", 0, batch(0, timestamp=DAY))  # a topic that reads like a number
+    (source / "a-0" / file_name(0, Kind.LOG)).unlink()
+    for _ in range(2):
+        frame = export(spark, [str(source)], target)
+        assert there(frame) == sorted([*WHOLE, "7-0:0", "a-0:3", "a-0:4"])
+    shutil.rmtree(source / "b-0")
+    frame = export(spark, [str(source)], target, topics=["a"])
+    assert there(frame) == sorted([*WHOLE, "7-0:0", "a-0:3", "a-0:4"])
+    (source / "a-0" / file_name(3, Kind.LOG)).unlink()
+    segment(source / "a-0", 9, batch(9, timestamp=DAY))
+    with pytest.warns(RuntimeWarning, match="offsets 5 up to 9 were deleted before"):
+        export(spark, [str(source)], target)
+
+
+def test_a_run_that_died_between_its_files_and_its_note_is_made_up_for(
+    spark: SparkSession, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "lake"
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Notes, "write", die)
+        with pytest.raises(KeyboardInterrupt):
+            export(spark, [str(source)], str(target))
+    lost = next(iter((target / "topic=a" / "date=1970-01-02").glob("part-*")))
+    lost.unlink()  # of a commit that had not come to all files
+    (target / FOLDER).mkdir()
+    (target / FOLDER / "torn.json").write_text('{"version": 1, "isol')
+    # Only of one topic: the other's files are not vouched for by that.
+    assert there(export(spark, [str(source)], str(target), topics=["a"])) == WHOLE
+    for _ in range(2):
+        assert there(export(spark, [str(source)], str(target))) == WHOLE
+    notes = Notes(spark, str(target)).read("read_uncommitted")
+    assert len(notes.files) == len(list(target.rglob("part-*.parquet")))
+
+
+def test_damage_ends_a_run_or_is_left_out_and_is_looked_at_again(
+    spark: SparkSession, source: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "lake"
+    good = batch(1, 2, timestamp=DAY)
+    flipped = good[:-2] + bytes([good[-2] ^ 1]) + good[-1:]  # in a value
+    log = source / "b-0" / file_name(0, Kind.LOG)
+    log.write_bytes(batch(0, timestamp=DAY) + flipped + batch(3, timestamp=DAY))
     with pytest.raises(JobError, match="export: "):
-        export(spark, [str(source)], str(tmp_path / "lake"))
-    assert not folders(tmp_path / "lake")
-    frame = export(spark, [str(source)], str(tmp_path / "lake"), skip_damaged=True)
-    assert frame.where("topic = 'b'").count() == 1
+        export(spark, [str(source)], str(target))
+    assert not folders(target)
+    found = there(export(spark, [str(source)], str(target), skip_damaged=True))
+    assert found == ["a-0:0", "a-0:1", "a-0:2", "b-0:0", "b-0:3"]
+    log.write_bytes(batch(0, timestamp=DAY) + good + batch(3, timestamp=DAY))
+    found = there(export(spark, [str(source)], str(target)))
+    assert found == [*WHOLE[:3], "b-0:0", "b-0:1", "b-0:2", "b-0:3"]
+
+
+def test_damage_behind_the_last_good_batch_is_not_passed_over(
+    spark: SparkSession, source: Path, tmp_path: Path
+) -> None:
+    target = str(tmp_path / "lake")
+    export(spark, [str(source)], target)
+    with (source / "a-0" / file_name(0, Kind.LOG)).open("ab") as file:
+        file.write(b"\xff" * 200)
+    with pytest.raises(JobError, match="export: "):
+        export(spark, [str(source)], target)
+
+
+def test_another_cluster_or_a_topic_made_anew_is_refused(
+    spark: SparkSession, source: Path, tmp_path: Path
+) -> None:
+    target = str(tmp_path / "lake")
+    meta, topic = source / "meta.properties", source / "a-0" / "partition.metadata"
+    meta.write_text("version=0\ncluster.id=one\n")
+    topic.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
+    export(spark, [str(source)], target)
+    topic.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg")
+    with pytest.raises(JobError, match="a was deleted and made anew"):
+        export(spark, [str(source)], target)
+    meta.write_text("version=0\ncluster.id=two\n")
+    with pytest.raises(JobError, match="of the cluster one, and these logs are of two"):
+        export(spark, [str(source)], target)
+
+
+def test_nothing_is_read_where_nothing_is_new(
+    spark: SparkSession, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export(spark, [str(source)], str(tmp_path / "lake"))
+    monkeypatch.setattr(module, "records", None)
+    assert there(export(spark, [str(source)], str(tmp_path / "lake"))) == WHOLE

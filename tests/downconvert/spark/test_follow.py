@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from downconvert.spark.errors import DataLossError
-from downconvert.spark.follow import Following, Json, shared_out
+from downconvert.spark.errors import DataLossError, NotMountedError
+from downconvert.spark.follow import Following, shared_out
 from downconvert.spark.options import Options
+from downconvert.spark.places import Json
 from downconvert.spark.reader import Task
 from downconvert.spark.schemas import schema_of
 from downconvert.spark.stream import SegmentStreamReader
@@ -39,6 +40,17 @@ def stream(path: Path, **options: Any) -> SegmentStreamReader:
     texts = {name: str(value) for name, value in options.items()}
     given = Options.parse(OPTIONS | {"path": str(path)} | texts, streaming=True)
     return SegmentStreamReader(given, schema_of(given))
+
+
+def test_limits_are_refused_where_spark_would_ignore_them(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert stream(directory, maxOffsetsPerTrigger=5)
+    monkeypatch.setattr("downconvert.spark.stream.HAS_LIMITS", False)  # Spark 4.0 and 4.1
+    assert stream(directory)
+    for name in ("maxOffsetsPerTrigger", "maxBytesPerTrigger"):
+        with pytest.raises(ValueError, match="leave maxOffsetsPerTrigger and maxBytesPerTrigger"):
+            stream(directory, **{name: 5})
 
 
 def read(source: SegmentStreamReader, start: Json, end: Json) -> list[str]:
@@ -154,9 +166,14 @@ def test_a_partition_that_is_gone_fails_a_micro_batch_that_was_to_read_it(direct
     shutil.rmtree(directory / "b-1")
     with pytest.raises(DataLossError, match="b-1 is gone; it was read up to offset 5"):
         source.partitions(start, end)
+    with pytest.raises(DataLossError, match="b-1 is gone; it was read up to offset 7"):
+        source.latestOffset(end)
     forgiving = stream(directory, failOnDataLoss=False)
     with pytest.warns(RuntimeWarning, match="b-1 is gone"):
         assert read(forgiving, start, end) == ["a-0:0", "a-0:1", "a-0:2"]
+    with pytest.warns(RuntimeWarning, match="b-1 is gone"):
+        assert forgiving.latestOffset(end) == end
+    assert stream(directory, topics="a").latestOffset(end) == end  # not asked for any more
 
 
 def test_a_segment_that_is_gone_or_cleaned_when_a_task_comes_to_it(directory: Path) -> None:
@@ -174,6 +191,100 @@ def test_a_segment_that_is_gone_or_cleaned_when_a_task_comes_to_it(directory: Pa
         with pytest.warns(RuntimeWarning, match=words):
             rows = [b.num_rows for b in forgiving.read(task)]
         assert sum(rows) == 2  # those of the other partition
+
+
+def test_a_directory_that_is_not_here_is_an_error_whatever_is_said_of_loss(
+    directory: Path,
+) -> None:
+    source = stream(directory, failOnDataLoss=False)
+    start = source.initialOffset()
+    task = source.partitions(start, source.latestOffset(start))[0]
+    (directory / "a-0").rename(directory / "elsewhere")
+    with pytest.raises(NotMountedError, match=r"a-0 is not on .*: mount it there"):
+        list(source.read(task))
+
+
+def noted(directory: Path, **offsets: int) -> None:
+    lines = "".join(f"{topic} 0 {offset}\n" for topic, offset in offsets.items())
+    text = f"0\n{len(offsets)}\n{lines}"
+    (directory / "replication-offset-checkpoint").write_text(text)
+
+
+def test_records_wait_until_they_are_below_the_high_watermark(tmp_path: Path) -> None:
+    partition(tmp_path, batch(*range(5), leader_epoch=0), "a-0")
+    append(tmp_path / "a-0", batch(*range(5, 10), leader_epoch=0))
+    noted(tmp_path, a=5)
+    assert stream(tmp_path, startingOffsets="latest").initialOffset() == at(5, 0)
+    source = stream(tmp_path)
+    start = source.initialOffset()
+    first = source.latestOffset(start)
+    assert first == at(5, 0)
+    assert read(source, start, first) == [f"a-0:{offset}" for offset in range(5)]
+    # A leader that comes back truncates what nobody took over, and others are written there.
+    log = tmp_path / "a-0" / file_name(0, Kind.LOG)
+    log.write_bytes(batch(*range(5), leader_epoch=0) + batch(*range(5, 9), leader_epoch=1))
+    assert source.latestOffset(first) == first
+    noted(tmp_path, a=99)
+    second = source.latestOffset(first)
+    assert second == at(9, 1)
+    assert read(source, first, second) == [f"a-0:{offset}" for offset in range(5, 9)]
+    noted(tmp_path, a=3)  # as a broker may have it that has come back
+    assert source.latestOffset(second) == second
+    noted(tmp_path, b=3)
+    with pytest.warns(RuntimeWarning, match="no high watermark of a-0"):
+        assert source.latestOffset(second) == second
+    assert stream(tmp_path, stopAtHighWatermark=False).latestOffset(start) == second
+
+
+def at(offset: int, epoch: int) -> Json:
+    return {"a": {"0": {"offset": offset, "leaderEpoch": epoch}}}
+
+
+@pytest.mark.parametrize("has_checkpoint", [False, True])
+def test_a_truncation_of_what_was_read_is_seen_and_said(
+    tmp_path: Path, has_checkpoint: bool
+) -> None:
+    """Where that is wanted, what was written instead comes."""
+    log = partition(tmp_path, batch(*range(5), leader_epoch=0), "a-0") / file_name(0, Kind.LOG)
+    append(tmp_path / "a-0", batch(*range(5, 10), leader_epoch=0))
+    if has_checkpoint:
+        (tmp_path / "a-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n2 5\n")
+    source, forgiving = stream(tmp_path), stream(tmp_path, failOnDataLoss=False)
+    start = source.initialOffset()
+    first = source.latestOffset(start)
+    assert first == at(10, 0)
+    forgiving.latestOffset(start)
+    kept = batch(*range(5), leader_epoch=0)
+    log.write_bytes(kept)
+    for found in (source, stream(tmp_path)):
+        with pytest.raises(DataLossError, match="a-0 ends at 5, and was read up to 10"):
+            found.latestOffset(first)
+    log.write_bytes(kept + batch(*range(5, 12), leader_epoch=2))
+    with pytest.raises(DataLossError, match="a-0 was truncated at 5 after it was read up to 10"):
+        source.latestOffset(first)
+    with pytest.raises(DataLossError, match="was truncated before offset 10 after"):
+        source.partitions(start, first)
+    with pytest.warns(RuntimeWarning, match="truncated at 5"):
+        second = forgiving.latestOffset(first)
+    assert second == at(12, 2)
+    with pytest.warns(RuntimeWarning, match="truncated at 5"):
+        assert read(forgiving, first, second) == [f"a-0:{offset}" for offset in range(5, 12)]
+    assert forgiving.latestOffset(second) == second
+
+
+def test_a_checkpoint_without_epochs_is_read_on_from(tmp_path: Path) -> None:
+    partition(tmp_path, batch(*range(5), leader_epoch=3), "a-0")
+    source = stream(tmp_path)
+    end = source.latestOffset({"a": {"0": 2}})
+    assert end == at(5, 3)
+    assert read(source, {"a": {"0": 2}}, end) == ["a-0:2", "a-0:3", "a-0:4"]
+
+
+def test_a_stream_follows_the_copy_of_the_later_epoch(tmp_path: Path) -> None:
+    partition(tmp_path / "b1", batch(0, 1, 2, 3, leader_epoch=0), "a-0")
+    partition(tmp_path / "b2", batch(0, 1, leader_epoch=0) + batch(2, leader_epoch=1), "a-0")
+    with pytest.warns(RuntimeWarning, match="copies of a-0 differ"):
+        assert stream(tmp_path).latestOffset({"a": {"0": 0}}) == at(3, 1)
 
 
 def test_committed_records_wait_for_the_end_of_their_transaction(directory: Path) -> None:

@@ -12,10 +12,10 @@ from bench.bombs import bomb
 from records import Codec, Record, build
 from records.backend import NAME, NATIVE
 from records.formats import V1, V2
+from records.units import MiB
 
 from .reading import partition
 
-MiB = 1024 * 1024
 MB = 1_000_000
 LIMIT = 256 * MB
 MEGABYTES = 1000 if NAME == NATIVE else 50  # of a large segment; the reference takes its time

@@ -20,7 +20,10 @@ def test_what_nobody_says() -> None:
     assert options.mode is Mode.FAILFAST
     assert (options.starting, options.ending) == (EARLIEST, LATEST)
     assert options.max_partition_bytes == 128 * MiB
-    assert (options.include_headers, options.committed, options.verify_crc) == (False,) * 3
+    assert (options.include_headers, options.committed) == (False, False)
+    assert options.verify_crc  # as Kafka's consumer does
+    assert not options.stop_at_high_watermark
+    assert parsed_for_a_stream().stop_at_high_watermark
 
 
 def test_a_stream_begins_at_the_end_as_from_kafka() -> None:
@@ -81,10 +84,11 @@ def test_offsets_of_partitions_that_are_not_named_are_the_default() -> None:
         ({"lvel": "batch"}, "unknown option lvel"),
         ({"level": "row"}, "level is record or batch, not 'row'"),
         ({"mode": "IGNORE"}, "mode is"),
-        ({"verifyCrc": "yes"}, "verifyCrc is false or true"),
+        ({"verifyCrc": "yes"}, "verifyCrc is true or false"),
         ({"maxPartitionBytes": "0"}, "maxPartitionBytes is a number of bytes"),
+        ({"maxPartitionBytes": "1023k"}, "maxPartitionBytes is a number of bytes from 1048576"),
         ({"maxPartitionBytes": "64mm"}, "maxPartitionBytes is a number of bytes"),
-        ({"maxRecordBytes": "2g"}, "maxRecordBytes is a number of bytes up to"),
+        ({"maxRecordBytes": "2g"}, "maxRecordBytes is a number of bytes from 1 to"),
         ({"partitions": "0-9999999"}, "are too many"),
         ({"partitions": "one"}, "numbers and ranges"),
         ({"topicsPattern": "("}, "topicsPattern is no regular expression"),

@@ -1,5 +1,6 @@
 """The session that jobs run in, and what is said where there can be none."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from downconvert.spark.session import open_session
-from tests.downconvert.cli.running import ROOT, one_line, without_notice
+from tests.downconvert.cli.running import ROOT, one_line, start, without_notice
 
 
 def test_a_session_that_is_there_is_used_and_stays(spark: SparkSession) -> None:
@@ -18,7 +19,7 @@ def test_a_session_that_is_there_is_used_and_stays(spark: SparkSession) -> None:
 
 def test_without_java_it_says_what_to_install(tmp_path: Path) -> None:
     ran = subprocess.run(
-        [sys.executable, ROOT / "cli" / "__main__.py", "spark", "audit", tmp_path],
+        [sys.executable, ROOT / "downconvert" / "__main__.py", "spark", "audit", tmp_path],
         capture_output=True,
         text=True,
         check=False,
@@ -26,3 +27,22 @@ def test_without_java_it_says_what_to_install(tmp_path: Path) -> None:
     )
     assert ran.returncode == 2
     assert "Spark needs Java 17 or newer: install it" in one_line(without_notice(ran.stderr))
+
+
+def test_a_master_that_does_not_answer_is_one_line(tmp_path: Path) -> None:
+    with socket.socket() as free:  # bound, and nobody listens
+        free.bind(("127.0.0.1", 0))
+        master = f"spark://127.0.0.1:{free.getsockname()[1]}"
+        process = start("spark", "audit", tmp_path, "--master", master)
+        out, err = process.communicate(timeout=200)
+    assert (process.returncode, out) == (2, "")
+    words = one_line(without_notice(err))
+    assert words.startswith(f"downconvert: no master answers at {master} (")
+    assert "refused" in words
+
+
+def test_a_master_that_is_none_is_one_line(tmp_path: Path) -> None:
+    process = start("spark", "audit", tmp_path, "--master", "moon")
+    out, err = process.communicate(timeout=280)
+    assert (process.returncode, out) == (2, "")
+    assert "'moon' is no master: name one as spark://" in one_line(without_notice(err))

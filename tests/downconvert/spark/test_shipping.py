@@ -3,6 +3,8 @@
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from downconvert.spark.shipping import PACKAGES, settings_for, write_archive
 from records import native
 
@@ -18,6 +20,17 @@ def test_the_archive_holds_every_module_and_the_kernel(tmp_path: Path) -> None:
         (root / "records").glob("_kernel*.so")
     )
     assert not any("__pycache__" in name for name in names)
+
+
+def test_a_folder_of_somebody_else_is_not_shipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "storage").mkdir()
+    (tmp_path / "storage" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    archive = write_archive(tmp_path / "package.zip")
+    tops = {name.split("/")[0] for name in zipfile.ZipFile(archive).namelist()}
+    assert tops == {"records", "downconvert", "simulator"}
 
 
 def test_the_same_package_is_the_same_archive(tmp_path: Path) -> None:

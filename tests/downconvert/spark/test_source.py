@@ -25,7 +25,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("logs")
     for name in INPUTS:
         partition(path, corpus.segment(name), f"{name}-0")
-    many = [batch(10 * i, 10 * i + 5, size=200) for i in range(400)]
+    many = [batch(10 * i, 10 * i + 5, size=4000) for i in range(400)]
     indexed_segment(path / "many-3", 0, *many, interval=1000)
     return path
 
@@ -36,7 +36,7 @@ def source(spark: SparkSession, path: Path | list[str], **options: object) -> Da
     return spark.read.format("kafka-segments").options(**texts).load(where)
 
 
-@pytest.mark.parametrize("size", ["30k", "128m"])
+@pytest.mark.parametrize("size", ["1m", "128m"])
 def test_rows_are_the_records(spark: SparkSession, logs: Path, size: str) -> None:
     found = source(spark, logs, includeHeaders="true", maxPartitionBytes=size)
     expected = [row for name in INPUTS for row in as_kafka_reads(name)]
@@ -54,7 +54,7 @@ def test_filters_are_pushed_down_where_the_session_has_that_on(
 ) -> None:
     spark.conf.set(PUSH_DOWN, enabled)
     try:
-        whole = source(spark, logs, maxPartitionBytes="10k")
+        whole = source(spark, logs, maxPartitionBytes="1m")
         few = whole.where("topic = 'many' AND offset BETWEEN 1001 AND 1042")
         few = few.where("timestamp >= timestamp_millis(10100)")
         expected = [n for i in range(100, 105) for n in (10 * i, 10 * i + 5) if 1010 <= n <= 1042]
@@ -83,6 +83,23 @@ def test_several_directories_sql_and_a_schema_of_some_columns(
     assert spark.sql("SELECT sum(recordsCount) FROM seen").collect()[0][0] == 3
 
 
+def test_paths_may_be_patterns(spark: SparkSession, logs: Path) -> None:
+    assert source(spark, Path(f"{logs}/ma*-3")).count() == 800
+    assert source(spark, Path(f"{logs.parent}/*/{{many,none}}-[0-9]")).count() == 800
+    with pytest.raises(AnalysisException, match="no directory matches that"):
+        source(spark, Path(f"{logs}/no*")).count()
+
+
+def test_the_catalog_may_have_a_table_of_it(spark: SparkSession, logs: Path) -> None:
+    options = f"OPTIONS (path '{logs}', topics 'many')"
+    spark.sql(f"CREATE TABLE many USING `kafka-segments` {options} COMMENT 'of a backup'")
+    try:
+        assert spark.sql("SELECT count(*) FROM many").collect()[0][0] == 800
+        assert spark.table("many").where("offset < 10").count() == 2
+    finally:
+        spark.sql("DROP TABLE many")
+
+
 def test_damage_is_a_row_or_the_end(spark: SparkSession, tmp_path: Path) -> None:
     bad = damaged(batch(3, 4), field="crc", to=0, crc="stale")
     partition(tmp_path, batch(0, 1, 2) + bad + batch(5))
@@ -100,10 +117,12 @@ def test_wrong_options_are_told_when_the_query_is_made(spark: SparkSession, logs
         source(spark, logs, lvel="batch")
     with pytest.raises(AnalysisException, match="nothing is not a directory"):
         source(spark, logs.parent / "nothing").count()
+    with pytest.raises(AnalysisException, match="nobody: no such topic or partition below"):
+        source(spark, logs, subscribe="many,nobody").count()
 
 
 def test_an_empty_answer_has_all_columns(spark: SparkSession, logs: Path) -> None:
-    found = source(spark, logs, topics="nobody")
+    found = source(spark, logs, topics="many", startingOffsets='{"many":{"3":99999}}')
     assert found.collect() == []
     assert len(found.columns) == 7
 

@@ -5,15 +5,17 @@ from pathlib import Path
 import pytest
 
 from downconvert.spark.options import Options
-from downconvert.spark.splits import Split, pack
+from downconvert.spark.splits import TASKS_MAX, Split, pack, task_size
 from downconvert.spark.trees import SegmentFile
 from downconvert.storage.names import Kind, State, file_name
 from records import FileRecords
+from records.units import MiB
 from tests.downconvert.storage.logs import batch, indexed_segment
 
 from .reading import partition, rows, splits
 
 COUNT = 200
+GiB = 1024 * MiB
 
 
 @pytest.fixture
@@ -29,7 +31,7 @@ def test_splits_begin_at_batches_and_cover_the_segment(directory: Path) -> None:
     starts = {header.position for header in FileRecords.open(log).batches()}
     found = splits(directory, maxPartitionBytes=5000)
     assert len(found) > 10
-    assert all(split.is_aligned and split.start in starts for split in found)
+    assert all(split.start in starts for split in found)
     assert [split.end for split in found[:-1]] == [split.start for split in found[1:]]
     assert (found[0].start, found[-1].end) == (0, log.stat().st_size)
     assert max(split.size for split in found) < 5000 + 4000
@@ -74,6 +76,38 @@ def test_an_index_that_is_none_is_not_followed(directory: Path, index: bytes) ->
     }
 
 
+def test_a_segment_without_an_index_is_read_by_one_task(directory: Path) -> None:
+    """Every other task would read all headers before its own stretch, to find where that begins."""
+    (directory / "topic-0" / file_name(0, Kind.OFFSET_INDEX)).unlink()
+    (found,) = splits(directory, maxPartitionBytes=5000)
+    assert (found.start, found.end) == (0, found.segment.size)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "size_max", "tasks_min", "expected"),
+    [
+        ([10 * MiB] * 4, 128 * MiB, None, 128 * MiB),
+        ([100 * MiB] * 4, 128 * MiB, 40, 10 * MiB),
+        ([MiB], 128 * MiB, 1000, MiB),  # as far as tasks are worth it
+        ([MiB], 128 * MiB, 1, MiB),
+    ],
+)
+def test_the_size_of_tasks(
+    sizes: list[int], size_max: int, tasks_min: int | None, expected: int
+) -> None:
+    assert task_size(sizes, size_max, tasks_min) == expected
+
+
+@pytest.mark.parametrize("size", [GiB, 700 * MiB, 40 * MiB])
+def test_a_hundred_terabytes_are_no_more_tasks_than_a_driver_can_plan(size: int) -> None:
+    file = SegmentFile("", 0, State.LIVE, size, 10)
+    count = 100 * 10**12 // size
+    target = task_size([size] * count, 128 * MiB)
+    assert target > 128 * MiB
+    tasks = pack([Split("t", 0, file, 0, size, 0, 10)] * count, target)
+    assert len(tasks) <= TASKS_MAX
+
+
 def test_small_segments_share_a_task(tmp_path: Path) -> None:
     for base in range(40):
         partition(tmp_path, batch(base), base_offset=base)
@@ -84,5 +118,5 @@ def test_small_segments_share_a_task(tmp_path: Path) -> None:
 
 def test_a_split_that_is_larger_than_a_task_may_be_is_one_all_the_same() -> None:
     file = SegmentFile("", 0, State.LIVE, 100, 10)
-    large = Split("t", 0, file, 0, 10**9, True, 0, 10)
+    large = Split("t", 0, file, 0, 10**9, 0, 10)
     assert pack([large, large], 1000) == [(large,), (large,)]

@@ -11,9 +11,9 @@ import pytest
 
 from bench.bombs import bomb
 from records import Codec
+from records.units import MiB
 from tests.downconvert.storage.logs import batch, segment
 
-MiB = 1024 * 1024
 # What Python with all that a worker imports has by itself is not the segment's.
 GROWTH_MAX = 48 * MiB
 BOMB_SIZE = 96 * MiB

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from downconvert.spark.errors import MixedClustersError
 from downconvert.spark.options import Options
 from downconvert.spark.planner import partitions
 from downconvert.spark.trees import find_partitions
 from downconvert.storage import TopicPartition
 from tests.downconvert.storage.logs import batch
 
-from .reading import partition, rows
+from .reading import partition, rows, splits
 
 
 def names(*paths: Path) -> list[str]:
@@ -25,6 +26,20 @@ def test_below_one_directory_several_and_a_tree_of_them(tmp_path: Path) -> None:
     assert names(tmp_path / "b1", tmp_path / "b2" / "data") == ["a-b-10", "orders-0", "orders-1"]
     assert names(tmp_path) == ["a-b-10", "orders-0", "orders-1"]
     assert names(tmp_path / "b2" / "data" / "a-b-10") == ["a-b-10"]
+
+
+def test_paths_may_be_patterns(tmp_path: Path) -> None:
+    for broker, topic in (("b1", "orders-0"), ("b2", "orders-1"), ("c{1}", "audit-0")):
+        partition(tmp_path / broker, batch(0), topic)
+    assert names(tmp_path / "b*") == ["orders-0", "orders-1"]
+    assert names(tmp_path / "?[^1]") == ["orders-1"]
+    assert names(tmp_path / "{b1,b{2,3}}" / "orders-?") == ["orders-0", "orders-1"]
+    assert names(tmp_path / "c{1}") == ["audit-0"]  # it is there by that name
+    assert names(tmp_path / "b1", tmp_path / "b[12]") == ["orders-0", "orders-1"]
+    with pytest.raises(NotADirectoryError, match="no directory matches that"):
+        names(tmp_path / "d*")
+    with pytest.raises(NotADirectoryError, match="d is not a directory"):
+        names(tmp_path / "d")
 
 
 def test_a_folder_that_is_only_called_like_a_partition_is_looked_into(tmp_path: Path) -> None:
@@ -44,6 +59,42 @@ def test_of_copies_the_one_is_read_that_reaches_furthest(tmp_path: Path) -> None
     partition(tmp_path / "b2", batch(0, 1) + batch(2))
     partition(tmp_path / "b3", batch(0))
     assert [row["offset"] for row in rows(tmp_path)] == [0, 1, 2]
+
+
+def test_two_clusters_are_no_replicas_of_each_other(tmp_path: Path) -> None:
+    for broker, cluster, topic in (
+        ("b1", "one", "a"),
+        ("b2", "two", "a"),
+        ("b3", "one", "b"),
+    ):
+        partition(tmp_path / broker, batch(0), f"{topic}-0")
+        (tmp_path / broker / "meta.properties").write_text(f"version=0\ncluster.id={cluster}\n")
+    with pytest.raises(MixedClustersError, match=r"b1 is of the cluster one, and .*b2 of two"):
+        names(tmp_path)
+    with pytest.raises(MixedClustersError):
+        rows(tmp_path)
+    with pytest.raises(MixedClustersError):
+        names(tmp_path / "b3" / "b-0", tmp_path / "b2" / "a-0")
+    assert names(tmp_path / "b1", tmp_path / "b3") == ["a-0", "b-0"]
+    assert len(rows(tmp_path, clusterId="one")) == 2
+    assert len(rows(tmp_path, clusterId="two")) == 1
+    partition(tmp_path / "copied", batch(0, 1), "c-0")  # nothing says whose it is
+    assert names(tmp_path / "b2", tmp_path / "copied") == ["a-0", "c-0"]
+    (tmp_path / "b2" / "meta.properties").write_text("\0 what is this")
+    assert names(tmp_path / "b1", tmp_path / "b2") == ["a-0"]
+
+
+def test_relative_paths_are_absolute_for_who_works_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition(tmp_path / "b1", batch(0), "orders-0")
+    for here, path in ((tmp_path, "b1"), (tmp_path / "b1" / "orders-0", ".")):
+        monkeypatch.chdir(here)
+        (log,) = find_partitions([path])
+        assert log.directory == str(tmp_path / "b1" / "orders-0")
+        assert {file.directory for file in log.segments} == {log.directory}
+        (split,) = splits(path)
+        assert split.segment.directory == log.directory
 
 
 def test_links_lead_nowhere_twice(tmp_path: Path) -> None:

@@ -5,7 +5,14 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from downconvert.storage.compaction import Cleaner, CompactionCount, LatestOffsets, latest_offsets
+from downconvert.storage.compaction import (
+    Cleaner,
+    CompactionCount,
+    LastOfProducers,
+    note_latest,
+)
+from downconvert.storage.offset_map import OffsetMap
+from downconvert.storage.producer_state import ProducerState
 from downconvert.storage.transaction_index import AbortedTransaction
 from downconvert.storage.transactions import AbortedRanges
 from records import MemoryRecords
@@ -22,16 +29,32 @@ def clean(
     data: bytes,
     aborted: Sequence[AbortedTransaction] = (),
     *,
-    last_of_producers: Sequence[int] = (),
+    producers: Sequence[ProducerState] = (),
     now: int = 1000,
     horizon: int = 5000,
+    end: int = 10**6,
+    keeps_tombstones: bool = True,
 ) -> tuple[bytes, CompactionCount]:
     records = MemoryRecords(data)
-    latest = LatestOffsets()
-    latest_offsets(latest, records, AbortedRanges(aborted))
+    latest = OffsetMap(24_000)
     ranges = AbortedRanges(aborted)
-    cleaner = Cleaner(latest, ranges, last_of_producers, now=now, horizon=horizon)
-    return b"".join(cleaner.clean(records)), cleaner.count
+    for header in records.batches():
+        if header.base_offset < end:
+            assert note_latest(latest, records, header, ranges, 0)
+    cleaner = Cleaner(
+        latest,
+        AbortedRanges(aborted),
+        LastOfProducers(producers),
+        now=now,
+        delete_retention_ms=horizon - now,
+        end=end,
+    )
+    cleaned = [
+        cleaner.clean(records, header, keeps_tombstones=keeps_tombstones)
+        for header in records.batches()
+    ]
+    latest.close()
+    return b"".join(data for data in cleaned if data is not None), cleaner.count
 
 
 def keyed(start: int, *pairs: tuple[bytes | None, bytes | None], **options: object) -> bytes:
@@ -99,11 +122,19 @@ def test_a_tombstone_stays_up_to_the_horizon_that_it_gets_when_it_is_first_clean
     assert found(clean(once, now=5000, horizon=9000)[0]) == [(2, b"b", b"2")]
 
 
-def test_a_tombstone_of_an_old_format_stays() -> None:
+def test_a_tombstone_of_an_old_format_stays_until_its_segment_is_old() -> None:
     data = keyed(0, (b"a", b"1"), (b"a", None), magic=V1, codec=Codec.GZIP)
     once, _ = clean(data)
     assert clean(once, now=10**15)[0] == once
     assert found(once) == [(1, b"a", None)]
+    assert not clean(once, keeps_tombstones=False)[0]  # its segment is old
+
+
+def test_what_the_map_does_not_reach_stays() -> None:
+    data = keyed(0, (b"a", b"1"), (b"a", b"2")) + keyed(2, (b"a", b"3"), (None, b"4"), (b"a", None))
+    assert found(clean(data, end=2)[0]) == [
+        (1, b"a", b"2"), (2, b"a", b"3"), (3, None, b"4"), (4, b"a", None),
+    ]  # fmt: skip
 
 
 def transaction(start: int, key: bytes) -> bytes:
@@ -134,9 +165,23 @@ def test_the_end_of_a_transaction_goes_after_its_data_and_its_horizon() -> None:
 
 def test_the_last_batch_of_a_producer_stays_though_it_is_empty() -> None:
     data = transaction(0, b"a") + transaction(1, b"a") + keyed(2, (b"a", b"2"))
-    left, _ = clean(data, last_of_producers=[1])
+    last = [ProducerState(7, 0, last_offset=1)]
+    left, _ = clean(data, producers=last)
     assert headers(left) == [(1, 1, 0), (2, 2, 1)]
     kept = next(MemoryRecords(left).batches())
     assert (kept.producer_id, kept.base_sequence, kept.is_transactional) == (7, 1, True)
-    assert clean(left, last_of_producers=[1])[0] == left
+    assert clean(left, producers=last)[0] == left
     assert headers(clean(left)[0]) == [(2, 2, 1)]  # it has written since, elsewhere
+
+
+def test_the_end_of_a_transaction_stays_emptied_if_its_producer_has_nothing_else() -> None:
+    """Its epoch fences older instances of the producer."""
+    fenced = [ProducerState(7, 0)]
+    data = marker(0, ControlRecordType.ABORT) + keyed(1, (b"a", b"2"))
+    once, _ = clean(data, producers=fenced, horizon=5000)
+    twice, _ = clean(once, producers=fenced, now=5000, horizon=9000)
+    assert headers(twice) == [(0, 0, 0), (1, 1, 1)]
+    assert next(MemoryRecords(twice).batches()).is_control
+    assert clean(twice, producers=fenced, now=6000)[0] == twice
+    assert headers(clean(twice, now=6000)[0]) == [(1, 1, 1)]  # its producer has expired
+    assert headers(clean(once, now=5000, horizon=9000)[0]) == [(1, 1, 1)]

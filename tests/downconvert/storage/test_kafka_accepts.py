@@ -22,7 +22,12 @@ from .logs import UNSYNCED
 from .workload import PARTITION
 
 # Indexes with many entries, and several segments.
-CONFIG = LogConfig(segment_bytes=60_000, index_interval_bytes=1000, segment_index_bytes=12_000)
+CONFIG = LogConfig(
+    segment_bytes=60_000,
+    index_interval_bytes=1000,
+    segment_index_bytes=12_000,
+    delete_retention_ms=500,
+)
 EXISTING = [
     (magic, codec)
     for magic in (V0, V1, V2)
@@ -104,7 +109,7 @@ def write_compacted(log: Log) -> None:
             ]
             codec = random.choice((Codec.NONE, Codec.GZIP, Codec.LZ4))
             log.writer.append(build(records, magic=magic, codec=codec))
-        compact(log, CONFIG, now=now, delete_retention_ms=500, files=UNSYNCED)
+        compact(log, CONFIG, now=now, files=UNSYNCED)
 
 
 WRITTEN: dict[str, Callable[[Log], None]] = {

@@ -177,7 +177,7 @@ def test_what_is_known_of_an_open_log_is_what_opening_it_again_gives(
                 case "roll":
                     log.writer.roll()
                 case "compact":
-                    compact(log, CONFIG, now=number, delete_retention_ms=0, files=UNSYNCED)
+                    compact(log, CONFIG, now=number, files=UNSYNCED)
                 case "reopen":
                     log_dir.close()
                     log_dir = LogDir.open(path, writable=True, config=CONFIG, files=UNSYNCED)

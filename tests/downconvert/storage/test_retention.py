@@ -2,23 +2,25 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from downconvert.storage import Log, LogConfig
 from downconvert.storage.names import Kind
-from downconvert.storage.retention import SegmentAge, age_of, apply_retention, segments_to_remove
+from downconvert.storage.retention import apply_retention, removable, segments_to_remove, youngest
 from records.formats import V0
 
-from .logs import UNSYNCED, batch, indexed_segment, offsets, segment
+from .logs import UNSYNCED, batch, offsets
 
 
-def ages(*pairs: tuple[int, int]) -> list[SegmentAge]:
-    return [SegmentAge(size, timestamp) for size, timestamp in pairs]
+def count(segments: list[tuple[int, int]], config: LogConfig, now: int) -> int:
+    sizes, timestamps = [s[0] for s in segments], [s[1] for s in segments]
+    return segments_to_remove(sizes, timestamps, config, now).count
 
 
 @pytest.mark.parametrize(
-    ("segments", "count"),
+    ("segments", "expected"),
     [
         ([], 0),
         ([(10, 900)], 0),
@@ -28,34 +30,70 @@ def ages(*pairs: tuple[int, int]) -> list[SegmentAge]:
         ([(10, 100), (0, 100)], 1),  # but not where it is empty
     ],
 )
-def test_by_time(segments: list[tuple[int, int]], count: int) -> None:
-    config = LogConfig(retention_ms=100)
-    assert segments_to_remove(ages(*segments), config, now=1000) == count
+def test_by_time(segments: list[tuple[int, int]], expected: int) -> None:
+    assert count(segments, LogConfig(retention_ms=100), now=1000) == expected
+    compacted = LogConfig(retention_ms=100, cleanup_policy=frozenset({"compact"}))
+    assert count(segments, compacted, now=1000) == 0
 
 
-@pytest.mark.parametrize(("limit", "count"), [(0, 2), (9, 2), (10, 2), (11, 1), (20, 1), (30, 0)])
-def test_by_size(limit: int, count: int) -> None:
+@pytest.mark.parametrize(
+    ("limit", "expected"), [(0, 2), (9, 2), (10, 2), (11, 1), (20, 1), (30, 0)]
+)
+def test_by_size(limit: int, expected: int) -> None:
     config = LogConfig(retention_ms=-1, retention_bytes=limit)
-    assert segments_to_remove(ages((10, 0), (10, 0), (10, 0)), config, now=10**12) == count
+    assert count([(10, 0), (10, 0), (10, 0)], config, now=10**12) == expected
 
 
 def test_without_limits_nothing_goes() -> None:
     config = LogConfig(retention_ms=-1, retention_bytes=-1)
-    assert segments_to_remove(ages((10, 0), (10, 0)), config, now=10**15) == 0
+    assert count([(10, 0), (10, 0)], config, now=10**15) == 0
+
+
+def opened(tmp_path: Path, **config: Any) -> Log:
+    (tmp_path / "topic-0").mkdir()
+    return Log.open(tmp_path / "topic-0", writable=True, config=LogConfig(**config), files=UNSYNCED)
 
 
 def test_a_segment_is_as_old_as_its_youngest_record(tmp_path: Path) -> None:
-    made = indexed_segment(tmp_path, 0, batch(0, timestamp=5), batch(1, timestamp=3))
-    assert age_of(made, made.size) == SegmentAge(made.size, 5)
-    made.release()
-    made.path(Kind.TIME_INDEX).unlink()
-    assert age_of(made, made.size).timestamp == 5
+    with opened(tmp_path) as log:
+        log.writer.append(batch(0, timestamp=5) + batch(1, timestamp=3))
+        log.writer.roll()
+        made = log.segments[0]
+        assert youngest(log, made) == 5
+        made.release()
+        made.path(Kind.TIME_INDEX).unlink()
+        assert youngest(log, made) == 5
+
+
+def test_a_young_record_keeps_the_active_segment_though_no_index_has_it_yet(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path, index_interval_bytes=100) as log:
+        for offset in range(5):
+            log.writer.append(batch(offset, timestamp=10 + offset))
+        log.writer.append(batch(5, timestamp=1000))
+        assert youngest(log, log.segments[0]) == 1000
+        config = LogConfig(retention_ms=100)
+        assert apply_retention(log, config, now=1100) == 0
+        assert apply_retention(log, config, now=1101) == 1
 
 
 def test_a_segment_without_timestamps_is_as_old_as_its_file(tmp_path: Path) -> None:
-    made = segment(tmp_path, 0, batch(0, magic=V0))
-    os.utime(made.path(), (1000, 1234.5))
-    assert age_of(made, made.size).timestamp == 1_234_500
+    with opened(tmp_path) as log:
+        log.writer.append(batch(0, magic=V0))
+        log.writer.roll()
+        os.utime(log.segments[0].path(), (1000, 1234.5))
+        assert youngest(log, log.segments[0]) == 1_234_500
+
+
+def test_what_is_not_below_the_high_watermark_stays(tmp_path: Path) -> None:
+    with opened(tmp_path, segment_bytes=len(batch(0))) as log:
+        for offset in range(5):
+            log.writer.append(batch(offset))
+        config = LogConfig(retention_ms=1)
+        assert removable(log, config, now=10**6).count == 5
+        assert removable(log, config, now=10**6, up_to=3).count == 3
+        assert removable(log, config, now=10**6, up_to=0) == removable(log, config, now=0)
 
 
 def test_what_is_old_is_removed(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def child(
 ) -> tuple[int, str, int, str]:
     """Reads a stream. Gives its size, the damage that ended it, growth, and what `decompress`
     said."""
-    small = open_encoder(codec, magic=magic, effort="fast")
+    small = open_encoder(codec, magic=magic, compression_level="fast")
     (tmp_path / "small").write_bytes(small.write(RECORD) + small.finish())
     (tmp_path / "bomb").write_bytes(bomb)
     paths = [str(tmp_path / "small"), str(tmp_path / "bomb")]
@@ -93,7 +93,7 @@ def gzip_bomb() -> bytes:
 
 def framed_bomb(codec: Codec) -> Callable[[], bytes]:
     def make() -> bytes:
-        encoder = open_encoder(codec, magic=V2, effort="fast")
+        encoder = open_encoder(codec, magic=V2, compression_level="fast")
         return b"".join(encoder.write(RECORD) for _ in range(RECORDS)) + encoder.finish()
 
     return make

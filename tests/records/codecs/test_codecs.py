@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from records.codecs import Effort, compress, decompress, open_decoder, open_encoder
+from records.codecs import CompressionLevel, compress, decompress, open_decoder, open_encoder
 from records.errors import CorruptRecordsError
 from records.formats import V0, V1, V2, Codec
 
@@ -29,19 +29,19 @@ from .streams import (
 )
 
 each_codec = pytest.mark.parametrize(("codec", "magic"), CODECS)
-each_effort = pytest.mark.parametrize("effort", ["fast", "kafka"])
+each_level = pytest.mark.parametrize("compression_level", ["fast", "kafka"])
 each_payload = pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS)
 
 
 @each_codec
-@each_effort
+@each_level
 @each_payload
 def test_what_is_compressed_comes_back(
-    codec: Codec, magic: int, effort: Effort, payload: Callable[[int], bytes]
+    codec: Codec, magic: int, compression_level: CompressionLevel, payload: Callable[[int], bytes]
 ) -> None:
     for size in SIZES:
         data = payload(size)
-        compressed = compress(codec, data, magic=magic, effort=effort)
+        compressed = compress(codec, data, magic=magic, compression_level=compression_level)
         content = decompress(codec, compressed, limit=size, magic=magic)
         assert content == data
 
@@ -53,7 +53,7 @@ def test_a_stream_is_the_same_whatever_its_windows_and_targets(
 ) -> None:
     for size in 0, 1, 1000, 98304:
         data = payload(size)
-        compressed = compress(codec, data, magic=magic, effort="fast")
+        compressed = compress(codec, data, magic=magic, compression_level="fast")
         for windows, targets in [
             (of(1), of(16384)),
             (of(16384), of(1)),
@@ -65,19 +65,19 @@ def test_a_stream_is_the_same_whatever_its_windows_and_targets(
 
 
 @each_codec
-@each_effort
+@each_level
 @each_payload
 @pytest.mark.parametrize("sizes", [of(ALL), of(32768), between(1, 50000, seed=3)])
 def test_what_is_written_in_parts_comes_back(
     codec: Codec,
     magic: int,
-    effort: Effort,
+    compression_level: CompressionLevel,
     payload: Callable[[int], bytes],
     sizes: Iterator[int],
 ) -> None:
     for size in SIZES:
         data = payload(size)
-        encoder = open_encoder(codec, magic=magic, effort=effort)
+        encoder = open_encoder(codec, magic=magic, compression_level=compression_level)
         pull = pull_from(data, sizes)
         compressed = bytearray()
         while part := pull():
@@ -89,7 +89,7 @@ def test_what_is_written_in_parts_comes_back(
 @each_codec
 def test_one_byte_after_the_other_can_be_written(codec: Codec, magic: int) -> None:
     data = text(70_000)
-    encoder = open_encoder(codec, magic=magic, effort="fast")
+    encoder = open_encoder(codec, magic=magic, compression_level="fast")
     compressed = b"".join(encoder.write(data[at : at + 1]) for at in range(len(data)))
     compressed += encoder.finish()
     assert decompress(codec, compressed, limit=len(data), magic=magic) == data
@@ -101,7 +101,7 @@ def test_what_is_larger_than_the_limit_is_not_given(
     codec: Codec, magic: int, payload: Callable[[int], bytes]
 ) -> None:
     for size in SIZES[1:]:
-        compressed = compress(codec, payload(size), magic=magic, effort="fast")
+        compressed = compress(codec, payload(size), magic=magic, compression_level="fast")
         for limit in 0, size // 2, size - 1:
             assert decompress(codec, compressed, limit=limit, magic=magic) is None
 
@@ -110,7 +110,7 @@ def test_what_is_larger_than_the_limit_is_not_given(
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_any_buffer_is_taken(codec: Codec, magic: int, kind: type) -> None:
     data = text(5000)
-    compressed = compress(codec, kind(data), magic=magic, effort="kafka")
+    compressed = compress(codec, kind(data), magic=magic, compression_level="kafka")
     assert isinstance(compressed, bytes)
     assert decompress(codec, kind(compressed), limit=ALL, magic=magic) == data
 
@@ -118,7 +118,7 @@ def test_any_buffer_is_taken(codec: Codec, magic: int, kind: type) -> None:
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
 @pytest.mark.parametrize("size", [0, 500, 70_000])
 def test_a_stream_that_ends_too_early_is_damage_at_its_end(codec: Codec, size: int) -> None:
-    compressed = compress(codec, text(size), magic=V2, effort="fast")
+    compressed = compress(codec, text(size), magic=V2, compression_level="fast")
     size = len(compressed)
     ends = {1, 2, 3, 5, 7, size // 2, *range(max(1, size - 12), size)}
     for end in ends:
@@ -132,7 +132,7 @@ def test_damage_comes_after_all_bytes_before_it_and_again(codec: Codec, magic: i
     if codec is Codec.NONE:
         return
     data = noise(300_000)
-    compressed = compress(codec, data, magic=magic, effort="fast")[:250_000]
+    compressed = compress(codec, data, magic=magic, compression_level="fast")[:250_000]
     decoder = open_decoder(codec, pull_from(compressed, of(1000)), magic=magic)
     target = memoryview(bytearray(10**6))
     read = decoder.read_into(target)
@@ -159,10 +159,10 @@ def test_an_error_of_who_gives_the_windows_comes_through() -> None:
 def test_zstd_exists_in_v2_only(magic: int) -> None:
     said = f"ZStandard compression is not supported for magic {magic}"
     with pytest.raises(ValueError, match=said):
-        compress(Codec.ZSTD, b"", magic=magic, effort="kafka")
+        compress(Codec.ZSTD, b"", magic=magic, compression_level="kafka")
     with pytest.raises(ValueError, match=said):
-        open_encoder(Codec.ZSTD, magic=magic, effort="kafka")
-    compressed = compress(Codec.ZSTD, b"hello", magic=V2, effort="kafka")
+        open_encoder(Codec.ZSTD, magic=magic, compression_level="kafka")
+    compressed = compress(Codec.ZSTD, b"hello", magic=V2, compression_level="kafka")
     seen = "codec does not exist in this message format", 0
     assert decoded(Codec.ZSTD, compressed, magic=magic) == (b"", seen)
     assert at_once(Codec.ZSTD, compressed, magic=magic) == (None, seen)
@@ -171,14 +171,14 @@ def test_zstd_exists_in_v2_only(magic: int) -> None:
 @given(
     data=st.binary(max_size=2000).map(lambda data: data * 40),
     which=st.sampled_from(CODECS),
-    effort=st.sampled_from(["fast", "kafka"]),
+    compression_level=st.sampled_from(["fast", "kafka"]),
     seed=st.integers(0, 2**32),
 )
 def test_anything_comes_back_however_it_is_cut(
-    data: bytes, which: tuple[Codec, int], effort: Effort, seed: int
+    data: bytes, which: tuple[Codec, int], compression_level: CompressionLevel, seed: int
 ) -> None:
     codec, magic = which
-    encoder = open_encoder(codec, magic=magic, effort=effort)
+    encoder = open_encoder(codec, magic=magic, compression_level=compression_level)
     half = seed % (len(data) + 1)
     compressed = encoder.write(data[:half]) + encoder.write(data[half:]) + encoder.finish()
     cut = {"windows": between(1, 9000, seed), "targets": between(1, 9000, seed + 1)}
@@ -203,7 +203,7 @@ def test_a_damaged_stream_is_read_or_is_damage_and_the_same_however_it_is_read(
     size: int, which: tuple[Codec, int], changes: list[tuple[float, str, bytes]]
 ) -> None:
     codec, magic = which
-    compressed = bytearray(compress(codec, text(size), magic=magic, effort="fast"))
+    compressed = bytearray(compress(codec, text(size), magic=magic, compression_level="fast"))
     for where, how, what in changes:
         at = int(where * len(compressed))
         change(compressed, at, how, what)
@@ -237,25 +237,28 @@ def test_other_clients_read_what_is_written_and_the_other_way_round(size: int, m
         (Codec.SNAPPY, aiokafka.codec.snappy_encode, aiokafka.codec.snappy_decode),
         (Codec.LZ4, *lz4),
     ]:
-        assert decode(compress(codec, data, magic=magic, effort="fast")) == data
+        assert decode(compress(codec, data, magic=magic, compression_level="fast")) == data
         assert decompress(codec, encode(data), limit=size, magic=magic) == data
 
 
 def test_other_clients_read_zstd() -> None:
     data = text(100_000)
     for library in kafka.codec, aiokafka.codec:
-        assert library.zstd_decode(compress(Codec.ZSTD, data, magic=V2, effort="kafka")) == data
+        assert (
+            library.zstd_decode(compress(Codec.ZSTD, data, magic=V2, compression_level="kafka"))
+            == data
+        )
         assert decompress(Codec.ZSTD, library.zstd_encode(data), limit=ALL, magic=V2) == data
 
 
-@each_effort
-def test_threads_do_not_disturb_each_other(effort: Effort) -> None:
+@each_level
+def test_threads_do_not_disturb_each_other(compression_level: CompressionLevel) -> None:
     failures: list[tuple[Codec, int]] = []
 
     def work(number: int) -> None:
         data = text(20_000 + number)
         for codec, magic in CODECS * 5:
-            compressed = compress(codec, data, magic=magic, effort=effort)
+            compressed = compress(codec, data, magic=magic, compression_level=compression_level)
             if decompress(codec, compressed, limit=ALL, magic=magic) != data:
                 failures.append((codec, number))
 

@@ -25,11 +25,6 @@ class Kernel:
         self.calls.append(f"compress {level}")
         return zlib.compress(source[start:end], level, 31)
 
-    def gzip_decompress(self, source: Buffer, start: int, end: int, limit: int) -> bytes | None:
-        self.calls.append(f"decompress {limit}")
-        content = zlib.decompress(source[start:end], 31)
-        return content if len(content) <= limit else None
-
     def crc32(self, source: Buffer, start: int, end: int, value: int = 0) -> int:
         self.calls.append("crc32")
         return zlib.crc32(source[start:end], value)
@@ -37,11 +32,11 @@ class Kernel:
 
 @pytest.mark.usefixtures("library")
 def test_each_library_does_the_same() -> None:
-    for effort in "fast", "kafka":
-        compressed = compress(DATA, effort)
+    for compression_level in "fast", "kafka":
+        compressed = compress(DATA, compression_level)
         assert zlib.decompress(compressed, 31) == decompress(compressed, len(DATA)) == DATA
         assert decompress(compressed, len(DATA) - 1) is None
-        stream = deflater(effort)
+        stream = deflater(compression_level)
         assert zlib.decompress(stream.compress(DATA) + stream.flush(), 31) == DATA
     assert crc32(DATA, 5) == zlib.crc32(DATA, 5)
     raw = zlib.compress(DATA, wbits=-15)
@@ -63,14 +58,14 @@ def test_the_kernel_does_what_it_does_best(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(deflate, "native", kernel)
     monkeypatch.setattr(deflate, "library", isal_zlib)
     compressed = compress(DATA, "kafka")
-    assert decompress(compressed, 99_999) == DATA
+    assert zlib.decompress(compressed, 31) == DATA
     crc32(DATA, 0)
-    assert kernel.calls == ["compress 6", "decompress 99999", "crc32"]
+    assert kernel.calls == ["compress 6", "crc32"]
     compress(DATA, "fast")
-    assert len(kernel.calls) == 3  # isal is faster
+    assert len(kernel.calls) == 2  # isal is faster
     monkeypatch.setattr(deflate, "library", zlib)
     compress(DATA, "fast")
-    assert kernel.calls[3:] == ["compress 1"]
+    assert kernel.calls[2:] == ["compress 1"]
 
 
 def test_without_isal_and_kernel_there_is_zlib(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from records.codecs import Effort, compress, decompress, deflate, open_decoder
+from records.codecs import CompressionLevel, compress, decompress, deflate, open_decoder
 from records.codecs.gzip import FURTHER_SIZE_MIN
 from records.formats import V1, Codec
 
@@ -46,22 +46,22 @@ def test_a_member_by_java_is_read() -> None:
     assert damage(Codec.GZIP, KAFKA_HELLO) is None
 
 
-@pytest.mark.parametrize("effort", ["fast", "kafka"])
+@pytest.mark.parametrize("compression_level", ["fast", "kafka"])
 @pytest.mark.parametrize("size", [0, 1, 1000, 65536, 98304, 200_001])
 def test_what_is_written_has_neither_name_nor_time_and_is_read_by_zlib(
-    effort: Effort, size: int
+    compression_level: CompressionLevel, size: int
 ) -> None:
     for data in noise(size), text(size), bytes(size):
-        compressed = compress(Codec.GZIP, data, magic=V1, effort=effort)
+        compressed = compress(Codec.GZIP, data, magic=V1, compression_level=compression_level)
         assert compressed[:8] == b"\x1f\x8b\x08\x00\x00\x00\x00\x00"
         assert zlib.decompress(compressed, 31) == data
         assert decompress(Codec.GZIP, compressed, limit=size, magic=V1) == data
         assert decoded(Codec.GZIP, compressed) == (data, None)
 
 
-def test_kafkas_effort_gives_javas_size_or_less() -> None:
+def test_kafkas_level_gives_javas_size_or_less() -> None:
     for data in text(16384), text(300_000), noise(8192) + bytes(8192):
-        size = len(compress(Codec.GZIP, data, magic=V1, effort="kafka"))
+        size = len(compress(Codec.GZIP, data, magic=V1, compression_level="kafka"))
         assert size < 1.03 * len(zlib.compress(data, 6, 31))
 
 
@@ -71,7 +71,8 @@ def test_each_library_reads_what_the_other_writes(
 ) -> None:
     data = text(size)
     compressed = [
-        compress(Codec.GZIP, data, magic=V1, effort=effort) for effort in ("fast", "kafka")
+        compress(Codec.GZIP, data, magic=V1, compression_level=compression_level)
+        for compression_level in ("fast", "kafka")
     ]
     monkeypatch.setattr(deflate, "library", zlib)
     monkeypatch.setattr(deflate, "native", None)

@@ -87,7 +87,7 @@ def frame(*parts: bytes, flags: int = 0x60, sizes: int = 0x40, extra: bytes = b"
 @pytest.mark.parametrize(("magic", "records", "expected"), KAFKA)
 def test_kafkas_own_batches(magic: int, records: str, expected: str) -> None:
     data, compressed = bytes.fromhex(records), bytes.fromhex(expected)
-    assert compress(Codec.LZ4, data, magic=magic, effort="kafka") == compressed
+    assert compress(Codec.LZ4, data, magic=magic, compression_level="kafka") == compressed
     assert decompress(Codec.LZ4, compressed, limit=ALL, magic=magic) == data
 
 
@@ -96,7 +96,7 @@ def test_kafkas_own_batches(magic: int, records: str, expected: str) -> None:
 @pytest.mark.parametrize("size", [0, 1, 1000, 65536, 98304])
 def test_frames_are_kafkas(magic: int, payload: str, size: int) -> None:
     data = PAYLOADS[payload](size)
-    compressed = compress(Codec.LZ4, data, magic=magic, effort="kafka")
+    compressed = compress(Codec.LZ4, data, magic=magic, compression_level="kafka")
     assert compressed[:6] == MAGIC + b"\x60\x40"
     assert compressed[6:7] == checksum(compressed[0 if magic == V0 else 4 : 6])
     assert compressed[-4:] == END
@@ -118,13 +118,13 @@ def test_frames_are_kafkas(magic: int, payload: str, size: int) -> None:
 
 
 def test_no_data_is_a_frame_without_blocks() -> None:
-    assert compress(Codec.LZ4, b"", magic=V1, effort="kafka") == EMPTY
+    assert compress(Codec.LZ4, b"", magic=V1, compression_level="kafka") == EMPTY
     assert decompress(Codec.LZ4, EMPTY, limit=0, magic=V1) == b""
 
 
 def test_a_block_that_does_not_shrink_is_stored() -> None:
     data = noise(1000)
-    assert compress(Codec.LZ4, data, magic=V1, effort="fast") == frame(stored(data), END)
+    assert compress(Codec.LZ4, data, magic=V1, compression_level="fast") == frame(stored(data), END)
 
 
 # --- the header
@@ -133,8 +133,8 @@ def test_a_block_that_does_not_shrink_is_stored() -> None:
 @pytest.mark.parametrize("size", [0, 1, 1000, 98304])
 def test_v0_takes_the_right_checksum_and_the_wrong_one_and_any(size: int) -> None:
     data = text(size)
-    wrong = compress(Codec.LZ4, data, magic=V0, effort="fast")
-    right = compress(Codec.LZ4, data, magic=V1, effort="fast")
+    wrong = compress(Codec.LZ4, data, magic=V0, compression_level="fast")
+    right = compress(Codec.LZ4, data, magic=V1, compression_level="fast")
     assert wrong[6] == 0x1A
     assert right[6] == 0x82
     for compressed in wrong, right, wrong[:6] + b"\xff" + wrong[7:]:
@@ -145,7 +145,7 @@ def test_v0_takes_the_right_checksum_and_the_wrong_one_and_any(size: int) -> Non
 @pytest.mark.parametrize("magic", [V1, V2])
 @pytest.mark.parametrize("byte", [0x1A, 0xFF, 0x00])
 def test_v1_and_v2_take_the_right_checksum_only(magic: int, byte: int) -> None:
-    compressed = bytearray(compress(Codec.LZ4, b"hello", magic=magic, effort="fast"))
+    compressed = bytearray(compress(Codec.LZ4, b"hello", magic=magic, compression_level="fast"))
     compressed[6] = byte
     said = "lz4 header checksum does not match"
     assert damage(Codec.LZ4, bytes(compressed), magic=magic) == (said, 0)
@@ -206,7 +206,7 @@ def test_a_stored_block_of_nothing_ends_the_frame_too() -> None:
 @pytest.mark.parametrize("after", [b"\x00", b"anything", EMPTY, frame(stored(b"more"), END)])
 def test_what_follows_the_end_mark_is_not_read(after: bytes) -> None:
     for data in b"", b"one", text(100_000):
-        compressed = compress(Codec.LZ4, data, magic=V2, effort="fast") + after
+        compressed = compress(Codec.LZ4, data, magic=V2, compression_level="fast") + after
         assert decoded(Codec.LZ4, compressed) == (data, None)
         assert decompress(Codec.LZ4, compressed, limit=len(data), magic=V2) == data
 
@@ -261,4 +261,7 @@ def test_frames_of_the_lz4_library_are_read(block_size: int, checksums: bool) ->
 def test_the_lz4_library_reads_what_is_written() -> None:
     for size in 0, 1, 1000, 200_001:
         data = text(size)
-        assert lz4.frame.decompress(compress(Codec.LZ4, data, magic=V1, effort="fast")) == data
+        assert (
+            lz4.frame.decompress(compress(Codec.LZ4, data, magic=V1, compression_level="fast"))
+            == data
+        )

@@ -35,12 +35,12 @@ def varint(number: int) -> bytes:
 
 
 def test_hello_is_what_kafka_writes() -> None:
-    assert compress(Codec.SNAPPY, b"hello", magic=V1, effort="kafka") == HELLO
+    assert compress(Codec.SNAPPY, b"hello", magic=V1, compression_level="kafka") == HELLO
     assert decompress(Codec.SNAPPY, HELLO, limit=5, magic=V1) == b"hello"
 
 
 def test_no_data_is_a_header() -> None:
-    assert compress(Codec.SNAPPY, b"", magic=V1, effort="kafka") == HEADER
+    assert compress(Codec.SNAPPY, b"", magic=V1, compression_level="kafka") == HEADER
     assert decoded(Codec.SNAPPY, HEADER) == (b"", None)
     assert damage(Codec.SNAPPY, HEADER) is None
 
@@ -49,7 +49,7 @@ def test_no_data_is_a_header() -> None:
 @pytest.mark.parametrize("size", [1, 32768, 32769, 200_001])
 def test_data_is_cut_into_blocks_of_32_kib(payload: str, size: int) -> None:
     data = PAYLOADS[payload](size)
-    compressed = compress(Codec.SNAPPY, data, magic=V2, effort="fast")
+    compressed = compress(Codec.SNAPPY, data, magic=V2, compression_level="fast")
     parts = [data[at : at + 32768] for at in range(0, size, 32768)]
     assert compressed == HEADER + b"".join(block(raw(part)) for part in parts)
 

@@ -4,7 +4,7 @@ import pytest
 import xxhash
 import zstandard
 
-from records.codecs import Effort, compress, decompress
+from records.codecs import CompressionLevel, compress, decompress
 from records.codecs.zstd_frame import WINDOW_SIZE_MAX
 from records.formats import V2, Codec
 from records.units import MiB
@@ -59,12 +59,12 @@ def test_frames_of_unknown_size_are_read(payload: str, size: int) -> None:
             assert decompress(Codec.ZSTD, compressed, limit=size - 1, magic=V2) is None
 
 
-def test_kafkas_effort_is_level_3_and_the_fast_one_1() -> None:
+def test_kafkas_level_is_3_and_the_fast_one_1() -> None:
     data = text(100_000)
-    levels: dict[Effort, int] = {"kafka": 3, "fast": 1}
-    for effort, level in levels.items():
+    levels: dict[CompressionLevel, int] = {"kafka": 3, "fast": 1}
+    for compression_level, level in levels.items():
         expected = zstandard.ZstdCompressor(level=level).compress(data)
-        assert compress(Codec.ZSTD, data, magic=V2, effort=effort) == expected
+        assert compress(Codec.ZSTD, data, magic=V2, compression_level=compression_level) == expected
 
 
 @pytest.mark.parametrize("level", [-5, 1, 3, 10, 19, 22])
@@ -81,7 +81,10 @@ def test_no_data_is_no_content() -> None:
 
 
 def test_frames_one_after_the_other_are_one_content() -> None:
-    frames = [compress(Codec.ZSTD, text(size), magic=V2, effort="fast") for size in (5, 0, 5000)]
+    frames = [
+        compress(Codec.ZSTD, text(size), magic=V2, compression_level="fast")
+        for size in (5, 0, 5000)
+    ]
     skippable = b"\x5f\x2a\x4d\x18\x05\x00\x00\x00" + MAGIC + b"!"
     for between in b"", skippable, skippable * 2:
         compressed = between + between.join(frames) + between
@@ -95,7 +98,7 @@ def test_frames_one_after_the_other_are_one_content() -> None:
 
 @pytest.mark.parametrize("tail", [b"\x00", MAGIC[:3], MAGIC, bytes(100), b"not a frame"])
 def test_nothing_but_a_frame_may_follow_a_frame(tail: bytes) -> None:
-    compressed = compress(Codec.ZSTD, b"hello", magic=V2, effort="fast")
+    compressed = compress(Codec.ZSTD, b"hello", magic=V2, compression_level="fast")
     assert decoded(Codec.ZSTD, compressed + tail)[0] == b"hello"
     seen = damage(Codec.ZSTD, compressed + tail)
     if len(tail) < 4 or tail == MAGIC:

@@ -13,7 +13,7 @@ from simulator import MODES
 from tests.downconvert.cli.conftest import batch
 from tests.downconvert.cli.running import Command, interrupt, one_line, start, without_notice
 
-SMALL = ("--consumers", 2, "--slow", 1, "--rate", "64KiB", "--max-bytes", "128KiB")
+SMALL = ("--consumers", 2, "--slow", 1, "--rate", "64KiB", "--max-bytes", "128KiB", "--rounds", 1)
 
 
 def result(text: str) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def test_compressed_segments_are_delivered_whole(codec: str, command: Command) -
 
 
 def test_what_is_run_is_said_first_and_the_table_behind_it(segment: Path, command: Command) -> None:
-    ran = command("simulate", segment, "--slow", 0)
+    ran = command("simulate", segment, "--slow", 0, "--rounds", 1)
     assert ran.code == 0
     lines = ran.out.splitlines()
     assert re.match(r"(native|reference) kernel, to v1 by policy default, fetches of 1 M", lines[0])
@@ -71,30 +71,30 @@ def test_a_report_is_one_file_that_loads_nothing(
     segment: Path, tmp_path: Path, command: Command
 ) -> None:
     report = tmp_path / "report.html"
-    assert command("simulate", segment, "--slow", 0, "--report", report).code == 0
+    assert command("simulate", segment, "--slow", 0, "--rounds", 1, "--report", report).code == 0
     page = report.read_text()
     assert page.count("<svg") == 3
     assert "://" not in page
     assert not re.search(r"<(script|link|img|iframe|object)\b|@import|url\((?!#)", page)
-    assert f"downconvert simulate {segment} --slow 0" in page
+    assert f"downconvert simulate {segment} --slow 0 --rounds 1" in page
 
 
 def test_generated_segments_can_be_kept(tmp_path: Path, command: Command) -> None:
     workloads = ("--generate", "size=4KiB", "--generate", "codec=lz4,size=4KiB")
-    ran = command("simulate", *workloads, "--keep", tmp_path, "--slow", 0, "--json")
+    ran = command("simulate", *workloads, "--keep", tmp_path, "--slow", 0, "--rounds", 1, "--json")
     assert ran.code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1-none", "2-lz4"]
 
 
 def test_a_damaged_segment_is_measured_up_to_its_damage(damaged: Path, command: Command) -> None:
-    ran = command("simulate", damaged, "--slow", 0, "--json")
+    ran = command("simulate", damaged, "--slow", 0, "--rounds", 1, "--json")
     assert ran.code == 2
     assert f"{damaged}: record runs past its batch, at byte " in one_line(ran.err)
     assert result(ran.out)["records"] == 3
 
 
 def test_a_torn_tail_is_nothing_to_complain_about(torn: Path, command: Command) -> None:
-    ran = command("simulate", torn, "--slow", 0, "--json")
+    ran = command("simulate", torn, "--slow", 0, "--rounds", 1, "--json")
     assert (ran.code, ran.err) == (0, "")
     assert result(ran.out)["records"] == 6
 

@@ -12,6 +12,7 @@ def test_one_command_measures_and_writes_everything(tmp_path: Path, command: Com
     report, prometheus = tmp_path / "report.html", tmp_path / "figures.prom"
     ran = command(
         *("simulate", "--clients", "0.9:3", "--slow", "1", "--modes", "lazy", "--partitions", 2),
+        *("--rounds", 1),
         *("--size", "256KiB", "--generate", "codec=lz4", "--seconds", 0, "--json"),
         *("--report", report, "--prometheus", prometheus),
     )

@@ -8,22 +8,22 @@ import pytest
 from rich.console import Console
 
 from records.units import MiB
-from simulator import MODES, Options, Result
+from simulator import MODES, Options
 from simulator.fetch.consumers import Reading
 from simulator.fetch.driver import Tally
 from simulator.fetch.fetches import Fetch
-from simulator.fetch.metrics import METRICS
-from simulator.fetch.options import Mode
+from simulator.fetch.metrics import FIGURES
 from simulator.fetch.plan import Answer, Plan
 from simulator.fetch.report import write_report
-from simulator.fetch.results import ModeResult
-from simulator.fetch.runs import Run, Sent
+from simulator.fetch.results import Result, Run, Sent
 from simulator.fetch.table import headline, table, verdict
+from simulator.modes import Mode
+from simulator.rounds import Rounds
 
 PEAKS: dict[Mode, int] = {"lazy": 2 * MiB, "eager": 40 * MiB, "zero-copy": 0}
 
 
-def measured(mode: Mode) -> ModeResult:
+def run_of(mode: Mode) -> Run:
     answer = Answer(1000, b"", 10, 0 if mode == "zero-copy" else 10, 0)
     reading = Reading(
         seconds=2.0,
@@ -36,13 +36,13 @@ def measured(mode: Mode) -> ModeResult:
     sent = Sent("native", Tally(400, 4_000_000, 4_000_000), 10 * MiB, PEAKS[mode], 0.5)
     timeline = [(0.0, 0), (0.5, PEAKS[mode]), (1.0, PEAKS[mode] // 2)]
     plan = Plan([Fetch(0, 0, 900, 0)], [answer])
-    return ModeResult(plan, Run(mode, sent, reading, timeline))
+    return Run(plan, sent, reading, timeline)
 
 
 @pytest.fixture
 def result() -> Result:
-    modes = {mode: measured(mode) for mode in MODES}
-    return Result("codec=none", 1, 900, Options(), modes, [])
+    modes = {mode: Rounds([run_of(mode)]) for mode in MODES}
+    return Result("codec=none", 1, 900, Options(rounds=1), modes, [])
 
 
 def printed(result: Result, width: int) -> str:
@@ -57,10 +57,10 @@ def test_nothing_failed_where_everything_is_true(result: Result) -> None:
 
 
 def test_each_check_that_fails_is_named_with_its_mode(result: Result) -> None:
-    lazy, eager = result.modes["lazy"], result.modes["eager"]
+    lazy, eager = result.modes["lazy"].each[0], result.modes["eager"].each[0]
     lazy.plan.different = 2
-    eager.run.sent.tally.broken = 1
-    lazy.run.reading.wrong = 3
+    eager.sent.tally.broken = 1
+    lazy.reading.wrong = 3
     lazy.plan.answers[0] = lazy.plan.answers[0]._replace(records=9)
     assert result.failures() == [
         "lazy: not the bytes of the eager conversion: 2 answers",
@@ -83,24 +83,24 @@ def test_each_check_that_fails_is_named_with_its_mode(result: Result) -> None:
 def test_lazy_beside_eager_is_said_in_words(
     label: str, words: tuple[str, bool | None], result: Result
 ) -> None:
-    (metric,) = (metric for metric in METRICS if metric.label == label)
-    assert metric.verdict(result) == words
+    (figure,) = (figure for figure in FIGURES if figure.label == label)
+    assert figure.comparison(result.modes) == words
 
 
 def test_more_is_better_or_worse_as_the_figure_has_it(result: Result) -> None:
-    result.modes["lazy"].run.reading.seconds = 1.0
-    by_label = {metric.label: metric for metric in METRICS}
-    assert by_label["records a second"].verdict(result) == ("2.0x more", True)
-    result.modes["lazy"].run.sent.cpu_seconds = 5.0
-    assert by_label["CPU of the sender"].verdict(result) == ("10x more", False)
+    result.modes["lazy"].each[0].reading.seconds = 1.0
+    by_label = {figure.label: figure for figure in FIGURES}
+    assert by_label["records a second"].comparison(result.modes) == ("2.0x more", True)
+    result.modes["lazy"].each[0].sent.cpu_seconds = 5.0
+    assert by_label["CPU of the sender"].comparison(result.modes) == ("10x more", False)
 
 
 @pytest.mark.parametrize("width", [80, 100])
 def test_a_table_fits_on_a_terminal(width: int, result: Result) -> None:
     text = printed(result, width)
     assert max(map(len, text.splitlines())) <= width
-    for metric in METRICS:
-        assert metric.label in text
+    for figure in FIGURES:
+        assert figure.label in text
     assert "2 MiB" in text
     assert "40 MiB" in text
 
@@ -113,8 +113,8 @@ def test_a_table_of_one_mode_compares_nothing(result: Result) -> None:
 def test_the_page_names_everything_and_loads_nothing(result: Result, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     broken = replace(result, name="<b>&", damage=["x.log: torn"])
-    broken.modes["lazy"].plan.broken = 1
-    write_report(path, [result, broken], Options(), "downconvert simulate 'a b'")
+    broken.modes["lazy"].each[0].plan.broken = 1
+    write_report(path, [result, broken], Options(rounds=1), "downconvert simulate 'a b'")
     page = path.read_text()
     assert page.count("<svg") == 6
     assert "://" not in page
@@ -133,3 +133,28 @@ def test_json_holds_every_figure(result: Result) -> None:
     assert lazy["first_byte_seconds"] == {"p50": 0.001, "p90": 0.004, "p99": 0.004, "p100": 0.004}
     assert lazy["memory_over_time"] == [[0.0, 0], [0.5, 2 * MiB], [1.0, MiB]]
     assert (lazy["bytes_per_second"], lazy["records_per_second"]) == (2_000_000, 10_000)
+
+
+def test_rounds_are_shown_with_their_spread(result: Result, tmp_path: Path) -> None:
+    runs = [run_of("lazy") for _ in range(3)]
+    for run, cpu in zip(runs, (0.5, 0.9, 0.6), strict=True):
+        run.sent.cpu_seconds = cpu
+    modes: dict[Mode, Rounds[Run]] = {
+        "lazy": Rounds(runs),
+        "eager": Rounds([run_of("eager") for _ in range(3)]),
+    }
+    found = replace(result, modes=modes, options=Options())
+    text = printed(found, 80)
+    assert "misses CPU a record 1.20x (wanted: at most 1.05x)" in text
+    assert "3 rounds differ by up to 67 % (CPU a record), more than 10 %" in text
+    assert max(map(len, text[: text.index("misses")].splitlines())) <= 80
+    write_report(tmp_path / "report.html", [found], Options(), "downconvert simulate")
+    page = (tmp_path / "report.html").read_text()
+    assert "<th>spread</th>" in page
+    assert "3 rounds differ by up to 67 %" in page
+    document = found.to_json()
+    assert document["modes"]["lazy"]["cpu_seconds"] == 0.6
+    assert [one["cpu_seconds"] for one in document["modes"]["lazy"]["rounds"]] == [0.5, 0.9, 0.6]
+    cpu = document["lazy_beside_eager"][0]
+    assert (cpu["figure"], cpu["is_met"]) == ("CPU a record", False)
+    assert cpu["ratio"] == pytest.approx(1.2)

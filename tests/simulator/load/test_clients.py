@@ -8,10 +8,10 @@ import pytest
 
 from records.units import KiB
 from simulator.children import SimulationError
-from simulator.load.clients import Clients, Seat
+from simulator.load.clients import Clients, ClientSpec
 from simulator.load.plan import make_walks
 from simulator.load.steps import Step
-from tests.simulator.loads import SMALL, heard, serving, topic
+from tests.simulator.loads import SMALL, measured, serving, topic
 
 
 @pytest.fixture(scope="module")
@@ -27,16 +27,16 @@ def walks(directory: Path) -> dict[tuple[int, int], list[Step]]:
 def test_every_kind_reads_all_and_checks_it(
     directory: Path, walks: dict[tuple[int, int], list[Step]]
 ) -> None:
-    seats = [
-        Seat(group.kind, walks[group.version, number])
+    specs = [
+        ClientSpec(group.kind, walks[group.version, number])
         for group in SMALL.clients
         for number in range(group.count)
     ]
     with serving(directory, SMALL) as address:
-        listening = heard(address, seats, 0.0)
-    assert set(listening.kinds) == {"0.8", "0.10", "3.x"}
+        stats = measured(address, specs, 0.0)
+    assert set(stats.kinds) == {"0.8", "0.10", "3.x"}
     for group in SMALL.clients:
-        of_kind = listening.kinds[group.kind]
+        of_kind = stats.kinds[group.kind]
         ways = [walks[group.version, number] for number in range(group.count)]
         assert of_kind.wrong == 0
         assert of_kind.answers >= sum(map(len, ways))
@@ -54,8 +54,8 @@ def test_an_answer_that_is_not_as_planned_is_counted(
     walk = list(walks[3, 0])
     walk[0] = walk[0]._replace(**change)  # type: ignore[arg-type]
     with serving(directory, SMALL) as address:
-        listening = heard(address, [Seat("0.10", walk)], 0.0)
-    assert listening.kinds["0.10"].wrong >= 1
+        stats = measured(address, [ClientSpec("0.10", walk)], 0.0)
+    assert stats.kinds["0.10"].wrong >= 1
 
 
 def test_a_slow_client_reads_at_its_rate_and_is_not_timed(
@@ -63,20 +63,20 @@ def test_a_slow_client_reads_at_its_rate_and_is_not_timed(
 ) -> None:
     rate = 16 * KiB
     with serving(directory, SMALL) as address:
-        seats = [Seat("0.8", walks[0, 0], rate), Seat("3.x", walks[12, 0], pause=0.01)]
-        listening = heard(address, seats, 0.5)
-    slow = listening.kinds["0.8"]
-    assert slow.size <= (listening.seconds + 0.5) * rate
+        specs = [ClientSpec("0.8", walks[0, 0], rate), ClientSpec("3.x", walks[12, 0], pause=0.01)]
+        stats = measured(address, specs, 0.5)
+    slow = stats.kinds["0.8"]
+    assert slow.size <= (stats.seconds + 0.5) * rate
     assert slow.wrong == 0
     assert not slow.latencies
-    assert listening.kinds["3.x"].latencies
+    assert stats.kinds["3.x"].latencies
 
 
 def test_a_broker_that_hangs_up_is_an_error(walks: dict[tuple[int, int], list[Step]]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = Thread(target=lambda: listener.accept()[0].close())
         thread.start()
-        clients = Clients(listener.getsockname()[:2], [Seat("0.8", walks[0, 0])])
+        clients = Clients(listener.getsockname()[:2], [ClientSpec("0.8", walks[0, 0])])
         thread.join()
         line = SilentLine()
         with pytest.raises(SimulationError, match=r"of 0\.8|takes? a request|lost its connection"):

@@ -14,7 +14,7 @@ from simulator import Workload
 from simulator.load.metrics import write_prometheus
 from simulator.load.options import Group, Slow, preset
 from simulator.load.report import write_report
-from simulator.load.results import LoadResult
+from simulator.load.results import LoadResult, LoadRun
 from simulator.load.simulation import simulate_load
 from simulator.load.table import fairness_lines, table, verdict
 from tests.simulator.loads import SMALL
@@ -34,63 +34,82 @@ def result() -> LoadResult:
         modes=("lazy", "zero-copy"),
         max_bytes=MiB,
         seconds=0.2,
+        rounds=1,
     )
     return simulate_load("smoke", options)
 
 
+def runs_of(result: LoadResult) -> list[LoadRun]:
+    return [run for rounds in result.modes.values() for run in rounds.each]
+
+
 def test_a_consumer_of_many_partitions_takes_little_memory_lazily_and_an_answer_eagerly() -> None:
     options = replace(
-        preset("kip-283", 40 * MiB), partitions=40, per_fetch=40, modes=("lazy", "eager")
+        preset("kip-283", 40 * MiB), partitions=40, per_fetch=40, modes=("lazy", "eager"), rounds=1
     )
     found = simulate_load("kip-283", options)
-    lazy, eager = found.runs["lazy"], found.runs["eager"]
+    lazy, eager = (found.modes[mode].each[0] for mode in ("lazy", "eager"))
     assert found.failures() == []
     assert lazy.peak <= 8 * MiB
     assert eager.peak >= 40 * MiB
     assert eager.kinds["0.10.0"].size == lazy.kinds["0.10.0"].size >= 40 * MiB
 
 
+def test_modes_take_turns_in_rounds_after_a_warm_up() -> None:
+    steps: list[str] = []
+    options = replace(SMALL, clients=(Group("0.10", 1),), modes=("eager", "lazy"), rounds=2)
+    found = simulate_load("rounds", options, lambda what, _done, _total: steps.append(what))
+    assert [step for step in steps if step not in ("generate", "plan")] == [
+        *["warm-up"] * 2,
+        *(f"{mode}, round 1 of 2" for mode in ("eager", "lazy")),
+        *(f"{mode}, round 2 of 2" for mode in ("lazy", "eager")),
+    ]
+    assert found.failures() == []
+    assert [len(rounds.each) for rounds in found.modes.values()] == [2, 2]
+    assert next(cost.label for cost in found.costs) == "CPU a record"
+
+
 def test_every_answer_to_every_kind_is_as_planned(result: LoadResult) -> None:
     assert result.failures() == []
-    for run in result.runs.values():
+    for run in runs_of(result):
         assert set(run.kinds) == {"0.8", "0.10", "3.x"}
-        for kind, heard in run.kinds.items():
-            assert heard.answers > 0, kind
-            assert 0 < run.first_byte(kind, 50) <= run.latency(kind, 99)
+        for kind, stats in run.kinds.items():
+            assert stats.answers > 0, kind
+            assert 0 < run.first_byte_of(kind, 50) <= run.last_byte_of(kind, 99)
 
 
 def test_old_clients_that_convert_take_64_kib_each(result: LoadResult) -> None:
     large = 16 * 512 * KiB  # the first few conversions may have large chunks
-    assert result.runs["lazy"].peak <= large + 2 * OLD * 64 * KiB
+    assert result.modes["lazy"].middle(lambda run: run.peak) <= large + 2 * OLD * 64 * KiB
 
 
 def test_todays_clients_are_measured_with_old_ones_and_without(result: LoadResult) -> None:
     assert result.alone is not None
-    assert set(result.alone.kinds) == {"3.x"}
-    ratio = result.unfairness("lazy")
-    assert ratio == pytest.approx(result.runs["lazy"].todays(99) / result.alone.todays(99))
+    assert set(result.alone.each[0].kinds) == {"3.x"}
+    (beside,), (alone,) = result.modes["lazy"].each, result.alone.each
+    assert result.unfairness("lazy") == pytest.approx(beside.todays(99) / alone.todays(99))
     assert len(fairness_lines(result)) == 2
 
 
 def test_cpu_time_is_divided_by_what_it_was_for(result: LoadResult) -> None:
-    run = result.runs["lazy"]
+    run = result.modes["lazy"].each[0]
     phases = run.cpu(result.shares)
     assert sum(phases.values()) >= run.served.cpu * 0.99
     assert all(phases[phase] > 0 for phase in ("find and measure", "read", "convert", "send"))
     assert phases["decompress"] == phases["compress"] == 0
-    assert result.runs["zero-copy"].cpu(result.shares)["convert"] == 0
+    assert result.modes["zero-copy"].each[0].cpu(result.shares)["convert"] == 0
 
 
 def test_an_answer_that_was_wrong_is_a_failure_in_words(result: LoadResult) -> None:
-    heard = result.runs["lazy"].kinds["0.8"]
-    heard.wrong = 2
+    stats = result.modes["lazy"].each[0].kinds["0.8"]
+    stats.wrong = 2
     try:
         assert result.failures() == [
             "lazy: other bytes than planned reached clients of 0.8: 2 answers"
         ]
         assert "FAILED" in str(verdict(result))
     finally:
-        heard.wrong = 0
+        stats.wrong = 0
 
 
 def test_a_table_shows_modes_kinds_and_phases(result: LoadResult) -> None:
@@ -134,4 +153,6 @@ def test_figures_are_written_as_json_and_for_prometheus(result: LoadResult, tmp_
     }
     assert samples["simulation_broker_peak_bytes", "lazy", None] == lazy["peak_bytes"]
     assert samples["simulation_wrong_answers", "alone", "3.x"] == 0
-    assert samples["simulation_answers", "lazy", "0.10"] == lazy["clients"]["0.10"]["answers"]
+    assert samples["simulation_answers", "lazy", "0.10"] == sum(
+        one["clients"]["0.10"]["answers"] for one in lazy["rounds"]
+    )

@@ -41,7 +41,7 @@ def test_how_many_there_are(
     for index in found:
         (tmp_path / f"{OFFSETS_TOPIC}-{index}").mkdir()
     broker = Broker(LogDir.open(tmp_path), BrokerConfig(offsets_topic_num_partitions=told))
-    topic = OffsetsTopic(broker.config, broker.topics, broker.purgatory)
+    topic = OffsetsTopic(broker.config, broker.topics, broker.purgatory, broker.time_of_day)
     assert topic.count == count
     assert topic.missing == [index for index in range(count) if index not in found]
     asked = Message(resources=[Message(resource_type=4, resource_name="0")])
@@ -105,7 +105,10 @@ def test_what_is_made_of_missing_partitions_before_a_crash_shows_that_some_are_m
         monkeypatch.undo()
     with writable_broker(tmp_path) as broker:
         assert len(here(broker)) == 2 + 19
-        assert OffsetsTopic(broker.config, broker.topics, broker.purgatory).count == 50
+        assert (
+            OffsetsTopic(broker.config, broker.topics, broker.purgatory, broker.time_of_day).count
+            == 50
+        )
         assert commit(broker, 7, group) == 0
         assert here(broker) == list(range(50))
 

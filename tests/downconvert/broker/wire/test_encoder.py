@@ -66,5 +66,5 @@ class _Send:
         self.size = size
         self.completed = False
 
-    def write_to(self, _channel: object) -> int:
+    def write_to(self, _channel: object, budget: int | None = None) -> int:  # noqa: ARG002
         return 0

@@ -1,0 +1,96 @@
+"""`downconvert serve` and `downconvert gateway` as processes of their own, and what a process takes
+of the machine, as /proc has it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Final
+
+from records.units import KiB
+
+ROOT: Final = Path(__file__).parent.parent
+TICKS: Final = os.sysconf("SC_CLK_TCK")  # a second
+STOP_SECONDS: Final = 30.0
+SETTLED: Final = 0.5  # seconds in which memory does not change
+SAME_WITHIN: Final = 64 * KiB
+PATIENCE: Final = 60.0  # seconds
+
+
+def status(field: str, process: int | str = "self") -> int:
+    """Bytes that /proc/PROCESS/status names. RuntimeError: it does not."""
+    for line in Path(f"/proc/{process}/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) * KiB
+    raise RuntimeError(f"the system does not say {field} of a process")
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A server that runs, and where it listens."""
+
+    pid: int
+    address: tuple[str, int]
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory that are the process's alone, not of files."""
+        return status("RssAnon", self.pid)
+
+    @property
+    def resident(self) -> int:
+        """Bytes of memory, with pages of files that it shares with others."""
+        return status("VmRSS", self.pid)
+
+    @property
+    def cpu_seconds(self) -> float:
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+@contextmanager
+def started(*arguments: str) -> Iterator[Serving]:
+    """A server of this command line, from when it is ready until it is stopped. RuntimeError: it
+    did not start, or did not end well."""
+    command = (sys.executable, "-m", "downconvert", *arguments, "--json")
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        try:
+            assert process.stdout is not None
+            ready = process.stdout.readline()
+            if not ready:
+                raise RuntimeError("the server did not start")
+            address = json.loads(ready)
+            yield Serving(process.pid, (address["host"], address["port"]))
+        finally:
+            process.terminate()
+            try:
+                code = process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        if code:
+            raise RuntimeError(f"the server ended with {code}")
+
+
+def served(directory: Path, *options: str) -> AbstractContextManager[Serving]:
+    """Our broker, on a port of its own choice."""
+    return started("serve", str(directory), "--listen", "127.0.0.1:0", *options)
+
+
+def settled(size: Callable[[], int]) -> int:
+    """What a size is once it has stayed the same for a while."""
+    give_up = monotonic() + PATIENCE
+    before, since = size(), monotonic()
+    while monotonic() - since < SETTLED and monotonic() < give_up:
+        sleep(SETTLED / 10)
+        now = size()
+        if abs(now - before) > SAME_WITHIN:
+            before, since = now, monotonic()
+    return size()

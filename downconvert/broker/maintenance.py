@@ -1,0 +1,235 @@
+"""Retention, rolling and the cleaner, for the logs of a broker that may be written to.
+
+One thread, at a bounded rate: Kafka's `log.retention.check.interval.ms`, `log.cleaner.backoff.ms`
+and `log.cleaner.io.max.bytes.per.second`. Whatever it does to a log is one line in the log.
+
+Settings are those of the topic. A directory of another broker does not say which settings its
+topics had there: what is not known to be old is not removed. So logs of topics that were not made
+here, and that nobody has configured here, stay as they are; the brokers' own topics are compacted,
+as everywhere.
+
+Not here: what is due, and doing it (storage/maintenance.py)."""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from prometheus_client import Counter, Gauge
+
+from downconvert.storage import DiskFullError, LogConfig, TopicPartition
+from downconvert.storage import maintenance as storage
+from downconvert.storage.config import COMPACT
+from records import RecordsError
+
+from .partition import Partition
+from .topics import OFFSETS_TOPIC, Topic
+
+if TYPE_CHECKING:
+    from .broker import Broker
+
+LOG: Final = logging.getLogger("broker.maintenance")  # whose lines are shown by default
+STEP: Final = 256 * 1024  # bytes that a step reads: about 30 ms of work
+SLEEP_MIN: Final = 0.001  # seconds, so that threads with clients waiting come first
+AFTER_DEFECT: Final = 1.0  # seconds
+
+COMPACTED: Final = {OFFSETS_TOPIC, "__transaction_state"}
+METADATA: Final = "__cluster_metadata"  # a controller's, which removes what its snapshots hold
+INTERNAL: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024)}
+OURS: Final = 5  # the version of the ids of topics that were made here; brokers of Kafka make 4
+CLEANS_UP: Final = {"cleanup.policy", "retention.ms", "retention.bytes"}
+
+
+def log_config(topic: Topic, defaults: LogConfig) -> LogConfig:
+    """How a topic's logs are written and cleaned up. `defaults` are for what nobody has said."""
+    internal = INTERNAL if topic.name in COMPACTED else {}
+    return LogConfig.of({**internal, **topic.config}, defaults)
+
+
+def is_known(topic: Topic) -> bool:
+    """Whether it is known what may be removed from a topic."""
+    if topic.name == METADATA:
+        return False
+    is_ours = topic.has_id and UUID(bytes=topic.id).version == OURS
+    return is_ours or topic.name in COMPACTED or bool(CLEANS_UP & topic.config.keys())
+
+
+class Maintenance:
+    """The logs' turns. One thread calls it; `now` is in seconds, by the wall clock."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._config = broker.config
+        self._logs: dict[TopicPartition, tuple[Partition, storage.Maintenance]] = {}
+        self._turns: deque[TopicPartition] = deque()
+        self._unclean: dict[TopicPartition, str] = {}  # why the cleaner leaves a log alone
+        self._unknown: set[str] = set()  # topics of which it has been said
+        self._next_round = self._next_expiry = 0.0
+        registry = broker.metrics.registry
+        self._rolled = Counter("log_segments_rolled", "By their age.", registry=registry)
+        self._removed = Counter("log_segments_removed", "By retention.", registry=registry)
+        self._removed_bytes = Counter("log_bytes_removed", "By retention.", registry=registry)
+        self._cleaned_bytes = Counter("log_cleaner_bytes_read", "Cleaned.", registry=registry)
+        self._recopied_bytes = Counter("log_cleaner_bytes_written", "Left.", registry=registry)
+        unclean = Gauge("log_cleaner_uncleanable_partitions", "Not cleaned.", registry=registry)
+        unclean.set_function(lambda: len(self._unclean))
+        counted = (self._rolled, self._removed, self._removed_bytes)
+        self._metrics = (*counted, self._cleaned_bytes, self._recopied_bytes, unclean)
+
+    def step(self, now: float) -> float:
+        """One step of one log. Returns the seconds until the next, by the rate and the interval."""
+        if self._turns:
+            name = self._turns.popleft()
+            has_more, size = self._step_of(name, now)
+            if has_more:  # one log after the other: each has keys in memory while it is cleaned
+                self._turns.appendleft(name)
+            return max(SLEEP_MIN, size / self._config.log_cleaner_io_max_bytes_per_second)
+        if now < self._next_round <= now + self._interval:  # else the clock was set back
+            return self._next_round - now
+        self._begin_round(now)
+        self._next_round = now + self._interval
+        return SLEEP_MIN
+
+    def close(self) -> None:
+        """Gives up what is under way."""
+        for _, work in self._logs.values():
+            work.close()
+        for metric in self._metrics:  # another may look after these logs later
+            self._broker.metrics.registry.unregister(metric)
+
+    # --- how
+
+    @property
+    def _interval(self) -> float:
+        return self._config.log_retention_check_interval_ms / 1000
+
+    def _begin_round(self, now: float) -> None:
+        expiry_interval = self._config.producer_id_expiration_check_interval_ms / 1000
+        expires = not now < self._next_expiry <= now + expiry_interval
+        if expires:
+            self._next_expiry = now + expiry_interval
+        found = {}
+        for partition in self._broker.topics.partitions():
+            log, name = partition.log, partition.name
+            if not log.is_writable or log.offline_reason is not None:
+                continue
+            if expires:
+                self._expire_producers(partition, now)
+            known = self._logs.get(name)
+            if known is None or known[0] is not partition:
+                known = (partition, self._work_on(partition))
+            found[name] = known
+        for name, (partition, work) in self._logs.items():
+            if name not in found or found[name][0] is not partition:
+                work.close()
+                self._unclean.pop(name, None)
+        self._logs = found
+        self._turns = deque(found)
+
+    def _work_on(self, partition: Partition) -> storage.Maintenance:
+        return storage.Maintenance(
+            partition.log,
+            buffer_size=self._config.log_cleaner_dedupe_buffer_size,
+            lock=partition.lock,
+            bound=lambda: partition.high_watermark,
+        )
+
+    def _expire_producers(self, partition: Partition, now: float) -> None:
+        expiration = self._config.producer_id_expiration_ms
+        try:
+            with partition.lock:
+                count = partition.log.writer.expire_producers(int(now * 1000), expiration)
+        except (OSError, RecordsError) as error:
+            LOG.warning("%s: its producers cannot be read: %s", partition.name, error)
+            return
+        if count:
+            LOG.info("%s: %d producers have expired", partition.name, count)
+
+    def _step_of(self, name: TopicPartition, now: float) -> tuple[bool, int]:
+        """Whether the log has more to do, and about how many bytes were read."""
+        partition, work = self._logs[name]
+        topic = self._broker.topics.get(name.topic)
+        if topic is None or topic.partitions.get(name.partition) is not partition:
+            work.close()  # it was deleted
+            return False, 0
+        if not is_known(topic):
+            self._say_unknown(topic)
+            return False, 0
+        config = log_config(topic, self._broker.topics.log_dir.logs.config)
+        if name in self._unclean:
+            config = replace(config, cleanup_policy=config.cleanup_policy - {COMPACT})
+        size = STEP if work.is_cleaning else 0
+        try:
+            step = work.step(config, int(now * 1000), STEP)
+        except DiskFullError as error:
+            LOG.info("%s waits for room on the disk: %s", name, error)
+            return False, size
+        except (OSError, RecordsError) as error:
+            self._failed(partition, error)
+            return False, size
+        if step.done is not None:
+            LOG.info("%s", step.done)
+            self._count(step.done)
+        return step.has_more, size
+
+    def _count(self, done: storage.Done) -> None:
+        match done.kind:
+            case storage.Kind.ROLLED:
+                self._rolled.inc()
+            case storage.Kind.REMOVED:
+                self._removed.inc(done.segments)
+                self._removed_bytes.inc(done.size)
+            case storage.Kind.CLEANED:
+                self._cleaned_bytes.inc(done.count.bytes_in)
+                self._recopied_bytes.inc(done.count.bytes_out)
+
+    def _failed(self, partition: Partition, error: Exception) -> None:
+        """The cleaner leaves a log alone that it cannot read, until the broker starts again, as
+        Kafka's does; others go on."""
+        if partition.log.offline_reason is None:  # else that has been said
+            if partition.name not in self._unclean:
+                LOG.error("%s is not cleaned any more: %s", partition.name, error)
+            self._unclean[partition.name] = str(error)
+
+    def _say_unknown(self, topic: Topic) -> None:
+        if topic.name not in self._unknown and topic.name != METADATA:
+            self._unknown.add(topic.name)
+            LOG.warning(
+                "%s was not made here, and its settings are not known: nothing is removed from it; "
+                "set its cleanup.policy, retention.ms or retention.bytes",
+                topic.name,
+            )
+
+
+class MaintenanceThread:
+    """Takes the steps, from `start` to `stop`."""
+
+    def __init__(self, broker: "Broker", clock: Callable[[], float] = time.time) -> None:
+        self._broker = broker
+        self._clock = clock
+        self._delay = broker.config.log_initial_task_delay_ms / 1000
+        self._stopping = Event()
+        self._thread = Thread(target=self._run, name="maintenance", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Returns when nothing is being done any more; a pass of the cleaner is given up."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        delay, work = self._delay, Maintenance(self._broker)
+        while not self._stopping.wait(delay):
+            try:
+                delay = work.step(self._clock())
+            except Exception:
+                LOG.exception("a defect in the maintenance of logs")
+                delay = AFTER_DEFECT
+        work.close()

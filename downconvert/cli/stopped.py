@@ -1,0 +1,62 @@
+"""The logs of a stopped broker that a subcommand is to change, by their topics' names.
+
+Not here: what is done to them (compact.py, retention.py)."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import click
+
+from downconvert.storage import Log, LogConfig, LogDir
+
+from .failure import CommandError
+
+INTERNAL = "__"  # what brokers' own topics begin with
+
+
+def topic_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which topics of a log directory are meant."""
+    return click.option(
+        "--topic",
+        "topics",
+        metavar="PATTERN",
+        multiple=True,
+        help="Of a log directory, these topics: clicks, or 'logs-*'.  [required there]",
+    )(command)
+
+
+@contextmanager
+def stopped_logs(
+    directory: Path, topics: Sequence[str], config: LogConfig, *, writable: bool
+) -> Iterator[Iterator[Log]]:
+    """The log in a partition's directory, or those of some topics in a broker's.
+
+    A pattern means brokers' own topics only where it begins as they do. CommandError: no such
+    directory, or no such topic."""
+    if not directory.is_dir():
+        raise CommandError(f"{directory}: is not a directory")
+    if any(directory.glob("*.log")):
+        with Log.open(directory.resolve(), writable=writable, config=config) as log:
+            yield iter([log])
+        return
+    if not topics:
+        raise CommandError(
+            f"{directory}: is a log directory; say which topics with --topic, such as --topic "
+            "clicks or --topic '*'"
+        )
+    with LogDir.open(directory, writable=writable, config=config) as log_dir:
+        found = [name for name in log_dir.logs if _is_meant(name.topic, topics)]
+        if not found:
+            raise CommandError(f"{directory}: has no topic {' or '.join(topics)}")
+        yield (log_dir.logs[name] for name in found)
+
+
+def _is_meant(topic: str, patterns: Sequence[str]) -> bool:
+    return any(
+        fnmatchcase(topic, pattern)
+        for pattern in patterns
+        if pattern.startswith(INTERNAL) or not topic.startswith(INTERNAL)
+    )

@@ -1,0 +1,90 @@
+"""From a file to a channel by one call of the kernel, which converts and writes by itself.
+
+For files, mappings and memory; and for channels that have nothing but a descriptor: plain sockets,
+pipes, raw files. A socket with a time-out waits as Python does, and is none of them.
+
+Not here: what the kernel leaves to others (converter.py), what follows from what was written
+(send.py)."""
+
+import io
+import sys
+from typing import Any
+
+from records.kernel import Buffer, Recodes, Transcoder
+from records.source import Records
+
+
+class Direct:
+    """One turn: what may be written to which descriptor, and what came of it.
+
+    promised: bytes that the send has left. budget: bytes that the turn has left. written: bytes
+    that the channel took. rest: what it left of a chunk; error: why, as errno, or 0. held: what
+    is held back, empty if nothing is, or None."""
+
+    __slots__ = (
+        "_descriptor",
+        "_is_socket",
+        "budget",
+        "error",
+        "held",
+        "promised",
+        "rest",
+        "written",
+    )
+
+    def __init__(self, descriptor: int, is_socket: bool, promised: int, budget: int) -> None:
+        self._descriptor = descriptor
+        self._is_socket = is_socket
+        self.promised = promised
+        self.budget = budget
+        self.written = self.error = 0
+        self.rest: bytes | None = None
+        self.held: bytes | None = None
+
+    def run(
+        self,
+        transcoder: Transcoder,
+        source: tuple[int | Buffer, int],
+        position: int,
+        end: int,
+        chunk_size: int,
+        recodes: Recodes,
+        held: bytes | None,
+    ) -> tuple[int, int]:
+        """Bytes consumed, and the Outcome. `source`: a file or its bytes, and where the records
+        begin in it."""
+        where, origin = source
+        consumed, self.written, outcome, self.rest, self.error, self.held = transcoder.transfer(
+            where,
+            origin + position,
+            origin + end,
+            chunk_size,
+            self._descriptor,
+            self._is_socket,
+            self.promised,
+            self.budget,
+            recodes,
+            held,
+        )
+        return consumed, outcome
+
+
+def source_of(records: Records) -> tuple[int | Buffer, int] | None:
+    """What the kernel can read these records from, and where they begin there; or None."""
+    if records.view is not None:
+        return records.view, 0
+    fileno = getattr(records, "fileno", None)
+    return None if fileno is None else (fileno(), records.origin)
+
+
+def descriptor_of(channel: Any) -> tuple[int, bool] | None:
+    """The descriptor of a channel that the kernel can write to, and whether it is a socket; or
+    None."""
+    if type(channel) is io.FileIO:
+        return channel.fileno(), False
+    socket = sys.modules.get("socket")
+    if socket is None or type(channel) is not socket.socket:
+        return None
+    if channel.gettimeout() or channel.fileno() < 0:
+        return None
+    return channel.fileno(), True

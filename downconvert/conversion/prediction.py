@@ -1,0 +1,198 @@
+"""How large batches will be when they are compressed again, without compressing them.
+
+The first batch of a run is converted, and kept until it is sent: it says how much larger or smaller
+this codec makes that one's bytes. The others are predicted from their sizes, with a margin: what is
+predicted too large is padded, and what is predicted too small leaves batches to the next fetch.
+
+Not here: what is promised for what else there is (plan.py), keeping the promise (padded.py)."""
+
+from math import ceil
+from typing import Final
+
+from records.errors import RecordsError
+from records.formats import (
+    BATCH_HEADER,
+    BATCH_HEADER_SIZE,
+    MESSAGE_HEAD,
+    MESSAGE_OVERHEAD,
+    V1,
+    V2,
+    Codec,
+)
+from records.kernel import Transcoder
+
+from .compressed import CompressedEntries, CompressedEntry
+from .kept_wrappers import KeptWrapper
+from .output import MeasuredOutput
+from .request import Request
+from .window import LogWindow
+
+# Above what is predicted: one batch says little about a few others, whose misprediction costs much
+# (a batch that does not fit is padding instead); among many each is worth little.
+MARGIN: Final = 0.02
+MARGIN_OF_FEW: Final = 0.08
+TELLING_SHARE: Final = 0.8
+HEAD: Final = MESSAGE_OVERHEAD[V1]  # of a message; what is compressed comes on top
+
+_UNLIMITED: Final = 2**63 - 1
+
+
+class Run:
+    """Batches one after the other that are all compressed again, or convert to nothing.
+
+    size: bytes of messages measured; first_size: those of its first batch. predicted: bytes of the
+    others, as many as `count`."""
+
+    __slots__ = (
+        "_first_end",
+        "_ratios",
+        "count",
+        "end",
+        "first_size",
+        "position",
+        "predicted",
+        "size",
+    )
+
+    def __init__(self, position: int, end: int) -> None:
+        self.position = position
+        self.end = self._first_end = end
+        self.size = self.first_size = 0
+        self.predicted = 0.0
+        self.count = 0
+        self._ratios: dict[Codec, float] = {}
+
+    @property
+    def is_exact(self) -> bool:
+        return not self.count
+
+    @property
+    def promise(self) -> int:
+        """Bytes to be promised for all of it."""
+        margin = MARGIN + MARGIN_OF_FEW / (self.count + 1)
+        return self.size + ceil(self.predicted * (1 + margin))
+
+    def predict(self, entry: CompressedEntry) -> bool:
+        """Adds a batch; False: nothing is known of its codec."""
+        ratio = self._ratios.get(entry.codec)
+        if ratio is None:
+            return False
+        self.predicted += HEAD + ratio * body_size(entry)
+        self.count += 1
+        return True
+
+    def learn(self, entry: CompressedEntry, size: int, share: float) -> None:
+        """Adds a batch that was measured, of whose records a share was kept. Of few records of
+        many it says nothing: they compress worse than all of them."""
+        self.first_size = self.first_size or size
+        self.size += size
+        if share >= TELLING_SHARE:
+            self._ratios[entry.codec] = max(size - HEAD, 1) / (max(body_size(entry), 1) * share)
+
+    @property
+    def rest(self) -> tuple[int, int]:
+        """Position and size of what comes after its first batch."""
+        return self._first_end, self.end - self._first_end
+
+
+def body_size(entry: CompressedEntry) -> int:
+    """Bytes of what is compressed in it, nearly."""
+    head = BATCH_HEADER_SIZE if entry.magic == V2 else MESSAGE_OVERHEAD[entry.magic]
+    return entry.size - head
+
+
+class PredictedEntries:
+    """Takes the place of CompressedEntries while an answer is planned.
+
+    What is compressed again yields no size: it is part of a run, which `take` ends. Where the
+    policy wants no padding, that is nothing. kept: messages
+    made on the way, by the positions of their entries. before_damage: bytes of good messages of an
+    entry that turned out to be damaged."""
+
+    def __init__(
+        self,
+        request: Request,
+        window: LogWindow,
+        output: MeasuredOutput,
+        transcoder: Transcoder,
+        entries: CompressedEntries,
+    ) -> None:
+        self._request = request
+        self._window = window
+        self._output = output
+        self._transcoder = transcoder
+        self._entries = entries
+        limit = request.policy.wrapper_size_max or _UNLIMITED
+        self._size_max = limit if request.policy.predicts else 0
+        self._run: Run | None = None
+        self.kept: dict[int, KeptWrapper] = {}
+        self.before_damage = 0
+
+    def take(self) -> Run | None:
+        """The run so far, if there is one; what comes next is not part of it."""
+        run, self._run = self._run, None
+        return run
+
+    def begin(self, entry: CompressedEntry) -> int | None:
+        """As CompressedEntries.begin, but for what is compressed again. An entry that is larger
+        than a compressed message should be may hold records that are sent plainly, which cannot be
+        padded: it is measured, and is not part of a run."""
+        if entry.target_codec is Codec.NONE or entry.size > self._size_max:
+            return self._entries.begin(entry)
+        run, position = self._run, self._window.position
+        share = self._share_kept(entry)
+        if run is not None and (not share or run.predict(entry)):
+            run.end = position + entry.size
+            return 0
+        return self._measure(entry, position)
+
+    def _measure(self, entry: CompressedEntry, position: int) -> int:
+        """The size of an entry that is not part of a run, else 0."""
+        output, before = self._output, self._output.wrapper_bytes
+        counted = self._counted()
+        size = 0
+        try:
+            begun = self._entries.begin(entry)
+            if begun is not None:
+                size = begun
+            else:
+                for piece in self._entries.rest():
+                    size += piece
+        except RecordsError:
+            self.before_damage = size
+            raise
+        if output.wrapper_bytes - before != size:
+            return size  # there are plain messages in it
+        if not size:
+            return 0
+        run = self._run
+        if run is None:
+            run = self._run = Run(position, position + entry.size)
+        run.end = position + entry.size
+        records, batches, temporary = (
+            after - before for after, before in zip(self._counted(), counted, strict=True)
+        )
+        run.learn(entry, size, self._share_kept(entry, records))
+        if begun is not None:
+            kept = KeptWrapper(output.last, records, batches, temporary)
+            if kept.keep():
+                self.kept[position] = kept
+        return 0
+
+    def _counted(self) -> tuple[int, int, int]:
+        """Records, batches and temporary bytes so far."""
+        records, batches, *temporary = self._transcoder.totals
+        return records, batches, sum(temporary) + self._entries.temporary_bytes
+
+    def _share_kept(self, entry: CompressedEntry, records: int | None = None) -> float:
+        """How much of an entry's records is kept, as far as its head tells; 0.0: nothing. With
+        `records`: how much that many are of it."""
+        window, first_offset = self._window, self._request.first_offset
+        if entry.magic < V2:
+            offset: int = MESSAGE_HEAD[entry.magic].unpack_from(window.source, window.start)[0]
+            return float(offset >= first_offset)
+        header = BATCH_HEADER.unpack_from(window.source, window.start)
+        last_offset, count = header[0] + header[6], header[12]
+        if count <= 0 or last_offset < first_offset:
+            return 0.0
+        return 1.0 if records is None else min(records / count, 1.0)

@@ -1,0 +1,32 @@
+"""What is asked of a conversion: a target format, an offset, a policy, and the transactions of this
+one range that were aborted.
+
+Not here: the records (records.source)."""
+
+from collections.abc import Iterable
+from typing import NamedTuple, Self
+
+from .policy import AbortedTransaction, ConversionPolicy
+
+
+class Request(NamedTuple):
+    """Messages of format `to_magic`, from `first_offset` on. `aborted`: in any order."""
+
+    to_magic: int
+    first_offset: int
+    policy: ConversionPolicy
+    aborted: tuple[AbortedTransaction, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        to_magic: int,
+        first_offset: int,
+        policy: ConversionPolicy,
+        aborted: Iterable[AbortedTransaction],
+    ) -> Self:
+        """ValueError: transactions that the policy would not leave out."""
+        transactions = tuple(aborted)
+        if transactions and policy.isolation != "read_committed":
+            raise ValueError('aborted transactions need isolation="read_committed"')
+        return cls(to_magic, first_offset, policy, transactions)

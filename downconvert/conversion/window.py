@@ -1,0 +1,91 @@
+"""The part of a log that is in memory, and how far the conversion has come.
+
+Not here: what is made of the bytes (converter.py)."""
+
+from records.errors import CorruptRecordsError
+from records.kernel import Buffer, Transcoder
+from records.source import TRUNCATED, Records
+
+from . import buffers
+from .buffers import NO_BUFFER, NO_VIEW
+
+
+class LogWindow:
+    """`source[start:filled]` is the log from `position` on.
+
+    Of records that are held in memory the window is all of them, and nothing is read. `in_hand`:
+    bytes from `position` on that are being converted as one."""
+
+    __slots__ = (
+        "_buffer",
+        "_was_open",
+        "filled",
+        "in_hand",
+        "is_all",
+        "is_open",
+        "position",
+        "records",
+        "size",
+        "source",
+        "start",
+        "view",
+    )
+
+    def __init__(self, records: Records, size: int) -> None:
+        """`size`: bytes that are read at a time. The buffer is had from `open` on."""
+        self.records = records
+        self.is_all = records.view is not None
+        self.size = size
+        self.position = self.in_hand = 0
+        self.start = self.filled = 0
+        self.is_open = self._was_open = False
+        self._buffer = NO_BUFFER
+        self.view = NO_VIEW
+        self.source: Buffer = NO_BUFFER
+
+    @property
+    def buffer_bytes(self) -> int:
+        """The size of its buffer, once it has had one."""
+        return self.size if self._was_open and not self.is_all else 0
+
+    def open(self) -> None:
+        """Takes the buffer, if it has none."""
+        if self.is_open:
+            return
+        self.is_open = self._was_open = True
+        if self.records.view is not None:
+            self.source = self.view = self.records.view
+        else:
+            self.source = self._buffer = buffers.take(self.size)
+            self.view = memoryview(self._buffer)
+
+    def release(self) -> None:
+        """The buffer is for others now; what is read after the next `open` begins at `position`."""
+        buffers.release(self._buffer)
+        self.is_open = False
+        self.start = self.filled = 0
+        self.source = self._buffer = NO_BUFFER
+        self.view = NO_VIEW
+
+    def read(self) -> None:
+        """Reads what begins at `position`. CorruptRecordsError: there is nothing any more."""
+        if self.is_all:
+            self.start, self.filled = self.position, len(self.source)
+        else:
+            self.start, self.filled = 0, self.records.read_into(self.view, self.position)
+        if self.start >= self.filled:
+            raise self.damaged(TRUNCATED)
+
+    def advance(self, size: int) -> None:
+        """Moves past bytes that need not be in the window."""
+        self.position += size
+        self.start += size
+
+    def damaged(self, reason: str) -> CorruptRecordsError:
+        """The error for damage to the entry or record at `position`."""
+        return CorruptRecordsError(reason, self.records.origin + self.position)
+
+    def damage(self, transcoder: Transcoder) -> CorruptRecordsError:
+        """The error for what the kernel found in the window."""
+        reason, index = transcoder.damage or ("damaged", self.start)
+        return CorruptRecordsError(reason, self.records.origin + self.position + index - self.start)

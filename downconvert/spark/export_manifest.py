@@ -1,0 +1,177 @@
+"""What an export has in its target: which offsets of which partitions, in which files.
+
+A note of each run is in the target's folder `_exported`, which readers of Parquet skip. It is
+written when all files of the run are in place. So a file that no note names is of a run that
+died, or of another program: its offsets are read before records are added. A note that is not whole
+is ignored.
+
+Files are reached through Hadoop, for a target may be on any file system that Spark knows.
+
+Not here: what is exported (export.py)."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+
+from downconvert.storage.names import TopicPartition
+from records import RecordsError
+
+FOLDER: Final = "_exported"
+VERSION: Final = 1
+DATA: Final = "/topic="  # begins the part of a file's path that is below the target
+
+Range: TypeAlias = tuple[int, int]  # from the first offset up to, and without, the second
+
+
+class NoteError(RecordsError):
+    """A note that a later version of this program has written."""
+
+
+@dataclass(slots=True)
+class Exported:
+    """What is known to be in a target.
+
+    `isolation`: "read_committed" where aborted records were left out. `ranges` are in order and
+    disjoint. `topic_ids`: as text, of the topics that have one; `files`: below the
+    target."""
+
+    isolation: str
+    cluster_id: str | None = None
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    ranges: dict[TopicPartition, list[Range]] = field(default_factory=dict)
+    files: set[str] = field(default_factory=set)
+
+    def end_from(self, name: TopicPartition, offset: int) -> int:
+        """The offset up to which everything from `offset` on is there."""
+        for start, end in self.ranges.get(name, ()):
+            if start <= offset < end:
+                return end
+        return offset
+
+    def end_of(self, name: TopicPartition) -> int | None:
+        """The offset after all that is there of a partition; None: nothing is."""
+        ranges = self.ranges.get(name)
+        return ranges[-1][1] if ranges else None
+
+    def add(self, other: "Exported") -> None:
+        """Merges another note."""
+        self.cluster_id = other.cluster_id or self.cluster_id
+        self.topic_ids |= other.topic_ids
+        self.files |= other.files
+        for name, ranges in other.ranges.items():
+            self.ranges[name] = _joined([*self.ranges.get(name, ()), *ranges])
+
+    def to_json(self) -> str:
+        ranges = {str(name): found for name, found in sorted(self.ranges.items())}
+        note = {
+            "version": VERSION,
+            "isolation": self.isolation,
+            "clusterId": self.cluster_id,
+            "topicIds": self.topic_ids,
+            "offsets": ranges,
+            "files": sorted(self.files),
+        }
+        return json.dumps(note, separators=(",", ":"))
+
+
+def parse(text: bytes) -> Exported:
+    """Parses a note. ValueError: it is none, or not whole. NoteError: it is of a later version."""
+    found: Any = json.loads(text)
+    if not isinstance(found, dict) or not isinstance(found.get("version"), int):
+        raise ValueError("not a note of an export")
+    if found["version"] > VERSION:
+        raise NoteError(f"a later version has exported here (its notes are {found['version']})")
+    try:
+        ranges = {
+            TopicPartition(topic, int(number)): [(int(start), int(end)) for start, end in pairs]
+            for (topic, _, number), pairs in (
+                (name.rpartition("-"), pairs) for name, pairs in found["offsets"].items()
+            )
+        }
+        return Exported(
+            isolation=str(found["isolation"]),
+            cluster_id=found["clusterId"],
+            topic_ids=dict(found["topicIds"]),
+            ranges=ranges,
+            files=set(found["files"]),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError("not a note of an export") from error
+
+
+def _joined(ranges: Iterable[Range]) -> list[Range]:
+    found: list[Range] = []
+    for start, end in sorted(ranges):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        elif start < end:
+            found.append((start, end))
+    return found
+
+
+def named_below(uris: Iterable[str]) -> Mapping[str, str]:
+    """The files of an export among some, by their names below the target."""
+    return {f"topic={uri.rpartition(DATA)[2]}": uri for uri in uris if DATA in uri}
+
+
+class Notes:
+    """The notes of a target."""
+
+    def __init__(self, session: SparkSession, target: str) -> None:
+        jvm: Any = session._jvm
+        self._stream = jvm.java.io.ByteArrayOutputStream
+        self._utils = jvm.org.apache.hadoop.io.IOUtils
+        self._path = jvm.org.apache.hadoop.fs.Path
+        self._folder = self._path(target, FOLDER)
+        configuration = session._jsc.hadoopConfiguration()
+        self._files = self._folder.getFileSystem(configuration)
+
+    def read(self, isolation: str) -> Exported:
+        """What is there with this isolation level, or with one that includes it."""
+        found = Exported(isolation)
+        for path in self._paths():
+            note = self._note(path)
+            if note is not None and note.isolation in (isolation, "read_uncommitted"):
+                found.add(note)
+        return found
+
+    def write(self, exported: Exported) -> None:
+        """Writes a note; returns when it and the files that it names are on disk."""
+        if self._files.getUri().getScheme() == "file":
+            os.sync()  # Spark does not sync; other file systems are durable on close
+        before = [path for path in self._paths() if self._holds(exported, path)]
+        path = self._path(self._folder, f"{uuid4().hex}.json")
+        stream = self._files.create(path, False)
+        try:
+            stream.write(bytearray(exported.to_json().encode()))
+            stream.hsync() if stream.hasCapability("hsync") else stream.flush()
+        finally:
+            stream.close()
+        for path in before:  # merged into the new one
+            self._files.delete(path, False)
+
+    def _holds(self, exported: Exported, path: Any) -> bool:
+        note = self._note(path)
+        return note is None or note.isolation == exported.isolation
+
+    def _note(self, path: Any) -> Exported | None:
+        try:
+            return parse(self._bytes(path))
+        except ValueError:  # of a run that died while writing it
+            return None
+
+    def _paths(self) -> Iterator[Any]:
+        if self._files.exists(self._folder):
+            for status in self._files.listStatus(self._folder):
+                if status.getPath().getName().endswith(".json"):
+                    yield status.getPath()
+
+    def _bytes(self, path: Any) -> bytes:
+        target, source = self._stream(), self._files.open(path)
+        self._utils.copyBytes(source, target, 64 * 1024, True)
+        return bytes(target.toByteArray())

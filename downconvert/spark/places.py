@@ -1,0 +1,92 @@
+"""Places in logs that a stream has come to: the next offset, and the leader epoch of the
+record before it.
+
+An offset alone does not say which record it was: a log that was truncated has others there. Offset
+and leader epoch together do (KIP-101, KIP-320). As JSON, in a query's checkpoint, a place is
+`{"offset": 123, "leaderEpoch": 4}`, or the offset alone where no epoch is known: in v0 and v1, in
+checkpoints of earlier versions, and where the record before was deleted or compacted.
+
+Not here: how far there is something to read (follow.py)."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from downconvert.storage import Log
+from downconvert.storage.errors import OffsetOutOfRangeError
+from downconvert.storage.names import TopicPartition
+from records import CorruptRecordsError
+from records.batch import NONE
+
+from .replicas import leader_epochs
+
+
+class Place(NamedTuple):
+    """The next offset to read, and the leader epoch of the one before it; -1: not known."""
+
+    offset: int
+    epoch: int = NONE
+
+
+Places: TypeAlias = dict[TopicPartition, Place]
+Json: TypeAlias = dict[str, dict[str, Any]]
+
+
+def to_json(places: Mapping[TopicPartition, Place]) -> Json:
+    """In the form of Spark's checkpoints; as its Kafka source writes it, where no epochs are
+    known."""
+    found: Json = {}
+    for (topic, partition), (offset, epoch) in sorted(places.items()):
+        place = offset if epoch == NONE else {"offset": offset, "leaderEpoch": epoch}
+        found.setdefault(topic, {})[str(partition)] = place
+    return found
+
+
+def from_json(offsets: Mapping[str, Mapping[str, Any]]) -> Places:
+    """Reads what `to_json`, or an earlier version of it, wrote. ValueError: it is something
+    else."""
+    return {
+        TopicPartition(topic, int(partition)): _place(given)
+        for topic, partitions in offsets.items()
+        for partition, given in partitions.items()
+    }
+
+
+def _place(given: object) -> Place:
+    match given:
+        case int(offset):
+            return Place(offset)
+        case {"offset": int(offset), "leaderEpoch": int(epoch)}:
+            return Place(offset, epoch)
+    raise ValueError(f"not an offset in a checkpoint: {given!r}")
+
+
+def epoch_of(log: Log, offset: int) -> int:
+    """The leader epoch of the record before an offset, from its batch; -1: not known."""
+    try:
+        header = next(log.read(offset - 1, 0).batches(), None) if offset > 0 else None
+    except (OffsetOutOfRangeError, CorruptRecordsError):
+        return NONE
+    if header is None or not header.base_offset < offset <= header.last_offset + 1:
+        return NONE
+    return header.leader_epoch
+
+
+def changed_from(log: Log, place: Place) -> int | None:
+    """The offset from which on a log differs from the one that was read up to a place; None: it
+    does not, as far as is known. CorruptRecordsError."""
+    if place.epoch == NONE:
+        return None
+    epoch = epoch_of(log, place.offset)
+    if epoch in (NONE, place.epoch):
+        return None
+    for entry in leader_epochs(Path(log.path)):
+        if entry.epoch > place.epoch and entry.start_offset < place.offset:
+            return entry.start_offset
+    for segment in log.segments:  # all headers are read; it is done once, after a truncation
+        for header in segment.slice(0, log.end_of(segment)).batches():
+            if header.leader_epoch > place.epoch:
+                return min(header.base_offset, place.offset)
+            if header.base_offset >= place.offset:
+                return place.offset
+    return place.offset

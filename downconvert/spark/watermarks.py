@@ -1,0 +1,42 @@
+"""High watermarks, as brokers have noted them: consumers receive records up to there.
+
+A leader that comes back truncates what is after it, and may write other records at the same
+offsets. Brokers write the high watermark of each partition to `replication-offset-checkpoint`,
+every five seconds and when they stop.
+
+Not here: open transactions (isolation.py)."""
+
+import warnings
+from pathlib import Path
+
+from downconvert.storage.checkpoint import read_offsets
+from downconvert.storage.names import HIGH_WATERMARKS, OFFSET_MAX, TopicPartition
+
+
+class HighWatermarks:
+    """The high watermarks of some directories, each checkpoint read once."""
+
+    def __init__(self) -> None:
+        self._noted: dict[Path, dict[TopicPartition, int] | None] = {}
+
+    def of(self, name: TopicPartition, directory: str) -> int:
+        """The high watermark of the partition in this directory; OFFSET_MAX where there is no
+        checkpoint.
+
+        As for a broker it is 0 where the checkpoint has other partitions and not this one.
+        CorruptFileError."""
+        broker = Path(directory).parent
+        if broker not in self._noted:
+            path = broker / HIGH_WATERMARKS
+            self._noted[broker] = read_offsets(path) if path.exists() else None
+        noted = self._noted[broker]
+        if noted is None:
+            return OFFSET_MAX
+        if name not in noted:
+            warnings.warn(
+                f"{broker / HIGH_WATERMARKS} has no high watermark of {name}: nothing of it is "
+                "read until it has one, unless stopAtHighWatermark is false",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return noted.get(name, 0)

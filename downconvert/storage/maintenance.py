@@ -1,0 +1,180 @@
+"""What a log needs from time to time, in steps: a new segment, its old ones removed, compaction.
+
+Each step is small, so that whoever takes them decides how much is done in a second. Nothing here
+waits or reads a clock: the time is handed in. The log may be read and appended to between steps;
+with a `lock`, by other threads during them, which wait for moments only.
+
+Not here: when steps are taken (the broker), the rules (retention.py, cleanable.py)."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from records.units import format_count, format_size
+
+from .cleanable import Cleanable, cleanable
+from .compact_log import NO_LOCK, Compaction, InterruptedPassError
+from .compaction import CompactionCount
+from .config import LogConfig
+from .log import Log
+from .offset_map import BUFFER_SIZE
+from .retention import Removable, removable
+
+# How many segments one step removes. Each takes a few system calls, and the lock meanwhile.
+REMOVED_MAX: Final = 16
+
+
+class Kind(Enum):
+    """What was done."""
+
+    ROLLED = "rolled"
+    REMOVED = "removed"
+    CLEANED = "cleaned"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """One thing that is done. As text it is a line for the operator."""
+
+    kind: Kind
+    name: str  # of the partition's directory
+    start_offset: int  # of the log, afterwards
+    end_offset: int  # up to where: of what was removed or cleaned, or where the new segment begins
+    segments: int = 0
+    size: int = 0  # bytes that were removed
+    reason: str = ""
+    count: CompactionCount = field(default_factory=CompactionCount)
+
+    def __str__(self) -> str:
+        if self.kind is Kind.ROLLED:
+            return f"{self.name}: a new segment begins at offset {self.end_offset} ({self.reason})"
+        if self.kind is Kind.REMOVED:
+            return (
+                f"{self.name}: {format_count(self.segments, 'segment')} of "
+                f"{format_size(self.size)} removed, up to offset {self.end_offset} ({self.reason})"
+            )
+        count = self.count
+        return (
+            f"{self.name}: cleaned up to offset {self.end_offset}, {count.records_in:,} records "
+            f"to {count.records_out:,}, {format_size(count.bytes_in)} to "
+            f"{format_size(count.bytes_out)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What is to be done to a log now."""
+
+    roll: bool
+    remove: Removable
+    clean: Cleanable | None
+
+    def __bool__(self) -> bool:
+        return self.roll or self.remove.count > 0 or self.clean is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What became of one step: whether there is more to do at once, and what is done."""
+
+    has_more: bool
+    done: Done | None = None
+
+
+class Maintenance:
+    """Of one log that is open for writing."""
+
+    def __init__(
+        self,
+        log: Log,
+        *,
+        buffer_size: int = BUFFER_SIZE,
+        lock: AbstractContextManager[object] = NO_LOCK,
+        bound: Callable[[], int | None] = lambda: None,
+    ) -> None:
+        """`buffer_size`: bytes of the cleaner's map of offsets. `bound`: nothing is removed or
+        cleaned from the offset on that it returns (the high watermark, say); None: there is none.
+        It is called with the lock held."""
+        self._log = log
+        self._buffer_size = buffer_size
+        self._lock = lock
+        self._bound = bound
+        self._compaction: Compaction | None = None
+
+    @property
+    def is_cleaning(self) -> bool:
+        return self._compaction is not None
+
+    def due(self, config: LogConfig, now: int) -> Due:
+        """What is to be done by the settings and the time, in milliseconds. The lock is not taken
+        here."""
+        log, bound = self._log, self._bound()
+        part = cleanable(log, config, now, bound) if config.is_compacted else None
+        if part is not None and not part.is_due(config):
+            part = None
+        return Due(log.writer.is_roll_due(now), removable(log, config, now, bound), part)
+
+    def step(self, config: LogConfig, now: int, size: int) -> Step:
+        """A new segment, some segments removed, or about `size` bytes read by the cleaner.
+
+        CorruptRecordsError: the log cannot be cleaned; OSError, StorageError: the disk. Then what
+        was begun is given up, and a later step begins again."""
+        if self._compaction is not None:
+            return self._clean(self._compaction, size)
+        with self._lock:
+            due = self.due(config, now)
+            if due.roll:
+                return Step(True, self._roll(config))
+            if due.remove.count:
+                return Step(True, self._remove(due.remove))
+            if due.clean is None:
+                return Step(False)
+            self._compaction = Compaction(
+                self._log,
+                config,
+                due.clean,
+                now=now,
+                buffer_size=self._buffer_size,
+                lock=self._lock,
+            )
+        return Step(True)
+
+    def close(self) -> None:
+        """Gives up what is under way."""
+        compaction, self._compaction = self._compaction, None
+        if compaction is not None:
+            compaction.close()
+
+    def _roll(self, config: LogConfig) -> Done:
+        log = self._log
+        log.writer.roll()
+        reason = f"segment.ms={config.roll_ms}"
+        return Done(Kind.ROLLED, log.path.name, log.start_offset, log.end_offset, reason=reason)
+
+    def _remove(self, found: Removable) -> Done:
+        log = self._log
+        count = min(found.count, REMOVED_MAX)
+        size = sum(log.writer.size_of(segment) for segment in list(log.segments)[:count])
+        log.writer.remove_oldest(count)
+        start = log.start_offset
+        return Done(
+            Kind.REMOVED, log.path.name, start, start, count, size=size, reason=found.reason
+        )
+
+    def _clean(self, compaction: Compaction, size: int) -> Step:
+        try:
+            if compaction.step(size):
+                return Step(True)
+        except InterruptedPassError:
+            self.close()
+            return Step(True)
+        except BaseException:
+            self.close()
+            raise
+        self._compaction = None
+        count = compaction.count
+        name, start = self._log.path.name, compaction.part.first_dirty
+        # What a full map has left is dirty still, and another step finds it.
+        return Step(True, Done(Kind.CLEANED, name, start, compaction.end, count=count))

@@ -1,0 +1,81 @@
+"""The last offset of each key, in memory of a fixed size: Kafka's SkimpyOffsetMap.
+
+Keys are remembered by a digest of 16 bytes, so that two keys are taken for one about once in 2^128.
+A key takes 24 bytes, whatever its own size is. When the map is nearly full it takes no more keys:
+the cleaner then cleans up to there, and the rest in another pass.
+
+Not here: which keys there are (compaction.py)."""
+
+import mmap
+from hashlib import blake2b
+from struct import Struct
+from typing import Final
+
+DIGEST: Final = Struct("<QQ")
+WORDS: Final = 3  # of a slot: the digest's two, and the offset plus one; 0: the slot is free
+SLOT_SIZE: Final = 8 * WORDS  # bytes
+
+# log.cleaner.io.buffer.load.factor: how full the table gets. A fuller one is slow to search.
+LOAD_FACTOR: Final = 0.9
+
+# log.cleaner.dedupe.buffer.size: 5 million keys in each pass. Only pages that are used take memory.
+BUFFER_SIZE: Final = 128 * 1024 * 1024
+
+
+class OffsetMap:
+    """Keys and their last offsets. `close` returns the memory."""
+
+    __slots__ = ("_count", "_keys_max", "_map", "_slots", "_table", "last_offset")
+
+    def __init__(self, buffer_size: int = BUFFER_SIZE) -> None:
+        """`buffer_size`: bytes. ValueError: it has no room for a key."""
+        self._slots = buffer_size // SLOT_SIZE
+        self._keys_max = int(self._slots * LOAD_FACTOR)
+        if self._keys_max < 1:
+            raise ValueError(f"a buffer of {buffer_size} bytes has no room for a key")
+        # Anonymous memory is zeros, and takes room when it is written to.
+        self._map = mmap.mmap(-1, self._slots * SLOT_SIZE)
+        self._table = memoryview(self._map).cast("Q")
+        self._count = 0
+        self.last_offset = -1  # the highest offset that it knows of
+
+    def __len__(self) -> int:
+        return self._count
+
+    def put(self, key: bytes, offset: int) -> bool:
+        """Notes that a key has a record at this offset, above all before. False: the map is full,
+        and does not know this one."""
+        low, high = _digest(key)
+        at = self._find(low, high)
+        if not self._table[at + 2]:
+            if self._count >= self._keys_max:
+                return False
+            self._table[at] = low
+            self._table[at + 1] = high
+            self._count += 1
+        self._table[at + 2] = offset + 1
+        self.last_offset = offset
+        return True
+
+    def get(self, key: bytes) -> int:
+        """The last offset of a key; -1: it is not known."""
+        return self._table[self._find(*_digest(key)) + 2] - 1
+
+    def close(self) -> None:
+        self._table.release()
+        self._map.close()
+
+    def _find(self, low: int, high: int) -> int:
+        """Where a key's slot begins, or the free one that it would get. There always is one."""
+        table, slots = self._table, self._slots
+        slot = low % slots
+        while True:
+            at = slot * WORDS
+            if not table[at + 2] or (table[at] == low and table[at + 1] == high):
+                return at
+            slot = slot + 1 if slot + 1 < slots else 0
+
+
+def _digest(key: bytes) -> tuple[int, int]:
+    low, high = DIGEST.unpack(blake2b(key, digest_size=DIGEST.size).digest())
+    return low, high

@@ -1,0 +1,136 @@
+//! gzip, by libdeflate: twice zlib's speed and more, for data that is whole in memory.
+//!
+//! libdeflate's objects are made once for each thread: they are large, and their making is not
+//! free.
+//!
+//! Members are read as Java reads them (records/codecs/gzip.py).
+
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+pub use libdeflater::CompressionLvl;
+use libdeflater::Compressor;
+
+use super::room_behind;
+
+/// magic, method: what Java takes for another member behind one.
+const MEMBER_START: [u8; 3] = [0x1f, 0x8b, 8];
+/// magic, method, flags, time, extra flags, system; CRC-32, size. What is no longer than this
+/// behind a member Java does not take for another one.
+const FURTHER_SIZE_MIN: usize = 10 + 8 + 1;
+const FLAGS_AT: usize = 3;
+/// The header has a checksum, which libdeflate does not look at.
+const FLAG_CHECKSUM: u8 = 0x02;
+
+thread_local! {
+    static COMPRESSOR: RefCell<Option<(CompressionLvl, Compressor)>> = const { RefCell::new(None) };
+    static DECOMPRESSOR: Decompressor = Decompressor::new();
+}
+
+/// Appends one member, without a name or a time. None: there is no memory for it.
+pub fn compress(data: &[u8], level: CompressionLvl, target: &mut Vec<u8>) -> Option<()> {
+    COMPRESSOR.with_borrow_mut(|slot| {
+        let compressor = match slot {
+            Some((made_for, compressor)) if *made_for == level => compressor,
+            _ => &mut slot.insert((level, Compressor::new(level))).1,
+        };
+        let at = target.len();
+        let room = room_behind(target, compressor.gzip_compress_bound(data.len()))?;
+        let size = compressor.gzip_compress(data, room).expect("the bound is one");
+        target.truncate(at + size);
+        Some(())
+    })
+}
+
+/// The content of all members, one after the other.
+pub fn decompress(data: &[u8], room: &mut [u8]) -> Option<usize> {
+    DECOMPRESSOR.with(|decompressor| {
+        let (mut rest, mut made) = (data, 0);
+        loop {
+            if *rest.get(FLAGS_AT)? & FLAG_CHECKSUM != 0 {
+                return None;
+            }
+            let (taken, size) = decompressor.member(rest, &mut room[made..])?;
+            made += size;
+            rest = rest.get(taken..)?;
+            if rest.len() < FURTHER_SIZE_MIN || !rest.starts_with(&MEMBER_START) {
+                return Some(made); // what is no member there is ignored
+            }
+        }
+    })
+}
+
+/// libdeflate's decompressor. libdeflater's has no call that says how many bytes a member took.
+struct Decompressor(Option<NonNull<libdeflate_sys::libdeflate_decompressor>>);
+
+#[allow(unsafe_code)]
+impl Decompressor {
+    fn new() -> Self {
+        // SAFETY: it takes nothing; null, which is where there is no memory, becomes None.
+        Self(NonNull::new(unsafe { libdeflate_sys::libdeflate_alloc_decompressor() }))
+    }
+
+    /// Decompresses the member that `data` begins with: the bytes taken and made.
+    fn member(&self, data: &[u8], room: &mut [u8]) -> Option<(usize, usize)> {
+        let decompressor = self.0?;
+        let (mut taken, mut made) = (0, 0);
+        // SAFETY: the decompressor is alive until `drop`, and this thread's alone; libdeflate reads
+        // `data.len()` bytes and writes at most `room.len()`, and the two slices cannot overlap,
+        // since one is borrowed mutably.
+        let result = unsafe {
+            libdeflate_sys::libdeflate_gzip_decompress_ex(
+                decompressor.as_ptr(),
+                data.as_ptr().cast::<c_void>(),
+                data.len(),
+                room.as_mut_ptr().cast::<c_void>(),
+                room.len(),
+                &raw mut taken,
+                &raw mut made,
+            )
+        };
+        let is_good = result == libdeflate_sys::libdeflate_result_LIBDEFLATE_SUCCESS;
+        is_good.then_some((taken, made))
+    }
+}
+
+#[allow(unsafe_code)]
+impl Drop for Decompressor {
+    fn drop(&mut self) {
+        if let Some(decompressor) = self.0 {
+            // SAFETY: it came from libdeflate_alloc_decompressor and is freed here alone.
+            unsafe { libdeflate_sys::libdeflate_free_decompressor(decompressor.as_ptr()) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(content: &[u8]) -> Vec<u8> {
+        let mut member = vec![];
+        compress(content, CompressionLvl::fastest(), &mut member).expect("there is memory");
+        member
+    }
+
+    #[test]
+    fn members_follow_each_other_and_what_is_none_is_ignored() {
+        let mut room = [0; 20];
+        for behind in [b"".as_slice(), b"\x1f\x8b\x08", &[0; 30], b"\x1f\x8b of another method"] {
+            let data = [&member(b"one, "), &member(b"two"), behind].concat();
+            assert_eq!(decompress(&data, &mut room), Some(8));
+            assert_eq!(&room[..8], b"one, two");
+        }
+    }
+
+    #[test]
+    fn a_damaged_member_behind_a_good_one_is_left_to_the_stream() {
+        let second = member(b"two");
+        let data = [member(b"one"), second[..second.len() - 1].to_vec()].concat();
+        assert_eq!(decompress(&data, &mut [0; 20]), None);
+        let mut data = member(b"one");
+        data[FLAGS_AT] |= FLAG_CHECKSUM;
+        assert_eq!(decompress(&data, &mut [0; 20]), None);
+    }
+}

@@ -1,0 +1,203 @@
+//! lz4 in Kafka's frames, as records/codecs/lz4.py reads and writes them: the blocks by liblz4.
+//!
+//! liblz4 is called without a state of its own, so that what it makes of some bytes depends on
+//! nothing but them: a state that is kept would find other matches after other data.
+
+use std::ffi::c_int;
+
+use xxhash_rust::xxh32::xxh32;
+
+use super::{Effort, room_behind};
+use crate::cursor::Cursor;
+use crate::layout::V0;
+
+const MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
+/// Of a block's size: it is not compressed.
+const STORED: u32 = 0x8000_0000;
+const END_MARK: u32 = 0;
+/// Bytes of a block's size, and of a checksum.
+const WORD: usize = 4;
+
+const VERSION: u8 = 0x40;
+const VERSION_MASK: u8 = 0xc0;
+const INDEPENDENT: u8 = 0x20;
+const BLOCK_CHECKSUM: u8 = 0x10;
+const CONTENT_SIZE: u8 = 0x08;
+const CONTENT_CHECKSUM: u8 = 0x04;
+const RESERVED_FLAGS: u8 = 0x03;
+
+/// What Kafka writes: independent blocks of 64 KiB, no sizes, no checksums.
+const DESCRIPTOR: [u8; 2] = [VERSION | INDEPENDENT, 0x40];
+const BLOCK_SIZE: usize = 64 * 1024;
+const HEADER_SIZE: usize = MAGIC.len() + DESCRIPTOR.len() + 1;
+/// Half the time of 1, at up to 8 % more bytes.
+const FAST_ACCELERATION: c_int = 4;
+const KAFKA_ACCELERATION: c_int = 1;
+
+/// The most that a block of a frame may decompress to, by the frame header's second byte.
+fn block_size(descriptor: u8) -> Option<usize> {
+    match descriptor {
+        0x40 => Some(64 * 1024),
+        0x50 => Some(256 * 1024),
+        0x60 => Some(1024 * 1024),
+        0x70 => Some(4 * 1024 * 1024),
+        _ => None,
+    }
+}
+
+/// The frame header's last byte. v0: Kafka's wrong one, over the magic number too (KAFKA-3160).
+fn header_checksum(magic: u8, header: &[u8]) -> u8 {
+    let hashed = if magic == V0 { header } else { &header[MAGIC.len()..] };
+    (xxh32(hashed, 0) >> 8) as u8
+}
+
+pub fn decompress(data: &[u8], magic: u8, room: &mut [u8]) -> Option<usize> {
+    let mut cursor = Cursor::new(data);
+    let [m0, m1, m2, m3, flags, sizes] = *cursor.array().ok()?;
+    let reserved = flags & RESERVED_FLAGS;
+    let is_kafkas = flags & VERSION_MASK == VERSION && flags & INDEPENDENT != 0 && reserved == 0;
+    if [m0, m1, m2, m3] != MAGIC || !is_kafkas {
+        return None;
+    }
+    let size_max = block_size(sizes)?;
+    if flags & CONTENT_SIZE != 0 {
+        cursor.array::<8>().ok()?; // skipped, as Kafka skips it
+    }
+    let header = &data[..data.len() - cursor.left()];
+    let [checksum] = *cursor.array().ok()?;
+    if magic != V0 && checksum != header_checksum(magic, header) {
+        return None; // in v0 both the right and the wrong one are read
+    }
+    let made = blocks(&mut cursor, size_max, flags & BLOCK_CHECKSUM != 0, room)?;
+    if flags & CONTENT_CHECKSUM != 0 {
+        cursor.array::<WORD>().ok()?; // read, and not compared
+    }
+    Some(made)
+}
+
+fn blocks(
+    cursor: &mut Cursor<'_>,
+    size_max: usize,
+    has_checksums: bool,
+    room: &mut [u8],
+) -> Option<usize> {
+    let mut made = 0;
+    loop {
+        let word = u32::from_le_bytes(*cursor.array().ok()?);
+        let size = (word & !STORED) as usize;
+        if size as u32 == END_MARK {
+            return Some(made);
+        }
+        if size > size_max {
+            return None;
+        }
+        let block = cursor.take(size).ok()?;
+        if has_checksums && u32::from_le_bytes(*cursor.array().ok()?) != xxh32(block, 0) {
+            return None;
+        }
+        let left = &mut room[made..];
+        if word & STORED != 0 {
+            left.get_mut(..size)?.copy_from_slice(block);
+            made += size;
+        } else {
+            let end = left.len().min(size_max);
+            made += decompress_block(block, &mut left[..end])?;
+        }
+    }
+}
+
+pub fn compress(data: &[u8], effort: Effort, magic: u8, target: &mut Vec<u8>) -> Option<()> {
+    let acceleration = match effort {
+        Effort::Fast => FAST_ACCELERATION,
+        Effort::Kafka => KAFKA_ACCELERATION,
+    };
+    let header = [MAGIC.as_slice(), &DESCRIPTOR].concat();
+    target.try_reserve(HEADER_SIZE).ok()?;
+    target.extend_from_slice(&header);
+    target.push(header_checksum(magic, &header));
+    for block in data.chunks(BLOCK_SIZE) {
+        let at = target.len();
+        // The most that a block can become: with less room liblz4 would be slower.
+        let room = room_behind(target, WORD + block.len() + block.len() / 255 + 16)?;
+        let (word, room) = room.split_at_mut(WORD);
+        let made = compress_block(block, room, acceleration)?;
+        let size = made.min(block.len());
+        let is_smaller = made < block.len();
+        if !is_smaller {
+            room[..size].copy_from_slice(block);
+        }
+        let flag = if is_smaller { 0 } else { STORED };
+        word.copy_from_slice(&(flag | size as u32).to_le_bytes());
+        target.truncate(at + WORD + size);
+    }
+    target.try_reserve(WORD).ok()?;
+    target.extend_from_slice(&END_MARK.to_le_bytes());
+    Some(())
+}
+
+/// The bytes made; None where the block is damaged, or makes more than there is room for.
+#[allow(unsafe_code)]
+fn decompress_block(block: &[u8], room: &mut [u8]) -> Option<usize> {
+    let (size, room_size) = (c_int::try_from(block.len()).ok()?, c_int::try_from(room.len()).ok()?);
+    // SAFETY: liblz4 reads `size` bytes and writes at most `room_size`, whatever the block holds;
+    // the slices are alive and cannot overlap, since one is borrowed mutably.
+    let made = unsafe {
+        lz4_sys::LZ4_decompress_safe(
+            block.as_ptr().cast(),
+            room.as_mut_ptr().cast(),
+            size,
+            room_size,
+        )
+    };
+    usize::try_from(made).ok()
+}
+
+/// The bytes made; None where there is not room for them.
+#[allow(unsafe_code)]
+fn compress_block(data: &[u8], room: &mut [u8], acceleration: c_int) -> Option<usize> {
+    let (size, room_size) = (c_int::try_from(data.len()).ok()?, c_int::try_from(room.len()).ok()?);
+    // SAFETY: as in `decompress_block`.
+    let made = unsafe {
+        lz4_sys::LZ4_compress_fast(
+            data.as_ptr().cast(),
+            room.as_mut_ptr().cast(),
+            size,
+            room_size,
+            acceleration,
+        )
+    };
+    usize::try_from(made).ok().filter(|made| *made > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V1: u8 = 1;
+
+    #[test]
+    fn frames_begin_as_kafkas_do() {
+        for (magic, checksum) in [(V0, 0x1a), (V1, 0x82)] {
+            let mut frame = vec![];
+            compress(b"", Effort::Fast, magic, &mut frame).expect("there is memory");
+            assert_eq!(frame, [0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, checksum, 0, 0, 0, 0]);
+        }
+    }
+
+    #[test]
+    fn the_wrong_header_checksum_is_read_in_v0_alone() {
+        let mut frame = vec![];
+        compress(b"value", Effort::Kafka, V0, &mut frame).expect("there is memory");
+        let mut room = [0; 9];
+        assert_eq!(decompress(&frame, V0, &mut room), Some(5));
+        assert_eq!(decompress(&frame, V1, &mut room), None);
+    }
+
+    #[test]
+    fn blocks_that_depend_on_each_other_are_left_to_the_stream() {
+        let mut frame = vec![];
+        compress(b"value", Effort::Kafka, V0, &mut frame).expect("there is memory");
+        frame[4] &= !INDEPENDENT;
+        assert_eq!(decompress(&frame, V0, &mut [0; 9]), None);
+    }
+}

@@ -1,0 +1,144 @@
+//! Compressed data that is whole in memory, decompressed or made in one go.
+//!
+//! The contexts of the libraries belong to the thread and are reused. Room is the caller's, and so
+//! its size is: nothing here allocates by a number that the data claims.
+//!
+//! What is decompressed here is what the streams of records/codecs would give. The converse does not
+//! hold: what is damaged, too large for the room or framed in an unusual way is None, and whoever
+//! must know which reads it as a stream.
+
+pub mod gzip;
+mod lz4;
+mod snappy;
+mod zstd;
+
+use gzip::CompressionLvl;
+
+/// A codec by its number in the attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Codec {
+    Gzip = 1,
+    Snappy = 2,
+    Lz4 = 3,
+    Zstd = 4,
+}
+
+impl Codec {
+    /// The codec of that number. None: there is no such codec, or it is that of no compression.
+    pub fn of(number: u8) -> Option<Self> {
+        [Self::Gzip, Self::Snappy, Self::Lz4, Self::Zstd]
+            .into_iter()
+            .find(|codec| *codec as u8 == number)
+    }
+}
+
+/// How much work compressing may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// Little, at up to a tenth more bytes.
+    Fast,
+    /// As much as gives about the size that Kafka's own settings give.
+    Kafka,
+}
+
+/// Decompresses `data`, of message format `magic`, to the beginning of `room` and gives the bytes
+/// made.
+pub fn decompress(codec: Codec, magic: u8, data: &[u8], room: &mut [u8]) -> Option<usize> {
+    match codec {
+        Codec::Gzip => gzip::decompress(data, room),
+        Codec::Snappy => snappy::decompress(data, room),
+        Codec::Lz4 => lz4::decompress(data, magic, room),
+        Codec::Zstd => zstd::decompress(data, magic, room),
+    }
+}
+
+/// Appends `data`, compressed for message format `magic`, which the same bytes always become. None:
+/// nothing here compresses that, or there is no memory for it; then what has been appended is
+/// undefined.
+pub fn compress(
+    codec: Codec,
+    effort: Effort,
+    magic: u8,
+    data: &[u8],
+    target: &mut Vec<u8>,
+) -> Option<()> {
+    match codec {
+        Codec::Gzip => gzip::compress(data, gzip_level(effort), target),
+        Codec::Snappy => snappy::compress(data, target),
+        Codec::Lz4 => lz4::compress(data, effort, magic, target),
+        Codec::Zstd => None, // older messages have no zstd
+    }
+}
+
+fn gzip_level(effort: Effort) -> CompressionLvl {
+    match effort {
+        Effort::Fast => CompressionLvl::fastest(),
+        Effort::Kafka => CompressionLvl::default(), // 6, as Java's; it gives the size of zlib's 6
+    }
+}
+
+/// `size` zeros more at the end of `target`, to be overwritten. None: there is no memory for it.
+fn room_behind(target: &mut Vec<u8>, size: usize) -> Option<&mut [u8]> {
+    let filled = target.len();
+    target.try_reserve(size).ok()?;
+    target.resize(filled + size, 0);
+    Some(&mut target[filled..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V0: u8 = 0;
+    const V1: u8 = 1;
+
+    fn contents() -> [Vec<u8>; 5] {
+        let mixed = (0..200_000u32).flat_map(|i| (i / 3).wrapping_mul(2_654_435_761).to_le_bytes());
+        [
+            vec![],
+            b"a".to_vec(),
+            vec![7; 64 * 1024],
+            b"key and value ".repeat(20_000),
+            mixed.take(300_000).collect(),
+        ]
+    }
+
+    #[test]
+    fn what_is_compressed_comes_back_and_does_not_fit_into_less() {
+        for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4] {
+            for (effort, magic) in [(Effort::Fast, V0), (Effort::Kafka, V1)] {
+                for content in contents() {
+                    let mut data = b"before".to_vec();
+                    compress(codec, effort, magic, &content, &mut data).expect("there is memory");
+                    let data = &data[6..];
+                    let mut room = vec![0xaa; content.len() + 10];
+                    assert_eq!(decompress(codec, magic, data, &mut room), Some(content.len()));
+                    assert_eq!(room[..content.len()], content);
+                    if let Some(less) = content.len().checked_sub(1) {
+                        assert_eq!(decompress(codec, magic, data, &mut room[..less]), None);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn data_that_ends_early_is_left_to_the_stream() {
+        for codec in [Codec::Gzip, Codec::Lz4] {
+            let mut data = vec![];
+            compress(codec, Effort::Fast, V1, &b"value ".repeat(1000), &mut data).expect("memory");
+            let mut room = vec![0; 10_000];
+            for end in 0..data.len() {
+                assert_eq!(decompress(codec, V1, &data[..end], &mut room), None);
+            }
+        }
+    }
+
+    #[test]
+    fn the_numbers_are_those_of_the_attributes() {
+        let codecs = [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd];
+        assert_eq!([1, 2, 3, 4].map(Codec::of), codecs.map(Some));
+        assert_eq!([0, 5, 7].map(Codec::of), [None; 3]);
+    }
+}

@@ -1,0 +1,267 @@
+//! One compressed entry of a log to compressed messages, in one go: decompressed, converted,
+//! compressed again.
+//!
+//! All or nothing: where anything is damaged or too large, nothing has happened, and whoever must
+//! know what it is goes through the entry as a stream.
+
+use super::{Entered, Place, Transcoder};
+use crate::codec::{self, Codec, Effort};
+use crate::crc::crc32;
+use crate::header::Header;
+use crate::layout::{
+    self, ATTRIBUTES_AT_BATCH, ATTRIBUTES_AT_LEGACY, BATCH_HEADER_SIZE, CODEC_MASK, CRC_AT_LEGACY,
+    ENTRY_HEAD_SIZE, LOG_APPEND_TIME, MAGIC_AT, PREFIX_SIZE, SIZE_MAX, V1, V2,
+};
+use crate::message;
+use crate::outcome::Outcome;
+use crate::workspace::{Recoding, Workspace, room};
+
+/// What becomes of the entry.
+#[derive(Clone, Copy, Debug)]
+pub struct Recode {
+    /// Of the messages made.
+    pub codec: Codec,
+    /// Of compressing them.
+    pub effort: Effort,
+    /// Records below the first offset are dropped.
+    pub trim: bool,
+    /// A message ends where an offset is missing.
+    pub split_at_gaps: bool,
+    /// What decompresses to more is not for this.
+    pub body_size_max: usize,
+    /// What becomes more messages in one message is not for this, either.
+    pub inner_size_max: usize,
+    /// What becomes more bytes in all is not for this.
+    pub made_size_max: usize,
+}
+
+/// Compresses what the kernel is not asked to: appends to the target, as `codec::compress` does.
+pub type Compress<'a> = &'a mut dyn FnMut(&[u8], &mut Vec<u8>) -> Option<()>;
+
+/// A record has seven bytes or more, a message of v1 34: messages are never more times larger than
+/// the records that they are made of.
+const GROWTH_MAX: usize = 5;
+impl Transcoder {
+    /// The whole entry, which it stands before in a log, as messages in `workspace.made()`: none
+    /// where nothing of it is kept. None: not in one go, and nothing has changed.
+    pub fn recode(
+        &mut self,
+        entry: &[u8],
+        job: &Recode,
+        workspace: &mut Workspace,
+        other: Option<Compress<'_>>,
+    ) -> Option<()> {
+        self.recode_with(entry, job, &mut workspace.recoding, other)
+    }
+
+    /// The same with the buffers that it takes.
+    pub(crate) fn recode_with(
+        &mut self,
+        entry: &[u8],
+        job: &Recode,
+        buffers: &mut Recoding,
+        other: Option<Compress<'_>>,
+    ) -> Option<()> {
+        let before = self.clone();
+        buffers.made.clear();
+        let recoded = self.recode_entry(entry, job, buffers, other);
+        if recoded.is_some() {
+            self.leave();
+            self.damage = None;
+        } else {
+            *self = before;
+        }
+        recoded
+    }
+
+    fn recode_entry(
+        &mut self,
+        entry: &[u8],
+        job: &Recode,
+        buffers: &mut Recoding,
+        other: Option<Compress<'_>>,
+    ) -> Option<()> {
+        let head = entry.first_chunk::<ENTRY_HEAD_SIZE>()?;
+        let size = usize::try_from(message::prefix(head).1).ok()?;
+        if self.place != Place::Log || size != entry.len() - PREFIX_SIZE {
+            return None;
+        }
+        let (body, is_counted) = match head[MAGIC_AT] {
+            V2 => (self.body_of_batch(entry, job, &mut buffers.body)?, true),
+            magic if magic < V2 => {
+                (self.body_of_message(entry, magic, job, &mut buffers.body)?, false)
+            }
+            _ => return None,
+        };
+        let Some(body_size) = body else {
+            return Some(()); // nothing of it is kept
+        };
+        self.account.start_batch(entry.len() as u64);
+        let body = &buffers.body[..body_size];
+        let read = self.messages(body, job, &mut buffers.inner, &mut buffers.made, other)?;
+        // Bytes behind the last record are damage, those behind the last whole message are not.
+        let is_all = !is_counted || read == body_size;
+        (is_all && buffers.made.len() <= job.made_size_max).then_some(())
+    }
+
+    /// Enters a v2 batch; gives the bytes that it decompresses to. None within: it is dropped.
+    fn body_of_batch(
+        &mut self,
+        entry: &[u8],
+        job: &Recode,
+        body: &mut Vec<u8>,
+    ) -> Option<Option<usize>> {
+        let (head, data) = entry.split_first_chunk::<BATCH_HEADER_SIZE>()?;
+        let header = Header::parse(head);
+        let last_offset = header.base_offset.saturating_add(i64::from(header.last_offset_delta));
+        if self.settings.to_magic == V2 {
+            return None;
+        }
+        if header.records_count == 0 || (job.trim && last_offset < self.settings.first_offset) {
+            return Some(None);
+        }
+        let codec = Codec::of(head[ATTRIBUTES_AT_BATCH] & CODEC_MASK)?;
+        let size = codec::decompress(codec, V2, data, room(body, job.body_size_max)?)?;
+        self.enter_batch(head, job.entered());
+        Some(Some(size))
+    }
+
+    /// The same for a v0 or v1 message.
+    fn body_of_message(
+        &mut self,
+        entry: &[u8],
+        magic: u8,
+        job: &Recode,
+        body: &mut Vec<u8>,
+    ) -> Option<Option<usize>> {
+        let item = message::parse(entry).ok()?;
+        let attributes = entry[ATTRIBUTES_AT_LEGACY];
+        let codec = Codec::of(attributes & CODEC_MASK)?;
+        if item.value.size < 0 {
+            return None;
+        }
+        if job.trim && item.offset < self.settings.first_offset {
+            return Some(None);
+        }
+        let size =
+            codec::decompress(codec, magic, item.value.bytes, room(body, job.body_size_max)?)?;
+        let last_inner = last_inner_offset(&body[..size])?;
+        let mut offset_delta = 0;
+        if magic == V1 && item.offset != 0 {
+            // 0: written by an old librdkafka, absolute inside
+            if last_inner > item.offset {
+                return None;
+            }
+            offset_delta = item.offset.wrapping_sub(last_inner);
+        }
+        let is_append_time = magic == V1 && attributes & LOG_APPEND_TIME != 0;
+        let append_time = is_append_time.then_some(item.timestamp);
+        let to_magic = magic.min(self.settings.to_magic);
+        self.enter_entries(to_magic, offset_delta, append_time, job.entered());
+        Some(Some(size))
+    }
+
+    /// Converts what it has entered; gives the bytes read of the body.
+    fn messages(
+        &mut self,
+        body: &[u8],
+        job: &Recode,
+        inner: &mut Vec<u8>,
+        made: &mut Vec<u8>,
+        mut other: Option<Compress<'_>>,
+    ) -> Option<usize> {
+        let size_max = job.inner_size_max.min(body.len().saturating_mul(GROWTH_MAX));
+        let mut size = size_max.min(body.len().saturating_mul(3) / 2 + 64);
+        let (mut read, mut filled) = (0, 0);
+        loop {
+            let rest = &body[read..];
+            let target = &mut room(inner, size)?[filled..];
+            let progress = self.transcode(rest, rest.len() as u64, target);
+            read += progress.consumed as usize;
+            filled += progress.produced as usize;
+            match progress.outcome {
+                Outcome::Target if size < size_max => size = size_max.min(size.saturating_mul(2)),
+                Outcome::Gap | Outcome::End => {
+                    if self.account.wrapper.records > 0 {
+                        self.wrap(&inner[..filled], job, made, other.as_mut())?;
+                        self.start_wrapper();
+                    }
+                    if progress.outcome == Outcome::End {
+                        return Some(read);
+                    }
+                    filled = 0;
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// Appends the message that the messages inside are compressed into.
+    fn wrap(
+        &mut self,
+        inner: &[u8],
+        job: &Recode,
+        made: &mut Vec<u8>,
+        other: Option<&mut Compress<'_>>,
+    ) -> Option<()> {
+        let magic = self.account.purpose.magic;
+        let wrapper = self.account.wrapper;
+        let overhead = layout::message_overhead(magic);
+        let at = made.len();
+        made.try_reserve(overhead).ok()?;
+        made.resize(at + overhead, 0);
+        match other {
+            Some(compress) => compress(inner, made)?,
+            None => codec::compress(job.codec, job.effort, magic, inner, made)?,
+        }
+        let mut attributes = job.codec as u8;
+        let mut timestamp = wrapper.max_timestamp;
+        if let (V1, Some(append_time)) = (magic, self.batch.append_time) {
+            attributes |= LOG_APPEND_TIME;
+            timestamp = append_time;
+        }
+        let message = &mut made[at..];
+        let value_size = message.len() - overhead;
+        if message.len() - PREFIX_SIZE > SIZE_MAX as usize {
+            return None;
+        }
+        message[..8].copy_from_slice(&wrapper.last_offset.to_be_bytes());
+        message[8..12]
+            .copy_from_slice(&((overhead - PREFIX_SIZE + value_size) as u32).to_be_bytes());
+        message[MAGIC_AT] = magic;
+        message[ATTRIBUTES_AT_LEGACY] = attributes;
+        if magic == V1 {
+            message[ENTRY_HEAD_SIZE..][..8].copy_from_slice(&timestamp.to_be_bytes());
+        }
+        message[overhead - 8..][..4].copy_from_slice(&NO_KEY.to_be_bytes());
+        message[overhead - 4..][..4].copy_from_slice(&(value_size as u32).to_be_bytes());
+        let crc = crc32(0, &message[MAGIC_AT..]);
+        message[CRC_AT_LEGACY..MAGIC_AT].copy_from_slice(&crc.to_be_bytes());
+        let totals = &mut self.account.totals;
+        totals.produced_bytes = totals.produced_bytes.wrapping_add(overhead as u64);
+        Some(())
+    }
+}
+
+const NO_KEY: i32 = -1;
+
+impl Recode {
+    fn entered(&self) -> Entered {
+        Entered { is_wrapper: true, trim: self.trim, split_at_gaps: self.split_at_gaps }
+    }
+}
+
+/// The offset field of a message's last entry: every other offset hangs off it in v1.
+fn last_inner_offset(body: &[u8]) -> Option<i64> {
+    let settings = super::Settings {
+        to_magic: V1,
+        first_offset: 0,
+        pass_codecs: 0,
+        stop_transactional: false,
+    };
+    let mut scan = Transcoder::new(settings);
+    let entered = Entered { is_wrapper: false, trim: false, split_at_gaps: false };
+    scan.enter_entries(V1, 0, None, entered);
+    let progress = scan.measure(body, body.len() as u64, u64::MAX);
+    (progress.outcome == Outcome::End).then(|| scan.account.last_offset()).flatten()
+}

@@ -1,0 +1,315 @@
+//! From a file to a channel, converted on the way, chunk after chunk.
+//!
+//! Not here: what has to be decided between two chunks (whoever calls), descriptors (`face`).
+
+use std::io::{self, ErrorKind, Write};
+
+use crate::codec::{Codec, Effort};
+use crate::layout::{
+    ATTRIBUTES_AT_BATCH, BATCH_HEADER_SIZE, CODEC_MASK, CONTROL, MAGIC_AT, PREFIX_SIZE,
+    TRANSACTIONAL, V2,
+};
+use crate::message;
+use crate::outcome::Outcome;
+use crate::transcoder::{Compress, Recode, Transcoder};
+use crate::workspace::{Recoding, Sending, Workspace, room};
+
+/// A chunk at least as large as this is read alone; of smaller ones two, since a read costs as much
+/// as four kilobytes do.
+const LARGE_CHUNK_SIZE: usize = 64 * 1024;
+
+/// What is converted: bytes of a log, by their position.
+pub enum Input<'a> {
+    /// Mapped into memory, all of it.
+    Mapped(&'a [u8]),
+    /// Read into a window.
+    File(&'a dyn ReadAt),
+}
+
+/// Positional reading.
+pub trait ReadAt: Sync {
+    /// Reads at a position into the window; the bytes read, 0 at the end.
+    fn read_at(&self, window: &mut [u8], position: u64) -> io::Result<usize>;
+}
+
+/// How far a transfer goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Where the conversion stands.
+    pub position: u64,
+    /// Where it ends.
+    pub end: u64,
+    /// Of source, in bytes.
+    pub chunk_size: usize,
+    /// Not a byte more than this is written: what a chunk may become, so that no message is cut.
+    pub promised: u64,
+    /// No other chunk is begun once so much has been consumed, or written.
+    pub budget: u64,
+}
+
+/// What becomes of compressed v2 batches, which are recoded on the way.
+#[derive(Clone, Copy, Debug)]
+pub struct Recodes {
+    /// By the codec of the batch. None: it is not for this.
+    pub targets: [Option<Codec>; Self::CODECS],
+    /// As in `Recode`, and so are those that follow.
+    pub effort: Effort,
+    #[allow(missing_docs)]
+    pub trim: bool,
+    #[allow(missing_docs)]
+    pub split_at_gaps: bool,
+    #[allow(missing_docs)]
+    pub body_size_max: usize,
+    #[allow(missing_docs)]
+    pub inner_size_max: usize,
+    /// The last message is held back, and nothing but compressed ones is written.
+    pub holds: bool,
+}
+
+impl Recodes {
+    /// That attributes have room for.
+    pub const CODECS: usize = CODEC_MASK as usize + 1;
+}
+
+/// What has been done.
+pub struct Transferred {
+    /// Bytes of the source.
+    pub consumed: u64,
+    /// Bytes that the channel took.
+    pub written: u64,
+    /// Why it came back.
+    pub outcome: Outcome,
+    /// What the channel said, if it was not that it would block.
+    pub error: Option<io::Error>,
+}
+
+/// The part of the source that is in memory, from the position reached on.
+struct Held<'a, 'b> {
+    input: &'b Input<'a>,
+    window: &'b mut Vec<u8>,
+    start: usize,
+    filled: usize,
+}
+
+impl Held<'_, '_> {
+    /// What is there, after it has been made sure that something is: up to `size` bytes. An error is
+    /// met again by whoever is asked for what did not come.
+    fn fill(&mut self, position: u64, size: usize, left: u64) {
+        match self.input {
+            Input::Mapped(bytes) => {
+                self.start = position as usize;
+                self.filled = bytes.len();
+            }
+            Input::File(file) => {
+                if self.start < self.filled {
+                    return;
+                }
+                let size = size.min(usize::try_from(left).unwrap_or(usize::MAX));
+                let read = room(self.window, size).map(|window| file.read_at(window, position));
+                self.start = 0;
+                self.filled = read.and_then(Result::ok).unwrap_or(0);
+            }
+        }
+    }
+
+    /// The next bytes are read anew.
+    fn drop(&mut self) {
+        self.start = 0;
+        self.filled = 0;
+    }
+
+    fn advance(&mut self, size: u64) {
+        self.start = self.start.saturating_add(usize::try_from(size).unwrap_or(usize::MAX));
+    }
+
+    fn rest(&self) -> &[u8] {
+        let bytes = match self.input {
+            Input::Mapped(bytes) => bytes,
+            Input::File(_) => self.window.as_slice(),
+        };
+        bytes.get(self.start..self.filled).unwrap_or_default()
+    }
+
+    fn is_read(&self) -> bool {
+        matches!(self.input, Input::File(_))
+    }
+}
+
+impl Transcoder {
+    /// Converts and writes until the channel takes no more, a limit is reached, or something has to
+    /// be decided. What the channel left of a chunk is `workspace.rest()`. `gzip`: what compresses
+    /// gzip with little effort in the place of the kernel's own.
+    pub fn transfer(
+        &mut self,
+        input: &Input<'_>,
+        channel: &mut dyn Write,
+        limits: &Limits,
+        recodes: Option<&Recodes>,
+        mut gzip: Option<Compress<'_>>,
+        workspace: &mut Workspace,
+    ) -> Transferred {
+        let Workspace { recoding, sending } = workspace;
+        let Sending { window, target, rest, held: message } = sending;
+        let holds = recodes.is_some_and(|recodes| recodes.holds);
+        rest.clear();
+        let mut done =
+            Transferred { consumed: 0, written: 0, outcome: Outcome::Source, error: None };
+        let chunk_size = limits.chunk_size;
+        let is_small = chunk_size < LARGE_CHUNK_SIZE;
+        let window_size = if is_small { chunk_size.saturating_mul(2) } else { chunk_size };
+        let Some(target) = room(target, chunk_size.saturating_mul(2)) else {
+            return done;
+        };
+        let mut held = Held { input, window, start: 0, filled: 0 };
+        let mut step = chunk_size;
+        while limits.position + done.consumed < limits.end {
+            let is_due = done.consumed.max(done.written) >= limits.budget;
+            if is_due || done.written >= limits.promised {
+                done.outcome = Outcome::Limit;
+                return done;
+            }
+            let position = limits.position + done.consumed;
+            let left = limits.end - position;
+            held.fill(position, window_size, left);
+            let source = held.rest();
+            if source.is_empty() {
+                done.outcome = Outcome::Source;
+                return done;
+            }
+            let is_part = source.len() > step;
+            let chunk = &source[..step.min(source.len())];
+            let owed = usize::try_from(limits.promised - done.written).unwrap_or(usize::MAX);
+            let room = if holds { 0 } else { owed.min(target.len()) };
+            let progress = self.transcode(chunk, left, &mut target[..room]);
+            let (consumed, produced) = (progress.consumed, progress.produced as usize);
+            done.consumed += consumed;
+            done.outcome = progress.outcome;
+            let is_first = held.start == 0;
+            held.advance(consumed);
+            if produced > 0 && !write(channel, &target[..produced], rest, &mut done) {
+                return done;
+            }
+            let tried = std::mem::replace(&mut step, chunk_size);
+            match progress.outcome {
+                Outcome::Source if consumed > 0 => {
+                    if !is_part {
+                        held.drop(); // what is left is read again
+                    }
+                }
+                Outcome::Source if is_part && tried < window_size => step = window_size,
+                Outcome::Source if !is_first && held.is_read() => held.drop(),
+                Outcome::Target if produced > 0 => {}
+                Outcome::Batch => {
+                    let Some(recodes) = recodes else {
+                        return done;
+                    };
+                    let promised = limits.promised - done.written;
+                    let room = promised.saturating_sub(message.len() as u64);
+                    let left = limits.end - limits.position - done.consumed;
+                    let at = (limits.position + done.consumed, left, room);
+                    let Some(size) = self.recode_next(&mut held, at, recodes, &mut gzip, recoding)
+                    else {
+                        return done;
+                    };
+                    done.consumed += size;
+                    held.advance(size);
+                    let mut chunk = recoding.made.as_slice();
+                    if holds && !chunk.is_empty() {
+                        exchange(message, &mut recoding.made);
+                        chunk = &recoding.made;
+                    }
+                    if !chunk.is_empty() && !write(channel, chunk, rest, &mut done) {
+                        return done;
+                    }
+                }
+                _ => return done,
+            }
+        }
+        done.outcome = Outcome::End;
+        done
+    }
+
+    /// Recodes the entry that is next; gives its size. `at`: its position, the bytes left of the
+    /// source, and the room for the messages. None: it is for the caller.
+    fn recode_next(
+        &mut self,
+        held: &mut Held<'_, '_>,
+        at: (u64, u64, u64),
+        recodes: &Recodes,
+        gzip: &mut Option<Compress<'_>>,
+        recoding: &mut Recoding,
+    ) -> Option<u64> {
+        let (position, left, room) = at;
+        if held.rest().len() < BATCH_HEADER_SIZE && held.is_read() {
+            held.drop();
+            held.fill(position, BATCH_HEADER_SIZE, left);
+        }
+        let head = held.rest().first_chunk::<BATCH_HEADER_SIZE>()?;
+        let attributes = head[ATTRIBUTES_AT_BATCH];
+        let is_transactional = attributes & (CONTROL | TRANSACTIONAL) != 0;
+        if head[MAGIC_AT] != V2 || (is_transactional && self.stops_transactional()) {
+            return None;
+        }
+        let codec = recodes.targets[usize::from(attributes & CODEC_MASK)]?;
+        let size = usize::try_from(message::prefix(head).1).ok()? + PREFIX_SIZE;
+        if size > recodes.body_size_max || size as u64 > left {
+            return None;
+        }
+        if held.rest().len() < size && held.is_read() {
+            held.drop();
+            held.fill(position, size, left);
+        }
+        let job = Recode {
+            codec,
+            effort: recodes.effort,
+            trim: recodes.trim,
+            split_at_gaps: recodes.split_at_gaps,
+            body_size_max: recodes.body_size_max,
+            inner_size_max: recodes.inner_size_max,
+            made_size_max: usize::try_from(room).unwrap_or(usize::MAX),
+        };
+        let is_gzip = codec == Codec::Gzip && recodes.effort == Effort::Fast;
+        let other: Option<Compress<'_>> = match gzip {
+            Some(gzip) if is_gzip => Some(&mut **gzip),
+            _ => None,
+        };
+        self.recode_with(held.rest().get(..size)?, &job, recoding, other)?;
+        Some(size as u64)
+    }
+}
+
+/// Takes the last of the messages made in the place of the one held, which becomes the first of
+/// them.
+fn exchange(held: &mut Vec<u8>, made: &mut Vec<u8>) {
+    let (mut last, mut at) = (0, 0);
+    while let Some(head) = made[at..].first_chunk::<PREFIX_SIZE>() {
+        last = at;
+        at += PREFIX_SIZE + message::prefix(head).1 as usize;
+    }
+    held.extend_from_slice(&made[..last]);
+    made.drain(..last);
+    std::mem::swap(held, made);
+}
+
+/// Writes a chunk. False: the channel did not take all of it.
+fn write(
+    channel: &mut dyn Write,
+    chunk: &[u8],
+    rest: &mut Vec<u8>,
+    done: &mut Transferred,
+) -> bool {
+    let taken = match channel.write(chunk) {
+        Ok(taken) => taken.min(chunk.len()),
+        Err(error) => {
+            done.error = (error.kind() != ErrorKind::WouldBlock).then_some(error);
+            0
+        }
+    };
+    done.written += taken as u64;
+    if taken == chunk.len() {
+        return true;
+    }
+    rest.extend_from_slice(&chunk[taken..]);
+    done.outcome = Outcome::Channel;
+    false
+}

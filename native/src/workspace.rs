@@ -1,0 +1,95 @@
+//! The buffers that work is done in. They belong to the thread and are reused.
+
+use crate::codec::{self, Codec};
+
+/// Of what is decompressed for a caller that would take any size.
+const BODY_SIZE_MAX: usize = 1024 * 1024;
+/// What is kept of a buffer.
+const KEPT_MAX: usize = 1024 * 1024;
+
+/// Buffers that grow where they are needed.
+#[derive(Default)]
+pub struct Workspace {
+    pub(crate) recoding: Recoding,
+    pub(crate) sending: Sending,
+}
+
+/// Those of a recode.
+#[derive(Default)]
+pub struct Recoding {
+    /// An entry's decompressed bytes.
+    pub(crate) body: Vec<u8>,
+    /// The messages made of them.
+    pub(crate) inner: Vec<u8>,
+    /// Those messages compressed.
+    pub(crate) made: Vec<u8>,
+}
+
+/// Those of a transfer.
+#[derive(Default)]
+pub struct Sending {
+    /// The part of a log that is in memory.
+    pub(crate) window: Vec<u8>,
+    /// A chunk of messages.
+    pub(crate) target: Vec<u8>,
+    /// What a channel left of it.
+    pub(crate) rest: Vec<u8>,
+    /// The last compressed message, where it is held back.
+    pub(crate) held: Vec<u8>,
+}
+
+impl Workspace {
+    /// What the last recode made: messages, each of them compressed.
+    pub fn made(&self) -> &[u8] {
+        &self.recoding.made
+    }
+
+    /// What the channel of the last transfer left of a chunk.
+    pub fn rest(&self) -> &[u8] {
+        &self.sending.rest
+    }
+
+    /// What the last transfer holds back, if it was to.
+    pub fn held(&self) -> &[u8] {
+        &self.sending.held
+    }
+
+    /// Has the next transfer begin with a message held back, or with none.
+    pub fn hold(&mut self, message: &[u8]) {
+        self.sending.held.clear();
+        self.sending.held.extend_from_slice(message);
+    }
+
+    /// What `data` decompresses to, if that is no more than `limit`.
+    pub fn decompress(
+        &mut self,
+        codec: Codec,
+        magic: u8,
+        data: &[u8],
+        limit: usize,
+    ) -> Option<&[u8]> {
+        let body = &mut self.recoding.body;
+        let size = codec::decompress(codec, magic, data, room(body, limit.min(BODY_SIZE_MAX))?)?;
+        Some(&body[..size])
+    }
+
+    /// Gives back what is larger than usual.
+    pub fn trim(&mut self) {
+        let Recoding { body, inner, made } = &mut self.recoding;
+        let Sending { window, target, rest, held } = &mut self.sending;
+        for buffer in [body, inner, made, window, target, rest, held] {
+            if buffer.capacity() > KEPT_MAX {
+                *buffer = Vec::new();
+            }
+        }
+    }
+}
+
+/// At least `size` bytes of room. None: there is no memory for it.
+pub fn room(buffer: &mut Vec<u8>, size: usize) -> Option<&mut [u8]> {
+    if let Some(more) = size.checked_sub(buffer.len()) {
+        buffer.try_reserve_exact(more).ok()?;
+        buffer.resize(size, 0);
+    }
+    Some(&mut buffer[..size])
+}

@@ -1,0 +1,177 @@
+"""One compressed entry of a log to compressed messages, in one go (`Transcoder.recode`).
+
+By the packages for Python that records.codecs uses.
+
+Not here: the messages inside (inside.py)."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from records.errors import CorruptRecordsError
+from records.formats import (
+    ATTRIBUTES_AT_LEGACY,
+    BATCH_HEADER_SIZE,
+    CODEC_MASK,
+    LOG_APPEND_TIME,
+    MAGIC_AT,
+    MESSAGE_HEAD,
+    MESSAGE_OVERHEAD,
+    PREFIX,
+    V1,
+    V2,
+    Codec,
+)
+from records.kernel import Buffer, Outcome
+
+from .call import Damaged, Window
+from .items import message
+from .places import Header, wrapped
+
+if TYPE_CHECKING:
+    from records.codecs import CompressionLevel
+
+    from .transcoder import Transcoder
+
+# A record has seven bytes or more, a message of v1 34: messages are never more times larger.
+GROWTH_MAX: Final = 5
+
+
+class NotAtOnce(Exception):  # noqa: N818  (it becomes None)
+    """The entry is for a stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recode:
+    """What becomes of the entry."""
+
+    codec: Codec
+    fast: bool
+    trim: bool
+    split_at_gaps: bool
+    body_size_max: int
+    inner_size_max: int
+    made_size_max: int | None = None
+
+
+def recode(transcoder: "Transcoder", entry: memoryview, job: Recode) -> bytes:
+    """`entry`, before which the transcoder stands, as messages.
+
+    NotAtOnce: what the transcoder has kept of it is then to be forgotten."""
+    if len(entry) <= MAGIC_AT + 1 or PREFIX.unpack_from(entry)[1] != len(entry) - PREFIX.size:
+        raise NotAtOnce
+    magic = entry[MAGIC_AT]
+    if magic > V2:
+        raise NotAtOnce
+    enter = _enter_batch if magic == V2 else _enter_message
+    body = enter(transcoder, entry, job)
+    if body is None:
+        return b""
+    transcoder.count_entry(len(entry))
+    made = _messages(transcoder, body, job, counted=magic == V2)
+    if job.made_size_max is not None and len(made) > job.made_size_max:
+        raise NotAtOnce
+    return made
+
+
+def _enter_batch(transcoder: "Transcoder", entry: memoryview, job: Recode) -> Buffer | None:
+    """The decompressed records. None: nothing of the batch is kept."""
+    if len(entry) < BATCH_HEADER_SIZE or transcoder.to_magic == V2:
+        raise NotAtOnce
+    header = Header.read(entry, 0)
+    last_offset = header.base_offset + header.last_offset_delta
+    if header.records_count == 0 or (job.trim and last_offset < transcoder.first_offset):
+        return None
+    body = _decompressed(header.attributes, entry[BATCH_HEADER_SIZE:], V2, job)
+    transcoder.enter_batch(entry, 0, True, job.trim, job.split_at_gaps)
+    return body
+
+
+def _enter_message(transcoder: "Transcoder", entry: memoryview, job: Recode) -> Buffer | None:
+    """The decompressed messages. None: nothing of them is kept."""
+    magic = entry[MAGIC_AT]
+    try:
+        window = Window(entry, 0, len(entry), len(entry))
+        value = message(window, magic, len(entry)).contents(window.source)[1]
+    except Damaged:
+        raise NotAtOnce from None
+    if value is None:
+        raise NotAtOnce
+    offset, _, _, _, attributes, *timestamp = MESSAGE_HEAD[magic].unpack_from(entry)
+    if job.trim and offset < transcoder.first_offset:
+        return None
+    body = _decompressed(entry[ATTRIBUTES_AT_LEGACY], value, magic, job)
+    last_inner = _last_inner_offset(type(transcoder), body)
+    delta = 0
+    if magic == V1 and offset != 0:  # 0: written by an old librdkafka, absolute inside
+        if last_inner > offset:
+            raise NotAtOnce
+        delta = wrapped(offset - last_inner)
+    append_time = timestamp[0] if magic == V1 and attributes & LOG_APPEND_TIME else None
+    transcoder.enter_entries(
+        min(magic, transcoder.to_magic), delta, append_time, True, job.trim, job.split_at_gaps
+    )
+    return body
+
+
+def _decompressed(attributes: int, data: Buffer, magic: int, job: Recode) -> Buffer:
+    from records.codecs import decompress  # which look for a kernel, and so come after this one
+
+    codec = attributes & CODEC_MASK
+    if not Codec.GZIP <= codec <= Codec.ZSTD:
+        raise NotAtOnce
+    try:
+        body = decompress(Codec(codec), data, limit=job.body_size_max, magic=magic)
+    except CorruptRecordsError:
+        raise NotAtOnce from None
+    if body is None:
+        raise NotAtOnce
+    return body
+
+
+def _last_inner_offset(kernel: type["Transcoder"], body: Buffer) -> int:
+    """The offset field of a message's last entry; every other offset hangs off it in v1."""
+    scan = kernel(V1, 0, 0, False)
+    scan.enter_entries(V1, 0, None, False, False, False)
+    consumed, _, outcome = scan.measure(body, 0, len(body), len(body), 2**63 - 1)
+    if outcome != Outcome.END or not consumed:
+        raise NotAtOnce
+    return scan.last_offset
+
+
+def _messages(transcoder: "Transcoder", body: Buffer, job: Recode, *, counted: bool) -> bytes:
+    """Converts what has been entered. `counted`: what is behind the last record is damage."""
+    inner = memoryview(bytearray(min(GROWTH_MAX * len(body), job.inner_size_max)))
+    made = b""
+    read = 0
+    while True:
+        consumed, produced, outcome = transcoder.transcode(
+            body, read, len(body), len(body) - read, inner, 0, len(inner)
+        )
+        read += consumed
+        if outcome not in (Outcome.GAP, Outcome.END):
+            raise NotAtOnce
+        if produced:
+            made += _wrapper(transcoder, inner[:produced], job)
+            transcoder.start_wrapper()
+        if outcome == Outcome.END:
+            if counted and read < len(body):
+                raise NotAtOnce
+            return made
+
+
+def _wrapper(transcoder: "Transcoder", inner: memoryview, job: Recode) -> bytes:
+    from records.codecs import compress  # as above
+    from records.wrapper import wrapper
+
+    magic = inner[MAGIC_AT]
+    level: CompressionLevel = "fast" if job.fast else "kafka"
+    data = compress(job.codec, inner, magic=magic, compression_level=level)
+    _, _, last_offset, timestamp, _ = transcoder.wrapper
+    attributes = int(job.codec)
+    if magic == V1 and transcoder.append_time is not None:
+        attributes |= LOG_APPEND_TIME
+        timestamp = transcoder.append_time
+    transcoder.count_wrapper(MESSAGE_OVERHEAD[magic])
+    return wrapper(
+        data, magic=magic, offset=last_offset, attributes=attributes, timestamp=timestamp
+    )

@@ -1,0 +1,155 @@
+"""From a file to a channel, converted on the way (`Transcoder.transfer`).
+
+Not here: what a chunk becomes (transcoder.py)."""
+
+import errno
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from records.formats import (
+    BATCH_HEADER_SIZE,
+    CODEC_MASK,
+    CONTROL,
+    MAGIC_AT,
+    PREFIX,
+    TRANSACTIONAL,
+    V2,
+    Codec,
+)
+from records.kernel import Buffer, Outcome, Recodes, Transferred
+
+from .places import Header
+
+if TYPE_CHECKING:
+    from .transcoder import Transcoder
+
+LARGE_CHUNK_SIZE: Final = 64 * 1024  # of smaller chunks two are read at once
+
+
+@dataclass
+class Transfer:
+    """One call, and how far it has come."""
+
+    source: int | Buffer
+    position: int
+    end: int
+    chunk_size: int
+    channel: int
+    promised: int
+    budget: int
+    recodes: Recodes | None
+    held: bytes | None
+    consumed: int = 0
+    written: int = 0
+    rest: bytes | None = None
+    error: int = 0
+
+    def __post_init__(self) -> None:
+        limits = (self.position, self.end - self.position, self.promised, self.budget)
+        if min(limits) < 0 or self.chunk_size <= 0 or self.channel < 0:
+            raise ValueError("a number is negative, or nothing can be done")
+        if isinstance(self.source, int):
+            if self.source < 0:
+                raise ValueError("no descriptor")
+        elif self.end > len(self.source):
+            raise ValueError("the end is behind the buffer")
+
+    def run(self, transcoder: "Transcoder") -> Transferred:
+        target = memoryview(bytearray(2 * self.chunk_size))
+        is_small = self.chunk_size < LARGE_CHUNK_SIZE
+        sizes = (self.chunk_size, 2 * self.chunk_size) if is_small else (self.chunk_size,)
+        while True:
+            left = self.end - self.position - self.consumed
+            if not left:
+                return self._done(Outcome.END)
+            if max(self.consumed, self.written) >= self.budget or self.written >= self.promised:
+                return self._done(Outcome.LIMIT)
+            room = 0 if self.held is not None else min(len(target), self.promised - self.written)
+            for size in sizes:  # a larger window where an item is larger than a chunk
+                window = self._window(min(size, left))
+                if not window:
+                    return self._done(Outcome.SOURCE)
+                consumed, produced, outcome = transcoder.transcode(
+                    window, 0, len(window), left, target, 0, room
+                )
+                if consumed or outcome != Outcome.SOURCE:
+                    break
+            self.consumed += consumed
+            if produced and not self._write(target[:produced]):
+                return self._done(Outcome.CHANNEL)
+            if outcome == Outcome.BATCH:
+                made = self._recoded(transcoder)
+                if made is None:
+                    return self._done(Outcome.BATCH)
+                if made and not self._write(memoryview(self._exchanged(made))):
+                    return self._done(Outcome.CHANNEL)
+                continue
+            goes_on = (outcome == Outcome.SOURCE and consumed) or (
+                outcome == Outcome.TARGET and produced
+            )
+            if not goes_on:
+                return self._done(Outcome(outcome))
+
+    def _recoded(self, transcoder: "Transcoder") -> bytes | None:
+        """The batch that is next as messages. None: it is for the caller."""
+        recodes = self.recodes
+        left = self.end - self.position - self.consumed
+        head = self._window(min(BATCH_HEADER_SIZE, left))
+        if recodes is None or len(head) < BATCH_HEADER_SIZE or head[MAGIC_AT] != V2:
+            return None
+        room = self.promised - self.written - len(self.held or b"")
+        header = Header.read(head, 0)
+        size = header.size + PREFIX.size
+        is_transactional = header.attributes & (CONTROL | TRANSACTIONAL)
+        if room <= 0 or (is_transactional and transcoder.stops_transactional):
+            return None
+        codec = recodes.codecs.ljust(8, b"\0")[header.attributes & CODEC_MASK]
+        if codec not in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4):
+            return None
+        if size > min(recodes.body_size_max, left):
+            return None
+        entry = self._window(size)
+        if len(entry) < size:
+            return None
+        made = transcoder.recode_into(room, entry, codec, recodes)
+        if made is not None:
+            self.consumed += size
+        return made
+
+    def _exchanged(self, made: bytes) -> bytes:
+        """What is to be written once these messages have been made: all but what is held back."""
+        if self.held is None:
+            return made
+        last = at = 0
+        while at < len(made):
+            last = at
+            at += PREFIX.size + PREFIX.unpack_from(made, at)[1]
+        exchanged, self.held = self.held + made[:last], made[last:]
+        return exchanged
+
+    def _window(self, size: int) -> Buffer:
+        position = self.position + self.consumed
+        if not isinstance(self.source, int):
+            return memoryview(self.source)[position : position + size]
+        try:
+            return os.pread(self.source, size, position)
+        except OSError:
+            return b""
+
+    def _write(self, chunk: memoryview) -> bool:
+        """Whether the channel took all of it."""
+        if not chunk:
+            return True
+        try:
+            taken = os.write(self.channel, chunk)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EWOULDBLOCK):
+                self.error = error.errno or errno.EIO
+            taken = 0
+        self.written += taken
+        self.rest = bytes(chunk[taken:]) or None
+        return self.rest is None
+
+    def _done(self, outcome: Outcome) -> Transferred:
+        return self.consumed, self.written, outcome, self.rest, self.error, self.held

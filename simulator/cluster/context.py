@@ -1,0 +1,27 @@
+"""What the parts of one run share. The cluster makes it, and hands it to each of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from downconvert.storage import TopicPartition
+
+from .controller import Controller
+from .network import Machine, Network
+from .options import ClusterOptions
+from .timeline import Timeline
+from .truth import Truth
+
+
+@dataclass(slots=True, kw_only=True)
+class Context:
+    """assignment: the brokers of each partition's replicas. machines: by broker id. topic_id: of
+    the one topic."""
+
+    options: ClusterOptions
+    timeline: Timeline
+    network: Network
+    controller: Controller
+    truth: Truth
+    assignment: dict[TopicPartition, tuple[int, ...]]
+    machines: Sequence[Machine] = ()
+    topic_id: bytes = bytes(16)

@@ -1,0 +1,1 @@
+"""What the tables, pages and plots of all simulations have in common."""

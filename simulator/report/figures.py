@@ -1,0 +1,117 @@
+"""Figures: what each is called, how it is written, which way is better, and lazy beside eager in
+words.
+
+Not here: which figures a simulation has (fetch/metrics.py, load/metrics.py), the tables that they
+stand in (table.py, page.py)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Generic, Literal, Protocol, TypeVar
+
+from records.units import format_rate
+from simulator.modes import Mode
+from simulator.rounds import Rounds
+
+SAME_WITHIN: Final = 1.05  # two runs of one thing differ by as much
+
+
+class Measured(Protocol):
+    """What every simulation knows of a round of one mode. Sizes are bytes, times seconds.
+
+    peak: memory of the process that converts, above idle. cpu_per_record: CPU seconds of the same
+    process. first_byte, last_byte: percentiles over the fetches for which records are converted,
+    from the request on, by consumers that read as fast as they can."""
+
+    @property
+    def peak(self) -> int: ...
+
+    @property
+    def cpu_per_record(self) -> float: ...
+
+    @property
+    def bytes_per_second(self) -> float: ...
+
+    @property
+    def records_per_second(self) -> float: ...
+
+    def first_byte(self, percent: float) -> float: ...
+
+    def last_byte(self, percent: float) -> float: ...
+
+
+M = TypeVar("M", bound=Measured)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure(Generic[M]):
+    """One row of a table. `better` is empty where less or more is no merit."""
+
+    group: str
+    label: str
+    value: Callable[[M], float]
+    text: Callable[[float], str]
+    better: Literal["less", "more", ""] = ""
+
+    def shown(self, rounds: Rounds[M]) -> str:
+        return self.text(rounds.middle(self.value))
+
+    def comparison(self, modes: Mapping[Mode, Rounds[M]]) -> tuple[str, bool | None]:
+        """Lazy beside eager in words ("21x less"), and whether that is good; None: neither."""
+        if not self.better or not is_compared(modes):
+            return "", None
+        lazy, eager = (modes[mode].middle(self.value) for mode in ("lazy", "eager"))
+        return compared(lazy, eager, self.better)
+
+    def spread(self, modes: Mapping[Mode, Rounds[M]]) -> float:
+        """The largest of all modes."""
+        return max(rounds.spread(self.value) for rounds in modes.values())
+
+
+def is_compared(modes: Mapping[Mode, Rounds[M]]) -> bool:
+    return "lazy" in modes and "eager" in modes
+
+
+def compared(lazy: float, eager: float, better: str) -> tuple[str, bool | None]:
+    """One value beside another in words, and whether that is good; None: neither."""
+    if lazy <= 0 or eager <= 0:
+        return "", None
+    ratio = max(lazy / eager, eager / lazy)
+    if ratio <= SAME_WITHIN:
+        return "same", None
+    direction = "less" if lazy < eager else "more"
+    factor = f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.1f}"
+    return f"{factor}x {direction}", direction == better
+
+
+def throughput_figures() -> tuple[Figure[M], ...]:
+    """Those that all simulations have."""
+    return (
+        Figure("work", "bytes a second", lambda run: run.bytes_per_second, megabytes, "more"),
+        Figure("work", "records a second", lambda run: run.records_per_second, format_rate, "more"),
+        Figure("work", "records a CPU second", records_per_cpu_second, format_rate, "more"),
+    )
+
+
+def records_per_cpu_second(run: Measured) -> float:
+    """What does not change with what else the machine is doing."""
+    return 1 / run.cpu_per_record if run.cpu_per_record > 0 else 0.0
+
+
+def count(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def megabytes(value: float) -> str:
+    return f"{value / 1e6:,.0f} MB/s"
+
+
+def cpu_seconds(value: float) -> str:
+    return f"{value:.2f} s"
+
+
+def microseconds(value: float) -> str:
+    return f"{value * 1e6:.2f} us"
+
+
+def share(value: float) -> str:
+    return f"{value * 100:.0f} %"

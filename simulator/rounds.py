@@ -1,0 +1,64 @@
+"""Rounds: the same measured several times, so that a figure is known together with its spread.
+
+What is compared takes turns, and each round begins with another: whatever else the machine does
+then happens to all of them, and none is always the first."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import median, median_low
+from typing import Any, Final, Generic, TypeVar
+
+ROUNDS: Final = 3  # by default
+ROUNDS_MAX: Final = 99
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Rounds(Generic[T]):
+    """All rounds of one mode."""
+
+    each: list[T] = field(default_factory=list)
+
+    def middle(self, value: Callable[[T], float]) -> float:
+        """The median of the rounds, and of two in the middle the lesser: what was measured."""
+        return median_low(map(value, self.each))
+
+    def spread(self, value: Callable[[T], float]) -> float:
+        """From the least to the most of the rounds, as a share of the median; 0 of a median of
+        0."""
+        values = [value(one) for one in self.each]
+        middle = median_low(values)
+        return (max(values) - min(values)) / middle if middle > 0 else 0.0
+
+    def typical(self, value: Callable[[T], float]) -> T:
+        """The round that has the median."""
+        values = [value(one) for one in self.each]
+        return self.each[values.index(median_low(values))]
+
+    def total(self, value: Callable[[T], int]) -> int:
+        return sum(map(value, self.each))
+
+
+def turns(names: Sequence[T], number: int) -> list[T]:
+    """The order of a round: each begins with the one after that which began the round before."""
+    at = number % len(names)
+    return [*names[at:], *names[:at]]
+
+
+def paired(a: Rounds[T], b: Rounds[T], value: Callable[[T], float]) -> float | None:
+    """The median of the ratios a / b, round by round: noise that lasts cancels out. None: there is
+    nothing to divide by."""
+    pairs = [(value(x), value(y)) for x, y in zip(a.each, b.each, strict=True)]
+    ratios = [x / y for x, y in pairs if y > 0]
+    return median(ratios) if ratios else None
+
+
+def merged(documents: Sequence[Any]) -> Any:
+    """JSON of several rounds as one: the median of each number, and the first of what is none."""
+    first = documents[0]
+    if isinstance(first, dict):
+        return {name: merged([one[name] for one in documents]) for name in first}
+    if isinstance(first, (int, float)):
+        return median_low(documents)
+    return first

@@ -1,0 +1,289 @@
+"""An exact size is promised before anything is compressed, and kept by padding the last message."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from downconvert import (
+    AbortedTransaction,
+    ConversionPolicy,
+    LazyDownConvertRecords,
+    convert,
+    eager,
+)
+from downconvert.conversion import kept_wrappers
+from downconvert.conversion.compressed import CompressedEntries
+from records import (
+    Codec,
+    ControlRecordType,
+    MemoryRecords,
+    Record,
+    UnsupportedCodecError,
+    build,
+    build_empty,
+    build_marker,
+    read,
+)
+from tests.damage import damaged
+
+from .channels import Everything, OneByte, RandomSizes, sent
+from .fetching import fetched, unpadded
+
+CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
+DEFAULT = ConversionPolicy()
+MEASURED = ConversionPolicy(padding=False)
+
+
+def records_from(offset, *, noise, count=40, size=200, step=1):
+    """Records of which a share is noise, and the rest compresses to nothing."""
+    dice = random.Random(offset)
+    values = (dice.randbytes(int(size * noise)).ljust(size, b"-") for _ in range(count))
+    return [
+        Record(offset=offset + step * n, timestamp=n, value=value) for n, value in enumerate(values)
+    ]
+
+
+def batch(offset, codec=Codec.GZIP, noise=0.5, **options):
+    fields = {name: options.pop(name) for name in ("count", "size", "step") if name in options}
+    records = records_from(offset, noise=noise, **fields)
+    return build(records, magic=2, codec=codec, **options)
+
+
+def log_of(*noises, codec=Codec.GZIP):
+    return b"".join(batch(100 * n, codec, noise) for n, noise in enumerate(noises))
+
+
+def offsets(data):
+    return [record.offset for record in read(MemoryRecords(data))]
+
+
+def answer(data, policy=DEFAULT, to_magic=1, first_offset=0, channel=None, **options):
+    """What is sent, and its send."""
+    lazy = LazyDownConvertRecords(MemoryRecords(data), to_magic, first_offset, policy, **options)
+    send = lazy.to_send()
+    written = sent(send, channel)
+    assert len(written) == lazy.size == send.stats.bytes_out
+    headers = list(MemoryRecords(written).batches())
+    assert sum(header.size for header in headers) == len(written)  # all of it whole messages
+    assert send.stats.filler_bytes == 0
+    return written, send
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("to_magic", [0, 1])
+def test_batches_alike_all_fit_and_little_is_padded(codec, to_magic):
+    data = log_of(*[0.5] * 30, codec=codec)
+    written, send = answer(data, to_magic=to_magic)
+    assert unpadded(written) == eager(MemoryRecords(data), to_magic)
+    assert 0 < send.stats.padding_bytes < 0.04 * len(written)
+
+
+@pytest.mark.parametrize("channel", [OneByte, RandomSizes])
+def test_the_bytes_are_the_same_however_the_channel_takes_them(channel):
+    data = log_of(0.5, 0.5, 0.6, 0.2)
+    assert answer(data, channel=channel())[0] == answer(data, channel=Everything())[0]
+
+
+def test_what_does_not_fit_is_for_the_next_fetch():
+    data = log_of(0.5, 0.5, codec=Codec.ZSTD) + repetitive(200) + repetitive(300)
+    written, send = answer(data)
+    whole = offsets(eager_of(data))
+    assert 80 <= len(offsets(written)) < len(whole)
+    assert offsets(written) == whole[: len(offsets(written))]
+    assert send.stats.padding_bytes > 0
+    assert not LazyDownConvertRecords(MemoryRecords(data), 1).is_whole
+    policy = ConversionPolicy()
+    assert [each.offset for each in fetched(data, 1, 0, policy)] == offsets(eager_of(data))
+
+
+def repetitive(offset):
+    """What zstd makes small and gzip, which does not look as far back, does not."""
+    far = random.Random(8).randbytes(40_000)
+    records = [Record(offset=offset + n, timestamp=0, value=far) for n in range(8)]
+    return build(records, magic=2, codec=Codec.ZSTD)
+
+
+def eager_of(data):
+    return eager(MemoryRecords(data), 1)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_whatever_batches_are_like_each_fetch_brings_some_and_all_bring_all(seed):
+    dice = random.Random(seed)
+    parts, offset = [], 0
+    for _ in range(dice.randrange(1, 25)):
+        codec = dice.choice([*CODECS, Codec.NONE, dice.choice(CODECS)])
+        count = dice.choice([1, 2, 40, 200])
+        noise, step = dice.random(), dice.choice([1, 1, 1, 3])
+        parts.append(batch(offset, codec, noise, count=count, step=step))
+        offset += step * count + dice.choice([0, 5])
+        if dice.random() < 0.2:
+            parts.append(build_empty(base_offset=offset, last_offset=offset + 2))
+            offset += 3
+    data = b"".join(parts)
+    begin = dice.choice([0, 1, offset // 2])
+    for to_magic in 0, 1:
+        whole = offsets(eager(MemoryRecords(data), to_magic, begin))
+        for options in {}, {"recode": {"zstd": "none", "gzip": "snappy"}}, {"chunk_size": 300}:
+            policy = ConversionPolicy(**options)
+            answer(data, policy, to_magic, begin)
+            found = fetched(data, to_magic, begin, policy, fetch_size=dice.choice([None, 9000]))
+            assert [each.offset for each in found if each.offset >= begin] == [
+                each for each in whole if each >= begin
+            ]
+
+
+def test_plain_messages_before_what_is_compressed_are_measured():
+    data = batch(0, Codec.NONE) + log_of(*[0.5] * 9)[len(batch(0)) :]
+    written, send = answer(data)
+    assert unpadded(written) == eager_of(data)
+    assert send.stats.padding_bytes > 0
+
+
+def test_one_compressed_batch_among_plain_ones_is_measured():
+    data = batch(0, Codec.NONE) + batch(100) + batch(200, Codec.NONE) + batch(300)
+    written, send = answer(data)
+    assert written == eager_of(data)
+    assert send.stats.padding_bytes == 0
+    assert LazyDownConvertRecords(MemoryRecords(data), 1).is_whole
+
+
+def test_an_answer_ends_with_a_run_that_plain_messages_follow_late():
+    data = log_of(0.5, 0.5, 0.5, 0.5) + batch(500, Codec.NONE)
+    written, _ = answer(data)
+    assert offsets(written)[-1] == 339
+    assert [each.offset for each in fetched(data, 1, 0, DEFAULT)][-1] == 539
+
+
+def test_a_run_that_many_plain_messages_follow_is_measured():
+    plain = b"".join(batch(500 + 100 * n, Codec.NONE) for n in range(9))
+    written, send = answer(log_of(0.5, 0.9, 0.1) + plain)
+    assert written == eager_of(log_of(0.5, 0.9, 0.1) + plain)
+    assert send.stats.padding_bytes == 0
+
+
+def test_damage_in_what_was_predicted_ends_the_answer_before_it():
+    data = log_of(0.5, 0.5) + damaged(batch(200), field="records_count", to=41) + batch(300)
+    written, send = answer(data)
+    assert set(offsets(written)) >= {*range(40), *range(100, 140)}
+    assert offsets(written)[-1] < 300
+    assert send.stats.padding_bytes > 1000
+    with pytest.raises(Exception, match="batch ends before its last record"):
+        list(convert(MemoryRecords(data), 1))
+
+
+def test_damage_that_is_seen_beforehand_is_told():
+    data = log_of(0.5, 0.5) + batch(200)[:16] + b"\x07" + batch(200)[17:]
+    lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
+    assert lazy.damage is not None
+    assert offsets(sent(lazy.to_send())) == [*range(40), *range(100, 140)]
+
+
+def test_a_refusal_ends_the_answer_before_it():
+    data = log_of(0.5, 0.5) + batch(200, Codec.ZSTD)
+    policy = ConversionPolicy(recode={"zstd": "refuse"})
+    lazy = LazyDownConvertRecords(MemoryRecords(data), 1, 0, policy)
+    assert isinstance(lazy.damage, UnsupportedCodecError)
+    assert offsets(sent(lazy.to_send())) == [*range(40), *range(100, 140)]
+
+
+def test_a_record_that_is_sent_plainly_ends_what_is_predicted():
+    policy = ConversionPolicy(chunk_size=1024, wrapper_size_max=64_000, recode={"zstd": "snappy"})
+    large = Record(
+        offset=300, timestamp=0, value=bytes(range(256)) * 100 + random.randbytes(63_000)
+    )
+    data = log_of(0.5, 0.5, 0.5, codec=Codec.ZSTD) + build([large], magic=2, codec=Codec.ZSTD)
+    data += batch(400, Codec.ZSTD)
+    answer(data, policy)
+    assert [each.offset for each in fetched(data, 1, 0, policy)] == offsets(
+        eager(MemoryRecords(data), 1, 0, policy)
+    )
+
+
+def test_batches_that_become_several_messages_may_end_in_their_midst():
+    data = b"".join(batch(200 * n, step=3, noise=0.2 + 0.1 * (n % 4)) for n in range(12))
+    whole = offsets(eager_of(data))
+    written, _ = answer(data)
+    assert offsets(written) == whole[: len(offsets(written))]
+    assert [each.offset for each in fetched(data, 1, 0, DEFAULT)] == whole
+
+
+def test_aborted_transactions_are_not_promised_room():
+    parts = [
+        batch(100 * n, transactional=True, producer_id=1 + n % 2, producer_epoch=0, base_sequence=0)
+        for n in range(10)
+    ]
+    parts.append(build_marker(ControlRecordType.ABORT, offset=1000, timestamp=0, producer_id=1))
+    policy = ConversionPolicy(isolation="read_committed")
+    aborted = [AbortedTransaction(1, 0)]
+    written, send = answer(b"".join(parts), policy, aborted=aborted)
+    assert {offset // 100 for offset in offsets(written)} == {1, 3, 5, 7, 9}
+    assert send.stats.padding_bytes < 0.06 * len(written)
+
+
+def test_without_padding_everything_is_measured():
+    data = log_of(0.1, 0.1, 0.9, 0.5)
+    written, send = answer(data, MEASURED)
+    assert written == eager_of(data)
+    assert send.stats.padding_bytes == 0
+    lazy = LazyDownConvertRecords(MemoryRecords(data), 1, 0, MEASURED)
+    assert lazy.is_whole
+
+
+def test_so_it_is_where_records_before_the_offset_asked_for_are_sent():
+    data = log_of(0.1, 0.1, 0.9, 0.5)
+    policy = ConversionPolicy(trim_compressed=False)
+    assert answer(data, policy)[0] == eager(MemoryRecords(data), 1, 0, policy)
+
+
+def test_a_first_batch_that_is_cut_says_as_much_of_the_others():
+    data = log_of(*[0.5] * 20)
+    written, send = answer(data, first_offset=35)
+    assert offsets(written)[-1] == 1939
+    assert send.stats.padding_bytes < 0.1 * len(written)
+
+
+def test_a_cut_send_is_the_beginning_of_the_whole():
+    data = log_of(0.5, 0.5, 0.5)
+    lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
+    whole = sent(lazy.to_send())
+    for size in 1, 1000, lazy.size - 1:
+        assert sent(lazy.to_send(size)) == whole[:size]
+
+
+def test_the_first_batch_is_compressed_once(monkeypatch):
+    compressed = []
+    recoded = CompressedEntries._recoded
+
+    def counting(entries, entry):
+        compressed.append(entry)
+        return recoded(entries, entry)
+
+    monkeypatch.setattr(CompressedEntries, "_recoded", counting)
+    data = log_of(*[0.5] * 20)
+    lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
+    assert len(compressed) == 1
+    sent(lazy.to_send())
+    assert len(compressed) == 20
+
+
+def test_what_is_kept_counts_against_a_budget_until_it_is_sent():
+    data = log_of(0.5, 0.5, 0.5)
+    before = kept_wrappers.budget.left
+    lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
+    assert kept_wrappers.budget.left < before
+    sent(lazy.to_send())
+    del lazy
+    assert kept_wrappers.budget.left == before
+
+
+def test_where_the_budget_is_used_up_the_bytes_and_the_statistics_are_the_same(monkeypatch):
+    data = log_of(0.5, 0.5, 0.5, codec=Codec.LZ4)
+    written, send = answer(data)
+    monkeypatch.setattr(kept_wrappers.budget, "left", 0)
+    again, other = answer(data)
+    assert again == written
+    assert replace(other.stats, seconds_converting=0, peak_buffer_bytes=0) == replace(
+        send.stats, seconds_converting=0, peak_buffer_bytes=0
+    )

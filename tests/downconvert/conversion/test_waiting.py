@@ -1,0 +1,114 @@
+"""A send that waits for its channel holds what the channel has not taken, and no buffers."""
+
+import random
+import tracemalloc
+
+import pytest
+
+from downconvert import ConversionPolicy, LazyDownConvertRecords
+from downconvert.conversion import buffers
+from records import Codec, MemoryRecords, Record, build
+
+from .channels import Everything, sent
+
+KiB = 1024
+SENDS = 1000
+REST = 500  # bytes that the channel does not take
+POLICIES = [
+    ConversionPolicy(),
+    ConversionPolicy(size="estimate"),
+    ConversionPolicy(recode=dict.fromkeys(("gzip", "lz4", "zstd"), "none")),
+]
+
+
+def log_of(codec, size=100, count=2000):
+    values = random.Random(3)
+    return b"".join(
+        build(
+            [
+                Record(offset=100 * at + n, timestamp=n, value=values.randbytes(size))
+                for n in range(100)
+            ],
+            magic=2,
+            codec=codec,
+        )
+        for at in range(count // 100)
+    )
+
+
+class Full(Everything):
+    """Takes all, then all but a little, then nothing."""
+
+    def __init__(self, left=REST):
+        super().__init__()
+        self._left = left
+
+    def write(self, data):
+        self.writes += 1
+        if self.writes > 2:
+            raise BlockingIOError
+        taken = data if self.writes == 1 else data[: max(len(data) - self._left, 1)]
+        return len(taken)
+
+
+class Sleepy(Everything):
+    """Takes a part of every piece, and the rest of it later."""
+
+    def write(self, data):
+        self.writes += 1
+        if self.writes % 3 == 0:
+            raise BlockingIOError
+        taken = data[: len(data) // 2 + 1]
+        self.taken += taken
+        return len(taken)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4, Codec.GZIP])
+def test_a_thousand_that_wait_hold_4_kib_each_and_what_was_not_taken(codec):
+    records = MemoryRecords(log_of(codec))
+    lazy = LazyDownConvertRecords(records, 1, 0, ConversionPolicy(padding=False))
+
+    def waiting(channel):
+        send = lazy.to_send()
+        for _ in range(5):
+            send.write_to(channel)
+        assert not send.completed
+        return send
+
+    waiting(Full(left=REST))
+    channels = [Full(left=REST) for _ in range(SENDS)]
+    tracemalloc.start()
+    try:
+        sends = [waiting(channel) for channel in channels]
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held / len(sends) <= 4 * KiB + REST
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=["exact", "estimate", "uncompressed"])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize("size", [10, 3000, 40_000])
+def test_many_that_wait_in_turns_send_what_each_would_alone(policy, codec, size):
+    """They use the same buffers one after the other, and none finds another's bytes."""
+    logs = [MemoryRecords(log_of(codec, size, count=100 * n)) for n in (1, 2, 3)]
+    lazies = [LazyDownConvertRecords(log, magic, 0, policy) for log in logs for magic in (0, 1)]
+    expected = [sent(lazy.to_send()) for lazy in lazies]
+    sends = [(lazy.to_send(), Sleepy()) for lazy in lazies]
+    while not all(send.completed for send, _ in sends):
+        for send, channel in sends:
+            send.write_to(channel)
+    assert [bytes(channel.taken) for _, channel in sends] == expected
+
+
+def test_what_waits_leaves_its_buffers_to_others():
+    lazy = LazyDownConvertRecords(MemoryRecords(log_of(Codec.NONE)), 1)
+    first, second = lazy.to_send(), lazy.to_send()
+    first.write_to(Full(left=1))
+    assert first._converter.output.buffer_bytes
+    channel = Full()
+    for _ in range(3):
+        first.write_to(channel)
+    spares = {size: len(each) for size, each in buffers._spares.items()}
+    second.write_to(Everything())
+    assert {size: len(each) for size, each in buffers._spares.items()} != spares

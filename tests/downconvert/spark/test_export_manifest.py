@@ -1,0 +1,46 @@
+"""What notes of an export say, and that none is believed that is not whole."""
+
+import pytest
+
+from downconvert.spark.export_manifest import Exported, NoteError, named_below, parse
+from downconvert.storage import TopicPartition
+
+NAME = TopicPartition("a-b", 10)
+
+
+def exported(*ranges: tuple[int, int]) -> Exported:
+    return Exported("read_uncommitted", ranges={NAME: list(ranges)})
+
+
+def test_a_note_says_what_it_was_told() -> None:
+    note = exported((0, 5), (9, 12))
+    note.cluster_id, note.topic_ids, note.files = "c", {"a-b": "id"}, {"topic=a-b/date=x/f"}
+    assert parse(note.to_json().encode()) == note
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"[]", b"{}", b'{"version":1}', b"\xff", exported((0, 5)).to_json().encode()[:-9]]
+)
+def test_what_is_not_whole_is_none(text: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - json's own, too
+        parse(text)
+
+
+def test_a_note_of_a_later_version_is_not_passed_over() -> None:
+    with pytest.raises(NoteError, match="a later version"):
+        parse(b'{"version":2}')
+
+
+def test_ranges_are_joined_where_they_touch() -> None:
+    note = exported((0, 5))
+    for added in ((9, 12), (5, 7), (10, 11)):
+        note.add(exported(added))
+    assert note.ranges == {NAME: [(0, 7), (9, 12)]}
+    assert [note.end_from(NAME, offset) for offset in (0, 6, 7, 9, 12)] == [7, 7, 7, 12, 12]
+    assert note.end_of(NAME) == 12
+    assert note.end_of(TopicPartition("c", 0)) is None
+
+
+def test_files_are_named_below_their_target() -> None:
+    uris = ["file:/a/topic=x/lake/topic=t/date=1970-01-02/part-0.parquet", "file:/a/other"]
+    assert named_below(uris) == {"topic=t/date=1970-01-02/part-0.parquet": uris[0]}

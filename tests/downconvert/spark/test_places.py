@@ -1,0 +1,59 @@
+"""An offset with the leader epoch in front of it says which record it was."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert.spark.places import Place, changed_from, epoch_of, from_json, to_json
+from downconvert.storage import Log, TopicPartition
+from tests.downconvert.storage.logs import batch, segment
+
+NAME = TopicPartition("a-b", 3)
+
+
+@pytest.mark.parametrize(
+    ("place", "json"),
+    [(Place(7), 7), (Place(7, 0), {"offset": 7, "leaderEpoch": 0})],
+)
+def test_as_json(place: Place, json: Any) -> None:
+    assert to_json({NAME: place}) == {"a-b": {"3": json}}
+    assert from_json({"a-b": {"3": json}}) == {NAME: place}
+
+
+@pytest.mark.parametrize("given", [None, "7", {"offset": 7}, [7], {"offset": "7"}])
+def test_what_is_no_place(given: object) -> None:
+    with pytest.raises(ValueError, match="not an offset in a checkpoint"):
+        from_json({"a": {"0": given}})
+
+
+def log(path: Path, *batches: bytes) -> Log:
+    segment(path / "t-0", 0, *batches)
+    return Log.open(path / "t-0")
+
+
+def test_the_epoch_in_front_of_an_offset(tmp_path: Path) -> None:
+    found = log(
+        tmp_path, batch(0, 1, leader_epoch=2), batch(4, leader_epoch=5), batch(5, 6, magic=1)
+    )
+    assert [epoch_of(found, offset) for offset in range(9)] == [-1, 2, 2, -1, -1, 5, -1, -1, -1]
+
+
+def test_where_a_log_was_written_anew(tmp_path: Path) -> None:
+    found = log(
+        tmp_path,
+        batch(0, 1, leader_epoch=0),
+        batch(2, 3, leader_epoch=3),
+        batch(4, leader_epoch=4),
+    )
+    assert changed_from(found, Place(4, 3)) is None
+    assert changed_from(found, Place(5, 3)) == 4
+    assert changed_from(found, Place(4, 0)) == 2
+    assert changed_from(found, Place(5, 0)) == 2
+    assert changed_from(found, Place(4)) is None  # nobody noted an epoch
+    assert changed_from(found, Place(9, 0)) is None  # not there: who asks compares ends
+    assert changed_from(found, Place(2, 1)) == 2  # a copy that was left behind has no later epoch
+    path = tmp_path / "t-0" / "leader-epoch-checkpoint"
+    path.write_text("0\n3\n0 0\n3 2\n4 4\n")
+    assert changed_from(found, Place(5, 0)) == 2
+    assert changed_from(found, Place(5, 3)) == 4

@@ -1,0 +1,104 @@
+"""Of copies that differ the one is read that Kafka would make leader, and what differs is said."""
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+from downconvert.spark.errors import MixedClustersError
+from downconvert.spark.replicas import Copy, best_of, look
+from downconvert.spark.trees import find_partitions
+from downconvert.storage import TopicPartition
+from downconvert.storage.checkpoint import EpochEntry
+from records.formats import V1
+from tests.downconvert.storage.logs import batch, indexed_segment, segment
+
+from .reading import rows
+
+NAME = TopicPartition("topic", 0)
+
+
+def offsets(path: Path, **options: object) -> list[int]:
+    return [row["offset"] for row in rows(path, **options)]
+
+
+def copy(name: str, end: int, epoch: int = -1, *epochs: tuple[int, int], start: int = 0) -> Copy:
+    return Copy(name, start, end, epoch, tuple(EpochEntry(*entry) for entry in epochs))
+
+
+def broker(path: Path, name: str) -> Path:
+    (path / name).mkdir()
+    return path / name / "topic-0"
+
+
+def test_the_copy_that_ends_further_is_read_however_its_segments_are_rolled(tmp_path: Path) -> None:
+    many = [batch(offset, size=100) for offset in range(30)]
+    short = broker(tmp_path, "b1")
+    segment(short, 0, *many[:15])
+    segment(short, 15, many[15])
+    long = broker(tmp_path, "b2")
+    indexed_segment(long, 0, *many)
+    assert offsets(tmp_path) == list(range(30))
+    segment(short, 16)  # rolled, and nothing in it yet
+    assert offsets(tmp_path) == list(range(30))
+
+
+def test_size_says_nothing_where_the_same_is_compressed_or_torn(tmp_path: Path) -> None:
+    segment(broker(tmp_path, "b1"), 0, batch(0, 1, size=900), batch(2, size=900)[:-1])
+    segment(broker(tmp_path, "b2"), 0, batch(0, 1), batch(2), batch(3))
+    assert offsets(tmp_path) == [0, 1, 2, 3]
+
+
+def test_a_later_leader_epoch_counts_more_than_a_higher_offset(tmp_path: Path) -> None:
+    left = broker(tmp_path, "b1")  # went on writing when others had chosen another leader
+    segment(left, 0, batch(0, 1, leader_epoch=0), batch(2, 3, 4, size=20, leader_epoch=0))
+    leader = broker(tmp_path, "b2")
+    segment(leader, 0, batch(0, 1, leader_epoch=0), batch(2, leader_epoch=1))
+    with pytest.warns(RuntimeWarning, match=r"copies of topic-0 differ: .*b1/topic-0 goes up to 5"):
+        assert offsets(tmp_path) == [0, 1, 2]
+    (leader / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 2\n")
+    with pytest.warns(RuntimeWarning, match="has only what is below 2;"):
+        (log,) = find_partitions([str(tmp_path)])
+    assert log.directory == str(leader)
+
+
+def test_a_leader_that_has_written_nothing_in_its_epoch_yet(tmp_path: Path) -> None:
+    segment(broker(tmp_path, "b1"), 0, batch(0, 1, leader_epoch=0))
+    leader = broker(tmp_path, "b2")
+    segment(leader, 0, batch(0, leader_epoch=0))
+    (leader / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 1\n")
+    with pytest.warns(RuntimeWarning, match="differ"):
+        assert offsets(tmp_path) == [0]
+
+
+def test_followers_that_lag_are_no_news() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        leader = copy("b", 10, 3, (0, 0), (3, 7))
+        assert best_of(NAME, [copy("a", 7, 0, (0, 0)), leader, copy("c", 9, 3)]) is leader
+        assert best_of(NAME, [copy("a", 5), copy("b", 5)]).directory == "a"
+        assert best_of(NAME, [copy("a", 5, start=3), copy("b", 5)]).directory == "b"
+
+
+def test_a_copy_that_goes_beyond_its_epochs_end_is_told_of() -> None:
+    leader = copy("b", 10, 3, (0, 0), (3, 7))
+    with pytest.warns(RuntimeWarning, match="a goes up to 8 in leader epoch 0, of which b, in"):
+        assert best_of(NAME, [copy("a", 8, 0), leader]) is leader
+
+
+def test_how_far_a_copy_goes(tmp_path: Path) -> None:
+    old = segment(tmp_path / "old-0", 0, batch(0, magic=V1), batch(1, magic=V1) + bytes(100))
+    assert look(str(tmp_path / "old-0"), 0, [old]) == copy(str(tmp_path / "old-0"), 2)
+    (tmp_path / "old-0" / "leader-epoch-checkpoint").write_text("nonsense")
+    empty = segment(tmp_path / "old-0", 2)
+    assert look(str(tmp_path / "old-0"), 0, [old, empty]).end_offset == 2
+    assert look(str(tmp_path), 0, []) == copy(str(tmp_path), 0)
+
+
+def test_two_topics_of_one_name_are_no_copies(tmp_path: Path) -> None:
+    for name, topic_id in (("b1", "AAAAAAAAAAAAAAAAAAAAAQ"), ("b2", "AAAAAAAAAAAAAAAAAAAAAg")):
+        directory = broker(tmp_path, name)
+        segment(directory, 0, batch(0))
+        (directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}")
+    with pytest.raises(MixedClustersError, match="both called topic-0, and are of different"):
+        find_partitions([str(tmp_path)])

@@ -1,0 +1,36 @@
+"""High watermarks are what brokers have noted; where nobody notes any, there is no limit."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.spark.watermarks import HighWatermarks
+from downconvert.storage import TopicPartition
+from downconvert.storage.errors import CorruptFileError
+from downconvert.storage.names import OFFSET_MAX
+from tests.downconvert.storage.logs import batch
+
+from .reading import partition, rows
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+
+
+def test_as_they_were_noted(tmp_path: Path) -> None:
+    directory = str(tmp_path / "a-0")
+    assert HighWatermarks().of(A, directory) == OFFSET_MAX
+    path = tmp_path / "replication-offset-checkpoint"
+    path.write_text("0\n1\na 0 7\n")
+    watermarks = HighWatermarks()
+    assert watermarks.of(A, directory) == 7
+    with pytest.warns(RuntimeWarning, match="has no high watermark of b-0"):
+        assert watermarks.of(B, str(tmp_path / "b-0")) == 0
+    path.write_text("0\n2\na 0 7\n")
+    with pytest.raises(CorruptFileError):
+        HighWatermarks().of(A, directory)
+
+
+def test_a_query_goes_to_the_end_unless_told_otherwise(tmp_path: Path) -> None:
+    partition(tmp_path, batch(0, 1, 2) + batch(3, 4), "a-0")
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\na 0 2\n")
+    assert len(rows(tmp_path)) == 5
+    assert [row["offset"] for row in rows(tmp_path, stopAtHighWatermark=True)] == [0, 1]

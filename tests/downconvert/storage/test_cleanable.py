@@ -1,0 +1,73 @@
+"""Which part of a log is dirty, and when it is cleaned: Kafka's rules."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from downconvert.storage import Log, LogConfig
+from downconvert.storage.cleanable import cleanable
+
+from .logs import UNSYNCED, batch
+
+CONFIG = LogConfig(segment_bytes=len(batch(0)), cleanup_policy=frozenset({"compact"}))
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    """Ten segments of one batch each, whose timestamps are ten times their offsets."""
+    (tmp_path / "topic-0").mkdir()
+    with Log.open(tmp_path / "topic-0", writable=True, config=CONFIG, files=UNSYNCED) as log:
+        for offset in range(10):
+            log.writer.append(batch(offset))
+        yield log
+
+
+def test_all_but_the_active_segment_is_dirty_at_first(log: Log) -> None:
+    part = cleanable(log, CONFIG, now=1000)
+    assert (part.first_dirty, part.end, part.clean_bytes) == (0, 9, 0)
+    assert part.dirty_ratio == 1
+    assert part.is_due(CONFIG)
+
+
+def test_what_was_cleaned_is_clean_and_its_share_decides(log: Log) -> None:
+    log.writer.note_cleaner_point(6)
+    part = cleanable(log, CONFIG, now=1000)
+    assert (part.first_dirty, part.end) == (6, 9)
+    assert part.dirty_ratio == 1 / 3
+    assert not part.is_due(CONFIG)
+    assert part.is_due(replace(CONFIG, min_cleanable_dirty_ratio=0.3))
+
+
+def test_a_young_record_keeps_its_segment_and_what_follows(log: Log) -> None:
+    config = replace(CONFIG, min_compaction_lag_ms=50)
+    assert [cleanable(log, config, now).end for now in (49, 50, 89, 90, 130, 1000)] == [
+        0, 1, 4, 5, 9, 9,
+    ]  # fmt: skip
+    assert not cleanable(log, config, 49).is_due(config)
+
+
+def test_what_is_dirty_for_too_long_is_cleaned_however_little_it_is(log: Log) -> None:
+    log.writer.note_cleaner_point(8)
+    config = replace(CONFIG, max_compaction_lag_ms=500)
+    assert not cleanable(log, config, now=580).is_due(config)
+    assert cleanable(log, config, now=581).is_due(config)
+
+
+def test_nothing_from_a_bound_on_is_dirty(log: Log) -> None:
+    assert [cleanable(log, CONFIG, 1000, up_to=n).end for n in (0, 3, 20)] == [0, 3, 9]
+
+
+def test_a_cleaner_point_that_is_not_of_this_log_counts_for_nothing(log: Log) -> None:
+    log.writer.note_cleaner_point(11)
+    assert cleanable(log, CONFIG, now=1000).first_dirty == 0
+    log.writer.note_cleaner_point(2)
+    log.writer.delete_records(4)
+    assert cleanable(log, CONFIG, now=1000).first_dirty == 4
+
+
+def test_truncation_takes_the_cleaner_point_along(log: Log) -> None:
+    log.writer.note_cleaner_point(8)
+    log.writer.truncate_to(5)
+    assert log.writer.cleaner_point == 5

@@ -1,0 +1,388 @@
+"""`recode`: a compressed entry to compressed messages at once is what it becomes as a stream."""
+
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from records.codecs import compress, decompress
+from records.errors import CorruptRecordsError
+from records.formats import (
+    ATTRIBUTES_AT_LEGACY,
+    BATCH_HEADER_SIZE,
+    CODEC_MASK,
+    CRC,
+    CRC_AT_LEGACY,
+    LOG_APPEND_TIME,
+    MAGIC_AT,
+    MESSAGE_HEAD,
+    MESSAGE_OVERHEAD,
+    PREFIX,
+    V0,
+    V1,
+    V2,
+    Codec,
+)
+from records.kernel import Outcome
+from tests.damage import mutated
+
+from . import raw
+from .examples import batch, damaged, message, record, with_checksum
+from .kernels import KERNELS, REQUIRE_NATIVE, each_kernel
+
+MiB = 1024 * 1024
+RECORDS = [record(delta, b"key", b"value %d" % delta * 9) for delta in (0, 1, 2, 5, 6)]
+WRITTEN = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4]
+
+each_codec = pytest.mark.parametrize("codec", WRITTEN)
+
+
+def compressed_batch(codec: Codec, *records: bytes, **fields: int) -> bytes:
+    data = compress(codec, b"".join(records), magic=V2, compression_level="kafka")
+    fields.setdefault("records_count", len(records))
+    fields["attributes"] = fields.get("attributes", 0) | codec
+    return batch(compressed=data, **fields)
+
+
+def compressed_message(
+    codec: Codec, magic: int, offset: int, inner: bytes, *, attributes: int = 0
+) -> bytes:
+    data = compress(codec, inner, magic=magic, compression_level="kafka")
+    return message(magic, offset, None, data, timestamp=77, attributes=attributes | codec)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Arguments of a recode."""
+
+    to_magic: int = V1
+    first_offset: int = 0
+    codec: Codec = Codec.LZ4
+    fast: bool = True
+    trim: bool = True
+    split_at_gaps: bool = True
+    body_size_max: int = MiB
+    inner_size_max: int = MiB
+
+    def transcoder(self, kernel: ModuleType) -> Any:
+        return kernel.Transcoder(self.to_magic, self.first_offset, 0, False)
+
+    def run(self, transcoder: Any, entry: bytes) -> bytes | None:
+        source = b"<" + entry + b">"  # a part of a buffer
+        made = transcoder.recode(
+            *(source, 1, 1 + len(entry), self.codec, self.fast),
+            *(self.trim, self.split_at_gaps, self.body_size_max, self.inner_size_max),
+        )
+        assert made is None or isinstance(made, bytes)
+        return made
+
+
+@dataclass
+class Opened:
+    """A compressed message: the fields around what is inside, and that."""
+
+    offset: int
+    magic: int
+    attributes: int
+    timestamp: int | None
+    inner: bytes = field(repr=False)
+
+
+def opened(data: bytes) -> list[Opened]:
+    """The compressed messages one after the other, checked from the outside."""
+    found = []
+    while data:
+        size = PREFIX.unpack_from(data)[1] + PREFIX.size
+        entry, data = data[:size], data[size:]
+        magic = entry[MAGIC_AT]
+        assert entry == with_checksum(entry), CRC.unpack_from(entry, CRC_AT_LEGACY)
+        offset, _, _, _, attributes, *timestamp = MESSAGE_HEAD[magic].unpack_from(entry)
+        value = entry[MESSAGE_OVERHEAD[magic] :]
+        head_end = entry[MESSAGE_HEAD[magic].size : MESSAGE_OVERHEAD[magic]]
+        assert head_end == b"\xff\xff\xff\xff" + len(value).to_bytes(4)  # no key
+        codec = Codec(attributes & CODEC_MASK)
+        inner = decompress(codec, value, limit=8 * MiB, magic=magic)
+        assert inner is not None
+        time = timestamp[0] if timestamp else None
+        found.append(Opened(offset, magic, attributes, time, bytes(inner)))
+    return found
+
+
+def streamed(kernel: ModuleType, job: Job, entry: bytes) -> list[Opened] | None:
+    """The same by the other jobs of the kernel, from the decompressed bytes. None: damage."""
+    magic = entry[MAGIC_AT]
+    transcoder = job.transcoder(kernel)
+    try:
+        if magic == V2:
+            body = decompressed(entry[ATTRIBUTES_AT_LEGACY + 5], entry[BATCH_HEADER_SIZE:], magic)
+            transcoder.enter_batch(entry, 0, True, job.trim, job.split_at_gaps)
+        else:
+            body = decompressed(
+                entry[ATTRIBUTES_AT_LEGACY], entry[MESSAGE_OVERHEAD[magic] :], magic
+            )
+            offset, _, _, _, attributes, *times = MESSAGE_HEAD[magic].unpack_from(entry)
+            delta = offset - PREFIX.unpack_from(body, last_entry(body))[0] if magic == V1 else 0
+            time = times[0] if times and attributes & LOG_APPEND_TIME else None
+            to_magic = min(magic, job.to_magic)
+            transcoder.enter_entries(to_magic, delta, time, True, job.trim, job.split_at_gaps)
+    except CorruptRecordsError:
+        return None
+    at = 0
+    found = []
+    while True:
+        target = bytearray(8 * MiB)
+        left = len(body) - at
+        window = (body, at, len(body), left)
+        consumed, produced, outcome = transcoder.transcode(*window, target, 0, len(target))
+        at += consumed
+        if outcome not in (Outcome.GAP, Outcome.END):
+            return None
+        if produced:
+            _, _, last_offset, timestamp, _ = transcoder.wrapper
+            appended = transcoder.append_time
+            attributes = job.codec
+            if job.to_magic == V1 and appended is not None:
+                attributes, timestamp = attributes | LOG_APPEND_TIME, appended
+            time = timestamp if job.to_magic == V1 else None
+            inner = bytes(target[:produced])
+            found.append(Opened(last_offset, job.to_magic, attributes, time, inner))
+            transcoder.start_wrapper()
+        if outcome == Outcome.END:
+            return found if magic < V2 or at == len(body) else None
+
+
+def decompressed(attributes: int, data: bytes, magic: int) -> bytes:
+    body = decompress(Codec(attributes & CODEC_MASK), data, limit=8 * MiB, magic=magic)
+    assert body is not None
+    return bytes(body)
+
+
+def last_entry(body: bytes) -> int:
+    at = 0
+    while (behind := at + PREFIX.size + PREFIX.unpack_from(body, at)[1]) < len(body):
+        at = behind
+    return at
+
+
+# --- good entries
+
+
+@each_kernel
+@each_codec
+@pytest.mark.parametrize("source", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize("to_magic", [V0, V1])
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_batch_becomes_what_it_becomes_as_a_stream(
+    kernel: ModuleType, codec: Codec, source: Codec, to_magic: int, fast: bool
+) -> None:
+    job = Job(to_magic=to_magic, codec=codec, fast=fast)
+    many = [record(delta, b"key", b"value %d" % delta) for delta in range(300)]
+    entry = compressed_batch(source, *many, base_offset=100)
+    made = job.run(job.transcoder(kernel), entry)
+    assert made is not None
+    assert opened(made) == streamed(kernel, job, entry)
+    assert made == job.run(job.transcoder(kernel), entry)  # whatever was compressed before
+
+
+@each_kernel
+@pytest.mark.parametrize("split_at_gaps", [True, False])
+@pytest.mark.parametrize("first_offset", [0, 101, 104, 106, 107])
+def test_gaps_and_the_first_offset_cut_as_in_a_stream(
+    kernel: ModuleType, split_at_gaps: bool, first_offset: int
+) -> None:
+    job = Job(first_offset=first_offset, split_at_gaps=split_at_gaps)
+    entry = compressed_batch(Codec.GZIP, *RECORDS, base_offset=100, last_offset_delta=6)
+    made = job.run(job.transcoder(kernel), entry)
+    assert made is not None
+    assert opened(made) == (streamed(kernel, job, entry) if first_offset < 107 else [])
+    gaps = split_at_gaps and first_offset < 103
+    assert len(opened(made)) == (2 if gaps else first_offset < 107)
+
+
+@each_kernel
+@each_codec
+@pytest.mark.parametrize(("magic", "to_magic"), [(V0, V0), (V1, V0), (V1, V1), (V0, V1)])
+@pytest.mark.parametrize("attributes", [0, LOG_APPEND_TIME])
+@pytest.mark.parametrize("offset", [9, 0])
+def test_a_compressed_message_becomes_what_it_becomes_as_a_stream(
+    kernel: ModuleType, codec: Codec, magic: int, to_magic: int, attributes: int, offset: int
+) -> None:
+    job = Job(to_magic=min(to_magic, magic), codec=codec)
+    inner = b"".join(message(magic, at, b"k", b"value" * 20) for at in range(3))
+    attributes &= -magic  # v0 has no such attribute
+    entry = compressed_message(Codec.LZ4, magic, offset, inner, attributes=attributes)
+    made = job.run(job.transcoder(kernel), entry)
+    assert made is not None
+    if magic == V1 and offset == 0:  # absolute inside
+        entry = compressed_message(Codec.LZ4, magic, 2, inner, attributes=attributes)
+    assert opened(made) == streamed(kernel, job, entry)
+
+
+@each_kernel
+def test_nothing_is_made_of_what_is_empty_or_below_the_first_offset(kernel: ModuleType) -> None:
+    for entry in (
+        compressed_batch(Codec.GZIP),
+        compressed_batch(Codec.GZIP, *RECORDS, last_offset_delta=6),
+        compressed_message(Codec.GZIP, V1, 9, message(V1, 9)),
+    ):
+        transcoder = Job(first_offset=10).transcoder(kernel)
+        assert Job(first_offset=10).run(transcoder, entry) == b""
+        assert transcoder.totals == (0, 0, 0, 0, 0)
+
+
+@each_kernel
+def test_the_account_holds_the_entry_and_the_wrappers_and_goes_on(kernel: ModuleType) -> None:
+    job = Job()
+    transcoder = job.transcoder(kernel)
+    entry = compressed_batch(Codec.GZIP, *RECORDS)
+    made = job.run(transcoder, entry)
+    assert made is not None
+    wrappers = opened(made)
+    temporary = sum(len(found.inner) + MESSAGE_OVERHEAD[V1] for found in wrappers)
+    assert transcoder.totals == (5, 1, len(entry), temporary, 0)
+    plain = batch(record(0))
+    target = bytearray(1000)
+    transcoder.admit()
+    assert transcoder.transcode(plain, 0, len(plain), len(plain), target, 0, 1000) == (
+        *(len(plain), MESSAGE_OVERHEAD[V1] + 2),
+        Outcome.END,
+    )
+
+
+# --- entries for a stream
+
+
+def entries_for_a_stream() -> dict[str, bytes]:
+    good = compressed_batch(Codec.GZIP, *RECORDS)
+    inner = message(V1, 0)
+    return {
+        "nothing": b"",
+        "a part": good[:-1],
+        "more": good + b"\0",
+        "another size": good[:8] + b"\xff\xff\xff\xff" + good[12:],
+        "no header": good[:8] + (18).to_bytes(4) + good[12:30],
+        "unknown magic": damaged(good, magic=3, checksum="wrong"),
+        "not compressed": batch(*RECORDS),
+        "unknown codec": damaged(good, attributes=5),
+        "damaged data": damaged(good, at=80, bytes=b"\xff\xff\xff\xff"),
+        "too many records": damaged(good, records_count=6),
+        "too few records": damaged(good, records_count=4),
+        "another codec": damaged(good, attributes=Codec.SNAPPY),
+        "zstd in v1": message(V1, 0, None, b"\x28\xb5\x2f\xfd", attributes=Codec.ZSTD),
+        "no value": message(V1, 0, None, None, attributes=Codec.GZIP),
+        "no messages": compressed_message(Codec.GZIP, V1, 0, b""),
+        "offset below the last": compressed_message(Codec.GZIP, V1, 4, message(V1, 5)),
+        "compressed inside": compressed_message(
+            Codec.GZIP, V1, 0, compressed_message(Codec.GZIP, V1, 0, inner)
+        ),
+    }
+
+
+@each_kernel
+@pytest.mark.parametrize("what", entries_for_a_stream())
+def test_what_is_damaged_is_left_to_the_stream_and_nothing_has_happened(
+    kernel: ModuleType, what: str
+) -> None:
+    transcoder = Job().transcoder(kernel)
+    assert Job().run(transcoder, entries_for_a_stream()[what]) is None
+    assert transcoder.totals == (0, 0, 0, 0, 0)
+    assert (transcoder.in_batch, transcoder.append_time, transcoder.damage) == (False, None, None)
+    assert Job().run(transcoder, compressed_batch(Codec.GZIP, *RECORDS)) is not None
+
+
+@each_kernel
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_what_decompresses_to_more_than_the_limit_is_left_to_the_stream(
+    kernel: ModuleType, codec: Codec
+) -> None:
+    large = record(0, None, bytes(300_000))
+    entry = compressed_batch(codec, large)
+    size = len(large)
+    for job, is_done in [
+        (Job(body_size_max=size), True),
+        (Job(body_size_max=size - 1), False),
+        (Job(body_size_max=0), False),
+        (Job(inner_size_max=300_000 + MESSAGE_OVERHEAD[V1]), True),
+        (Job(inner_size_max=300_000 + MESSAGE_OVERHEAD[V1] - 1), False),
+    ]:
+        assert (job.run(job.transcoder(kernel), entry) is not None) == is_done
+
+
+@each_kernel
+def test_messages_many_times_as_large_as_their_records_are_made(kernel: ModuleType) -> None:
+    entry = compressed_batch(Codec.LZ4, *(record(delta, None, None) for delta in range(5000)))
+    job = Job(body_size_max=65_000)
+    made = job.run(job.transcoder(kernel), entry)
+    assert made is not None
+    assert sum(len(found.inner) for found in opened(made)) == 5000 * MESSAGE_OVERHEAD[V1]
+
+
+@each_kernel
+def test_what_cannot_be_asked_is_refused(kernel: ModuleType) -> None:
+    entry = compressed_batch(Codec.GZIP, *RECORDS)
+    for codec in Codec.NONE, Codec.ZSTD, 5, 255:
+        with pytest.raises(ValueError, match=r"\w"):
+            Job(codec=codec).run(Job().transcoder(kernel), entry)  # type: ignore[arg-type]
+    for sizes in {"body_size_max": -1}, {"inner_size_max": -1}:
+        with pytest.raises(ValueError, match=r"\w"):
+            Job(**sizes).run(Job().transcoder(kernel), entry)  # type: ignore[arg-type]
+    for start, end in (-1, 5), (0, len(entry) + 1), (5, 4):
+        with pytest.raises(ValueError, match=r"\w"):
+            Job().transcoder(kernel).recode(entry, start, end, 1, True, True, True, 9, 9)
+    entered = Job().transcoder(kernel)
+    entered.enter_batch(entry, 0, True, True, True)
+    with pytest.raises(ValueError, match=r"\w"):
+        Job().run(entered, entry)
+    assert Job().run(Job(to_magic=V2).transcoder(kernel), entry) is None
+
+
+# --- any entries
+
+
+@st.composite
+def tasks(draw: st.DrawFn) -> tuple[Job, bytes]:
+    sides = st.booleans()
+    job = Job(
+        to_magic=draw(st.sampled_from([V0, V1, V1, V2])),
+        first_offset=draw(st.sampled_from([0, 0, 6, 1001]) | raw.INT64),
+        codec=draw(st.sampled_from(WRITTEN)),
+        fast=draw(sides),
+        trim=draw(sides),
+        split_at_gaps=draw(sides),
+        body_size_max=draw(st.sampled_from([MiB, 100])),
+        inner_size_max=draw(st.sampled_from([MiB, 100])),
+    )
+    codec = draw(st.sampled_from([Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]))
+    if draw(sides):
+        body = draw(raw.records())
+        header = draw(raw.batches(body))[:BATCH_HEADER_SIZE]
+        data = compress(codec, b"".join(body), magic=V2, compression_level="fast")
+        entry = damaged(header + data, attributes=codec, size=len(data) + BATCH_HEADER_SIZE - 12)
+    else:
+        magic = draw(st.sampled_from([V0, V1]))
+        codec = draw(st.sampled_from(WRITTEN))
+        data = compress(codec, draw(raw.entries()), magic=magic, compression_level="fast")
+        attributes = codec | draw(st.sampled_from([0, LOG_APPEND_TIME]))
+        offset = draw(raw.offsets)
+        timestamp = draw(raw.timestamps)
+        entry = message(magic, offset, None, data, timestamp=timestamp, attributes=attributes)
+    if draw(st.integers(0, 3)) == 0:
+        entry = mutated(entry, draw(st.randoms(use_true_random=False)))
+    return job, entry
+
+
+@given(task=tasks())
+def test_both_recode_the_same(task: tuple[Job, bytes]) -> None:
+    if len(KERNELS) == 1:
+        pytest.skip(f"the native kernel has not been built, and {REQUIRE_NATIVE} is not set")
+    job, entry = task
+    told = []
+    for kernel in KERNELS:
+        transcoder = job.transcoder(kernel)
+        made = job.run(transcoder, entry)
+        said = (transcoder.totals, transcoder.in_batch, transcoder.append_time, transcoder.damage)
+        told.append((None if made is None else opened(made), said))
+    assert told[0] == told[1]

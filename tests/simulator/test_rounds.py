@@ -1,0 +1,33 @@
+"""Rounds: what is made of several, and who begins which."""
+
+import pytest
+
+from simulator.rounds import Rounds, merged, paired, turns
+
+
+def test_the_median_counts_and_the_spread_is_beside_it() -> None:
+    rounds = Rounds([4.0, 1.0, 2.0])
+    assert rounds.middle(float) == 2.0
+    assert rounds.spread(float) == pytest.approx(1.5)
+    assert rounds.typical(float) == 2.0
+    assert Rounds([3.0, 1.0]).typical(float) == 1.0
+    assert Rounds([0.0, 0.0]).spread(float) == 0.0
+    assert Rounds([1, 2, 3]).total(int) == 6
+
+
+def test_each_round_begins_with_another() -> None:
+    modes = ["lazy", "eager", "zero-copy"]
+    rounds = [turns(modes, number) for number in range(4)]
+    assert [first for first, *_ in rounds] == ["lazy", "eager", "zero-copy", "lazy"]
+    assert all(set(one) == set(modes) for one in rounds)
+    assert rounds[1] == ["eager", "zero-copy", "lazy"]
+
+
+def test_noise_that_lasts_a_round_cancels_out_of_a_ratio() -> None:
+    assert paired(Rounds([1.0, 10.0, 2.0]), Rounds([2.0, 20.0, 4.0]), float) == 0.5
+    assert paired(Rounds([1.0]), Rounds([0.0]), float) is None
+
+
+def test_documents_of_rounds_become_one() -> None:
+    documents = [{"size": n, "times": {"p50": n / 10}, "name": "x"} for n in (3, 1, 2)]
+    assert merged(documents) == {"size": 2, "times": {"p50": 0.2}, "name": "x"}

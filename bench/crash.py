@@ -1,10 +1,10 @@
 """Does a log survive a crash of its machine or of its process at any moment?
 
 Small logs of every format are appended to, rolled, truncated, cleaned, and cut by age and size at
-random. A machine crashes at a random operation on its disk, and loses any of its unsynced data; a process is killed by a
-signal at a random time. After each crash the log must be a prefix of what was written, at least as
-long as what was flushed, with no torn record, before recovery and after; only what a later record of the same key replaced
-may be missing."""
+random. A machine crashes at a random operation on its disk, and loses any of its unsynced data; a
+process is killed by a signal at a random time. After each crash the log must be a prefix of what
+was written, at least as long as what was flushed, with no torn record, before recovery and after;
+only what a later record of the same key replaced may be missing."""
 
 import sys
 import tempfile

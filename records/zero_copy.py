@@ -7,8 +7,9 @@ import errno
 import os
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from .channel import Write, is_plain_socket, writer
+from .channel import is_plain_socket
 from .errors import CorruptRecordsError
+from .sends import PendingBytes
 from .source import TRUNCATED, Records
 
 if TYPE_CHECKING:
@@ -27,28 +28,18 @@ class FileRange(Records, Protocol):
 
 
 class ZeroCopySend:
-    """A range of a file on its way out. It never sends a byte from behind the range."""
+    """A range of a file on its way out. It never sends a byte after the range."""
 
-    __slots__ = (
-        "_channel",
-        "_copied",
-        "_error",
-        "_records",
-        "_sendfile",
-        "_sent",
-        "_spare",
-        "_write",
-    )
+    __slots__ = ("_channel", "_copied", "_error", "_records", "_sendfile", "_sent", "_spare")
 
     def __init__(self, records: FileRange) -> None:
         self._records = records
         self._sent = 0
         self._error: CorruptRecordsError | None = None
         self._channel: Any = None
-        self._write: Write | None = None
         self._sendfile = False
         self._spare = memoryview(b"")  # the buffer, once one is needed
-        self._copied = self._spare  # what has been read into it and not been taken yet
+        self._copied = PendingBytes()  # what has been read into it and not been taken yet
 
     @property
     def size(self) -> int:
@@ -76,21 +67,21 @@ class ZeroCopySend:
         if self._error is not None:
             raise self._error.with_traceback(None)
         if channel is not self._channel:
-            self._write = writer(channel)
             self._channel = channel
             self._sendfile = is_plain_socket(channel)
         # A socket with a timeout does not block, and only its own send waits for it.
         if self._sendfile and not channel.gettimeout():
             written = self._send_file(channel)
         else:
-            written = self._send_copy()
+            written = self._send_copy(channel)
         self._sent += written
         if self.completed:
             self._release()
         return written
 
     def _release(self) -> None:
-        self._spare = self._copied = memoryview(b"")
+        self._spare = memoryview(b"")
+        self._copied.put(self._spare)
 
     def _truncated(self) -> CorruptRecordsError:
         self._release()
@@ -98,7 +89,7 @@ class ZeroCopySend:
         return self._error
 
     def _send_file(self, channel: "socket") -> int:
-        self._copied = self._copied[:0]
+        self._copied.put(memoryview(b""))
         at = self._records.origin + self._sent
         try:
             written = os.sendfile(channel.fileno(), self._records.fileno(), at, self.remaining)
@@ -108,20 +99,17 @@ class ZeroCopySend:
             if error.errno not in NOT_SUPPORTED:
                 raise
             self._sendfile = False
-            return self._send_copy()
+            return self._send_copy(channel)
         if not written:
             raise self._truncated()
         return written
 
-    def _send_copy(self) -> int:
-        assert self._write is not None
+    def _send_copy(self, channel: Any) -> int:
         if not self._copied:
             if not self._spare:
                 self._spare = memoryview(bytearray(min(BUFFER_SIZE, self.remaining)))
             read = self._records.read_into(self._spare[: self.remaining], self._sent)
             if not read:
                 raise self._truncated()
-            self._copied = self._spare[:read]
-        written = self._write(self._copied)
-        self._copied = self._copied[written:]
-        return written
+            self._copied.put(self._spare[:read])
+        return self._copied.write_to(channel)

@@ -39,7 +39,6 @@ FLOORS: Final = {
     "simulator": COMMAND | {"downconvert.cli"},
 }
 
-# Floors with files that import one another: there this is still to be dissolved.
 # Modules that reach into the world. Below the broker, only what is said here is used of them, and
 # what is called has its parentheses.
 SOCKETS: Final = {"socket", "socketserver", "ssl", "select", "selectors", "asyncio"}

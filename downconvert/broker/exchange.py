@@ -33,6 +33,7 @@ class Client:
     software_version: str = ""
     principal: str | None = None  # once authenticated
     state: dict[str, object] = field(default_factory=dict)  # of an authentication under way
+    is_converting: bool = False  # its last fetch needed another codec, and so will the next
 
 
 class Exchange:

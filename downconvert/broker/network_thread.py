@@ -238,7 +238,7 @@ class NetworkThread:
         if (
             self._converting is not None
             and not connection.authenticates
-            and self._broker.converts(frame)
+            and (connection.client.is_converting or self._broker.converts(frame))
         ):
             self._leave(connection)
             next(self._converting).take(connection)

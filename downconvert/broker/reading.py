@@ -139,7 +139,7 @@ def read_converted(
         if not _fits(records, limits):
             # Nothing at all up to there, or something for which there is no room this time.
             return nothing(position if records.size else max(position, up_to))
-        piece = _one_turn_of(records)
+        piece = records if policy.predicts else _one_turn_of(records)
         converted = _converted(piece, magic, offset, policy, limits, budget)
         if converted is not None:
             send, is_all = converted
@@ -181,7 +181,7 @@ def _continued(
         left = limits.max_bytes - size
         records = partition.read(position, left, up_to) if position < up_to and left > 0 else None
         if records is not None and 0 < records.size <= left:
-            piece = _one_turn_of(records)
+            piece = records if policy.predicts else _one_turn_of(records)
             converted = convert_range(piece, magic, offset, policy, budget)
             size += piece.size
             room = limits.max_bytes - sent if limits.is_hard else converted.size
@@ -196,7 +196,10 @@ def _continued(
 
 
 def _one_turn_of(records: FileRecords) -> FileRecords:
-    """The first batches of a range, as many as are converted in one turn; one at least."""
+    """The first batches of a range, as many as are measured in one turn; one at least.
+
+    Not for a policy that predicts sizes: then the answer converts while it is sent, in turns of its
+    own, and may end with any range."""
     left = CONVERTED_SIZE
     try:
         for header in records.batches():

@@ -124,6 +124,13 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
     help="With --writable: until offsets of groups without members are forgotten.",
 )
 @click.option(
+    "--rebalance-delay",
+    metavar="SECONDS",
+    type=click.FloatRange(0, 3600),
+    default=BrokerConfig().group_initial_rebalance_delay_ms / 1000,
+    help="How long the first member of a group waits for others.",
+)
+@click.option(
     "--cleanup/--no-cleanup",
     default=True,
     help="With --writable: topics' retention, segment.ms and compaction take effect.",
@@ -141,13 +148,6 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
     default=format_size(int(BrokerConfig().log_cleaner_io_max_bytes_per_second)),
     callback=SIZE,
     help="How much compaction reads in a second.",
-)
-@click.option(
-    "--rebalance-delay",
-    metavar="SECONDS",
-    type=click.FloatRange(0, 3600),
-    default=BrokerConfig().group_initial_rebalance_delay_ms / 1000,
-    help="How long the first member of a group waits for others.",
 )
 @click.option("--threads", type=click.IntRange(1, 64), default=2, help="Network threads.")
 @click.option(
@@ -185,10 +185,10 @@ def serve(
     metrics_port: int | None,
     offsets_partitions: int | None,
     offsets_retention: int,
+    rebalance_delay: float,
     cleanup: bool,
     cleanup_interval: float,
     cleaner_rate: int,
-    rebalance_delay: float,
     threads: int,
     max_connections: int,
     max_connections_per_address: int,
@@ -233,12 +233,12 @@ def serve(
         topics=grouped(topic_configs),
         offsets_topic_num_partitions=offsets_partitions,
         offsets_retention_minutes=offsets_retention,
-        cleans_up=cleanup,
-        log_retention_check_interval_ms=int(cleanup_interval * 1000),
-        log_cleaner_io_max_bytes_per_second=max(1, cleaner_rate),
         group_initial_rebalance_delay_ms=round(rebalance_delay * 1000),
         auto_create_topics=auto_create_topics,
         num_partitions=default_partitions,
+        cleans_up=cleanup,
+        log_retention_check_interval_ms=int(cleanup_interval * 1000),
+        log_cleaner_io_max_bytes_per_second=max(1, cleaner_rate),
     )
     limits = Limits(
         connections=max_connections,

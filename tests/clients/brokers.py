@@ -47,7 +47,8 @@ def kafka_with(
 @contextmanager
 def served(directory: Path, *options: str) -> Iterator[str]:
     """The address of `downconvert serve DIRECTORY`, with options that it has."""
-    command = ("-m", "cli", "serve", str(directory), "--listen", "127.0.0.1:0", "--json")
+    command = ("-m", "downconvert", "serve", str(directory), "--listen", "127.0.0.1:0", "--json")
+    command += ("--rebalance-delay", "0")  # one consumer a group: there is nobody to wait for
     with subprocess.Popen(
         (sys.executable, *command, *options),
         stdin=subprocess.DEVNULL,

@@ -41,6 +41,7 @@ from downconvert.broker.replication.leader_epochs import EpochEnd
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topics import Topic
 from downconvert.broker.wire.schemas import Message
+from downconvert.conversion.recode import LazyRecodedSend
 from records import RecordsError
 from records.units import MiB
 from records.zero_copy import ZeroCopySend
@@ -356,7 +357,7 @@ class Fetch:
         if self._magic is None:
             policy = policy_for(config.policy, config.recode_rules, topic.name, names)
             recode = zstd_recode(policy, may_convert=may_convert)
-            return read_as_is(
+            contribution = read_as_is(
                 partition,
                 asked.offset,
                 up_to,
@@ -365,6 +366,9 @@ class Fetch:
                 is_committed=self._is_committed,
                 start=self._starts.get(asked.key),
             )
+            if isinstance(contribution.records, LazyRecodedSend):
+                self._exchange.client.is_converting = True
+            return contribution
         if not may_convert and self._replica_id < 0:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         policy = config.policy

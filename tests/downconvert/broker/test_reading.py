@@ -155,7 +155,8 @@ def test_one_partition_that_is_compressed_is_converted_in_turns(
     batches = [batch(n, n + 1, size=500, codec=Codec.GZIP) for n in range(0, 40, 2)]
     one = len(batches[0])
     monkeypatch.setattr(reading, "COMPRESSED_WEIGHT", 64 * 1024 // (3 * one))
-    config = {"conversions_kept_bytes": kept}
+    measures = ConversionPolicy(padding=False)
+    config: dict[str, Any] = {"conversions_kept_bytes": kept, "policy": measures}
     with broker_of(tmp_path, {"events": {0: batches[:15], 30: batches[15:]}}, **config) as broker:
         counted = Counted(monkeypatch)
         exchange = fetching(broker, version, "events", 0, now=0.0, max_wait_ms=0)
@@ -182,10 +183,25 @@ def test_damage_behind_several_turns_is_for_the_next_fetch(
     batches = [batch(n, n + 1, size=500, codec=Codec.GZIP) for n in range(0, 10, 2)]
     bad = bytearray(batches[3])
     bad[-1] ^= 1
-    with broker_of(tmp_path, {"events": {0: [*batches[:3], bytes(bad), batches[4]]}}) as broker:
+    segments = {0: [*batches[:3], bytes(bad), batches[4]]}
+    measures = ConversionPolicy(padding=False)
+    with broker_of(tmp_path, {"events": segments}, policy=measures) as broker:
         exchange = fetching(broker, 3, "events", 0, now=0.0, max_wait_ms=0)
         while not exchange.is_done:
             broker.tick(0.0)
         assert [record.offset for record in records_of(fetched(exchange))] == list(range(6))
         following = fetching(broker, 3, "events", 6, now=0.0, max_wait_ms=0)
         assert fetched(following).error_code == ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("version", OLD_VERSIONS)
+def test_a_size_that_is_predicted_is_that_of_the_whole_range(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is sent converts in turns of its own: there is nothing to bound before."""
+    monkeypatch.setattr(reading, "CONVERTED_SIZE", 1)
+    batches = [batch(n, n + 1, size=500, codec=Codec.GZIP) for n in range(0, 40, 2)]
+    with broker_of(tmp_path, {"events": {0: batches}}) as broker:
+        exchange = fetching(broker, version, "events", 0, now=0.0, max_wait_ms=0)
+        assert exchange.is_done
+        assert len(records_of(fetched(exchange))) > len(batches)

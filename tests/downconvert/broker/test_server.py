@@ -16,6 +16,7 @@ from typing import Any, Final
 import pytest
 from scramp import ScramClient
 
+from downconvert import LazyRecodedRecords
 from downconvert.broker import Broker
 from downconvert.broker.appending import prepare
 from downconvert.broker.credentials import Credentials
@@ -35,6 +36,7 @@ from records.units import KiB, MiB
 from tests.downconvert.storage.logs import batch
 
 from .asking import frame
+from .fetching import broker_of
 from .talking import API_VERSIONS, SECONDS, TOPIC, Talk, fetch, serving, serving_broker
 from .writable import writable_broker
 
@@ -635,3 +637,24 @@ def test_records_are_compressed_again_where_nobody_waits(
                 (topic,) = talk.ask(ApiKey.Produce, version, body).responses
                 assert topic.partition_responses[0].error_code == 0
     assert [name.partition("-")[0] for name in threads] == [thread] * 2
+
+
+def test_a_client_that_needs_another_codec_moves_to_where_nobody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+
+    def recoded(*args: Any) -> Any:
+        threads.append(threading.current_thread().name.partition("-")[0])
+        return LazyRecodedRecords(*args)
+
+    monkeypatch.setattr("downconvert.broker.reading.LazyRecodedRecords", recoded)
+    with (
+        broker_of(tmp_path, {TOPIC: {0: [batch(0, codec=Codec.ZSTD)]}}) as broker,
+        serving_broker(broker) as server,
+        Talk(server.address) as talk,
+    ):
+        for _ in range(3):
+            (topic,) = talk.ask(ApiKey.Fetch, 9, fetch()).responses
+            assert len(topic.partitions[0].records)
+    assert threads == ["network", "converting", "converting"]

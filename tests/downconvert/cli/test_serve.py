@@ -115,6 +115,21 @@ def test_users_and_metrics(log_dir: Path, tmp_path: Path) -> None:
         assert stopped(process)[0] == 0
 
 
+def test_topics_are_made_for_those_who_ask_if_the_operator_says_so(tmp_path: Path) -> None:
+    options = ("--writable", "--auto-create-topics", "--default-partitions", 3)
+    with served(tmp_path, *options) as (process, ready):
+        with Talk(address(ready)) as talk:
+            body = Message(topics=[Message(name="new")])
+            (topic,) = talk.ask(ApiKey.Metadata, 0, body).topics
+            assert (topic.error_code, len(topic.partitions)) == (0, 3)
+            asked = Message(resources=[Message(resource_type=4, resource_name="0")])
+            (found,) = talk.ask(ApiKey.DescribeConfigs, 0, asked).results
+            values = {one.name: one.value for one in found.configs}
+            assert values["auto.create.topics.enable"] == "true"
+            assert values["group.initial.rebalance.delay.ms"] == "3000"
+        assert stopped(process)[0] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -124,6 +139,7 @@ def test_users_and_metrics(log_dir: Path, tmp_path: Path) -> None:
         (("--recode", "lzma=gzip"), "is not gzip"),
         (("--topic-config", "events"), "is not TOPIC:KEY=VALUE"),
         (("--writable", "--follow"), "leave --writable out"),
+        (("--auto-create-topics",), "say --writable, too"),
         (("--tls-key", "key.pem"), "--tls-key needs --tls-cert"),
         (("--tls-cert", __file__), "no certificate"),
         (("--sasl-users", "/nowhere"), "no such file"),

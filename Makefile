@@ -66,7 +66,7 @@ bench-smoke: build ## the benchmarks, small: that they run, and convert rightly
 	$(BIN)/python -m bench.fuzz_requests --count 2000 --sockets 200
 	$(BIN)/python -m bench.fuzz_gateway --count 1000
 	$(BIN)/python -m bench.cluster_seeds --seeds 10
-	$(BIN)/downconvert simulate --generate size=2MiB --generate codec=mixed,size=2MiB --to-magic 0
+	$(BIN)/downconvert simulate --generate size=2MiB --generate codec=mixed,size=2MiB --to-magic 0 --rounds 1
 
 old-clients: build ## run real old clients of six registries against downconvert serve (an hour), write docs/old-clients.md
 	$(BIN)/python -m tests.clients.run --serve --markdown docs/old-clients.md

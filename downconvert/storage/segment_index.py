@@ -1,6 +1,7 @@
 """What the offset index and the time index of a segment share: a file of sorted entries, and how it
 is opened, searched, cut and closed."""
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from pathlib import Path
 from struct import Struct
@@ -12,7 +13,7 @@ from .files import Files
 from .search import WarmSearch
 
 
-class SegmentIndex:
+class SegmentIndex(ABC):
     """Entries of the layout `ENTRY`. `file` is to sync, to trim, and to ask whether it is whole."""
 
     __slots__ = ("_search", "base_offset", "file")
@@ -39,9 +40,9 @@ class SegmentIndex:
     def __len__(self) -> int:
         return self.file.count
 
+    @abstractmethod
     def offset_at(self, slot: int) -> int:
         """The offset that an entry says."""
-        raise NotImplementedError
 
     def truncate_to(self, offset: int) -> None:
         """Removes every entry at or above `offset`."""

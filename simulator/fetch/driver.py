@@ -1,8 +1,9 @@
-"""The sending side: one thread, one selector, and for every writable connection one write a turn.
+"""The sending side: one thread, one selector, and for every writable connection a turn.
 
-That is how Kafka's network threads work, and what lazy conversion is made for: a turn converts at
-most one chunk, so that no consumer waits for a conversion that another one asked for. A request is
-the number of a fetch; the answer is its size, then its bytes."""
+That is how the broker's network threads work, and what lazy conversion is made for: a turn converts
+and writes at most `TURN_SIZE` bytes, a chunk at a time, so that no consumer waits long for a
+conversion that another one asked for. A request is the number of a fetch; the answer is its size,
+then its bytes."""
 
 import selectors
 import socket
@@ -11,11 +12,15 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
+from records.sends import Send
+from records.units import KiB
+
 from .fetches import Fetch
-from .responses import Send, buffer_bytes
+from .responses import buffer_bytes
 
 REQUEST: Final = Struct(">i")
 ANSWER_HEAD: Final = Struct(">q")
+TURN_SIZE: Final = 128 * KiB  # as the broker's network threads
 
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
@@ -103,7 +108,7 @@ class Driver:
 
     def _write(self, connection: _Connection, send: Send) -> None:
         is_first = not connection.sent
-        connection.sent += send.write_to(connection.socket)
+        connection.sent += send.write_to(connection.socket, TURN_SIZE)
         if is_first:
             self._count_buffers(connection, send)
         self._end_if_done(connection, send)

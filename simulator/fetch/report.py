@@ -41,8 +41,8 @@ _HOW: Final[Mapping[Mode, str]] = {
     "get. The floor for both, but nothing that an old consumer could read.",
 }
 _NOTES: Final = (
-    "Each mode runs in a process of its own, started fresh: one thread, one selector, one write "
-    "for each consumer and turn. The consumers live in another process.",
+    "Each mode runs in a process of its own, started fresh: one thread, one selector, and turns "
+    "of at most 128 KiB for one consumer after the other. The consumers live in another process.",
     "After a short warm-up the modes take turns, round by round, and each round begins with "
     "another. A figure is the median of its rounds, a ratio the median of the rounds' ratios. The "
     "spread is the distance from the least to the most of a figure's rounds, beside its median.",

@@ -7,28 +7,17 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Self
 
 from downconvert import LazyDownConvertRecords, LazyDownConvertSend, eager
 from downconvert.conversion.policies import parse_policy
 from records import FileRecords
 from records.channel import Write, writer
+from records.sends import Send
 from simulator.modes import Mode
 
 from .fetches import Fetch
 from .options import Options
-
-
-class Send(Protocol):
-    """What the driver writes; `size` is promised before the first byte."""
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def completed(self) -> bool: ...
-
-    def write_to(self, channel: Any) -> int: ...
 
 
 class BytesSend:
@@ -44,7 +33,7 @@ class BytesSend:
     def completed(self) -> bool:
         return not self._left
 
-    def write_to(self, channel: object) -> int:
+    def write_to(self, channel: object, budget: int | None = None) -> int:  # noqa: ARG002
         if self._write is None or channel is not self._channel:
             self._write, self._channel = writer(channel), channel
         written = self._write(self._left)

@@ -100,16 +100,17 @@ class _MeasuredSend:
     def close(self) -> None:
         self._send.close()
 
-    def write_to(self, channel: Any) -> int:
+    def write_to(self, channel: Any, budget: int | None = None) -> int:
         started = thread_time()
         if not self._is_converted and is_plain_socket(channel):
-            written = self._send.write_to(channel)  # not converted: sendfile from the page cache
+            # Not converted: sendfile from the page cache.
+            written = self._send.write_to(channel, budget)
             self._phases.sent(0.0, thread_time() - started)
             return written
         if self._channel is None:
             self._channel = _Channel(channel)
         before = self._channel.seconds
-        written = self._send.write_to(self._channel)
+        written = self._send.write_to(self._channel, budget)
         sending = self._channel.seconds - before
         self._phases.sent(thread_time() - started - sending, sending)
         return written
@@ -131,7 +132,7 @@ class _EagerSend(_MeasuredSend):
     def completed(self) -> bool:
         return self._sent == self.size
 
-    def write_to(self, channel: Any) -> int:
+    def write_to(self, channel: Any, budget: int | None = None) -> int:  # noqa: ARG002
         if self._whole is None:
             self._whole = memoryview(self._made())
             self._channel = _Channel(channel)

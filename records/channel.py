@@ -7,6 +7,7 @@ Not here: what is written, and when (the sends)."""
 
 import sys
 from collections.abc import Callable
+from functools import cache
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -26,7 +27,7 @@ def writer(channel: Any) -> Write:
     take = getattr(channel, "send", None) or getattr(channel, "write", None)
     if take is None:
         raise TypeError(f"{type(channel).__name__} has neither send nor write")
-    not_now = _not_now()
+    not_now = _not_now(_loaded("ssl"))
 
     def write(data: memoryview) -> int:
         try:
@@ -56,8 +57,8 @@ def _loaded(module: str) -> ModuleType | None:
     return sys.modules.get(module)
 
 
-def _not_now() -> tuple[type[OSError], ...]:
-    ssl = _loaded("ssl")
+@cache  # one for all sends: thousands may wait at once
+def _not_now(ssl: ModuleType | None) -> tuple[type[OSError], ...]:
     if ssl is None:
         return (BlockingIOError,)
     return (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)

@@ -139,6 +139,9 @@ def read_converted(
         if not _fits(records, limits):
             # Nothing at all up to there, or something for which there is no room this time.
             return nothing(position if records.size else max(position, up_to))
+        if not policy.trim_compressed and (after := _after_what_is_below(records, offset)):
+            position = after
+            continue
         piece = records if policy.predicts else _one_turn_of(records)
         converted = _converted(piece, magic, offset, policy, limits, budget)
         if converted is not None:
@@ -278,6 +281,17 @@ def _reaches(records: FileRecords, header: BatchHeader, offset: int) -> bool:
         return any(record.offset >= offset for record in found)
     except RecordsError:
         return True
+
+
+def _after_what_is_below(records: FileRecords, offset: int) -> int | None:
+    """The offset after the first batch, if none of its records is at or after `offset`.
+
+    A compressed batch that is not trimmed would be sent all the same, as Kafka does. The client
+    drops what it gets, and asks for the same offset again."""
+    header = next(records.batches(), None)
+    if header is None or header.magic < V2 or header.base_offset >= offset:
+        return None
+    return None if _reaches(records, header, offset) else header.last_offset + 1
 
 
 def _fits(records: FileRecords, limits: Limits) -> bool:

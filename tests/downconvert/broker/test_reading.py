@@ -2,6 +2,7 @@
 
 import tracemalloc
 import zlib
+from io import BytesIO
 from pathlib import Path
 from struct import Struct
 from typing import Any
@@ -13,9 +14,9 @@ from downconvert.broker import Broker, reading
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.fetch_assembly import convert_range
 from downconvert.broker.partition import Partition
-from downconvert.broker.reading import Limits, available, read_converted
+from downconvert.broker.reading import ConvertedSend, Limits, available, read_converted
 from downconvert.broker.wire.schemas import ApiKey
-from records import Codec, Record, build, build_marker
+from records import Codec, MemoryRecords, Record, build, build_marker, read
 from records.control import ControlRecordType
 from records.formats import BATCH_HEADER_SIZE
 from tests.damage import repaired, spliced
@@ -205,3 +206,25 @@ def test_a_size_that_is_predicted_is_that_of_the_whole_range(
         exchange = fetching(broker, version, "events", 0, now=0.0, max_wait_ms=0)
         assert exchange.is_done
         assert len(records_of(fetched(exchange))) > len(batches)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+@pytest.mark.parametrize("trim", [True, False])
+def test_a_batch_that_ends_in_what_compaction_took_does_not_come_again(
+    codec: Codec, trim: bool, tmp_path: Path
+) -> None:
+    """Untrimmed it holds only what the client has, and drops: it would ask for it for ever."""
+    thinned = batch(0, base_offset=0, last_offset=5, codec=codec)
+    following = batch(6, codec=codec)
+    policy = ConversionPolicy(trim_compressed=trim)
+    limits = Limits(max_bytes=len(thinned), first=True)  # no room for the next one besides
+    with broker_of(tmp_path, {"events": {0: [thinned, following]}}) as broker:
+        partition = of(broker)
+        found = read_converted(partition, 1, 7, limits, magic=1, policy=policy)
+        assert isinstance(found.records, ConvertedSend)
+        answer = BytesIO()
+        while not found.records.completed:
+            found.records.write_to(answer)
+        assert [record.offset for record in read(MemoryRecords(answer.getvalue()))] == [6]
+        at_the_end = read_converted(partition, 1, 6, limits, magic=1, policy=policy)
+        assert (at_the_end.records, at_the_end.seen_to) == (b"", 6)

@@ -31,6 +31,7 @@ from .segments import SHAPES, segment
 
 MAPPED_MAX: Final = 64 * MiB  # of address space, beyond what the idle process has
 SMOKE_SCALE: Final = 64
+NEEDS_MORE: Final = "needs more than"
 STATUS: Final = Path("/proc/self/status")
 
 
@@ -78,7 +79,7 @@ def held(name: str, warm_up: Path, path: Path) -> Held:
     try:
         sent, records, buffers = convert(path)
     except MemoryError:
-        outcome = f"needs more than {MAPPED_MAX // MiB} MiB"
+        outcome = f"{NEEDS_MORE} {MAPPED_MAX // MiB} MiB"
     except RecordsError as error:
         outcome = str(error)
     growth = max(status("VmHWM") - idle, 0)
@@ -118,6 +119,7 @@ def main(smoke: bool, child: tuple[str, str, str] | None) -> None:
     if not STATUS.exists():
         raise click.UsageError("memory is measured through /proc, which this system does not have")
     click.echo(f"{'':36} {'source':>13} {'sent':>13} {'records':>9} {'buffers':>10} {'growth':>10}")
+    needs_too_much = False
     with TemporaryDirectory() as directory:
         for name, path in cases(Path(directory), SMOKE_SCALE if smoke else 1):
             codec = name.partition(",")[0].partition("-")[0]
@@ -128,6 +130,9 @@ def main(smoke: bool, child: tuple[str, str, str] | None) -> None:
                 f"{name:36} {result.source_size:13,} {result.sent_size:13,} {result.records:9,}"
                 f" {result.buffers:10,} {result.growth:10,} {result.outcome}".rstrip()
             )
+            needs_too_much |= result.outcome.startswith(NEEDS_MORE)
+    if smoke and needs_too_much:  # at this size nothing has a reason to
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

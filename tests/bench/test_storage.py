@@ -15,16 +15,24 @@ def run(module, *arguments):
     return done.output
 
 
-def test_lookups_are_compared_with_a_plain_search(tmp_path: Path) -> None:
-    output = run(index_lookup, "--smoke", "--dir", tmp_path)
+@pytest.fixture(scope="module")
+def lookups(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, Path]:
+    """What one small run prints, and where its figures and its picture are."""
+    directory = tmp_path_factory.mktemp("lookups")
+    found, picture = directory / "found.json", directory / "pages.svg"
+    options = ("--smoke", "--dir", directory, "--json", found, "--plot", picture)
+    return run(index_lookup, *options), found, picture
+
+
+def test_lookups_are_compared_with_a_plain_search(lookups: tuple[str, Path, Path]) -> None:
+    output, _, _ = lookups
     assert "offset index, near the end" in output
     assert "time index, anywhere" in output
 
 
-def test_pages_are_counted_where_a_disk_lets_go_of_them(tmp_path: Path) -> None:
-    found, picture = tmp_path / "found.json", tmp_path / "pages.svg"
-    options = ("--smoke", "--dir", tmp_path, "--json", found, "--plot", picture)
-    if "pages are not counted" in run(index_lookup, *options):  # a file system in memory
+def test_pages_are_counted_where_a_disk_lets_go_of_them(lookups: tuple[str, Path, Path]) -> None:
+    output, found, picture = lookups
+    if "pages are not counted" in output:  # a file system in memory
         assert not picture.exists()
         return
     figures = json.loads(found.read_text())

@@ -30,7 +30,7 @@ def test_a_folder_of_somebody_else_is_not_shipped(
     monkeypatch.syspath_prepend(tmp_path)
     archive = write_archive(tmp_path / "package.zip")
     tops = {name.split("/")[0] for name in zipfile.ZipFile(archive).namelist()}
-    assert tops == {"records", "downconvert", "simulator"}
+    assert tops == {"records", "downconvert", "simulator", "pyspark_kafka_segments"}
 
 
 def test_the_same_package_is_the_same_archive(tmp_path: Path) -> None:

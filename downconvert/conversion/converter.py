@@ -88,6 +88,7 @@ class Converter:
         self._begin = self._compressed.begin
         self._is_direct = not kept  # what comes next may be for the kernel alone
         self._went_on = bool(kept)  # it was, the last time; or it will be, after what is kept
+        self._last_kept = max(kept, default=-1)  # position: up to there messages are made already
         self._is_between = True  # it stands between two pieces, and needs no buffer to go on
         self._recodes = self._compressed.recodes(self._rules.target_codecs)
         # A window of the kernel's is two chunks.
@@ -172,7 +173,8 @@ class Converter:
         transcode, measure = self._transcoder.transcode, self._transcoder.measure
         step = self._chunk_size
         while window.position < end:
-            if self.direct is not None and self._is_direct and self._source is not None:
+            is_direct = self._is_direct and window.position > self._last_kept
+            if self.direct is not None and is_direct and self._source is not None:
                 self._transfer(self.direct, self._source, end)
                 yield 0
                 continue

@@ -4,6 +4,9 @@ The first batch of a run is converted, and kept until it is sent: it says how mu
 this codec makes that one's bytes. The others are predicted from their sizes, with a margin: what is
 predicted too large is padded, and what is predicted too small leaves batches to the next fetch.
 
+Of few bytes all batches are converted and kept, so that a small answer is whole, and has no
+padding: a client that asks for a small topic gets all of it at once.
+
 Not here: what is promised for what else there is (plan.py), keeping the promise (padded.py)."""
 
 from math import ceil
@@ -20,6 +23,7 @@ from records.formats import (
     Codec,
 )
 from records.kernel import Transcoder
+from records.units import KiB
 
 from .compressed import CompressedEntries, CompressedEntry
 from .kept_wrappers import KeptWrapper
@@ -32,6 +36,7 @@ from .window import LogWindow
 MARGIN: Final = 0.02
 MARGIN_OF_FEW: Final = 0.08
 TELLING_SHARE: Final = 0.8
+SMALL: Final = 128 * KiB  # of records: all of their messages are made, as long as they can be kept
 HEAD: Final = MESSAGE_OVERHEAD[V1]  # of a message; what is compressed comes on top
 
 _UNLIMITED: Final = 2**63 - 1
@@ -124,6 +129,7 @@ class PredictedEntries:
         self._entries = entries
         limit = request.policy.wrapper_size_max or _UNLIMITED
         self._size_max = limit if request.policy.predicts else 0
+        self._keeps_all = window.records.size <= SMALL
         self._run: Run | None = None
         self.kept: dict[int, KeptWrapper] = {}
         self.before_damage = 0
@@ -141,7 +147,7 @@ class PredictedEntries:
             return self._entries.begin(entry)
         run, position = self._run, self._window.position
         share = self._share_kept(entry)
-        if run is not None and (not share or run.predict(entry)):
+        if run is not None and (not share or (not self._keeps_all and run.predict(entry))):
             run.end = position + entry.size
             return 0
         return self._measure(entry, position)
@@ -177,6 +183,8 @@ class PredictedEntries:
             kept = KeptWrapper(output.last, records, batches, temporary)
             if kept.keep():
                 self.kept[position] = kept
+            else:
+                self._keeps_all = False
         return 0
 
     def _counted(self) -> tuple[int, int, int]:

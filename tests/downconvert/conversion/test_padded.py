@@ -97,6 +97,21 @@ def test_what_does_not_fit_is_for_the_next_fetch():
     assert [each.offset for each in fetched(data, 1, 0, policy)] == offsets(eager_of(data))
 
 
+@pytest.mark.usefixtures("whole")
+def test_a_small_log_is_one_answer_without_padding(monkeypatch):
+    """Kept as it was measured: nothing is compressed twice, and nothing is left to the next."""
+    data = log_of(0.5, 0.9, 0.1, codec=Codec.ZSTD)
+    lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
+    assert lazy.is_whole
+    with monkeypatch.context() as patch:
+        patch.setattr(CompressedEntries, "_recoded", None)  # who converted again would call it
+        send = lazy.to_send()
+        written = sent(send)
+    assert written == eager(MemoryRecords(data), 1)
+    assert len(written) == lazy.size
+    assert send.stats.padding_bytes == 0
+
+
 def repetitive(offset):
     """What zstd makes small and gzip, which does not look as far back, does not."""
     far = random.Random(8).randbytes(40_000)

@@ -101,8 +101,11 @@ def alike_inside(
         return False
     found = []
     for kernel in kernels:
-        with running_on(kernel):
-            found.append(what_is_inside(mutant, GUARDS[kernel]))
+        try:
+            with running_on(kernel):
+                found.append(what_is_inside(mutant, GUARDS[kernel]))
+        except Exception as error:
+            raise FoundError(mutant, f"on the {kernel} kernel:\n{format_exc()}") from error
     return all(each == found[0] for each in found)
 
 

@@ -51,12 +51,18 @@ def test_only_what_compressors_make_may_differ(
     def inside(_: object, guard: int) -> tuple[None, int]:
         return (None, guard if is_inside else 0)
 
+    def fails(_: object, guard: int) -> None:
+        raise AssertionError(guard)
+
     def run() -> int:
         return CliRunner().invoke(main, ["--count", "3", "--seed", "5"]).exit_code
 
     monkeypatch.setattr(mutations, "what_is_inside", inside)
     monkeypatch.setattr(mutations, "TRIALS", (trials.read_all, other_bytes, trials.send_all))
     assert run() == is_inside
+    monkeypatch.setattr(mutations, "what_is_inside", fails)
+    done = CliRunner().invoke(main, ["--count", "3", "--seed", "5"])
+    assert done.output.splitlines()[-1].startswith("reproduce: ")
     for others in ((other_bytes, trials.convert_all), (trials.read_all, trials.convert_all)):
         monkeypatch.setattr(mutations, "TRIALS", (*others, other_bytes))
         assert run() == 1

@@ -4,6 +4,7 @@ Each trial returns an outcome: what came out, and with which error. Two kernels
 agree if their outcomes are equal. The only error that may come out is a RecordsError. A source that
 is read too often shows an endless loop, and one that is read beyond its end an over-read."""
 
+import struct
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Self, TypeAlias
 from zlib import crc32
@@ -11,9 +12,12 @@ from zlib import crc32
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
 from records import MemoryRecords
 from records.batch import BatchHeader
+from records.codecs import decompress
 from records.errors import RecordsError
+from records.formats import MAGIC_AT, MESSAGE_OVERHEAD, V2
 from records.reader import read
 from records.source import walk
+from records.wrapper import unpadded
 
 from .mutants import Mutant
 
@@ -21,6 +25,7 @@ Outcome: TypeAlias = tuple[Any, ...]  # error or None, size and CRC-32 of what c
 
 STEPS_MAX: Final = 20_000  # far more than the few hundred bytes of a mutant need
 GUARD_SIZE: Final = 64
+INSIDE_MAX: Final = 2**24  # bytes
 
 
 class CirclesError(AssertionError):
@@ -82,14 +87,16 @@ class Watched:
 
 
 class Sum:
-    """A channel that takes everything and keeps a checksum; and its steps, counted."""
+    """A channel that takes everything, and keeps it with a checksum; and its steps, counted."""
 
     def __init__(self) -> None:
+        self.data = bytearray()
         self.size = self.crc = 0
         self.steps = Steps()
 
     def write(self, data: bytes | memoryview) -> int:
         self.steps.take()
+        self.data += data
         self.size += len(data)
         self.crc = crc32(data, self.crc)
         return len(data)
@@ -111,9 +118,9 @@ def how(mutant: Mutant) -> tuple[int, int, ConversionPolicy]:
     return mutant.to_magic, mutant.first_offset, mutant.policy
 
 
-def convert_all(mutant: Mutant, guard: int) -> Outcome:
+def convert_all(mutant: Mutant, guard: int, total: Sum | None = None) -> Outcome:
     """Every converted byte."""
-    total = Sum()
+    total = total or Sum()
 
     def work() -> None:
         records = Watched.among(guard, mutant.data)
@@ -123,9 +130,9 @@ def convert_all(mutant: Mutant, guard: int) -> Outcome:
     return _outcome(total, work)
 
 
-def send_all(mutant: Mutant, guard: int) -> Outcome:
+def send_all(mutant: Mutant, guard: int, total: Sum | None = None) -> Outcome:
     """A send: as many bytes as it promised, unless an estimate meets damage."""
-    total = Sum()
+    total = total or Sum()
     promised = -1
 
     def work() -> None:
@@ -145,6 +152,44 @@ def send_all(mutant: Mutant, guard: int) -> Outcome:
     if promised >= 0 and mutant.policy.size == "exact" and not is_whole:
         raise AssertionError(f"an exact send fails: {outcome[0]}")
     return (*outcome, promised)
+
+
+def what_is_inside(mutant: Mutant, guard: int) -> tuple[Any, ...]:
+    """As both, with compressed messages by what is inside: compressors find different matches.
+
+    What is sent begins like all that is converted; where it ends depends on how well they
+    compress."""
+    whole, part = Sum(), Sum()
+    error, *_ = convert_all(mutant, guard, whole)
+    send_all(mutant, guard, part)
+    converted, sent = list(_inside(whole.data)), list(_inside(part.data))
+    if sent != converted[: len(sent)]:
+        raise AssertionError(f"sent: {sent}\nof: {converted}")
+    return error, converted
+
+
+def _inside(data: bytes | bytearray) -> Iterator[tuple[bytes, ...]]:
+    """Entry by entry, up to the last whole one: its bytes; of a compressed message its head without
+    sizes and checksum, and the bytes inside."""
+    try:
+        for header in MemoryRecords(bytes(data)).batches():
+            entry = bytes(data[header.position : header.position + header.size])
+            yield (entry,) if header.magic >= V2 or not header.codec else _opened(entry, header)
+    except RecordsError:  # cut, or the filler
+        pass
+
+
+def _opened(entry: bytes, header: BatchHeader) -> tuple[bytes, ...]:
+    start = MESSAGE_OVERHEAD[header.magic]
+    try:
+        message = unpadded(entry)
+        inner = decompress(header.codec, message[start:], limit=INSIDE_MAX, magic=header.magic)
+    except (RecordsError, struct.error):  # damaged in the log, and sent as it is
+        return (entry,)
+    if inner is None:
+        return (entry,)
+    offset, fields = message[:8], message[MAGIC_AT : start - 4]
+    return offset, fields, bytes(inner)
 
 
 TRIALS: Final[tuple[Callable[[Mutant, int], Outcome], ...]] = (read_all, convert_all, send_all)

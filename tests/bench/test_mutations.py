@@ -6,6 +6,7 @@ from click.testing import CliRunner
 from bench import mutations, trials
 from bench.mutants import Mutants
 from bench.mutations import main
+from tests.backends import NAMES
 
 SMOKE = 2000
 
@@ -37,6 +38,44 @@ def test_a_failure_ends_with_the_command_that_shows_it_again(
     assert "IndexError: no RecordsError" in done.output
     *_, last = done.output.splitlines()
     assert last == "reproduce: python -m bench.mutations --seed 5 --only 3 --backend reference"
+
+
+@pytest.mark.skipif(len(NAMES) < 2, reason="compares both kernels")
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_only_what_compressors_make_may_differ(
+    is_inside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def other_bytes(_: object, guard: int) -> tuple[None, int, int]:
+        return (None, 10, guard)  # which each kernel has its own of
+
+    def inside(_: object, guard: int) -> tuple[None, int]:
+        return (None, guard if is_inside else 0)
+
+    def fails(_: object, guard: int) -> None:
+        raise AssertionError(guard)
+
+    def run() -> int:
+        return CliRunner().invoke(main, ["--count", "3", "--seed", "5"]).exit_code
+
+    monkeypatch.setattr(mutations, "what_is_inside", inside)
+    monkeypatch.setattr(mutations, "TRIALS", (trials.read_all, other_bytes, trials.send_all))
+    assert run() == is_inside
+    monkeypatch.setattr(mutations, "what_is_inside", fails)
+    done = CliRunner().invoke(main, ["--count", "3", "--seed", "5"])
+    assert done.output.splitlines()[-1].startswith("reproduce: ")
+    for others in ((other_bytes, trials.convert_all), (trials.read_all, trials.convert_all)):
+        monkeypatch.setattr(mutations, "TRIALS", (*others, other_bytes))
+        assert run() == 1
+
+
+def test_what_is_sent_begins_like_what_is_converted(monkeypatch: pytest.MonkeyPatch) -> None:
+    mutants = map(Mutants(7).__getitem__, range(100))
+    mutant = next(each for each in mutants if trials.send_all(each, 0)[1])
+    _, converted = trials.what_is_inside(mutant, 0)
+    assert converted
+    monkeypatch.setattr(trials, "convert_all", lambda *_: (None, 0, 0))
+    with pytest.raises(AssertionError, match="sent"):
+        trials.what_is_inside(mutant, 0)
 
 
 def test_what_goes_round_in_circles_is_stopped() -> None:

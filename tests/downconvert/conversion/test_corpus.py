@@ -24,7 +24,7 @@ from .comparable import comparable
 
 KAFKA: Final = ConversionPolicy.kafka()
 KiB: Final = 1024
-CHUNK_SIZES: Final = (KiB, 16 * KiB, 128 * KiB, 1024 * KiB)
+CHUNK_SIZES: Final = (KiB, 128 * KiB, 1024 * KiB)  # compared with 16 KiB, the default
 REFUSED: Final = "UnsupportedCompressionTypeException"
 KAFKA_FILLER_MAX: Final = 128 * KiB
 
@@ -122,13 +122,12 @@ def test_a_lazy_conversion_is_the_eager_one_cut_or_filled_to_what_was_promised(n
         if conversion.eager.blob is None:
             continue
         whole = b"".join(convert(*arguments(conversion)))
-        first = next(filter(None, map(bytes, convert(*arguments(conversion)))), b"")
         lazy = lazily(conversion)
         cut = whole[: lazy.size]
         ours, stats = written(conversion)
         assert ours == cut + filler(lazy.size - len(cut)), conversion
         assert stats.filler_bytes == lazy.size - len(cut), conversion
-        assert lazy.size >= conversion.size or not first, conversion
+        assert lazy.size >= conversion.size or not whole, conversion
 
 
 def arguments(conversion: Conversion) -> tuple[MemoryRecords, int, int, ConversionPolicy]:
@@ -183,8 +182,9 @@ def test_the_size_of_chunks_changes_no_byte(name: str) -> None:
         if conversion.lazy.error:
             continue
         expected, _ = written(conversion)
+        whole = None if conversion.eager.error else eagerly(conversion)
         for chunk_size in CHUNK_SIZES:
             policy = replace(KAFKA, chunk_size=chunk_size)
             assert written(conversion, policy)[0] == expected, (conversion, chunk_size)
-            if not conversion.eager.error:
-                assert eagerly(conversion, policy) == eagerly(conversion), (conversion, chunk_size)
+            if whole is not None:
+                assert eagerly(conversion, policy) == whole, (conversion, chunk_size)

@@ -39,6 +39,8 @@ OTHERS_PROGRAMS: Final = (
     "downconvert/broker/test_group_differential.py",
     "downconvert/broker/test_produce_differential.py",
     "downconvert/cli/test_spark.py",
+    "downconvert/spark/test_convert.py",
+    "downconvert/spark/test_discovery.py",
     "downconvert/storage/test_kafka_accepts.py",
     "test_kafka_server.py",
 )

@@ -33,7 +33,7 @@ from .owner import Owner
 from .tls import WANTS_READ, WANTS_WRITE, has_pending
 from .wake import Wake
 
-LOG: Final = logging.getLogger("broker")
+LOG: Final = logging.getLogger(__name__)
 SWEEP: Final = 1.0  # seconds between looks for connections that have taken too long
 TURN_SIZE: Final = 128 * 1024  # bytes that one answer may write before others have their turn
 TURN: Final = 0.0005  # seconds of sending, or of working, before looking for new requests

@@ -32,7 +32,7 @@ from .network_thread import NOT_NOW, NetworkThread, Serving
 from .tls import wrap
 from .wake import Wake
 
-LOG: Final = logging.getLogger("broker")
+LOG: Final = logging.getLogger(__name__)
 BACKLOG: Final = 1024
 TOO_MANY_FILES: Final = 0.05  # seconds until the next try to accept
 

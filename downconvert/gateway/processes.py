@@ -9,7 +9,6 @@ Limits of connections and memory are for the whole gateway: each child has its s
 
 import logging
 import socket
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import get_context
@@ -19,20 +18,19 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from . import child_process
-from .child_process import ANSWER, REQUEST
+from .child_process import ANSWER, REQUEST, Configure
 from .config import GatewayConfig
 from .figures import Figures, total
 from .listeners import Listeners
 from .server import NEEDS_RESTART, Gateway
 from .topology import BOOTSTRAP, Address
 
-LOG: Final = logging.getLogger("gateway")
+LOG: Final = logging.getLogger(__name__)
 # A process that has threads must not fork: a lock that another thread holds stays locked.
 CONTEXT: Final = get_context("spawn")
 ANSWER_SECONDS: Final = 10.0  # for a child to say something
 START_SECONDS: Final = 120.0  # for a child to serve: it starts an interpreter
 RESTART_SECONDS: Final = 1.0  # until a child that died is started again
-Configure = Callable[[], None]
 
 
 def _as_it_is() -> None:
@@ -134,10 +132,8 @@ class Processes:
                     code = child.process.exitcode
                     LOG.error(
                         "process %d of the gateway died (%s): it is started again",
-                        *(
-                            child.process.pid,
-                            code,
-                        ),
+                        child.process.pid,
+                        code,
                     )
                     self._forget(child)
                     if self._stopping.wait(RESTART_SECONDS):

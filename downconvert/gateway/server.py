@@ -26,7 +26,7 @@ from .shared import Shared
 from .topology import Address, Ports, Topology
 from .upstream import tls_context
 
-LOG: Final = logging.getLogger("gateway")
+LOG: Final = logging.getLogger(__name__)
 NEEDS_RESTART: Final = ("listen", "node_port_first", "node_ports", "shares_ports")
 
 

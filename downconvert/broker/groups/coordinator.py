@@ -22,7 +22,7 @@ from .offset_expiry import CONSUMER, expired, subscribed_topics
 from .offsets import Committed, Offsets, Partition
 from .rebalance import Limits, State
 
-LOG: Final = logging.getLogger("broker")
+LOG: Final = logging.getLogger(__name__)
 ID_MAX: Final = 0x7FFF  # bytes; older versions and records have no more for a string
 
 

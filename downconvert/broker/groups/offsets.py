@@ -40,7 +40,7 @@ from .rebalance import State
 
 __all__ = ["NO_TIME", "Committed", "Offsets", "Partition"]
 
-LOG: Final = logging.getLogger("broker")
+LOG: Final = logging.getLogger(__name__)
 SHOWN_MAX: Final = 60  # partitions that one line of the log names
 
 

@@ -29,7 +29,7 @@ TakeRecord: TypeAlias = Callable[[int, Record, int | None], None]
 # A partition's index, a producer's id, and whether its transaction is committed.
 TakeEnd: TypeAlias = Callable[[int, int, bool], None]
 
-LOG: Final = logging.getLogger("broker")
+LOG: Final = logging.getLogger(__name__)
 CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024)}
 HASH_BITS: Final = 31  # of Java's String.hashCode, without its sign
 KAFKA_COUNT: Final = 50  # offsets.topic.num.partitions, where nothing is configured

@@ -46,7 +46,7 @@ from records import RecordsError
 from records.units import MiB
 from records.zero_copy import ZeroCopySend
 
-LOG: Final = logging.getLogger("broker")
+LOG: Final = logging.getLogger(__name__)
 UNKNOWN: Final = -1  # an offset, an epoch
 READ_COMMITTED: Final = 1
 

@@ -13,19 +13,22 @@ import logging
 from itertools import groupby
 from typing import Final
 
-from downconvert.broker.conversions import (
-    ZSTD_SINCE,
-    is_enabled,
-    magic_of,
-    names_of,
-    policy_for,
-    zstd_recode,
-)
+from downconvert.broker.conversions import is_enabled, names_of, policy_for, zstd_recode
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
-from downconvert.broker.fetch_assembly import error_code_of, known_code
+from downconvert.broker.fetch_assembly import error_code_of
 from downconvert.broker.fetch_read import FetchRead
 from downconvert.broker.fetch_session import Asked, Context, Key, Sessionless, asked_in
+from downconvert.broker.fetch_versions import (
+    FIRST_BATCH_WHOLE_SINCE,
+    FOLLOWERS_SERVE_SINCE,
+    LEADERS_TOLD_SINCE,
+    REPLICA_STATE_SINCE,
+    SESSIONS_SINCE,
+    ZSTD_SINCE,
+    known_code,
+    magic_of,
+)
 from downconvert.broker.idle import IdleLook
 from downconvert.broker.partition import Partition
 from downconvert.broker.reading import (
@@ -49,13 +52,6 @@ from records.zero_copy import ZeroCopySend
 LOG: Final = logging.getLogger(__name__)
 UNKNOWN: Final = -1  # an offset, an epoch
 READ_COMMITTED: Final = 1
-
-# Versions of Fetch.
-FIRST_BATCH_WHOLE_SINCE: Final = 3
-SESSIONS_SINCE: Final = 7
-FOLLOWERS_SERVE_SINCE: Final = 11
-REPLICA_STATE_SINCE: Final = 15
-LEADERS_TOLD_SINCE: Final = 16
 
 # Of the log, measured in one turn: a millisecond where nothing is compressed, some tens where
 # everything is compressed again.

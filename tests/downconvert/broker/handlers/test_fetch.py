@@ -14,8 +14,8 @@ import pytest
 from downconvert import ConversionPolicy
 from downconvert.broker import Broker, Client, Owner
 from downconvert.broker.chunk_budget import LARGE, LARGE_MAX
-from downconvert.broker.conversions import AS_ON_DISK_SINCE, ZSTD_SINCE
 from downconvert.broker.errors import ErrorCode
+from downconvert.broker.fetch_versions import AS_ON_DISK_SINCE, ZSTD_SINCE
 from downconvert.broker.reading import Contribution, Limits, read_as_is, read_converted
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
@@ -263,6 +263,14 @@ def test_many_small_segments_make_one_answer_for_an_old_client(tmp_path: Path) -
     with broker_of(tmp_path, {"events": segments}) as broker:
         found = records_of(fetch(broker, 3, "events", 0))
     assert [one.offset for one in found] == list(range(20))
+
+
+def test_an_answer_with_enough_is_not_joined_with_more_segments(tmp_path: Path) -> None:
+    """Each costs a look, and there may be thousands."""
+    segments = {offset: [batch(offset, size=40_000)] for offset in range(20)}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        found = records_of(fetch(broker, 3, "events", 0))
+    assert [one.offset for one in found] == [0, 1]
 
 
 # --- errors

@@ -28,7 +28,8 @@ from .connection import Connection, Incoming
 from .exchange import Client
 from .limits import Admission, Limits, RequestMemory
 from .maintenance import MaintenanceThread
-from .network_thread import NOT_NOW, NetworkThread, Serving
+from .network_thread import NetworkThread, Serving
+from .served_connections import NOT_NOW
 from .tls import wrap
 from .wake import Wake
 

@@ -73,10 +73,10 @@ def test_without_room_memory_is_right_and_the_next_change_is_written(path: Path)
         epochs.begin(4, 7)
     with pytest.raises(DiskFullError):
         epochs.add(headers)
-    assert epochs.entries == (EpochEntry(1, 0), EpochEntry(3, 5))
+    assert list(epochs.entries) == [EpochEntry(1, 0), EpochEntry(3, 5)]
     with pytest.raises(DiskFullError):
         epochs.truncate_from_end(5)
-    assert epochs.entries == (EpochEntry(1, 0),)
+    assert list(epochs.entries) == [EpochEntry(1, 0)]
     disk.fill(is_full=False)
     epochs.flush()
     assert read_epochs(path / LEADER_EPOCHS) == [EpochEntry(1, 0)]

@@ -3,7 +3,7 @@
 Both sides remember the partitions of a session; a request says what changes, and the answer has
 only the partitions with news. The two stay in step by an epoch that grows with each request.
 
-Not here: what is read for a partition (handlers/fetch.py)."""
+Not here: what is read for a partition (fetch_reader.py)."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -6,7 +6,7 @@ nothing asks for the same offset again, for ever. So a conversion reads on, acro
 segments, until there is a record. It never sends one below the offset asked for, as some clients
 hand those to the application.
 
-Not here: which policy (conversions.py), the order of decisions and waiting (fetch.py)."""
+Not here: which policy (conversions.py), the order of decisions (fetch_reader.py)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -19,8 +19,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from . import register
 from .jobs import JobError
-from .source import register
 from .spark_errors import in_a_line
 
 # A task whose worker was killed is tried again; local[*] would not do that.

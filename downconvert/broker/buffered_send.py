@@ -25,7 +25,7 @@ WRITE_SIZE_MAX: Final = 64 * KiB  # so that other connections have their turns
 
 
 class MemoryBudget:
-    """How many bytes all answers of a broker together may hold. Any thread may call it."""
+    """How many bytes all answers of a broker together may hold. Thread-safe."""
 
     __slots__ = ("_left", "_lock")
 

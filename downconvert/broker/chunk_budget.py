@@ -21,7 +21,7 @@ LARGE_MAX: Final = 16  # at a time: 8 MiB in all
 
 
 class ChunkBudget:
-    """The clients that have large chunks, by their ids. Any thread may call it.
+    """The clients that have large chunks, by their ids. Thread-safe.
 
     A policy that asks for chunks of another size than usual has them always."""
 

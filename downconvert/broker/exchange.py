@@ -73,7 +73,7 @@ class Exchange:
         self._owner = Owner() if owner is None else owner
 
     def post(self, step: Step) -> None:
-        """The owner runs the step as soon as it can. Any thread may call it."""
+        """The owner runs the step as soon as it can. Thread-safe."""
         self._owner.post(partial(self._run, step))
 
     def post_turn(self, step: Step) -> None:

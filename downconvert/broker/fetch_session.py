@@ -139,7 +139,7 @@ class Session:
 
 
 class FetchSessions:
-    """The sessions of a broker. Any thread may call any method."""
+    """The sessions of a broker. Thread-safe."""
 
     def __init__(self, slots: int, random: Callable[[int, int], int] | None = None) -> None:
         self._slots = slots

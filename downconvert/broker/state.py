@@ -23,7 +23,7 @@ from .topics import Topics
 
 
 class BrokerState:
-    """The state of one broker. Handlers are given it with each request. Any thread may use it."""
+    """The state of one broker. Handlers are given it with each request. Thread-safe."""
 
     def __init__(self, log_dir: LogDir, config: BrokerConfig | None = None) -> None:
         self.config = config or BrokerConfig()

@@ -26,7 +26,7 @@ ID_MAX: Final = 0x7FFF  # bytes; older versions and records have no more for a s
 
 
 class Groups:
-    """By id. Any thread may call anything."""
+    """By id. Thread-safe."""
 
     def __init__(
         self,

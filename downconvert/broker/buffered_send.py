@@ -38,7 +38,7 @@ class MemoryBudget:
         return self._left
 
     def take(self, size: int) -> bool:
-        """Whether there is as much; then it is the caller's, until it is released."""
+        """Takes `size` bytes, until they are released. False: there are not as many."""
         with self._lock:
             if size > self._left:
                 return False
@@ -109,7 +109,7 @@ class BufferedSend:
         return cls(data, budget, held, stats, damage)
 
     def cut(self, size: int) -> None:
-        """Only so many bytes are sent."""
+        """Sends only the first `size` bytes."""
         self.size = min(self.size, size)
         self._data = self._data[: self.size]
         self._pending.put(self._data)
@@ -137,7 +137,7 @@ class BufferedSend:
         return written
 
     def close(self) -> None:
-        """All of it is sent, or nobody wants the rest."""
+        """Releases the memory: all is sent, or the rest is not wanted."""
         held, self._held = self._held, 0
         self._data = memoryview(b"")
         self._pending.put(self._data)

@@ -1,4 +1,4 @@
-"""What clients may take of a server: connections, bytes of requests, time.
+"""Limits of a server for its clients: connections, bytes of requests, time.
 
 Each limit holds whatever a client claims or does. A client beyond it is disconnected, or waits; no
 other client does.

@@ -40,7 +40,7 @@ class BrokerState:
         self.versions: Mapping[ApiKey, range] = {}  # of the requests that are served
 
     def _groups(self) -> Groups:
-        """The coordinator, with what the directory has of groups."""
+        """The group coordinator, with the groups that the directory has."""
         config, topics, time_of_day = self.config, self.topics, self.time_of_day
         kept_in = OffsetsTopic(config, topics, self.purgatory, time_of_day)
         offsets = Offsets(kept_in, topics, time_of_day, is_writable=config.is_writable)

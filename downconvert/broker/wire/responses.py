@@ -59,7 +59,7 @@ class ResponseSend:
         return written
 
     def close(self) -> None:
-        """Nobody wants what has not been written: releases what is held for it."""
+        """Releases what is held for the rest, which is not wanted any more."""
         for part in self.records:
             close(part)
 

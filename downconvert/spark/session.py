@@ -98,7 +98,8 @@ def _started(name: str, master: str | None, options: dict[str, str]) -> SparkSes
 
 
 def _check_master(master: str) -> None:
-    """JobError: it is none, or none of the addresses of a standalone cluster's masters answers.
+    """JobError: it is malformed, or none of the addresses of a standalone cluster's masters
+    answers.
 
     Spark itself tries for a minute, and then ends with an error that does not say so."""
     if not MASTERS.fullmatch(master):

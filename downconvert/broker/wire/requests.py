@@ -57,7 +57,7 @@ def parse_header(frame: memoryview) -> RequestHeader:
 
 
 def parse_body(header: RequestHeader, frame: memoryview) -> Request:
-    """The request. BadRequestError: its bytes do not fit this version."""
+    """The request. BadRequestError: its bytes are none of this version."""
     name = f"{header.api.name}Request"
     if not 0 <= header.version <= schema(name).newest:
         raise BadRequestError(f"{name} has no version {header.version}")

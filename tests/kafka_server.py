@@ -17,7 +17,6 @@ import fcntl
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -28,6 +27,7 @@ from pathlib import Path
 from typing import Final
 
 from . import kafka_wire
+from .ports import free_ports
 
 HOME: Final = Path(__file__).parent / "kafka_server"
 BUILD: Final = Path(__file__).parents[1] / "build"
@@ -111,7 +111,7 @@ class KafkaServer:
         jvm_options: Sequence[str],
     ) -> None:
         self.log_dirs = list(log_dirs)
-        *self.ports, self._quorum = _free_ports(len(log_dirs) + 1)
+        *self.ports, self._quorum = free_ports(len(log_dirs) + 1)
         self._processes: list[_Process] = []
         controllers = [] if len(log_dirs) == 1 else [directory / "controller"]
         for node, log_dir in enumerate([*self.log_dirs, *controllers]):
@@ -293,11 +293,3 @@ def _format(log_dir: Path, node_id: int) -> None:
 def _uuid(data: bytes) -> str:
     assert len(data) == 16
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports

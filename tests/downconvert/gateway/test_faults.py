@@ -15,10 +15,11 @@ from downconvert.broker.wire.schemas import ApiKey
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.topology import Address
 from downconvert.storage import LogDir
+from tests.ports import LOOPBACK, free_ports
 
 from .cluster import modern
 from .cutting import Cut, Persistent, Wiring, wired
-from .serving import LOOPBACK, cluster, free_ports, gateway
+from .serving import cluster, gateway
 from .talk import fetch_body, message_set, produce_body, records_of
 from .test_server import wait_for
 

@@ -9,6 +9,7 @@ root on the path, in each worker of pytest-xdist too; mypy finds it where it sta
 - `strategies.py`: hypothesis strategies for records, batches and segments of every kind
 - `data/`: the archives that these read; nothing outside of the project is read"""
 
+import gc
 import os
 from pathlib import Path
 from typing import Final
@@ -48,12 +49,18 @@ OTHERS_PROGRAMS: Final = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
+    names = {path: path.relative_to(here).as_posix() for path in {item.path for item in items}}
     for item in items:
-        if item.path.is_relative_to(here):
-            name = item.path.relative_to(here).as_posix()
+        if name := names[item.path]:
             needs_spark = "spark" in getattr(item, "fixturenames", ())
             if name.startswith(OTHERS_PROGRAMS) or needs_spark:
                 item.add_marker(pytest.mark.others)
                 item.add_marker(pytest.mark.flaky(reruns=1))
             # A worker takes whole files, and one takes all that needs a Spark session.
             item.add_marker(pytest.mark.xdist_group("spark" if needs_spark else name))
+
+
+def pytest_collection_finish() -> None:
+    """What has been collected stays until the end: no collection of garbage looks at it again."""
+    gc.collect()
+    gc.freeze()

@@ -20,7 +20,8 @@ from hypothesis import settings
 from . import kafka_server
 
 # A seed is printed with a failure, and a machine may be slow: no example fails for taking its time.
-settings.register_profile("default", deadline=None, print_blob=True)
+# HYPOTHESIS_PROFILE=thorough looks longer.
+settings.register_profile("default", deadline=None, print_blob=True, max_examples=50)
 settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
@@ -46,6 +47,15 @@ OTHERS_PROGRAMS: Final = (
     "test_kafka_server.py",
 )
 
+# What takes longest comes first, so that no worker is alone with it in the end.
+LONGEST: Final = (
+    "simulator/",
+    "test_strategies.py",
+    "downconvert/conversion/",
+    "downconvert/gateway/",
+    "downconvert/spark/",
+)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
@@ -58,6 +68,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.flaky(reruns=1))
             # A worker takes whole files, and one takes all that needs a Spark session.
             item.add_marker(pytest.mark.xdist_group("spark" if needs_spark else name))
+    items.sort(key=lambda item: not names[item.path].startswith(LONGEST))
 
 
 def pytest_collection_finish() -> None:

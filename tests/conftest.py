@@ -59,16 +59,17 @@ LONGEST: Final = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
-    names = {path: path.relative_to(here).as_posix() for path in {item.path for item in items}}
+    paths = {item.path for item in items if item.path.is_relative_to(here)}
+    names = {path: path.relative_to(here).as_posix() for path in paths}
     for item in items:
-        if name := names[item.path]:
+        if name := names.get(item.path):
             needs_spark = "spark" in getattr(item, "fixturenames", ())
             if name.startswith(OTHERS_PROGRAMS) or needs_spark:
                 item.add_marker(pytest.mark.others)
                 item.add_marker(pytest.mark.flaky(reruns=1))
             # A worker takes whole files, and one takes all that needs a Spark session.
             item.add_marker(pytest.mark.xdist_group("spark" if needs_spark else name))
-    items.sort(key=lambda item: not names[item.path].startswith(LONGEST))
+    items.sort(key=lambda item: not names.get(item.path, "").startswith(LONGEST))
 
 
 def pytest_collection_finish() -> None:

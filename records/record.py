@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from .backend import crc32
 from .batch import NONE, BatchHeader
 from .formats import CRC, CRC_AT_LEGACY, MAGIC_AT, NO_TIMESTAMP, V0, V2, TimestampType
-from .kernel import ROW_FIELDS, ROW_SIZE
+from .kernel import ROW_FIELDS, ROW_SIZE, Buffer
 from .varint import read_varint
 from .window import Window
 
@@ -79,7 +79,7 @@ def _bytes(view: memoryview, at: int, size: int) -> bytes | None:
     return bytes(view[at : at + size]) if size >= 0 else None
 
 
-def _headers(buffer: bytearray, at: int, size: int, count: int) -> Headers:
+def _headers(buffer: Buffer, at: int, size: int, count: int) -> Headers:
     """Headers that the kernel has checked: their sizes are right."""
     found = []
     fields = bytes(memoryview(buffer)[at : at + size])

@@ -9,12 +9,10 @@ Not here: where the list comes from (a segment's .txnindex), what lies above the
 offset."""
 
 from collections.abc import Iterable
-from struct import Struct
+
+from records.control import ControlRecordType
 
 from .policy import AbortedTransaction
-
-_CONTROL_KEY = Struct(">hh")  # version, type
-_ABORT = 0
 
 
 class AbortedTransactions:
@@ -42,7 +40,7 @@ class AbortedTransactions:
         """Takes note of a control record. What it ends may have had all its data before the first
         batch that was asked about, or taken by compaction."""
         self._begin(offset)
-        if len(key) >= _CONTROL_KEY.size and _CONTROL_KEY.unpack_from(key)[1] == _ABORT:
+        if ControlRecordType.of(key) is ControlRecordType.ABORT:
             self._active.pop(producer_id, None)
 
     def _begin(self, offset: int) -> None:

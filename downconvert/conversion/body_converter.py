@@ -95,7 +95,7 @@ class BodyConverter:
             self._rest = self._plain(body, inner)
             return None
         wrapper = self._wrapper(codec, inner)
-        todo = self._step(body, wrapper) if body.is_whole else Next.STEP
+        todo = self._step(body, wrapper) if body.ended else Next.STEP
         if todo is Next.END:
             return self._close(wrapper)
         self._rest = self._wrapped(body, codec, inner, wrapper, todo)
@@ -115,7 +115,7 @@ class BodyConverter:
     def _plain(self, body: Body, inner: InnerFormat) -> Iterator[int]:
         transcoder, output = self._transcoder, self._output
         while True:
-            window = (body.source, body.start, body.filled, body.remaining)
+            window = (body.buffer, body.start, body.filled, body.remaining)
             if output.is_measuring:
                 consumed, produced, outcome = transcoder.measure(*window, RESPONSE_SIZE_MAX)
             else:
@@ -180,7 +180,7 @@ class BodyConverter:
         capacity = len(self._inner)
         limit = min(capacity, self._limit - wrapper.flushed)
         consumed, produced, outcome = self._transcoder.transcode(
-            body.source,
+            body.buffer,
             body.start,
             body.filled,
             body.remaining,

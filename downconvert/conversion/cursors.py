@@ -83,10 +83,8 @@ class BodyCursor:
         body = self._body
         self._fill()
         body.start += 1
-        return body.source[body.start - 1]
+        return body.buffer[body.start - 1]
 
     def _fill(self) -> None:
-        if self._body.start == self._body.filled:
-            self._body.fill()
-            if self._body.filled == 0:
-                raise ended(self._body.position)
+        if not self._body.has_more():
+            raise ended(self._body.position)

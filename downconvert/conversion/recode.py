@@ -7,14 +7,15 @@ while it is sent; in between nothing is held.
 
 Not here: other formats (converter.py), which clients those are (broker)."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from struct import Struct
 from typing import Any, Final
 
 from records.batch import BatchHeader
 from records.channel import Write, writer
 from records.checksum import verify_checksum
-from records.codecs import CompressionLevel, open_decoder, open_encoder
+from records.codecs import CompressionLevel, open_encoder
+from records.compressed import CompressedBytes
 from records.crc32c import crc32c
 from records.errors import CorruptRecordsError, RecordsError, UnsupportedCodecError
 from records.formats import (
@@ -205,17 +206,11 @@ def _recoded(
     records: Records, header: BatchHeader, target_codec: Codec, level: CompressionLevel
 ) -> Iterator[Buffer]:
     """The batch's records in another codec. CorruptRecordsError: they do not decompress."""
-    decoder = open_decoder(header.codec, _pull(records, header), magic=V2)
+    input_window = memoryview(bytearray(min(WINDOW_SIZE, header.size)))
+    decompressed = CompressedBytes.of(records, header).open(input_window)
     encoder = open_encoder(target_codec, magic=V2, compression_level=level)
     window = memoryview(bytearray(WINDOW_SIZE))
-    while read := decoder.read_into(window):
+    while read := decompressed.read_into(window):
         if piece := encoder.write(window[:read]):
             yield piece
     yield encoder.finish()
-
-
-def _pull(records: Records, header: BatchHeader) -> Callable[[], Buffer]:
-    start = header.position + BATCH_HEADER_SIZE
-    stretch = Stretch(records, start, header.position + header.size)
-    window = memoryview(bytearray(min(WINDOW_SIZE, header.size)))
-    return lambda: window[: stretch.read_into(window)]

@@ -1,7 +1,7 @@
 """What the records of control batches say: where transactions end, and KRaft's own.
 
 Sources: Kafka's ControlRecordType and EndTransactionMarker, and their tolerance: versions newer
-than 0 are read as 0, and bytes behind the known fields are ignored.
+than 0 are read as 0, and bytes after the known fields are ignored.
 
 Not here: which batches are control batches (batch.py), which records they abort (downconvert)."""
 

@@ -1,7 +1,8 @@
 """Reads records: of any format, codec and timestamp type, one after the other.
 
 A batch is never in memory as a whole. Windows of it go through the kernel, which says where keys
-and values lie (`columns`). It grows for a record that is larger, since who reads it gets it.
+and values lie (`columns`). A window grows for a record that is larger, since the caller is given
+that record as a whole.
 
 Sources: Kafka's DefaultRecordBatch, AbstractLegacyRecordBatch and RecordBatchIterator.
 
@@ -71,9 +72,9 @@ def read_batch(
 def read_rows(
     records: Records, header: BatchHeader, *, record_size_max: int | None = None
 ) -> Iterator[bytearray]:
-    """The rows of `columns` (kernel.py) of one v2 batch, some at a time: who wants offsets,
-    timestamps and sizes only need not make records. The bytes that positions in them are of are
-    gone. Errors come as from `read_batch`; its checksum is not compared."""
+    """The rows of `columns` (kernel.py) of one v2 batch, some at a time: for callers that want
+    offsets, timestamps and sizes only, and no records. Positions in them are of no use: the bytes
+    that they point to are gone. Errors come as from `read_batch`; its checksum is not compared."""
     reader = _Reader(records, False, record_size_max)
     for _, rows in reader.batch_rows(header):
         yield rows
@@ -122,7 +123,7 @@ class _Reader:
         stretch = Stretch(self._records, header.position, end)
         window = Window(stretch, self._buffer, self._position(header))
         self._transcoder.leave()
-        self._transcoder.admit()  # a control batch is read, too
+        self._transcoder.allow_next()  # a control batch is read, too
         for rows in self._columns(window, header):
             yield window, rows
 

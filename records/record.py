@@ -28,7 +28,7 @@ class Record:
     """One record.
 
     Header keys are text; bytes in them that are no UTF-8 become surrogates (`surrogateescape`), so
-    that encoding the key the same way gives them back."""
+    that encoding the key the same way restores them."""
 
     offset: int
     timestamp: int  # milliseconds; -1 is none

@@ -2,8 +2,8 @@
 
 As Kafka's newer consumers do it: an aborted transaction is active from its first offset on until
 its producer's ABORT marker, and a transactional batch of an active producer is left out. Where
-the last offset is known too, the transaction also ends there, and a marker that compaction took
-is not missed.
+the last offset is known too, the transaction also ends there, so that a marker that compaction has
+removed is not needed.
 
 Not here: where the list comes from (a segment's .txnindex), what lies above the last stable
 offset."""

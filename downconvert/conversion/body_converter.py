@@ -45,7 +45,7 @@ class Next(Enum):
 
 
 class BodyConverter:
-    """Converts one body after the other, with a buffer that it has until it is released."""
+    """Converts one body after the other, with a buffer that it holds until `release`."""
 
     __slots__ = (
         "_capacity",
@@ -78,7 +78,7 @@ class BodyConverter:
         self._is_one_wrapper = policy.wrapper_size_max is None and not policy.split_at_gaps
         self._rest = NOTHING
         self._largest_wrapper = 0
-        self.wrapper_heads = 0  # bytes of all wrappers but what is inside of them
+        self.wrapper_heads = 0  # bytes of all wrappers besides the messages inside
 
     @property
     def buffer_bytes(self) -> int:
@@ -86,8 +86,8 @@ class BodyConverter:
         return self._capacity + self._largest_wrapper
 
     def begin(self, body: Body, codec: Codec, inner: InnerFormat) -> int | None:
-        """Begins with a body that the kernel has been told to enter. The size of the one piece
-        that it has become, 0 where nothing of it is kept; None: `rest` goes on with it."""
+        """Begins to convert a body that the kernel has entered. Returns the size of the one piece
+        that it has become, 0 where nothing of it is kept; None: `rest` converts it."""
         if not self._inner:
             self._inner = buffers.take(self._capacity)
             self._inner_view = memoryview(self._inner)
@@ -102,12 +102,12 @@ class BodyConverter:
         return None
 
     def release(self) -> None:
-        """The buffer is for others now, until the next body."""
+        """Releases the buffer, until the next body."""
         buffers.release(self._inner)
         self._inner, self._inner_view = NO_BUFFER, NO_VIEW
 
     def rest(self) -> Iterator[int]:
-        """What `begin` has left to do: the sizes of its pieces, 0 where a step made none."""
+        """Converts what `begin` has left. Yields the sizes of pieces, 0 where a step made none."""
         return self._rest
 
     # --- plain messages

@@ -1,8 +1,8 @@
 """Compressed batches and messages of a log: how their bytes are decompressed for conversion.
 
-A small one that is to be compressed again is for the kernel, which does all of it in one call. A
-small one that becomes plain messages is decompressed in one go. All others, and those that expand
-to much or are damaged, go through a window. One way or the other, the messages made are the same.
+The kernel converts a small one that is to be compressed again in one call. A small one that becomes
+plain messages is decompressed all at once. All others, and those that expand to much or are
+damaged, go through a window. The messages made are the same.
 
 Not here: what is made of the bytes (body_converter.py), whether to convert at all
 (converter.py)."""
@@ -55,7 +55,7 @@ class CompressedEntry(NamedTuple):
 class CompressedEntries:
     """Converts the entry that begins at the window's position, one after the other.
 
-    It has buffers from the first one on that needs them, until they are released."""
+    Its buffers are taken by the first entry that needs them, and held until `release`."""
 
     __slots__ = (
         "_batches",
@@ -87,7 +87,7 @@ class CompressedEntries:
         transcoder: Transcoder,
         kept: Mapping[int, KeptWrapper],
     ) -> None:
-        """`kept`: what entries have become already, by their positions."""
+        """`kept`: messages that were made already, by the positions of their entries."""
         policy = request.policy
         wrapper_size_max = policy.wrapper_size_max or _UNLIMITED
         record_size_max = policy.record_size_max or _UNLIMITED
@@ -106,7 +106,7 @@ class CompressedEntries:
         self._source_bytes = self._batches = 0
         self._inner_size_max = min(wrapper_size_max, _INNER_SIZE_MAX)
         self._largest_made = 0
-        self.kept_records = self.kept_batches = 0  # that were converted elsewhere
+        self.kept_records = self.kept_batches = 0  # of messages that were made already
         self.has_compressed = False
 
     @property
@@ -117,7 +117,7 @@ class CompressedEntries:
         return self._largest_buffers + self._largest_made + streamed
 
     def release(self) -> None:
-        """The buffers are for others now, until the next entry."""
+        """Releases the buffers, until the next entry."""
         for buffer in (self._window, self._input):
             buffers.release(buffer)
         self._window = self._input = NO_BUFFER
@@ -130,13 +130,13 @@ class CompressedEntries:
 
     @property
     def temporary_bytes(self) -> int:
-        """Source bytes of what was kept, and what compressed messages have around what is
-        inside."""
+        """Source bytes of the entries that were converted here, and the bytes of compressed
+        messages besides the messages inside."""
         return self._source_bytes + (self._converter.wrapper_heads if self._converter else 0)
 
     def begin(self, entry: CompressedEntry) -> int | None:
-        """Begins with an entry whose head is in the log's window. The size of the one piece that
-        it has become, 0 where nothing of it is kept; None: `rest` goes on with it."""
+        """Begins to convert an entry whose head is in the log's window. Returns the size of the one
+        piece that it has become, 0 where nothing of it is kept; None: `rest` converts it."""
         log = self._log
         kept = self._kept.get(log.position) if self._kept else None
         if kept is not None:
@@ -168,8 +168,8 @@ class CompressedEntries:
         return None
 
     def _recoded(self, entry: CompressedEntry) -> bytes | None:
-        """The compressed messages that the kernel makes of the entry in one call. None: it is for
-        a window."""
+        """The compressed messages that the kernel makes of the entry in one call. None: the entry
+        has to go through a window."""
         source = self._compressed(0, entry.size)
         if source is None:
             return None
@@ -191,7 +191,7 @@ class CompressedEntries:
         return made
 
     def _begin_recoded(self, made: bytes) -> int | None:
-        """As `begin`, of messages that have been made."""
+        """As `begin`, of messages that the kernel has made."""
         if not made:
             return 0
         size = PREFIX.unpack_from(made)[1] + PREFIX.size
@@ -208,7 +208,8 @@ class CompressedEntries:
             at += size
 
     def recodes(self, target_codecs: bytes) -> Recodes:
-        """The same for a transfer, by the codecs of batches."""
+        """What a transfer needs to know to recode batches itself. `target_codecs`: by the batch's
+        codec."""
         policy = self._request.policy
         return Recodes(
             target_codecs,
@@ -220,11 +221,11 @@ class CompressedEntries:
         )
 
     def counted_elsewhere(self) -> None:
-        """The kernel has counted what it converted since, all of it."""
+        """Entries that the kernel has converted by itself are counted in its own totals."""
         self._batches = self._transcoder.totals[1]
 
     def rest(self) -> Iterator[int]:
-        """What `begin` has left to do: the sizes of its pieces, 0 where a step made none."""
+        """Converts what `begin` has left. Yields the sizes of pieces, 0 where a step made none."""
         return self._rest
 
     def _to_the_end(
@@ -245,7 +246,7 @@ class CompressedEntries:
             self._batches = batches
 
     def _trims(self, entry: CompressedEntry) -> bool:
-        """Whether records below the first offset are left out."""
+        """Whether records below the first offset are left out: always of plain messages."""
         return self._request.policy.trim_compressed or entry.target_codec is Codec.NONE
 
     def _enter_batch(self, entry: CompressedEntry) -> tuple[Body, InnerFormat] | None:

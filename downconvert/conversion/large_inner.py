@@ -1,5 +1,5 @@
-"""Large records of a compressed batch, and large entries of a compressed message: found, checked,
-not kept.
+"""Large records of a compressed batch, and large entries of a compressed message: located and
+checked, without keeping them in memory.
 
 Not here: reading their fields (large.py), sending them (body_converter.py)."""
 
@@ -56,8 +56,8 @@ def scan_inner(
     inner: InnerFormat,
     scratch: memoryview | None,
 ) -> ScannedRecord | None:
-    """Reads the record at the body's start to its end, and tells the kernel. None: it is left
-    out. Without `scratch` only its size is found out."""
+    """Reads the record at the body's start to its end, and reports it to the kernel as converted.
+    None: it is left out. Without `scratch` only its size is found out."""
     position = body.base + body.start
 
     def damage(reason: str) -> Exception:
@@ -84,7 +84,7 @@ def scan_inner(
     kept = not inner.trim or offset >= request.first_offset
     if kept and not inner.is_batch and transcoder.last_offset >= offset:
         raise damage("offset does not increase")
-    transcoder.handled(size, offset, timestamp, message.size if kept else 0)
+    transcoder.record_converted(size, offset, timestamp, message.size if kept else 0)
     return ScannedRecord(message, offset, position) if kept else None
 
 

@@ -62,6 +62,7 @@ HARMLESS: Final = {
 OUTSIDE: Final = {
     "downconvert/broker/server.py",
     "downconvert/broker/network_thread.py",
+    "downconvert/broker/served_connections.py",
     "downconvert/broker/clock.py",
     "downconvert/broker/wake.py",
     "downconvert/broker/maintenance.py",

@@ -12,7 +12,7 @@ from downconvert.broker.handlers import produce
 from downconvert.broker.partition import Partition
 from downconvert.broker.replication.replica import Replicas
 from downconvert.broker.replication.replica_manager import Replication
-from downconvert.storage.log_writer import LogWriter
+from downconvert.storage.leader_epochs import LeaderEpochs
 from simulator.cluster.cluster import SETTLES, simulate_cluster
 from simulator.cluster.options import FAULTS, options_for
 from simulator.cluster.truth import InvariantError
@@ -87,9 +87,9 @@ PLANTED: dict[str, tuple[Any, str, Callable[..., Any], int, str]] = {
         "not settled",
     ),
     "keeping an epoch that had no records": (
-        LogWriter,
-        "_forget_epochs",
-        lambda _self, _start_offset: None,
+        LeaderEpochs,
+        "truncate_from_end",
+        lambda _self, _end_offset: None,
         24,
         "not settled",
     ),

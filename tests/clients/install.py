@@ -16,6 +16,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from tests.kafka_server import COMPILER, MAVEN_OPTIONS
+
 from .combinations import GO, MAVEN, NPM, PYPI, RUST, C, Client
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
@@ -86,13 +88,14 @@ def _from_maven(client: Client) -> list[str]:
             artifact = "kafka_2.11" if old else client.name
             settings = (f"-Dclient.artifact={artifact}", f"-Dclient.version={client.version}")
             pom, target = ("-f", str(java / "pom.xml")), f"-DoutputDirectory={new}"
-            _run("mvn", "-q", "-B", *pom, *settings, "dependency:copy-dependencies", target)
+            copied = (*pom, *settings, "dependency:copy-dependencies", target)
+            _run("mvn", "-q", "-B", *copied, **MAVEN_OPTIONS)
     names = ("Asked", "Producer", "Simple", "Shell") if old else ("Asked", "Producer", "Clients")
     sources = [java / f"{name}.java" for name in names]
     with _once(_built(folder, sources)) as new:
         if new:
             path = ("-cp", f"{folder}/*", "-d", str(new))
-            _run("javac", "-nowarn", "-Xlint:none", *path, *map(str, sources))
+            _run(*COMPILER, "-nowarn", "-Xlint:none", *path, *map(str, sources))
     return [*JAVA, "-cp", f"{_built(folder, sources)}:{folder}/*", client.program]
 
 

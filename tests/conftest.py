@@ -33,6 +33,9 @@ collect_ignore = [] if kafka_server.REQUIRED or not kafka_server.missing() else 
 # `others`: `make test` leaves them out, `make test-all` and CI do not. Those programs have timeouts
 # of their own, and on a machine that is busy for a moment one gives up: such a test is tried once
 # more, and the run says so; one that fails for a reason fails again.
+OTHERS_SECONDS: Final = (
+    900  # of a test with its set-up, which may fetch a client, or start three JVMs
+)
 OTHERS_PROGRAMS: Final = (
     "clients/test_clients.py",
     "downconvert/gateway/test_kafka_4.py",
@@ -55,6 +58,7 @@ LONGEST: Final = (
     "downconvert/gateway/",
     "downconvert/spark/",
 )
+TAKES_A_KERNEL: Final = {"kernel", "backend"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -67,6 +71,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if name.startswith(OTHERS_PROGRAMS) or needs_spark:
                 item.add_marker(pytest.mark.others)
                 item.add_marker(pytest.mark.flaky(reruns=1))
+                if item.get_closest_marker("timeout") is None:
+                    item.add_marker(pytest.mark.timeout(OTHERS_SECONDS))
+            # What runs on each kernel in its turn has no need to run on the reference as a whole.
+            if not TAKES_A_KERNEL.isdisjoint(getattr(item, "fixturenames", ())):
+                item.add_marker(pytest.mark.each_kernel)
             # A worker takes whole files, and one takes all that needs a Spark session.
             item.add_marker(pytest.mark.xdist_group("spark" if needs_spark else name))
     items.sort(key=lambda item: not names.get(item.path, "").startswith(LONGEST))

@@ -1,9 +1,10 @@
-"""Who a client is to the gateway, and what follows: its rights, and as whom the cluster is asked.
+"""Who a client is, which rights it has, and with which credentials the cluster is asked for it.
 
 A client shows a certificate, or a user and a password (login.py), or nothing but its address. The
-first rule that fits decides. Old clients that can do neither come in by a rule for their network.
+first rule that matches decides. Old clients that can do neither are admitted by a rule for their
+network.
 
-Not here: what the rights are about (permissions.py), how rules are written (settings.py)."""
+Not here: what the rights apply to (permissions.py), how rules are written (settings.py)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -39,10 +40,10 @@ class Identified:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRule:
-    """Clients, and what they may do. What is not named fits any client.
+    """Which clients, and what they may do. A field that is not set matches any client.
 
-    `user` and `certificate` are patterns as of the shell, of the SASL user and of the common name
-    of the certificate; one that shows none does not fit them."""
+    `user` and `certificate` are shell patterns for the SASL user and for the common name of the
+    certificate; a client without one does not match."""
 
     access: Access
     credentials: Credentials | None
@@ -80,7 +81,7 @@ class Identities:
         user: str | None = None,
         certificate: str | None = None,
     ) -> Identified | None:
-        """The client's rights; None: it has none.
+        """The client's rights; None: it is not admitted.
 
         `default`: those of clients that have shown who they are, where there are no rules."""
         name = user or certificate or address
@@ -94,7 +95,7 @@ class Identities:
 
 
 def common_name(certificate: Any) -> str | None:
-    """Of a certificate as `ssl` tells it; None: there is none."""
+    """The common name of a certificate as `ssl` returns it; None: there is none."""
     names: Iterable[tuple[tuple[str, str], ...]] = (certificate or {}).get("subject", ())
     return next((value for one in names for key, value in one if key == COMMON_NAME), None)
 

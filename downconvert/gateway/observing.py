@@ -68,7 +68,7 @@ class GatewayCollector(Collector):
         yield from self._by_client(figures.clients)
 
     def _by_client(self, rows: list[dict[str, Any]]) -> Iterator[Metric]:
-        """A series that is there once stays there: clients keep theirs in the order of coming."""
+        """A series stays once it exists: the clients that came first keep theirs."""
         totals: dict[tuple[str, str], Counter[str]] = {}
         for row in rows:
             key = row["client_id"], row["address"]

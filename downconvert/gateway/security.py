@@ -1,6 +1,6 @@
 """Rights of clients, and credentials towards the cluster.
 
-Not here: who has which rights (identity.py), what they are about (permissions.py)."""
+Not here: which client has which rights (identity.py), what they apply to (permissions.py)."""
 
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -12,7 +12,7 @@ Network = IPv4Network | IPv6Network
 
 
 class ConfigError(Exception):
-    """A setting that makes no sense, and what to say instead."""
+    """A setting is invalid. The message says what to write instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +45,8 @@ class ClusterSecurity:
 class Access:
     """What clients may do."""
 
-    networks: tuple[Network, ...] = ()  # none: every one
-    topics: tuple[str, ...] = ()  # patterns as of the shell; none: every one
+    networks: tuple[Network, ...] = ()  # empty: all
+    topics: tuple[str, ...] = ()  # shell patterns; empty: all
     written_topics: tuple[str, ...] = ()  # likewise: of those, the ones that may be changed
     groups: tuple[str, ...] = ()  # likewise
     transactional_ids: tuple[str, ...] = ()  # likewise
@@ -74,7 +74,7 @@ class Access:
 
     @property
     def has_lists(self) -> bool:
-        """Whether there are names that may not be named."""
+        """Whether the client may use only some names."""
         return bool(self.topics or self.written_topics or self.groups or self.transactional_ids)
 
 

@@ -1,4 +1,4 @@
-"""A gateway's settings as an operator writes them: a TOML file, and what flags put in its place.
+"""A gateway's settings as an operator writes them: a TOML file, overridden by flags.
 
     bootstrap = ["kafka-1:9092", "kafka-2:9092"]
     listen = "0.0.0.0:9092"
@@ -78,7 +78,7 @@ CLUSTER: Final = frozenset(
 
 
 def load(path: Path) -> dict[str, Any]:
-    """A file's settings. ConfigError: it is no TOML; OSError: it cannot be read."""
+    """A file's settings. ConfigError: it is not TOML; OSError: it cannot be read."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -88,7 +88,7 @@ def load(path: Path) -> dict[str, Any]:
 def build(
     settings: Mapping[str, Any], environment: Mapping[str, str] = os.environ
 ) -> GatewayConfig:
-    """The configuration that settings say. ConfigError: what is wrong, and what to write."""
+    """The configuration from settings. ConfigError: what is wrong, and what to write."""
     _known("a setting", settings, TOP)
     cluster = _table(settings, "cluster")
     _known("a setting of [cluster]", cluster, CLUSTER)
@@ -125,7 +125,7 @@ def build(
 
 
 def _access(settings: Mapping[str, Any], default: Access) -> Access:
-    """Rights; those that are not named are the default's."""
+    """Access rights; those that are not set are the default's."""
     named = {
         name: tuple(_texts(settings, name))
         for name in ("topics", "written_topics", "groups", "transactional_ids")
@@ -233,7 +233,7 @@ def _policy(settings: Mapping[str, Any]) -> ConversionPolicy:
 
 
 def _rules(settings: Mapping[str, Any]) -> tuple[RecodeRule, ...]:
-    """Those of the settings decide before those that every gateway has."""
+    """Rules from the settings come before the built-in ones."""
     rules = []
     for table in _of(list, settings, "recode_rules", []):
         if not isinstance(table, dict):

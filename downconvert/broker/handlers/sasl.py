@@ -70,7 +70,7 @@ def raw(
 ) -> Exchange | None:
     """Answers a frame that is a token; None: this client's frames are requests.
 
-    BadRequestError: the token proves nothing, and there is no way to say so but to hang up."""
+    BadRequestError: the token is refused, which only closing the connection can say."""
     state = client.state.get(STATE)
     if not isinstance(state, Authentication) or not state.is_raw:
         return None

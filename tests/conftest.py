@@ -62,7 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.flaky(reruns=1))
                 if item.get_closest_marker("timeout") is None:
                     item.add_marker(pytest.mark.timeout(OTHERS_SECONDS))
-            # What runs on each kernel in its turn has no need to be run on the reference as a whole.
+            # What runs on each kernel in its turn need not be run on the reference as a whole.
             if not TAKES_A_KERNEL.isdisjoint(getattr(item, "fixturenames", ())):
                 item.add_marker(pytest.mark.each_kernel)
             # A worker takes whole files, and one takes all that needs a Spark session.

@@ -43,7 +43,7 @@ NEW: Final = "4.4.0"
 QUICK: Final = ("-Xms64M", "-Xmx384M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 # Maven and javac are JVMs, too, that live for seconds.
 COMPILER: Final = ("javac", *(f"-J{option}" for option in QUICK[-2:]))
-MAVEN_OPTIONS: Final = {"MAVEN_OPTS": f"{os.environ.get('MAVEN_OPTS', '')} {' '.join(QUICK[-2:])}"}
+MAVEN_OPTIONS: Final = " ".join((os.environ.get("MAVEN_OPTS", ""), *QUICK[-2:]))
 START_SECONDS: Final = 120.0  # of a broker, on a machine that is busy with others
 STOP_SECONDS: Final = 30.0
 
@@ -287,7 +287,7 @@ def prepare(version: str) -> str:
                     capture_output=True,
                     text=True,
                     check=False,
-                    env=os.environ | MAVEN_OPTIONS,
+                    env=os.environ | {"MAVEN_OPTS": MAVEN_OPTIONS},
                 )
                 assert done.returncode == 0, f"mvn: {done.stdout}{done.stderr}"
                 fetched.rename(libraries)

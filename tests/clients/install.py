@@ -89,7 +89,7 @@ def _from_maven(client: Client) -> list[str]:
             settings = (f"-Dclient.artifact={artifact}", f"-Dclient.version={client.version}")
             pom, target = ("-f", str(java / "pom.xml")), f"-DoutputDirectory={new}"
             copied = (*pom, *settings, "dependency:copy-dependencies", target)
-            _run("mvn", "-q", "-B", *copied, **MAVEN_OPTIONS)
+            _run("mvn", "-q", "-B", *copied, MAVEN_OPTS=MAVEN_OPTIONS)
     names = ("Asked", "Producer", "Simple", "Shell") if old else ("Asked", "Producer", "Clients")
     sources = [java / f"{name}.java" for name in names]
     with _once(_built(folder, sources)) as new:

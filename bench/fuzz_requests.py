@@ -63,7 +63,7 @@ def through_sockets(count: int, seed: int) -> int:
     """Sends so many; returns the number of defects that the server logged, and of times when
     another client was not served."""
     defects = Defects()
-    logging.getLogger("broker").addHandler(defects)
+    logging.getLogger("downconvert.broker").addHandler(defects)
     source = Random(seed)
     with (
         tempfile.TemporaryDirectory(prefix="fuzz-") as directory,

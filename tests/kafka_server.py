@@ -17,7 +17,6 @@ import fcntl
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -29,6 +28,7 @@ from pathlib import Path
 from typing import Final
 
 from . import kafka_wire
+from .ports import free_ports
 
 HOME: Final = Path(__file__).parent / "kafka_server"
 BUILD: Final = Path(__file__).parents[1] / "build"
@@ -43,7 +43,7 @@ NEW: Final = "4.4.0"
 QUICK: Final = ("-Xms64M", "-Xmx384M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 # Maven and javac are JVMs, too, that live for seconds.
 COMPILER: Final = ("javac", *(f"-J{option}" for option in QUICK[-2:]))
-MAVEN_OPTIONS: Final = " ".join((os.environ.get("MAVEN_OPTS", ""), *QUICK[-2:]))
+MAVEN_OPTIONS: Final = {"MAVEN_OPTS": f"{os.environ.get('MAVEN_OPTS', '')} {' '.join(QUICK[-2:])}"}
 START_SECONDS: Final = 120.0  # of a broker, on a machine that is busy with others
 STOP_SECONDS: Final = 30.0
 
@@ -115,7 +115,7 @@ class KafkaServer:
         jvm_options: Sequence[str],
     ) -> None:
         self.log_dirs = list(log_dirs)
-        *self.ports, self._quorum = _free_ports(len(log_dirs) + 1)
+        *self.ports, self._quorum = free_ports(len(log_dirs) + 1)
         self._processes: list[_Process] = []
         controllers = [] if len(log_dirs) == 1 else [directory / "controller"]
         for node, log_dir in enumerate([*self.log_dirs, *controllers]):
@@ -287,7 +287,7 @@ def prepare(version: str) -> str:
                     capture_output=True,
                     text=True,
                     check=False,
-                    env=os.environ | {"MAVEN_OPTS": MAVEN_OPTIONS},
+                    env=os.environ | MAVEN_OPTIONS,
                 )
                 assert done.returncode == 0, f"mvn: {done.stdout}{done.stderr}"
                 fetched.rename(libraries)
@@ -309,11 +309,3 @@ def _format(log_dir: Path, node_id: int) -> None:
 def _uuid(data: bytes) -> str:
     assert len(data) == 16
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports

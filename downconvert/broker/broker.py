@@ -21,9 +21,9 @@ from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 
 from .config import BrokerConfig
-from .conversions import magic_of
 from .errors import BadRequestError
 from .exchange import Client, Exchange
+from .fetch_versions import magic_of
 from .handlers import api_versions, produce, sasl
 from .owner import Owner, ThreadOwner
 from .state import BrokerState

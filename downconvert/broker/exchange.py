@@ -18,7 +18,7 @@ from downconvert.broker.wire.schemas import Message
 
 from .owner import Owner, Step
 
-LOG: Final = logging.getLogger("broker")
+LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)

@@ -16,7 +16,7 @@ from downconvert.storage.names import HIGH_WATERMARKS
 from .broker import Broker
 from .topics import Topic, id_without_file
 
-LOG: Final = logging.getLogger("broker")
+LOG: Final = logging.getLogger(__name__)
 
 
 class Following:

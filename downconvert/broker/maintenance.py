@@ -32,7 +32,7 @@ from .topics import OFFSETS_TOPIC, Topic
 if TYPE_CHECKING:
     from .broker import Broker
 
-LOG: Final = logging.getLogger("broker.maintenance")  # whose lines are shown by default
+LOG: Final = logging.getLogger(__name__)  # whose lines are shown by default
 STEP: Final = 256 * 1024  # bytes that a step reads: about 30 ms of work
 SLEEP_MIN: Final = 0.001  # seconds, so that threads with clients waiting come first
 AFTER_DEFECT: Final = 1.0  # seconds

@@ -24,9 +24,10 @@ from .failure import CommandError
 from .serve_options import RECODE
 from .terminal import REFERENCE_NOTICE
 
-LOG: Final = logging.getLogger("gateway")
+LOG: Final = logging.getLogger("downconvert.gateway")
 SECONDS: Final = click.FloatRange(min=0, min_open=True)
 LIMITS: Final = ("connect_timeout", "request_timeout", "idle_timeout")
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 FLAGS: Final = {  # the settings that flags of other names, or of none in the file, set
     "listen": "listen",
     "advertise": "advertise",
@@ -174,7 +175,8 @@ def gateway(
             raise CommandError(str(error)) from None
 
     config = read()
-    _log(as_json)
+    context = click.get_current_context()
+    context.call_on_close(_log(as_json))
     _allow_files()
     stop = Event()
     running: Running
@@ -184,6 +186,8 @@ def gateway(
         )
     except ConfigError as error:
         raise CommandError(str(error)) from None
+    for number in SIGNALS:
+        context.call_on_close(partial(signal.signal, number, signal.getsignal(number)))
     _on_signals(stop, lambda: _reload(running, read))
     with ExitStack() as stack:
         try:
@@ -303,9 +307,17 @@ class _JsonLines(logging.Formatter):
         return json.dumps(line)
 
 
-def _log(as_json: bool) -> None:
+def _log(as_json: bool) -> Callable[[], None]:
+    """Shows what the gateway logs, on standard error. Returns what ends that."""
     handler = logging.StreamHandler()
     handler.setFormatter(_JsonLines() if as_json else logging.Formatter("%(asctime)s %(message)s"))
     LOG.addHandler(handler)
     LOG.setLevel(logging.INFO)
     LOG.propagate = False
+
+    def end() -> None:
+        LOG.removeHandler(handler)
+        LOG.setLevel(logging.NOTSET)
+        LOG.propagate = True
+
+    return end

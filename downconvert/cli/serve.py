@@ -7,7 +7,7 @@ import logging
 import resource
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from ssl import SSLContext
@@ -223,7 +223,7 @@ def serve(
     if auto_create_topics and not writable:
         raise CommandError("--auto-create-topics makes topics: say --writable, too")
     name_the_backend()
-    _log(verbose=verbose)
+    click.get_current_context().call_on_close(_log(verbose=verbose))
     _allow_files()
     credentials = _credentials(sasl_users)
     tls = _tls(tls_cert, tls_key)
@@ -361,12 +361,23 @@ def _size(log: Log) -> int:
     return sum(log.end_of(segment) for segment in log.segments)
 
 
-def _log(*, verbose: bool) -> None:
+def _log(*, verbose: bool) -> Callable[[], None]:
+    """Shows what the broker logs, on standard error. Returns what ends that."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    for name in ("broker", "storage"):
-        log = logging.getLogger(name)
-        log.handlers[:] = [handler]
+    logs = [logging.getLogger(name) for name in ("downconvert.broker", "downconvert.storage")]
+    maintenance = logging.getLogger("downconvert.broker.maintenance")
+    for log in logs:
+        log.addHandler(handler)
         log.setLevel(logging.INFO if verbose else logging.WARNING)
         log.propagate = False
-    logging.getLogger("broker.maintenance").setLevel(logging.INFO)  # what is removed is told
+    maintenance.setLevel(logging.INFO)  # what is removed is told
+
+    def end() -> None:
+        for log in logs:
+            log.removeHandler(handler)
+            log.setLevel(logging.NOTSET)
+            log.propagate = True
+        maintenance.setLevel(logging.NOTSET)
+
+    return end

@@ -21,7 +21,7 @@ REQUEST: Final = Struct(">?ii")  # whether a node is gone, its id, its port
 # errno of the failure or 0; length of the failure's text, or how many sockets there are
 ANSWER: Final = Struct(">iB")
 SOCKETS_MAX: Final = 64  # addresses of one host
-Configure = Callable[[], None]
+Configure = Callable[[], object]  # sets logging up
 
 
 class HandedListeners:

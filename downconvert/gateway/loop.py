@@ -32,7 +32,7 @@ from .streams import CLIENT, ConnectionEndedError, Stream
 from .topology import BOOTSTRAP, Address, Topology
 from .upstream import SilentBrokerError, UnreachableError, Upstream, reach
 
-LOG: Final = logging.getLogger("gateway")
+LOG: Final = logging.getLogger(__name__)
 METADATA_VERSION: Final = 1  # the first in which one can ask for no topics
 EXPECTED: Final = (ConnectionEndedError, BadRequestError, TimeoutError, UnreachableError, OSError)
 WARNED: Final = (End.CLUSTER, End.TIMEOUT, End.LOGIN, End.DEFECT)

@@ -9,37 +9,36 @@ Limits of connections and memory are for the whole gateway: each child has its s
 
 import logging
 import socket
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.connection import wait
 from threading import Event, Lock, Thread
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
+
+from downconvert.broker.lifecycle import Startable
 
 from . import child_process
-from .child_process import ANSWER, REQUEST
+from .child_process import ANSWER, REQUEST, Configure
 from .config import GatewayConfig
 from .figures import Figures, total
 from .listeners import Listeners
 from .server import NEEDS_RESTART, Gateway
 from .topology import BOOTSTRAP, Address
 
-LOG: Final = logging.getLogger("gateway")
+LOG: Final = logging.getLogger(__name__)
 # A process that has threads must not fork: a lock that another thread holds stays locked.
 CONTEXT: Final = get_context("spawn")
 ANSWER_SECONDS: Final = 10.0  # for a child to say something
 START_SECONDS: Final = 120.0  # for a child to serve: it starts an interpreter
 RESTART_SECONDS: Final = 1.0  # until a child that died is started again
-Configure = Callable[[], None]
 
 
 def _as_it_is() -> None:
     """Logging is not set up."""
 
 
-class Processes:
+class Processes(Startable):
     """A running gateway of several processes. `configure` sets logging up in each.
 
     ConfigError: a setting is of no use, which the first child finds."""
@@ -108,18 +107,6 @@ class Processes:
             whole.unready.append(f"{missing} of {self._count} processes do not answer")
         return whole
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
-
     def _started(self, number: int) -> "_Child":
         child = _Child(_share(self.config, self._count), number, self._configure)
         Thread(target=self._hand_out, args=(child,), name="listeners", daemon=True).start()
@@ -134,10 +121,8 @@ class Processes:
                     code = child.process.exitcode
                     LOG.error(
                         "process %d of the gateway died (%s): it is started again",
-                        *(
-                            child.process.pid,
-                            code,
-                        ),
+                        child.process.pid,
+                        code,
                     )
                     self._forget(child)
                     if self._stopping.wait(RESTART_SECONDS):

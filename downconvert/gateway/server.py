@@ -7,12 +7,13 @@ import os
 import resource
 import time
 from collections import Counter
+from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
 from downconvert.broker.buffered_send import MemoryBudget
+from downconvert.broker.lifecycle import Startable
 
 from .census import ClientCensus
 from .config import GatewayConfig
@@ -26,11 +27,11 @@ from .shared import Shared
 from .topology import Address, Ports, Topology
 from .upstream import tls_context
 
-LOG: Final = logging.getLogger("gateway")
+LOG: Final = logging.getLogger(__name__)
 NEEDS_RESTART: Final = ("listen", "node_port_first", "node_ports", "shares_ports")
 
 
-class Running(Protocol):
+class Running(AbstractContextManager[object], Protocol):
     """A gateway, of one process or of several."""
 
     @property
@@ -47,14 +48,6 @@ class Running(Protocol):
     def reload(self, config: GatewayConfig) -> None:
         """Later connections go by these settings. ConfigError: nothing has changed."""
 
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
 
 def ports_of(config: GatewayConfig) -> Ports:
     """Which port stands for which broker."""
@@ -62,7 +55,7 @@ def ports_of(config: GatewayConfig) -> Ports:
     return Ports(first, config.node_ports)
 
 
-class Gateway:
+class Gateway(Startable):
     """A running gateway. ConfigError: a certificate is of no use.
 
     `config` may be replaced: later connections go by the new one. Certificates and addresses of the
@@ -153,18 +146,6 @@ class Gateway:
             LOG.info("broker %s answers again", address)
         elif is_news:
             LOG.warning("broker %s: %s; others are tried before it", address, reason)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     @property
     def address(self) -> Address:

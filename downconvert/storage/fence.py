@@ -20,7 +20,7 @@ from records.kernel import Buffer
 from .errors import DiskFullError, LogDirOfflineError
 from .files import Files, WritableFile
 
-LOG: Final = logging.getLogger("storage")
+LOG: Final = logging.getLogger(__name__)
 
 
 class FencedFiles:

@@ -27,7 +27,7 @@ from .names import DELETED_PARTITION, HIGH_WATERMARKS, TopicPartition, parse_par
 from .open_files import OpenFiles
 from .session import Session
 
-LOG: Final = logging.getLogger("storage")
+LOG: Final = logging.getLogger(__name__)
 NAME_SIZE_MAX: Final = 255  # bytes of a name in a directory
 
 

@@ -20,7 +20,7 @@ from downconvert.storage import StorageError
 from .admin import check_name
 from .new_topics import make
 
-LOG: Final = logging.getLogger("broker")
+LOG: Final = logging.getLogger(__name__)
 NOT_ASKED: Final = -(2**31)  # authorized operations
 NO_LEADER: Final = -1
 MADE_MAX: Final = 20  # topics for one request: making one takes milliseconds

@@ -21,8 +21,8 @@ from typing import Final, TypeAlias
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.conversions import AS_ON_DISK_SINCE, ZSTD_SINCE
 from downconvert.broker.errors import ErrorCode
+from downconvert.broker.fetch_versions import AS_ON_DISK_SINCE, ZSTD_SINCE
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from downconvert.storage.names import LEADER_EPOCHS, LOG_STARTS

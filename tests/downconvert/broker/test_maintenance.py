@@ -79,7 +79,7 @@ def test_old_records_go_and_the_log_says_which(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with broker_with(tmp_path, {"retention.ms": "50"}) as (broker, log):
-        caplog.set_level(logging.INFO, logger="broker")
+        caplog.set_level(logging.INFO, logger="downconvert.broker")
         run(broker, now=0.100)
         assert (log.start_offset, log.end_offset) == (5, 10)
         assert "t-0: 5 segments of " in caplog.text
@@ -97,7 +97,7 @@ def test_a_compacted_topic_keeps_the_last_record_of_each_key(
 ) -> None:
     own = {"cleanup.policy": "compact", "retention.ms": "1"}
     with broker_with(tmp_path, own) as (broker, log):
-        caplog.set_level(logging.INFO, logger="broker")
+        caplog.set_level(logging.INFO, logger="downconvert.broker")
         run(broker, now=0.100)
         assert offsets(log.records()) == [7, 8, 9]
         assert "t-0: cleaned up to offset 9, 9 records to 2, " in caplog.text

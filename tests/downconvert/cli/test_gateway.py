@@ -1,10 +1,12 @@
 """`downconvert gateway` as its operator runs it: a process, its settings, signals, and reports."""
 
 import json
+import logging
 import re
 import resource
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,11 +17,13 @@ from urllib.request import urlopen
 import pytest
 
 from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.cli.gateway import SIGNALS
 from downconvert.gateway.settings import SECRET_VARIABLE
 from downconvert.gateway.topology import Address
 from tests.downconvert.broker.asking import frame
-from tests.downconvert.gateway.serving import LENGTH, LOOPBACK, TIMEOUT, Wire, cluster, free_ports
+from tests.downconvert.gateway.serving import LENGTH, TIMEOUT, Wire, cluster
 from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body, values_of
+from tests.ports import LOOPBACK, free_ports
 
 from .running import Command, one_line, start
 
@@ -141,6 +145,17 @@ def test_what_makes_no_sense_ends_in_one_line_that_says_what_to_write(
     ran = command("gateway", *arguments, *(("--config", file) if text else ()))
     assert (ran.code, ran.out) == (2, "")
     assert re.search(said, one_line(ran.err))
+
+
+def test_nothing_of_a_command_is_left_in_the_process(command: Command) -> None:
+    threads = set(threading.enumerate())
+    before = [signal.getsignal(number) for number in SIGNALS]
+    ran = command("gateway", "--bootstrap", "k", "--listen", "192.0.2.1:1")
+    assert ran.code == 2
+    assert [signal.getsignal(number) for number in SIGNALS] == before
+    assert set(threading.enumerate()) == threads
+    log = logging.getLogger("downconvert.gateway")
+    assert (log.handlers, log.level, log.propagate) == ([], logging.NOTSET, True)
 
 
 def test_a_file_that_is_not_there_is_named(command: Command) -> None:

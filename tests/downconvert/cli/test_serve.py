@@ -1,8 +1,10 @@
 import json
+import logging
 import os
 import resource
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -164,6 +166,16 @@ def test_a_port_that_is_taken_is_told(command: Command, log_dir: Path) -> None:
         ran = command("serve", log_dir, "--listen", f"127.0.0.1:{ready['port']}", "--json")
     assert ran.code == 2
     assert "choose another with --listen" in one_line(ran.err)
+
+
+def test_nothing_of_a_command_is_left_in_the_process(command: Command, log_dir: Path) -> None:
+    threads = set(threading.enumerate())
+    ran = command("serve", log_dir, "--listen", "192.0.2.1:1")
+    assert ran.code == 2
+    assert set(threading.enumerate()) == threads
+    for name in ("downconvert.broker", "downconvert.storage"):
+        log = logging.getLogger(name)
+        assert (log.handlers, log.level, log.propagate) == ([], logging.NOTSET, True)
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ def test_kafka_python_logs_in(served: Gateway, mechanism: str) -> None:
 def test_failed_logins_are_logged_with_their_address_and_counted(
     served: Gateway, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level("INFO", "gateway"), pytest.raises(KafkaError):
+    with caplog.at_level("INFO", "downconvert.gateway"), pytest.raises(KafkaError):
         producer(served, "guess").send("t", b"x").get(timeout=3)
     wait_for(lambda: bool(served.figures().ends["failed_login"]))
     lines = [record.getMessage() for record in caplog.records]

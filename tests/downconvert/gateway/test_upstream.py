@@ -36,7 +36,7 @@ class _Lines(logging.Handler):
 @pytest.fixture
 def said() -> Iterator[list[str]]:
     """What the gateway has logged."""
-    log, handler = logging.getLogger("gateway"), _Lines()
+    log, handler = logging.getLogger("downconvert.gateway"), _Lines()
     log.addHandler(handler)
     yield handler.lines
     log.removeHandler(handler)

@@ -33,9 +33,6 @@ collect_ignore = [] if kafka_server.REQUIRED or not kafka_server.missing() else 
 # `others`: `make test` leaves them out, `make test-all` and CI do not. Those programs have timeouts
 # of their own, and on a machine that is busy for a moment one gives up: such a test is tried once
 # more, and the run says so; one that fails for a reason fails again.
-OTHERS_SECONDS: Final = (
-    900  # of a test with its set-up, which may fetch a client, or start three JVMs
-)
 OTHERS_PROGRAMS: Final = (
     "clients/test_clients.py",
     "downconvert/gateway/test_kafka_4.py",
@@ -49,6 +46,7 @@ OTHERS_PROGRAMS: Final = (
     "downconvert/storage/test_kafka_accepts.py",
     "test_kafka_server.py",
 )
+OTHERS_SECONDS: Final = 900  # with the set-up, which may fetch a client, or start three JVMs
 
 # What takes longest comes first, so that no worker is alone with it in the end.
 LONGEST: Final = (
@@ -73,7 +71,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.flaky(reruns=1))
                 if item.get_closest_marker("timeout") is None:
                     item.add_marker(pytest.mark.timeout(OTHERS_SECONDS))
-            # What runs on each kernel in its turn has no need to run on the reference as a whole.
+            # What runs on each kernel in its turn need not be run on the reference as a whole.
             if not TAKES_A_KERNEL.isdisjoint(getattr(item, "fixturenames", ())):
                 item.add_marker(pytest.mark.each_kernel)
             # A worker takes whole files, and one takes all that needs a Spark session.

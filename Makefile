@@ -47,10 +47,10 @@ demo/logs: $(VENV)/demo.$(KERNEL)
 	@mv $@.part $@
 
 test: build ## the suite, but for what needs others' programs: minutes
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not others"
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m "not others"
 
 test-all: build ## all of it: Kafka's classes and brokers, Spark, old clients
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
 build: $(VENV)/dev.$(KERNEL) ## the environment, and in it the kernel where cargo is
 	@$(BIN)/python -c 'from records.backend import NAME; print(f"kernel: {NAME}")'
@@ -62,7 +62,7 @@ bench-smoke: build ## the benchmarks, small: that they run, and convert rightly
 	$(BIN)/python -m bench.index_lookup --smoke
 	$(BIN)/python -m bench.zero_copy --smoke
 	$(BIN)/python -m bench.open_log_dir --segments 100 --segments 1000
-	$(BIN)/python -m bench.crash --deaths 80
+	$(BIN)/python -m bench.crash --deaths 24
 	$(BIN)/python -m bench.fuzz_requests --count 2000 --sockets 200
 	$(BIN)/python -m bench.fuzz_gateway --count 1000
 	$(BIN)/python -m bench.cluster_seeds --seeds 10
@@ -89,7 +89,7 @@ lint: build ## style and types, of Python and of Rust
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	@if [ -n "$(CARGO)" ]; then $(CARGO) clippy --manifest-path native/Cargo.toml --all-targets -- -D warnings; fi
+	@if [ -n "$(CARGO)" ]; then $(CARGO) clippy --release --manifest-path native/Cargo.toml --all-targets -- -D warnings; fi
 
 clean: ## remove the environment and everything built
 	rm -rf $(VENV) build demo dist site native/target *.egg-info records/*.so

@@ -112,7 +112,7 @@ class BufferedSend:
         """Sends only the first `size` bytes."""
         self.size = min(self.size, size)
         self._data = self._data[: self.size]
-        self._pending.put(self._data)
+        self._pending.left = self._data
 
     @property
     def is_whole(self) -> bool:
@@ -126,7 +126,7 @@ class BufferedSend:
 
     @property
     def completed(self) -> bool:
-        return not self._pending
+        return not self._pending.left
 
     def write_to(self, channel: Any, budget: int | None = None) -> int:
         """Makes one write, of `budget` bytes if there is one, and returns the bytes written; 0: not
@@ -140,7 +140,7 @@ class BufferedSend:
         """Releases the memory: all is sent, or the rest is not wanted."""
         held, self._held = self._held, 0
         self._data = memoryview(b"")
-        self._pending.put(self._data)
+        self._pending.left = self._data
         self._budget.release(held)
 
     def __del__(self) -> None:  # a connection that ended

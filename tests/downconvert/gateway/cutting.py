@@ -85,8 +85,8 @@ class Wiring:
                 piece = source.recv(PIECE if left is None else min(left, PIECE))
                 if not piece:
                     break
+                passed[of_requests] += len(piece)  # before anybody can have read them
                 target.sendall(piece)
-                passed[of_requests] += len(piece)
                 left = None if left is None else left - len(piece)
         if cut is not None and cut.is_abrupt:
             for one in (source, target):

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 REQUIRED: Final = os.environ.get("REQUIRE_SPARK", "") not in ("", "0")
 MODULES: Final = ("pyspark", "pyarrow", "numpy")
+CONNECT_SECONDS: Final = 120  # 15 by default: a busy machine is not to be taken for a dead process
+# A JVM that lives for minutes spends more on compiling its hot methods again than that gives back.
+QUICK_JVM: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 def missing() -> list[str]:
@@ -44,11 +47,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     from downconvert.spark import register
 
     scratch = tmp_path_factory.mktemp("spark")
+    os.environ["SPARK_AUTH_SOCKET_TIMEOUT"] = str(CONNECT_SECONDS)
     os.environ["PYSPARK_PYTHON"] = sys.executable  # workers are `python3` of the path otherwise
     session = (
         SparkSession.builder.master("local[2]")
         .appName("tests")
         .config("spark.driver.memory", "1g")
+        .config("spark.driver.extraJavaOptions", QUICK_JVM)
+        .config("spark.python.authenticate.socketTimeout", f"{CONNECT_SECONDS}s")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.ui.enabled", "false")

@@ -19,7 +19,7 @@ from simulator.cluster.truth import InvariantError
 
 
 def test_promises_hold_under_every_kind_of_fault() -> None:
-    runs = [cluster_seeds.run(seed) for seed in range(20)]
+    runs = [cluster_seeds.run(seed) for seed in range(10)]
     assert {run.seed: run.problem for run in runs if run.problem} == {}
     happened = {name for run in runs if run.outcome for name in run.outcome.faults}
     assert happened == set(FAULTS) - {"reorders"}  # which is no event, but how connections are

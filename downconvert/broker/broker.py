@@ -68,6 +68,7 @@ class Broker(BrokerState):
             if token is not None:
                 return token
         header = parse_header(frame)
+        client.client_id, client.requests = header.client_id or "", client.requests + 1
         if self.credentials is not None and client.principal is None:
             sasl.check(header)
         api = self.apis.get(header.api)
@@ -119,13 +120,15 @@ class Broker(BrokerState):
         except BadRequestError:  # which is told when it is handled
             return False
 
-    def finished(self, exchange: Exchange) -> None:
+    def finished(self, exchange: Exchange, now: float | None = None) -> None:
         """Its answer is sent, or its client has gone: releases what it holds. Called by its owner,
-        once."""
+        once. `now`: for who wants to know how long requests take."""
         if not exchange.is_done:
             exchange.abandon()
         self.purgatory.forget(exchange)
         self.chunk_budget.release(exchange.client.id)
+        if now is not None:
+            self.metrics.finished(exchange, now)
         if exchange.defect is not None:
             self.metrics.failed(exchange)
         if exchange.send is not None:

@@ -96,6 +96,7 @@ class Connection:
         "last_activity",
         "request_started",
         "send",
+        "started",
         "waits_to_write",
     )
 
@@ -106,6 +107,7 @@ class Connection:
         self.exchange: Exchange | None = None  # from the request's last byte to its answer's
         self.frame: memoryview | None = None  # a request for another thread
         self.send: ResponseSend | None = None  # the answer, while it is sent
+        self.started = now
         self.last_activity = now  # when the last byte went either way
         # When the request, the handshake or the authentication that is under way began.
         self.request_started: float | None = None

@@ -87,6 +87,10 @@ class BadRequestError(BrokerError):
     """Bytes that are no request: they cannot be answered, and the connection must be closed."""
 
 
+class FailedLoginError(BadRequestError):
+    """A client that is not who it says, or that has not said who it is."""
+
+
 class ApiError(BrokerError):
     """A request, or a part of one, that is answered with an error code."""
 

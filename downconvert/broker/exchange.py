@@ -7,15 +7,18 @@ An exchange belongs to the thread that owns its connection: only that thread wor
 and sends the answer. Other threads post what is to be done."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from downconvert.broker.wire.error_codes import error_codes
 from downconvert.broker.wire.requests import Request
 from downconvert.broker.wire.responses import LENGTH_SIZE, ResponseSend, response
 from downconvert.broker.wire.schemas import Message
 
+from .endings import End
 from .owner import Owner, Step
 
 LOG: Final = logging.getLogger(__name__)
@@ -33,6 +36,9 @@ class Client:
     software_version: str = ""
     principal: str | None = None  # once authenticated
     state: dict[str, object] = field(default_factory=dict)  # of an authentication under way
+    client_id: str = ""  # of its last request
+    requests: int = 0  # that it has sent
+    told: dict[str, set[int]] = field(default_factory=dict)  # refusals that are in the log
     is_converting: bool = False  # its last fetch needed another codec, and so will the next
 
 
@@ -46,11 +52,14 @@ class Exchange:
         "client",
         "close_after_reply",
         "defect",
+        "end",
+        "errors",
         "is_abandoned",
         "is_done",
         "received",
         "request",
         "send",
+        "why",
     )
 
     def __init__(
@@ -66,9 +75,11 @@ class Exchange:
         self.received = received  # seconds, of the broker's clock
         self.is_done = False
         self.close_after_reply = False  # the connection ends with the answer
+        self.end, self.why = End.REQUEST, ""  # where it does
         self.send: ResponseSend | None = None  # None once done: nothing is to be sent (acks 0)
         self.is_abandoned = False  # its client has gone
         self.defect: Exception | None = None  # why there is no other answer than hanging up
+        self.errors = Counter[int]()  # that its answer tells
         self._on_done = on_done
         self._owner = Owner() if owner is None else owner
 
@@ -95,10 +106,11 @@ class Exchange:
             LOG.exception("a defect: %s of %s is not answered", name, address)
             if not self.is_done:
                 self.defect = error
-                self.hang_up()
+                self.hang_up("a defect", End.DEFECT)
 
     def reply(self, body: Message, version: int | None = None) -> None:
         """Answers; in another version than the request's where the client's is not known."""
+        self.errors = error_codes(self.request.api, body)
         self._finish(response(self.request.header, body, version))
 
     def reply_bytes(self, frame: bytes) -> None:
@@ -109,10 +121,14 @@ class Exchange:
         """The client expects no response."""
         self._finish(None)
 
-    def hang_up(self) -> None:
+    def hang_up(self, why: str, end: End = End.REQUEST) -> None:
         """Ends the connection, the only way to say no where there is no response."""
-        self.close_after_reply = True
+        self.close(why, end)
         self._finish(None)
+
+    def close(self, why: str, end: End = End.REQUEST) -> None:
+        """The connection ends with the answer."""
+        self.close_after_reply, self.why, self.end = True, why, end
 
     def _finish(self, send: ResponseSend | None) -> None:
         assert not self.is_done, f"{self.request.api.name} is answered twice"

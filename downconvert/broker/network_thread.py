@@ -26,10 +26,12 @@ from records import RecordsError
 from .broker import Broker
 from .clock import Clock
 from .connection import Connection, ConnectionEndedError
-from .errors import BadRequestError
+from .endings import End
+from .errors import BadRequestError, FailedLoginError
 from .exchange import Exchange
 from .limits import Admission, Limits
 from .owner import Owner
+from .request_log import log_answer, log_end
 from .tls import WANTS_READ, WANTS_WRITE, has_pending
 from .wake import Wake
 
@@ -111,6 +113,10 @@ class NetworkThread:
         if self._thread.ident is not None:
             self._thread.join()
 
+    def is_alive(self) -> bool:
+        """Whether it runs."""
+        return self._thread.is_alive()
+
     def _on_done(self, exchange: Exchange) -> None:
         self._done.append(exchange)
         self._ring()
@@ -129,7 +135,7 @@ class NetworkThread:
         while self._new:
             self._add(self._new.popleft())
         for connection in list(self._connections.values()):
-            self._close(connection)
+            self._close(connection, End.STOPPED, "the server stops, and it takes too long")
         self._selector.close()
         self._wake.close()
 
@@ -138,7 +144,7 @@ class NetworkThread:
             return False
         for connection in list(self._connections.values()):
             if connection.exchange is None:
-                self._close(connection)
+                self._close(connection, End.STOPPED, "the server stops")
         return not (self._connections or self._new) or self._clock() >= self._stop_by
 
     def _turn(self) -> None:
@@ -321,14 +327,17 @@ class NetworkThread:
         exchange = connection.exchange
         assert exchange is not None
         connection.exchange = connection.send = None
-        self._broker.finished(exchange)
+        now = self._clock()
+        self._broker.finished(exchange, now)
+        log_answer(exchange, now)
         if exchange.close_after_reply:
-            raise ConnectionEndedError
+            self._close(connection, exchange.end, exchange.why)
+            return
         connection.incoming.release()
         if connection.authenticates and connection.client.principal is not None:
             connection.authenticates = False
             connection.incoming.size_max = self._limits.request_size
-        connection.request_started = self._clock() if connection.authenticates else None
+        connection.request_started = now if connection.authenticates else None
         self._watch(connection)
         if has_pending(connection.channel):
             self._pending.append(connection)
@@ -361,14 +370,16 @@ class NetworkThread:
         except NOT_NOW:
             pass
         except (ConnectionEndedError, ConnectionError, TimeoutError):
-            self._close(connection)
+            self._close(connection, End.CLIENT, "it has gone")
+        except FailedLoginError as error:
+            self._close(connection, End.LOGIN, str(error))
         except (BadRequestError, OSError) as error:  # TLS errors are OSErrors
-            self._close(connection, logging.INFO, str(error))
+            self._close(connection, End.REQUEST, str(error))
         except RecordsError as error:
-            self._close(connection, logging.WARNING, f"its answer cannot be finished: {error}")
+            self._close(connection, End.ANSWER, f"its answer cannot be finished: {error}")
         except Exception:
             LOG.exception("a defect: %s is disconnected", connection.client.address)
-            self._close(connection)
+            self._close(connection, End.DEFECT, "a defect")
 
     def _sweep(self, now: float) -> None:
         """Closes connections that have taken too long; looks at the system's clock."""
@@ -381,9 +392,9 @@ class NetworkThread:
                 and now - connection.request_started > limits.request
             ):
                 why = f"no whole request within {limits.request:g} s"
-                self._close(connection, logging.INFO, why)
+                self._close(connection, End.TIMEOUT, why)
             elif not waits and now - connection.last_activity > limits.idle:
-                self._close(connection)
+                self._close(connection, End.TIMEOUT, f"nothing for {limits.idle:g} s")
         if self.on_tick is not None:
             try:
                 self.on_tick(now)
@@ -398,14 +409,16 @@ class NetworkThread:
             self._selector.unregister(connection.channel)
             connection.interest = 0
 
-    def _close(self, connection: Connection, level: int = logging.DEBUG, why: str = "gone") -> None:
-        LOG.log(level, "%s is disconnected: %s", connection.client.address, why)
+    def _close(self, connection: Connection, end: End, why: str) -> None:
+        now = self._clock()
+        log_end(connection.client, end, why, now - connection.started)
+        self._broker.metrics.ended(end)
         exchange, connection.exchange = connection.exchange, None
         connection.send = connection.frame = None
         try:
             self._leave(connection)
             if exchange is not None:
-                self._broker.finished(exchange)
+                self._broker.finished(exchange, now)
         finally:  # its memory and its place are released, whatever else is wrong
             connection.incoming.release()
             connection.channel.close()

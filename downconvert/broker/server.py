@@ -25,15 +25,18 @@ from downconvert.broker.handlers.sasl import REQUEST_SIZE_MAX
 from .broker import Broker
 from .clock import Clock
 from .connection import Connection, Incoming
+from .endings import End
 from .exchange import Client
 from .limits import Admission, Limits, RequestMemory
 from .maintenance import MaintenanceThread
 from .network_thread import NOT_NOW, NetworkThread, Serving
+from .request_log import log_end
 from .tls import wrap
 from .wake import Wake
 
 LOG: Final = logging.getLogger(__name__)
 BACKLOG: Final = 1024
+TOO_MANY: Final = "it has, or all have, too many connections"
 TOO_MANY_FILES: Final = 0.05  # seconds until the next try to accept
 
 
@@ -131,6 +134,18 @@ class Server:
         self.stop()
 
     @property
+    def is_alive(self) -> bool:
+        """Whether all of its threads run."""
+        threads = [one.is_alive() for one in self._threads]
+        return not self._stopping and self._accepting.is_alive() and all(threads)
+
+    def unready(self) -> list[str]:
+        """Why clients should be sent to another broker; nothing: they need not."""
+        reasons = [] if self.is_alive else ["it is not running"]
+        offline = self.broker.topics.log_dir.offline_reason
+        return reasons if offline is None else [*reasons, f"its disk has failed: {offline}"]
+
+    @property
     def _threads(self) -> list[NetworkThread]:
         return self._network + self._converting
 
@@ -154,7 +169,8 @@ class Server:
                     time.sleep(TOO_MANY_FILES)
                     continue
                 if not self.admission.admit(address[0]):
-                    LOG.info("%s has, or all have, too many connections", address[0])
+                    log_end(Client(0, address[0]), End.REFUSED, TOO_MANY, 0.0)
+                    self.broker.metrics.ended(End.REFUSED)
                     channel.close()
                     continue
                 try:

@@ -4,11 +4,10 @@ Not here: the broker and its server (broker), what the options' texts mean (serv
 
 import json
 import logging
-import resource
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from ssl import SSLContext
 from threading import Event
@@ -30,6 +29,8 @@ from downconvert.storage import Log, LogDir, LogInUseError
 from records.units import format_size
 
 from .failure import CommandError
+from .logs import show_logs
+from .open_files import allow_files
 from .serve_options import ADDRESS, PORT_MAX, RECODE, TOPIC_CONFIG, grouped
 from .terminal import name_the_backend, notices
 from .values import SIZE
@@ -37,6 +38,7 @@ from .values import SIZE
 DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
 TOPICS_SHOWN_MAX: Final = 20
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+LOGS: Final = ("downconvert.broker", "downconvert.storage")
 
 
 @click.command(short_help="Be the broker of a log directory.")
@@ -166,8 +168,8 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
     default=Limits().idle,
     help="Until a connection that is not used is closed.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Say why connections are closed.")
-@click.option("--json", "as_json", is_flag=True, help="The ready line as JSON, and nothing else.")
+@click.option("-v", "--verbose", is_flag=True, help="Log each request, too.")
+@click.option("--json", "as_json", is_flag=True, help="Ready line and log as JSON lines.")
 def serve(
     directory: Path,
     listen: tuple[str, int],
@@ -223,8 +225,9 @@ def serve(
     if auto_create_topics and not writable:
         raise CommandError("--auto-create-topics makes topics: say --writable, too")
     name_the_backend()
-    click.get_current_context().call_on_close(_log(verbose=verbose))
-    _allow_files()
+    level = logging.DEBUG if verbose else logging.INFO
+    click.get_current_context().call_on_close(show_logs(LOGS, as_json=as_json, level=level))
+    allow_files()
     credentials = _credentials(sasl_users)
     tls = _tls(tls_cert, tls_key)
     config = BrokerConfig(
@@ -275,13 +278,6 @@ def serve(
             signal.signal(number, lambda *_: stop.set())
         _announce(broker, ready, as_json=as_json)
         stop.wait()
-
-
-def _allow_files() -> None:
-    """As many connections as the system lets this process have."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _opened(directory: Path, *, writable: bool) -> LogDir:
@@ -359,25 +355,3 @@ def _show_topics(broker: Broker) -> None:
 def _size(log: Log) -> int:
     """Bytes."""
     return sum(log.end_of(segment) for segment in log.segments)
-
-
-def _log(*, verbose: bool) -> Callable[[], None]:
-    """Shows what the broker logs, on standard error. Returns what ends that."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    logs = [logging.getLogger(name) for name in ("downconvert.broker", "downconvert.storage")]
-    maintenance = logging.getLogger("downconvert.broker.maintenance")
-    for log in logs:
-        log.addHandler(handler)
-        log.setLevel(logging.INFO if verbose else logging.WARNING)
-        log.propagate = False
-    maintenance.setLevel(logging.INFO)  # what is removed is told
-
-    def end() -> None:
-        for log in logs:
-            log.removeHandler(handler)
-            log.setLevel(logging.NOTSET)
-            log.propagate = True
-        maintenance.setLevel(logging.NOTSET)
-
-    return end

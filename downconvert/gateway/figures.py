@@ -9,12 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from threading import Lock
-from typing import Any, Final
+from typing import Any
+
+from downconvert.broker.series import BUCKETS
 
 from .census import merged
-
-# Seconds. A fetch waits 0.5 by default, a member of a group for minutes.
-BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 30.0)
 
 
 class End(StrEnum):

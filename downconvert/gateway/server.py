@@ -3,16 +3,13 @@
 Not here: the event loop (loop.py), several processes behind one port (processes.py)."""
 
 import logging
-import os
-import resource
-import time
 from collections import Counter
-from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import Final, Protocol, Self
 
 from downconvert.broker.buffered_send import MemoryBudget
+from downconvert.broker.process_figures import cpu_seconds, resident_bytes
 
 from .census import ClientCensus
 from .config import GatewayConfig
@@ -138,8 +135,8 @@ class Gateway:
             brokers=len(self.topology.nodes),
             unready=self.unready(),
             clients=self.census.rows(),
-            cpu_seconds=time.process_time(),
-            resident_bytes=_resident(),
+            cpu_seconds=cpu_seconds(),
+            resident_bytes=resident_bytes(),
         )
         self.counters.copy_to(figures)
         return figures
@@ -194,11 +191,3 @@ class Gateway:
             self.connections[address] -= 1
             if not self.connections[address]:
                 del self.connections[address]
-
-
-def _resident() -> int:
-    """Bytes of memory that this process has."""
-    statm = Path("/proc/self/statm")
-    if statm.exists():
-        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # macOS: the most that it had

@@ -3,17 +3,19 @@
 A request is passed on as it is, answered here, or translated (translation.py, fetching.py,
 recoding.py, producing.py)."""
 
+import logging
 from collections.abc import Generator
 from typing import Any, Final
 
 from downconvert.broker.errors import BadRequestError, ErrorCode
+from downconvert.broker.series import NAME_MAX
 from downconvert.broker.wire.decoder import decode
 from downconvert.broker.wire.responses import ResponseSend, response
 from downconvert.broker.wire.schemas import ApiKey, Message
 
 from . import headers, permissions, producing, sent
 from .answering import request_header
-from .census import NAME_MAX, ClientKey
+from .census import ClientKey
 from .exchanges import (
     HELLO,
     Answer,
@@ -36,6 +38,7 @@ from .topology import WITH_ADDRESSES
 from .translator import Translator
 from .versions import AUTHENTICATION, Versions
 
+LOG: Final = logging.getLogger(__name__)
 PRODUCE_WITH_ENDPOINTS: Final = 10
 OTHER: Final = "other"
 
@@ -174,6 +177,22 @@ class Session:
         client = ClientKey(client_id, self.software, self.address, api, header.version)
         is_translated = not passes and header.api is not ApiKey.ApiVersions
         self._client = self.shared.census.see(client, now, translated=is_translated)
+        if LOG.isEnabledFor(logging.DEBUG):
+            how = "is translated" if is_translated else "passes"
+            fields = {
+                "client": self.address,
+                "client_id": self.client_id,
+                "software": self.software,
+            }
+            fields |= {"request": header.name, "translation": how}
+            LOG.debug(
+                "client %s: %s %s [client id %r]",
+                self.address,
+                header.name,
+                how,
+                self.client_id,
+                extra={"fields": fields},
+            )
 
     def sent(self, send: ResponseSend) -> None:
         """A response of this session has been sent: counts what was converted for it."""

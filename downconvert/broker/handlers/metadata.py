@@ -95,7 +95,6 @@ def _made(broker: BrokerState, name: str, now: float) -> Topic | ErrorCode:
     except (OSError, StorageError) as error:
         LOG.warning("topic %s cannot be made: %s", name, error)
         return ErrorCode.LEADER_NOT_AVAILABLE  # the client asks again
-    LOG.info("topic %s is made with %d partitions, as a client asked for it", name, count)
     return topic
 
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from downconvert.broker.credentials import MECHANISMS, Authentication, AuthenticationError
-from downconvert.broker.errors import BadRequestError, ErrorCode
+from downconvert.broker.endings import End
+from downconvert.broker.errors import ErrorCode, FailedLoginError
 from downconvert.broker.exchange import Client, Exchange
 from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.requests import Request, RequestHeader
@@ -33,7 +34,8 @@ def handshake(broker: BrokerState, exchange: Exchange, _now: float) -> None:
         is_raw = exchange.request.version == RAW_VERSION
         client.state[STATE] = Authentication(broker.credentials, mechanism, is_raw=is_raw)
     code = ErrorCode.NONE if known else ErrorCode.UNSUPPORTED_SASL_MECHANISM
-    exchange.close_after_reply = not known
+    if not known:
+        exchange.close(f"SASL mechanism {mechanism!r:.50} is not known", End.LOGIN)
     exchange.reply(Message(error_code=code, mechanisms=list(MECHANISMS)))
 
 
@@ -43,13 +45,14 @@ def authenticate(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
     state = client.state.get(STATE)
     if not isinstance(state, Authentication):
         code, words = ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate without a handshake"
-        exchange.close_after_reply = client.principal is None
+        if client.principal is None:
+            exchange.close(words, End.LOGIN)
         exchange.reply(Message(error_code=code, error_message=words, auth_bytes=b""))
         return
     try:
         answer = _take(client, state, bytes(exchange.request.body.auth_bytes))
     except AuthenticationError as error:
-        exchange.close_after_reply = True
+        exchange.close(f"failed login: {error}", End.LOGIN)
         code = ErrorCode.SASL_AUTHENTICATION_FAILED
         exchange.reply(Message(error_code=code, error_message=str(error), auth_bytes=b""))
         return
@@ -57,9 +60,9 @@ def authenticate(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
 
 
 def check(header: RequestHeader) -> None:
-    """BadRequestError: a client that is not authenticated may not ask this, and gets no answer."""
+    """FailedLoginError: a client that is not authenticated may not ask this, and gets no answer."""
     if header.api not in BEFORE:
-        raise BadRequestError(f"{header.api.name} before authentication")
+        raise FailedLoginError(f"{header.api.name} before authentication")
 
 
 def raw(
@@ -70,7 +73,7 @@ def raw(
 ) -> Exchange | None:
     """Answers a frame that is a token; None: this client's frames are requests.
 
-    BadRequestError: the token proves nothing, and there is no way to say so but to hang up."""
+    FailedLoginError: the token proves nothing, and there is no way to say so but to hang up."""
     state = client.state.get(STATE)
     if not isinstance(state, Authentication) or not state.is_raw:
         return None
@@ -79,7 +82,7 @@ def raw(
     try:
         exchange.reply_bytes(_take(client, state, bytes(frame)))
     except AuthenticationError as error:
-        raise BadRequestError(str(error)) from None
+        raise FailedLoginError(f"failed login: {error}") from None
     return exchange
 
 

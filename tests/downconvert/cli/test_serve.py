@@ -113,7 +113,7 @@ def test_users_and_metrics(log_dir: Path, tmp_path: Path) -> None:
             talk.send(ApiKey.Metadata, 0, Message(topics=[]))
             assert talk.has_ended()
         with urlopen(f"http://127.0.0.1:{ready['metricsPort']}/metrics", timeout=SECONDS) as page:
-            assert b"fetch_message_conversions" in page.read()
+            assert b"downconvert_broker_converted_records" in page.read()
         assert stopped(process)[0] == 0
 
 
@@ -258,3 +258,26 @@ def test_settings_that_somebody_broke_are_named(log_dir: Path, command: Command)
     assert ran.code == 2
     assert f"{log_dir / 'topic-configs.json'}: " in ran.err
     assert "mend it, or move it away" in one_line(ran.err)
+
+
+def test_its_log_is_json_lines_that_say_what_happened(log_dir: Path) -> None:
+    with served(log_dir, "--writable") as (process, ready), Talk(address(ready)) as talk:
+        topic = Message(name="new", num_partitions=2, replication_factor=1)
+        talk.ask(ApiKey.CreateTopics, 0, Message(topics=[topic], timeout_ms=1000))
+        talk.ask(ApiKey.DeleteTopics, 1, Message(topic_names=["new"], timeout_ms=1000))
+        _, err = stopped(process)
+    lines = [json.loads(line) for line in err.splitlines()]
+    said = [(line["message"].partition(",")[0], line.get("topic")) for line in lines]
+    assert ("topic new is made", "new") in said
+    assert ("topic new is deleted", "new") in said
+    recovered = [line for line in lines if "is recovered up to offset 10" in line["message"]]
+    assert [(one["partition"], one["bytes_cut"]) for one in recovered] == [(f"{TOPIC}-0", 0)]
+    assert lines[-1]["reason"] == "server_stopped"
+
+
+def test_requests_are_in_the_log_if_wanted(log_dir: Path) -> None:
+    with served(log_dir, "-v") as (process, ready), Talk(address(ready)) as talk:
+        talk.ask(ApiKey.Fetch, 0, fetch())
+        _, err = stopped(process)
+    (line,) = (one for one in map(json.loads, err.splitlines()) if one.get("api") == "Fetch")
+    assert (line["client_id"], line["version"], line["records_converted"]) == ("test", 0, 10)

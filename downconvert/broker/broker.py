@@ -16,13 +16,17 @@ from struct import Struct
 from typing import Final
 
 from downconvert.broker.handlers.apis import APIS, Api
-from downconvert.broker.wire.requests import Request, parse_body, parse_header
+from downconvert.broker.wire.requests import Request, RequestHeader, parse_body, parse_header
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 
+from .access import permissions
+from .access.guard import is_limited, newest_offered
+from .access.permissions import Permission
+from .access.rights import Access
 from .config import BrokerConfig
 from .conversions import magic_of
-from .errors import BadRequestError
+from .errors import BadRequestError, ErrorCode, FailedLoginError
 from .exchange import Client, Exchange
 from .handlers import api_versions, produce, sasl
 from .owner import Owner, ThreadOwner
@@ -63,14 +67,13 @@ class Broker(BrokerState):
         BadRequestError: the bytes are no request that can be answered; the connection must end.
         The frame must stay as it is until the exchange is done, or `finished`."""
         mine = self._mine.owner if owner is None else owner
-        if self.credentials is not None and client.principal is None:
-            token = sasl.raw(client, frame, now, on_done)
-            if token is not None:
-                return token
+        client.requests += 1
+        if sasl.expects_token(client):
+            return sasl.raw(self, client, frame, now, on_done, mine)
         header = parse_header(frame)
-        client.client_id, client.requests = header.client_id or "", client.requests + 1
-        if self.credentials is not None and client.principal is None:
-            sasl.check(header)
+        client.client_id = header.client_id or ""
+        if client.access is None:
+            self._identify(client, header)
         api = self.apis.get(header.api)
         if api is None:
             raise BadRequestError(f"{header.api.name} is not served here")
@@ -84,7 +87,8 @@ class Broker(BrokerState):
         exchange = Exchange(client, parse_body(header, frame), now, on_done, mine)
         self.metrics.received(exchange)
         try:
-            api.handler(self, exchange, now)
+            if client.access is None or self._permits(exchange, client.access):
+                api.handler(self, exchange, now)
         except Exception as error:
             if not isinstance(error, BadRequestError):
                 exchange.defect = error
@@ -95,6 +99,46 @@ class Broker(BrokerState):
         else:
             self.purgatory.complete_due(now, expires=False)  # `keep_time` finds late ones
         return exchange
+
+    def _identify(self, client: Client, header: RequestHeader) -> None:
+        """FailedLoginError: it may not ask this before it has said who it is."""
+        guard = self.guard
+        if not guard.identities.is_needed:
+            client.access = guard.access
+        elif header.api not in sasl.BEFORE:
+            client.access = guard.find(client.address, None, client.certificate)
+            if client.access is None:
+                raise FailedLoginError(f"{header.api.name} before authentication")
+
+    def _permits(self, exchange: Exchange, access: Access) -> bool:
+        """Whether a handler is to see a request, of which what is not allowed is taken out; else
+        it has been answered. BadRequestError: it is not offered to this client."""
+        if not is_limited(access):
+            return True
+        api, version, body = exchange.request.api, exchange.request.version, exchange.request.body
+        if api in sasl.BEFORE:
+            return True
+        if version > newest_offered(access, api, version):
+            raise BadRequestError(f"{api.name} v{version} is not offered to this client")
+        if api is ApiKey.Metadata and version == 0:
+            body.topics = body.topics or None  # an empty list means all, and later none
+        permission = Permission(access, api, version, body, self._named(api, version, body))
+        if api is ApiKey.Produce and not body.acks and not permission.takes_all:
+            exchange.errors[ErrorCode.TOPIC_AUTHORIZATION_FAILED] += 1
+            exchange.hang_up("it may not produce there, and acks=0 has no other answer")
+        elif permission.refusal is not None:
+            exchange.reply(permission.refusal)
+        else:
+            exchange.permission = permission
+            return True
+        return False
+
+    def _named(self, api: ApiKey, version: int, body: Message) -> list[Message]:
+        """The topics that a request names by their ids, as far as it cannot be judged without."""
+        if permissions.question(api, version, body) is None:
+            return []
+        found = (self.topics.by_id(bytes(one.topic_id)) for one in body.topics)
+        return [Message(topic_id=one.id, name=one.name) for one in found if one is not None]
 
     def converts(self, frame: memoryview) -> bool:
         """Whether records are converted for a request, or are likely to be: for a fetch of an old

@@ -18,6 +18,8 @@ from downconvert.broker.wire.requests import Request
 from downconvert.broker.wire.responses import LENGTH_SIZE, ResponseSend, response
 from downconvert.broker.wire.schemas import Message
 
+from .access.permissions import Permission
+from .access.rights import Access
 from .endings import End
 from .owner import Owner, Step
 
@@ -35,6 +37,8 @@ class Client:
     software_name: str = ""  # what it says in ApiVersions, from version 3 on
     software_version: str = ""
     principal: str | None = None  # once authenticated
+    certificate: str | None = None  # the name in it
+    access: Access | None = None  # what it may do; None: that is not known yet
     state: dict[str, object] = field(default_factory=dict)  # of an authentication under way
     client_id: str = ""  # of its last request
     requests: int = 0  # that it has sent
@@ -56,6 +60,7 @@ class Exchange:
         "errors",
         "is_abandoned",
         "is_done",
+        "permission",
         "received",
         "request",
         "send",
@@ -79,6 +84,7 @@ class Exchange:
         self.send: ResponseSend | None = None  # None once done: nothing is to be sent (acks 0)
         self.is_abandoned = False  # its client has gone
         self.defect: Exception | None = None  # why there is no other answer than hanging up
+        self.permission: Permission | None = None  # of a client that may not do everything
         self.errors = Counter[int]()  # that its answer tells
         self._on_done = on_done
         self._owner = Owner() if owner is None else owner
@@ -110,6 +116,8 @@ class Exchange:
 
     def reply(self, body: Message, version: int | None = None) -> None:
         """Answers; in another version than the request's where the client's is not known."""
+        if self.permission is not None:
+            self.permission.complete(body)
         self.errors = error_codes(self.request.api, body)
         self._finish(response(self.request.header, body, version))
 

@@ -23,6 +23,7 @@ from typing import Final
 
 from records import RecordsError
 
+from .access.identity import common_name
 from .broker import Broker
 from .clock import Clock
 from .connection import Connection, ConnectionEndedError
@@ -280,11 +281,22 @@ class NetworkThread:
             connection.waits_to_write = True
         else:
             connection.waits_to_write = connection.in_handshake = False
+            self._see_certificate(connection)
             connection.request_started = (
                 connection.request_started if connection.authenticates else None
             )
         self._watch(connection)
         return not connection.in_handshake
+
+    def _see_certificate(self, connection: Connection) -> None:
+        """Who the client is, if its certificate says so: it need not log in then."""
+        client = connection.client
+        client.certificate = common_name(connection.channel.getpeercert())
+        if client.certificate is not None and connection.authenticates:
+            found = self._broker.guard.find(client.address, None, client.certificate)
+            if found is not None:
+                connection.authenticates = False
+                connection.incoming.size_max = self._limits.request_size
 
     def _begin_sends(self) -> None:
         while self._done:
@@ -334,7 +346,7 @@ class NetworkThread:
             self._close(connection, exchange.end, exchange.why)
             return
         connection.incoming.release()
-        if connection.authenticates and connection.client.principal is not None:
+        if connection.authenticates and connection.client.access is not None:
             connection.authenticates = False
             connection.incoming.size_max = self._limits.request_size
         connection.request_started = now if connection.authenticates else None

@@ -101,5 +101,5 @@ def _fields_of(client: Client) -> dict[str, Any]:
         "client": client.address,
         "client_id": client.client_id[:SHOWN_MAX],
         "software": software[:SHOWN_MAX],
-        "user": client.principal,
+        "user": client.principal or client.certificate,
     }

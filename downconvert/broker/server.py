@@ -65,7 +65,7 @@ class Server:
         self.memory = RequestMemory(self.limits.requests_memory)
         self._listen = listen
         self._advertise = advertise
-        self._tls = tls
+        self.tls = tls  # may be replaced: later connections go by the new one
         serving = Serving(broker, self.limits, self.clock, self.admission, self._wake_timekeeper)
         self._converting = [
             NetworkThread(serving, f"converting-{n}") for n in range(network_threads)
@@ -168,8 +168,9 @@ class Server:
                     LOG.warning("a connection is not taken: %s", error)
                     time.sleep(TOO_MANY_FILES)
                     continue
-                if not self.admission.admit(address[0]):
-                    log_end(Client(0, address[0]), End.REFUSED, TOO_MANY, 0.0)
+                refused = self._refused(address[0])
+                if refused is not None:
+                    log_end(Client(0, address[0]), End.REFUSED, refused, 0.0)
                     self.broker.metrics.ended(End.REFUSED)
                     channel.close()
                     continue
@@ -183,20 +184,26 @@ class Server:
                 else:
                     next(threads).take(connection)
 
+    def _refused(self, address: str) -> str | None:
+        """Why a connection is not taken; None: it is, and counted."""
+        if not self.broker.guard.access.admits(address):
+            return "its network is not allowed"
+        return None if self.admission.admit(address) else TOO_MANY
+
     def _connection(self, channel: socket.socket, address: str) -> Connection:
         channel.setblocking(False)
         channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         host, port = self._advertise or channel.getsockname()[:2]
         client = Client(next(self._ids), address, host, port)
-        authenticates = self.broker.credentials is not None
+        authenticates = self.broker.guard.find(address) is None
         size_max = self.limits.request_size
         incoming = Incoming(
             min(size_max, REQUEST_SIZE_MAX) if authenticates else size_max, self.memory
         )
         connection = Connection(client, channel, incoming, self.clock())
         connection.authenticates = authenticates
-        if self._tls is not None:
-            connection.channel = wrap(self._tls, channel)
+        if self.tls is not None:
+            connection.channel = wrap(self.tls, channel)
             connection.in_handshake = True
         if authenticates or connection.in_handshake:
             connection.request_started = connection.last_activity

@@ -8,10 +8,11 @@ from downconvert.broker.groups.coordinator import Groups
 from downconvert.broker.wire.schemas import ApiKey
 from downconvert.storage import LogDir
 
+from .access.failed_logins import FailedLogins
+from .access.guard import Guard
 from .buffered_send import MemoryBudget
 from .chunk_budget import ChunkBudget
 from .config import BrokerConfig
-from .credentials import Credentials
 from .fetch_session import FetchSessions
 from .metrics import Metrics
 from .producer_ids import ProducerIds
@@ -34,5 +35,6 @@ class BrokerState:
         self.memory_budget = MemoryBudget(self.config.conversions_kept_bytes)
         self.metrics = Metrics(self.fetch_sessions, self.purgatory)
         self.chunk_budget = ChunkBudget(self.config.policy)
-        self.credentials: Credentials | None = None  # None: clients need not authenticate
+        self.guard = Guard()  # may be replaced: later connections go by the new one
+        self.failed_logins = FailedLogins()
         self.versions: Mapping[ApiKey, range] = {}  # of the requests that are served

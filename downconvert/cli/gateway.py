@@ -164,9 +164,9 @@ def gateway(
 
         show(report, html, as_json=as_json)
         return
+    from downconvert.broker.access.rights import ConfigError
     from downconvert.gateway.config import GatewayConfig
     from downconvert.gateway.processes import Processes
-    from downconvert.gateway.security import ConfigError
     from downconvert.gateway.server import Gateway, Running, ports_of
     from downconvert.gateway.settings import build, load
 
@@ -253,9 +253,9 @@ def _merged(file: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
 def _observe(running: Any, http: str | None) -> Any:
     if http is None:
         return None
+    from downconvert.broker.access.rights import ConfigError
     from downconvert.gateway.config import parse_address
     from downconvert.gateway.observing import Observation
-    from downconvert.gateway.security import ConfigError
 
     try:
         address = parse_address(http, 9100)
@@ -276,7 +276,7 @@ def _taken(address: Any, option: str, error: OSError) -> CommandError:
 
 
 def _reload(running: Any, read: Callable[[], Any]) -> None:
-    from downconvert.gateway.security import ConfigError
+    from downconvert.broker.access.rights import ConfigError
 
     try:
         running.reload(read())

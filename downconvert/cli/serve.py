@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from ssl import SSLContext
 from threading import Event
 from typing import Any, Final
 
@@ -18,19 +17,18 @@ from rich.table import Table
 
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.conversions import DEFAULT_RULES, RecodeRule
-from downconvert.broker.credentials import Credentials
 from downconvert.broker.following import Following
 from downconvert.broker.handlers.admin import PARTITIONS_MAX
 from downconvert.broker.limits import Limits
 from downconvert.broker.metrics_server import MetricsServer
 from downconvert.broker.server import Server
-from downconvert.broker.tls import TlsError, server_context
 from downconvert.storage import Log, LogDir, LogInUseError
 from records.units import format_size
 
 from .failure import CommandError
 from .logs import show_logs
 from .open_files import allow_files
+from .serve_guard import GuardFiles
 from .serve_options import ADDRESS, PORT_MAX, RECODE, TOPIC_CONFIG, grouped
 from .terminal import name_the_backend, notices
 from .values import SIZE
@@ -105,6 +103,12 @@ LOGS: Final = ("downconvert.broker", "downconvert.storage")
     metavar="FILE",
     type=click.Path(path_type=Path),
     help="Let only these in, by PLAIN or SCRAM: a line NAME:PASSWORD for each.",
+)
+@click.option(
+    "--access",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Who may do what, as TOML: users, certificates, networks, and rules for them.",
 )
 @click.option(
     "--metrics-port",
@@ -184,6 +188,7 @@ def serve(
     tls_cert: Path | None,
     tls_key: Path | None,
     sasl_users: Path | None,
+    access: Path | None,
     metrics_port: int | None,
     offsets_partitions: int | None,
     offsets_retention: int,
@@ -210,9 +215,11 @@ def serve(
     downconvert serve /var/kafka --follow --metrics-port 9100
     downconvert serve /tmp/new --writable
     downconvert serve /var/kafka --tls-cert server.pem --sasl-users users.txt
+    downconvert serve /var/kafka --access access.toml
     downconvert serve /var/kafka --recode lz4=gzip:magic0 --topic-config events:retention.ms=-1
 
-    Ctrl-C or SIGTERM ends it; answers under way are finished first.
+    Ctrl-C or SIGTERM ends it; answers under way are finished first. SIGHUP reads users, rules and
+    certificates again, for connections that are made later.
     """
     if not directory.is_dir():
         raise CommandError(
@@ -228,8 +235,8 @@ def serve(
     level = logging.DEBUG if verbose else logging.INFO
     click.get_current_context().call_on_close(show_logs(LOGS, as_json=as_json, level=level))
     allow_files()
-    credentials = _credentials(sasl_users)
-    tls = _tls(tls_cert, tls_key)
+    files = GuardFiles(access, sasl_users, tls_cert, tls_key)
+    guard, tls = files.read()
     config = BrokerConfig(
         is_writable=writable,
         recode_rules=(*recode, *DEFAULT_RULES),
@@ -251,7 +258,7 @@ def serve(
     stop = Event()
     with ExitStack() as stack:
         broker = Broker(stack.enter_context(_opened(directory, writable=writable)), config)
-        broker.credentials = credentials
+        broker.guard = guard
         following = Following(broker, beyond_high_watermark=uncommitted) if follow else None
         if following is not None:
             following.refresh(0.0)
@@ -272,10 +279,11 @@ def serve(
             with _listening(listen[0], metrics_port, "--metrics-port"):
                 metrics = stack.enter_context(MetricsServer(server, listen[0], metrics_port))
             ready["metricsPort"] = metrics.address[1]
-        before = {number: signal.getsignal(number) for number in SIGNALS}
+        for number in (*SIGNALS, signal.SIGHUP):
+            stack.callback(signal.signal, number, signal.getsignal(number))
         for number in SIGNALS:
-            stack.callback(signal.signal, number, before[number])
             signal.signal(number, lambda *_: stop.set())
+        signal.signal(signal.SIGHUP, lambda *_: files.read_again(server))
         _announce(broker, ready, as_json=as_json)
         stop.wait()
 
@@ -287,24 +295,6 @@ def _opened(directory: Path, *, writable: bool) -> LogDir:
         raise CommandError(
             f"{error}; to read what it writes, say --follow and leave --writable out"
         ) from None
-
-
-def _credentials(users: Path | None) -> Credentials | None:
-    try:
-        return None if users is None else Credentials.load(users)
-    except ValueError as error:
-        raise CommandError(str(error)) from None
-
-
-def _tls(certificate: Path | None, key: Path | None) -> SSLContext | None:
-    if certificate is None:
-        if key is not None:
-            raise CommandError("--tls-key needs --tls-cert, the certificate that it belongs to")
-        return None
-    try:
-        return server_context(certificate, key)
-    except TlsError as error:
-        raise CommandError(str(error)) from None
 
 
 @contextmanager

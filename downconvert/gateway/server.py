@@ -8,17 +8,17 @@ from threading import Lock
 from types import TracebackType
 from typing import Final, Protocol, Self
 
+from downconvert.broker.access.failed_logins import FailedLogins
+from downconvert.broker.access.rights import ConfigError
 from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.process_figures import cpu_seconds, resident_bytes
 
 from .census import ClientCensus
 from .config import GatewayConfig
 from .conversion_pool import ConversionPool
-from .failed_logins import FailedLogins
 from .figures import Counters, Figures
 from .listeners import Listeners, ListensFor, load_certificate, server_context
 from .loop import ServingLoop
-from .security import ConfigError
 from .shared import Shared
 from .topology import Address, Ports, Topology
 from .upstream import tls_context

@@ -7,13 +7,16 @@ import logging
 from collections.abc import Generator
 from typing import Any, Final
 
+from downconvert.broker.access import permissions
+from downconvert.broker.access.permissions import Permission
+from downconvert.broker.access.rights import Access
 from downconvert.broker.errors import BadRequestError, ErrorCode
 from downconvert.broker.series import NAME_MAX
 from downconvert.broker.wire.decoder import decode
 from downconvert.broker.wire.responses import ResponseSend, response
 from downconvert.broker.wire.schemas import ApiKey, Message
 
-from . import headers, permissions, producing, sent
+from . import headers, producing, sent
 from .answering import request_header
 from .census import ClientKey
 from .exchanges import (
@@ -30,9 +33,8 @@ from .exchanges import (
 from .headers import Header
 from .identity import Identified
 from .login import Login
-from .permissions import Permission
 from .relay import Relay
-from .security import Access, Credentials
+from .security import Credentials
 from .shared import Shared
 from .topology import WITH_ADDRESSES
 from .translator import Translator

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 
+from downconvert.broker.access.failed_logins import FailedLogins
 from downconvert.broker.buffered_send import MemoryBudget
 
 from .census import ClientCensus
 from .config import GatewayConfig, Limits
-from .failed_logins import FailedLogins
 from .topology import Topology
 
 

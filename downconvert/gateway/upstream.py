@@ -9,6 +9,7 @@ from functools import partial
 from struct import Struct
 from typing import Final
 
+from downconvert.broker.access.rights import ConfigError
 from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.schemas import Message
@@ -17,7 +18,7 @@ from .config import GatewayConfig
 from .conversion_pool import ConversionPool
 from .exchanges import HELLO, Ask
 from .sasl import AuthenticationError, authenticate
-from .security import ClusterSecurity, ConfigError
+from .security import ClusterSecurity
 from .spool import Spool
 from .streams import ConnectionEndedError, Stream, connect
 from .topology import Address

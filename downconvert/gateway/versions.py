@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from downconvert.broker.access.names import NEWEST, READING, RULES
 from downconvert.broker.wire.schemas import ApiKey, Message, schema
 
 from .headers import known
-from .names import NEWEST, RULES
 
 # From these versions on a response names brokers by their own addresses in the midst of records
 # that stream through here [KIP-951].
@@ -55,42 +55,6 @@ PASSED: Final = {
 AUTHENTICATION: Final = (ApiKey.SaslHandshake, ApiKey.SaslAuthenticate)
 # Those of a gateway that clients log in to.
 LOGIN: Final[dict[int, range]] = {ApiKey.SaslHandshake: range(2), ApiKey.SaslAuthenticate: range(3)}
-
-# What a client may ask that is to read and to change nothing but its own group's position.
-READING: Final = frozenset(
-    {
-        ApiKey.Fetch,
-        ApiKey.ListOffsets,
-        ApiKey.Metadata,
-        ApiKey.OffsetCommit,
-        ApiKey.OffsetFetch,
-        ApiKey.FindCoordinator,
-        ApiKey.JoinGroup,
-        ApiKey.Heartbeat,
-        ApiKey.LeaveGroup,
-        ApiKey.SyncGroup,
-        ApiKey.DescribeGroups,
-        ApiKey.ListGroups,
-        ApiKey.SaslHandshake,
-        ApiKey.ApiVersions,
-        ApiKey.OffsetForLeaderEpoch,
-        ApiKey.DescribeConfigs,
-        ApiKey.SaslAuthenticate,
-        ApiKey.DescribeCluster,
-        ApiKey.DescribeLogDirs,
-        ApiKey.DescribeProducers,
-        ApiKey.DescribeTopicPartitions,
-        46,  # ListPartitionReassignments
-        55,  # DescribeQuorum
-        65,  # DescribeTransactions
-        66,  # ListTransactions
-        68,  # ConsumerGroupHeartbeat
-        69,  # ConsumerGroupDescribe
-        71,  # GetTelemetrySubscriptions
-        72,  # PushTelemetry
-        74,  # ListConfigResources
-    }
-)
 
 
 @dataclass(frozen=True)

@@ -155,13 +155,13 @@ class LogWriter:
         if records.size > self._config.segment_bytes:
             raise ValueError(f"an append of {records.size} bytes is larger than a segment may be")
         if self._active.is_due(headers, records.size, now):
-            before = self._active.segment
+            rolled = self._active.segment
             self.roll(first_offset(headers, self.end_offset))
             LOG.info(
                 "%s: a new segment begins at offset %d (segment.bytes)",
                 self.path.name,
                 self._active.segment.base_offset,
-                extra={"fields": {"partition": self.path.name, "bytes": before.size}},
+                extra={"fields": {"partition": self.path.name, "bytes": rolled.size}},
             )
         self._note_epochs(headers)
         if any(header.producer_id >= 0 for header in headers):

@@ -19,7 +19,6 @@ from scramp import ScramClient
 from downconvert import LazyRecodedRecords
 from downconvert.broker import Broker
 from downconvert.broker.appending import prepare
-from downconvert.broker.credentials import Credentials
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.handlers.fetch import Fetch
 from downconvert.broker.limits import Limits
@@ -37,6 +36,7 @@ from tests.downconvert.storage.logs import batch
 
 from .asking import frame
 from .fetching import broker_of
+from .guarding import guard_of
 from .talking import API_VERSIONS, SECONDS, TOPIC, Talk, fetch, serving, serving_broker
 from .writable import writable_broker
 
@@ -563,7 +563,7 @@ def test_garbage_behind_a_handshake_ends_its_connection_alone(
 
 def test_who_does_not_authenticate_is_not_served(tmp_path: Path) -> None:
     broker = Broker(LogDir.open(tmp_path))
-    broker.credentials = Credentials({"alice": "wonderland"})
+    broker.guard = guard_of({"alice": "wonderland"})
     with serving_broker(broker, limits=QUICK) as server:
         with Talk(server.address) as talk:
             talk.send(ApiKey.Metadata, 0, Message(topics=[]))
@@ -579,7 +579,7 @@ def test_who_does_not_authenticate_is_not_served(tmp_path: Path) -> None:
 
 def test_who_authenticates_is_served(tmp_path: Path) -> None:
     broker = Broker(LogDir.open(tmp_path))
-    broker.credentials = Credentials({"alice": "wonderland"})
+    broker.guard = guard_of({"alice": "wonderland"})
     with serving_broker(broker) as server, Talk(server.address) as talk:
         theirs = ScramClient(["SCRAM-SHA-512"], "alice", "wonderland")
         talk.ask(ApiKey.SaslHandshake, 1, Message(mechanism="SCRAM-SHA-512"))
@@ -593,7 +593,7 @@ def test_who_authenticates_is_served(tmp_path: Path) -> None:
 
 def test_who_gives_a_wrong_password_hears_it_and_is_disconnected(tmp_path: Path) -> None:
     broker = Broker(LogDir.open(tmp_path))
-    broker.credentials = Credentials({"alice": "wonderland"})
+    broker.guard = guard_of({"alice": "wonderland"})
     with serving_broker(broker) as server, Talk(server.address) as talk:
         talk.ask(ApiKey.SaslHandshake, 1, Message(mechanism="PLAIN"))
         refused = talk.ask(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=b"\0alice\0wrong"))

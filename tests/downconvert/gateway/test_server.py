@@ -1,7 +1,6 @@
 """The gateway over real sockets. The cluster is our own server, which forgot the old versions."""
 
 import ssl
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,10 +10,11 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from downconvert.broker import Broker
+from downconvert.broker.access.rights import Access, parse_network
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.config import Limits
-from downconvert.gateway.security import Access, parse_network
 from downconvert.gateway.server import Gateway
+from tests.certificates import self_signed
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.storage.logs import batch
 
@@ -259,12 +259,3 @@ def resident() -> int:
     status = Path("/proc/self/status").read_text()
     (line,) = (line for line in status.splitlines() if line.startswith("RssAnon"))
     return int(line.split()[1]) * 1024
-
-
-def self_signed(directory: Path) -> tuple[str, str]:
-    """A certificate and its key."""
-    certificate, key = str(directory / "cert.pem"), str(directory / "key.pem")
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
-    command += ["-subj", "/CN=localhost", "-out", certificate, "-keyout", key]
-    subprocess.run(command, check=True, capture_output=True)
-    return certificate, key

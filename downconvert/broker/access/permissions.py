@@ -8,7 +8,7 @@ client did not name and may not know of is taken out of the answer.
 Bytes that members of a group hand to each other are theirs, but for DescribeGroups, which shows
 them to anybody.
 
-Not here: what the lists say (config.py), when this is asked (session.py)."""
+Not here: what the lists say (rights.py), when this is asked (the broker, a gateway's session)."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -18,7 +18,7 @@ from downconvert.broker.wire.schemas import ApiKey, Message
 
 from . import group_members
 from .names import COORDINATED, OFFSETS, RULES, Kind, Names
-from .security import Access
+from .rights import Access
 
 OPERATION_NOT_ATTEMPTED: Final = 55  # of an AddPartitionsToTxn another part of which is refused
 NO_ID: Final = bytes(16)
@@ -44,6 +44,14 @@ WRITING: Final = frozenset(
         ApiKey.AddPartitionsToTxn,
     }
 )
+
+
+# Those that change something else, and name no topic that they write to.
+CHANGING: Final[dict[int, ErrorCode]] = {
+    ApiKey.InitProducerId: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ApiKey.DeleteGroups: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ApiKey.OffsetDelete: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+}
 
 
 def allows(access: Access, kind: Kind, name: str | None, *, writes: bool = False) -> bool:
@@ -109,6 +117,9 @@ class Permission:
         self._refused: list[Message] = []  # elements of the answer
         self._refused_of_group: dict[str, list[Message]] = {}
         self._asked_ids: set[bytes] = set()
+        if access.is_read_only and api in CHANGING:
+            self.refusal = self._refusal_of_all(body, CHANGING[api])
+            return
         match api:
             case ApiKey.FindCoordinator:
                 self._check_coordinators(body)
@@ -268,7 +279,7 @@ class Permission:
                     answer.next_cursor = None
         names = self._names
         if names is not None:
-            told = [one for one in getattr(answer, names.told) if self._may_see(names, one)]
+            told = [one for one in getattr(answer, names.told, ()) if self._may_see(names, one)]
             setattr(answer, names.told, [*told, *self._refused])
 
     def _may_see(self, names: Names, element: Message) -> bool:

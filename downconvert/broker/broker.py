@@ -27,7 +27,7 @@ from .access.rights import Access
 from .config import BrokerConfig
 from .conversions import magic_of
 from .errors import BadRequestError, ErrorCode, FailedLoginError
-from .exchange import Client, Exchange
+from .exchange import Client, Exchange, Quota
 from .handlers import api_versions, produce, sasl
 from .owner import Owner, ThreadOwner
 from .state import BrokerState
@@ -86,6 +86,7 @@ class Broker(BrokerState):
             return exchange
         exchange = Exchange(client, parse_body(header, frame), now, on_done, mine)
         self.metrics.received(exchange)
+        exchange.quota = self._quota(exchange)
         try:
             if client.access is None or self._permits(exchange, client.access):
                 api.handler(self, exchange, now)
@@ -109,6 +110,22 @@ class Broker(BrokerState):
             client.access = guard.find(client.address, None, client.certificate)
             if client.access is None:
                 raise FailedLoginError(f"{header.api.name} before authentication")
+
+    def _quota(self, exchange: Exchange) -> Quota | None:
+        """What an exchange takes of its client's rate: a produce its request, a fetch its
+        answer."""
+        client, request = exchange.client, exchange.request
+        if client.access is None:
+            return None
+        who = client.principal or client.certificate or client.address
+        charge = self.quotas.charge
+        if request.api is ApiKey.Produce and client.access.producer_byte_rate is not None:
+            rate = client.access.producer_byte_rate
+            return lambda _, now: charge(who, "produce", request.size, rate, now)
+        if request.api is ApiKey.Fetch and client.access.consumer_byte_rate is not None:
+            rate = client.access.consumer_byte_rate
+            return lambda size, now: charge(who, "fetch", size, rate, now)
+        return None
 
     def _permits(self, exchange: Exchange, access: Access) -> bool:
         """Whether a handler is to see a request, of which what is not allowed is taken out; else

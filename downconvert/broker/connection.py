@@ -93,6 +93,7 @@ class Connection:
         "in_handshake",
         "incoming",
         "interest",
+        "is_muted",
         "last_activity",
         "request_started",
         "send",
@@ -113,6 +114,7 @@ class Connection:
         self.request_started: float | None = None
         self.interest = 0  # what its selector looks for
         self.in_handshake = False  # of TLS
+        self.is_muted = False  # not read from, as it has taken more than its rate
         self.authenticates = False  # it has to, and has not yet
         self.waits_to_write = False
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from downconvert.broker.wire.error_codes import error_codes
 from downconvert.broker.wire.requests import Request
@@ -24,6 +24,8 @@ from .endings import End
 from .owner import Owner, Step
 
 LOG: Final = logging.getLogger(__name__)
+# Is told the bytes of an answer, and the time; returns the seconds of throttling.
+Quota: TypeAlias = Callable[[int, float], float]
 
 
 @dataclass(slots=True, eq=False)
@@ -60,10 +62,13 @@ class Exchange:
         "errors",
         "is_abandoned",
         "is_done",
+        "now",
         "permission",
+        "quota",
         "received",
         "request",
         "send",
+        "throttle",
         "why",
     )
 
@@ -85,6 +90,9 @@ class Exchange:
         self.is_abandoned = False  # its client has gone
         self.defect: Exception | None = None  # why there is no other answer than hanging up
         self.permission: Permission | None = None  # of a client that may not do everything
+        self.quota: Quota | None = None  # of a client that has one
+        self.throttle = 0.0  # seconds from `now` on in which its client is not read from
+        self.now = received  # when it was worked on last
         self.errors = Counter[int]()  # that its answer tells
         self._on_done = on_done
         self._owner = Owner() if owner is None else owner
@@ -105,6 +113,7 @@ class Exchange:
         """Whatever goes wrong in a step ends this exchange, and no other."""
         if self.is_done or self.is_abandoned:
             return
+        self.now = now
         try:
             step(now)
         except Exception as error:
@@ -119,7 +128,12 @@ class Exchange:
         if self.permission is not None:
             self.permission.complete(body)
         self.errors = error_codes(self.request.api, body)
-        self._finish(response(self.request.header, body, version))
+        send = response(self.request.header, body, version)
+        self._charge(send.size)
+        if self.throttle:
+            body.throttle_time_ms = round(self.throttle * 1000)
+            send = response(self.request.header, body, version)
+        self._finish(send)
 
     def reply_bytes(self, frame: bytes) -> None:
         """Answers with a frame that has no header: a token of an authentication."""
@@ -127,6 +141,7 @@ class Exchange:
 
     def reply_nothing(self) -> None:
         """The client expects no response."""
+        self._charge(0)
         self._finish(None)
 
     def hang_up(self, why: str, end: End = End.REQUEST) -> None:
@@ -137,6 +152,10 @@ class Exchange:
     def close(self, why: str, end: End = End.REQUEST) -> None:
         """The connection ends with the answer."""
         self.close_after_reply, self.why, self.end = True, why, end
+
+    def _charge(self, size: int) -> None:
+        if self.quota is not None:
+            self.throttle = self.quota(size, self.now)
 
     def _finish(self, send: ResponseSend | None) -> None:
         assert not self.is_done, f"{self.request.api.name} is answered twice"

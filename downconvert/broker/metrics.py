@@ -66,6 +66,9 @@ class Metrics:
             "padding_bytes",
             "Bytes in the keys of compressed messages, which keep a predicted size exact.",
         )
+        self._throttled = self.counter(
+            "throttled_seconds", "For which clients were not read from, as of their rates.", "api"
+        )
         self._latencies = self._histogram(
             "request_duration_seconds",
             "From a request's arrival to the end of its answer, what it waited for included.",
@@ -118,6 +121,8 @@ class Metrics:
         clock of its arrival."""
         name = exchange.request.api.name
         self._latencies.labels(name).observe(max(0.0, now - exchange.received))
+        if exchange.throttle:
+            self._throttled.labels(name).inc(exchange.throttle)
 
     def failed(self, exchange: Exchange) -> None:
         """There is no answer, and the log says why."""

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from itertools import cycle
 from math import inf
 from selectors import EVENT_READ, EVENT_WRITE
@@ -84,6 +85,7 @@ class NetworkThread:
         self._waiting_for_memory: deque[Connection] = deque()  # whose requests find none
         self._pending: deque[Connection] = deque()  # of which TLS has bytes already
         self._connections: dict[int, Connection] = {}
+        self._muted: list[tuple[float, int]] = []  # until when, which connection
         self._until = 0.0  # when it looks at the clock next, at the latest
         self._stop_by: float | None = None
         self._next_sweep = 0.0
@@ -154,6 +156,9 @@ class NetworkThread:
         if self.keeps_time:
             self._until = inf
             until = min(until, self._keep_time(now) or until)
+        if self._muted:
+            self._unmute(now)
+            until = min(until, self._muted[0][0]) if self._muted else until
         self._until = until
         self._begin_sends()
         for key, events in self._selector.select(self._timeout(until - now)):
@@ -350,6 +355,27 @@ class NetworkThread:
             connection.authenticates = False
             connection.incoming.size_max = self._limits.request_size
         connection.request_started = now if connection.authenticates else None
+        if exchange.throttle:
+            self._mute(connection, exchange.now + exchange.throttle)
+        else:
+            self._listen_to(connection)
+
+    def _mute(self, connection: Connection, until: float) -> None:
+        """Does not read from it until then, by the clock."""
+        connection.is_muted = True
+        heappush(self._muted, (until, connection.client.id))
+        self._watch(connection, reads=False)
+
+    def _unmute(self, now: float) -> None:
+        while self._muted and self._muted[0][0] <= now:
+            _, number = heappop(self._muted)
+            connection = self._connections.get(number)
+            if connection is not None:
+                connection.is_muted, connection.last_activity = False, now
+                self._guarded(connection, self._listen_to)
+
+    def _listen_to(self, connection: Connection) -> None:
+        """For its next request, of which TLS may have the bytes already."""
         self._watch(connection)
         if has_pending(connection.channel):
             self._pending.append(connection)
@@ -399,6 +425,7 @@ class NetworkThread:
         limits = self._limits
         for connection in list(self._connections.values()):
             waits = connection.exchange is not None and connection.send is None
+            waits = waits or connection.is_muted
             if (
                 connection.request_started is not None
                 and now - connection.request_started > limits.request

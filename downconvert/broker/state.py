@@ -10,6 +10,7 @@ from downconvert.storage import LogDir
 
 from .access.failed_logins import FailedLogins
 from .access.guard import Guard
+from .access.quotas import Quotas
 from .buffered_send import MemoryBudget
 from .chunk_budget import ChunkBudget
 from .config import BrokerConfig
@@ -37,4 +38,5 @@ class BrokerState:
         self.chunk_budget = ChunkBudget(self.config.policy)
         self.guard = Guard()  # may be replaced: later connections go by the new one
         self.failed_logins = FailedLogins()
+        self.quotas = Quotas()
         self.versions: Mapping[ApiKey, range] = {}  # of the requests that are served

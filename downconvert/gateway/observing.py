@@ -60,6 +60,12 @@ class GatewayCollector(Collector):
             "broker_failures", "Brokers that did not answer.", "broker", figures.failures
         )
         yield _counter("connections_ended", "Why connections ended.", "reason", figures.ends)
+        yield _counter(
+            "throttled_seconds",
+            "For which clients were not read from, as of their rates.",
+            "api",
+            figures.throttled,
+        )
         yield _latencies(figures)
         yield from _by_version(figures.clients)
         yield from self._by_client(figures.clients)
@@ -92,7 +98,7 @@ def _by_version(rows: list[dict[str, Any]]) -> Iterator[Metric]:
         yield family
 
 
-def _counter(name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:
+def _counter(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
     family = CounterMetricFamily(f"{PREFIX}_{name}", text, labels=(label,))
     for value, times in values.items():
         family.add_metric([value], times)

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 from downconvert.broker.access.failed_logins import FailedLogins
+from downconvert.broker.access.quotas import Quotas
 from downconvert.broker.access.rights import ConfigError
 from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.process_figures import cpu_seconds, resident_bytes
@@ -70,6 +71,7 @@ class Gateway:
         self.census = ClientCensus()
         self.counters = Counters()
         self.failed_logins = FailedLogins()
+        self.quotas = Quotas()
         self.pool = ConversionPool()
         self.budget = MemoryBudget(config.limits.memory)
         self.topology = Topology(config.bootstrap, ports_of(config))
@@ -170,7 +172,14 @@ class Gateway:
     @property
     def shared(self) -> Shared:
         """What new sessions share."""
-        return Shared(self.config, self.topology, self.census, self.budget, self.failed_logins)
+        return Shared(
+            self.config,
+            self.topology,
+            self.census,
+            self.budget,
+            self.failed_logins,
+            self.quotas,
+        )
 
     def admit(self, address: str) -> str | None:
         """Counts a connection in. Returns why it is refused, if it is."""

@@ -126,6 +126,17 @@ class Session:
         """As whom the cluster is asked for this client."""
         return (self.identified or self.shared.config.default).credentials
 
+    def throttle(self, received: int, sent: int, now: float) -> float:
+        """Seconds in which no further request is to be read: the last one, of so many bytes, had
+        an answer of so many, and its client has a rate."""
+        access, quotas = self.access, self.shared.quotas
+        who = (self.identified.name if self.identified is not None else "") or self.address
+        if self.api == ApiKey.Produce.name and access.producer_byte_rate is not None:
+            return quotas.charge(who, "produce", received, access.producer_byte_rate, now)
+        if self.api == ApiKey.Fetch.name and access.consumer_byte_rate is not None:
+            return quotas.charge(who, "fetch", sent, access.consumer_byte_rate, now)
+        return 0.0
+
     def _find(self, user: str | None) -> Identified | None:
         config = self.shared.config
         return config.identities.find(config.default, self.address, user, self._certificate)

@@ -57,6 +57,8 @@ TOP: Final = frozenset(
         "networks",
         "read_only",
         "written_topics",
+        "producer_byte_rate",
+        "consumer_byte_rate",
         "observe",
         "share_ports",
         "refresh_seconds",

@@ -99,14 +99,15 @@ class Upstream:
         self.stream.consume(LENGTH.size)
         return int(size)
 
-    async def forward_response(self, client: Stream, correlation_id: int, wait: float) -> None:
-        """Passes the response that comes next on, byte for byte."""
+    async def forward_response(self, client: Stream, correlation_id: int, wait: float) -> int:
+        """Passes the response that comes next on, byte for byte; how many there were."""
         size = await self.response_size(wait)
         await self.stream.ensure(CORRELATION.size)
         if CORRELATION.unpack_from(self.stream.available)[0] != correlation_id:
             raise BadRequestError("the cluster answered another request")
         client.send(LENGTH.pack(size))
         await self.stream.copy_to(client, size)
+        return size
 
     def close(self) -> None:
         self.stream.close()

@@ -24,6 +24,8 @@ class Access:
     groups: tuple[str, ...] = ()  # likewise
     transactional_ids: tuple[str, ...] = ()  # likewise
     is_read_only: bool = False
+    producer_byte_rate: float | None = None  # bytes a second of each client's produces
+    consumer_byte_rate: float | None = None  # and of the answers to its fetches
 
     def admits(self, address: str) -> bool:
         """Whether a client at this address may connect."""

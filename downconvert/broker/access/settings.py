@@ -23,7 +23,8 @@ from .identity import C, ClientRule, Identities, Users
 from .rights import Access, ConfigError, parse_network
 
 RULE: Final = frozenset({"user", "certificate", "networks"})  # which clients a rule is for
-RIGHTS: Final = frozenset({"topics", "written_topics", "groups", "transactional_ids", "read_only"})
+RATES: Final = frozenset({"producer_byte_rate", "consumer_byte_rate"})
+RIGHTS: Final = RATES | {"topics", "written_topics", "groups", "transactional_ids", "read_only"}
 TOP: Final = RIGHTS | {"networks", "users_file", "client_ca", "clients"}
 
 
@@ -37,11 +38,12 @@ def load(path: Path) -> dict[str, Any]:
 
 def access_of(settings: Mapping[str, Any], default: Access) -> Access:
     """Rights; those that are not named are the default's. ConfigError."""
-    named = {
+    named: dict[str, Any] = {
         name: tuple(texts_of(settings, name))
         for name in ("topics", "written_topics", "groups", "transactional_ids")
         if name in settings
     }
+    named |= {name: float(number_of(settings, name)) for name in RATES if name in settings}
     networks = tuple(parse_network(text) for text in texts_of(settings, "networks"))
     is_read_only = value_of(bool, settings, "read_only", default.is_read_only)
     return replace(default, networks=networks, is_read_only=is_read_only, **named)

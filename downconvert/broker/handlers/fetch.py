@@ -13,6 +13,7 @@ import logging
 from itertools import groupby
 from typing import Final
 
+from downconvert.broker.access.quotas import WINDOW
 from downconvert.broker.conversions import (
     ZSTD_SINCE,
     is_enabled,
@@ -104,8 +105,11 @@ class Fetch:
         self._is_reported = self._replica_id < 0  # how far a follower is, is known
         # Clients of older formats cannot ask for it: the field is 0 in those versions.
         self._is_committed = request.isolation_level == READ_COMMITTED
-        self._min_bytes = request.min_bytes
         self._max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
+        rate = None if exchange.client.access is None else exchange.client.access.consumer_byte_rate
+        if rate is not None:
+            self._max_bytes = min(self._max_bytes, int(rate * WINDOW))
+        self._min_bytes = min(request.min_bytes, max(self._max_bytes, 1))
         self._deadline = now + min(max(0.0, request.max_wait_ms / 1000), WAIT_MAX)
         self._magic = magic_of(self._version)
         self._starts: dict[Key, int] = {}  # how far earlier turns came

@@ -259,3 +259,27 @@ def resident() -> int:
     status = Path("/proc/self/status").read_text()
     (line,) = (line for line in status.splitlines() if line.startswith("RssAnon"))
     return int(line.split()[1]) * 1024
+
+
+@pytest.mark.parametrize("version", [1, 4])
+def test_who_takes_more_than_its_rate_is_answered_and_then_waits(
+    tmp_path: Path, version: int
+) -> None:
+    """Whether its answers pass through or are converted; others do not wait for it."""
+    rate = 4_000.0
+    with (
+        cluster(tmp_path, "t") as (broker, port),
+        gateway(port, access=Access(consumer_byte_rate=rate)) as running,
+    ):
+        append(broker, batch(0, size=4_000))
+        with Wire(running.address) as client, Wire(running.address) as other:
+            started = time.monotonic()
+            client.send(ApiKey.Fetch, version, fetch_body(0))
+            client.send(ApiKey.Fetch, version, fetch_body(0))
+            sizes = [len(client.receive())]
+            assert other.ask(ApiKey.Metadata, 1, Message(topics=[])).brokers
+            sizes.append(len(client.receive()))
+            client.ask(ApiKey.Metadata, 1, Message(topics=[]))
+            assert time.monotonic() - started > sum(sizes) / rate - 1 - 0.1
+        assert sum(sizes) > 8_000
+        assert running.figures().throttled["Fetch"] > 0.5

@@ -15,7 +15,7 @@ import click
 
 from tests import kafka_server
 from tests.clients import brokers, run, topics
-from tests.downconvert.gateway.serving import free_ports
+from tests.ports import free_ports
 
 from .processes import Serving, started
 

@@ -96,7 +96,7 @@ def _job(random: Random) -> Job:
         stop_transactional=random.random() < 0.2,
         windows=(1 << 20,) if whole else (random.randrange(1, 100),),
         rooms=(1 << 12,) if whole else (random.randrange(0, 200),),
-        admits=(random.random() < 0.5,),
+        allows=(random.random() < 0.5,),
         overlong=random.random() < 0.3,
         handles_large=random.random() < 0.3,
     )

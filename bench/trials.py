@@ -16,7 +16,7 @@ from records.codecs import decompress
 from records.errors import RecordsError
 from records.formats import MAGIC_AT, MESSAGE_OVERHEAD, V2
 from records.reader import read
-from records.source import walk
+from records.source import read_headers
 from records.wrapper import unpadded
 
 from .mutants import Mutant
@@ -80,7 +80,7 @@ class Watched:
         return self._records.read_into(target, position)
 
     def batches(self) -> Iterator[BatchHeader]:
-        return walk(self)
+        return read_headers(self)
 
     def slice(self, position: int, size: int) -> "Watched":
         return Watched(self._records.slice(position, size), self._steps)

@@ -1,6 +1,7 @@
 """Kafka's message formats v0, v1 and v2: batches and records, read and built, in files and memory.
 
-What is listed here is public; so are `records.codecs`, and `records.kernel` for who converts.
+What is listed here is public; so are `records.codecs`, and `records.kernel` for callers that
+convert.
 
 Not here: converting (downconvert), segments with their indexes (storage)."""
 

@@ -3,7 +3,7 @@
 An entry is a v2 batch, or one v0 or v1 message, which Kafka treats as a batch of its own. Sources:
 Kafka's DefaultRecordBatch, LegacyRecord and FileLogInputStream.
 
-Not here: walking from entry to entry (source.py), checksums and records (reader.py)."""
+Not here: reading entry after entry (source.py), checksums and records (reader.py)."""
 
 from typing import Final, NamedTuple, Self
 
@@ -36,7 +36,7 @@ from .kernel import Buffer
 
 CODECS: Final = tuple(Codec)
 SIZE_AT: Final = PREFIX.size - SIZE_FIELD.size
-SEQUENCE_MAX: Final = 2**31 - 1  # sequence numbers wrap to 0 behind it
+SEQUENCE_MAX: Final = 2**31 - 1  # sequence numbers wrap to 0 after it
 NONE: Final = -1  # producer id, producer epoch, sequence and leader epoch where there is none
 
 
@@ -58,8 +58,8 @@ class BatchHeader(NamedTuple):
     A compressed v0 or v1 message (a wrapper) names only its last offset. Its true base offset lies
     inside the compressed data, so here base and last offset are both the message's offset.
 
-    It is a tuple because walking a log is making headers, and a frozen dataclass of as many fields
-    takes five times as long to make."""
+    It is a tuple because reading through a log makes one for each entry, and a frozen dataclass of
+    as many fields takes five times as long to make."""
 
     position: int  # of the entry's first byte, in the records that it was read from
     magic: int

@@ -190,7 +190,7 @@ def _encoded(
     base_offset: int,
     base_timestamp: int,
 ) -> memoryview:
-    """The records themselves, uncompressed, one behind the other."""
+    """The records themselves, uncompressed, one after the other."""
     rows, source = columns.rows(timestamp_type)
     overhead = RECORD_OVERHEAD_MAX if magic == V2 else MESSAGE_OVERHEAD[magic]
     target = bytearray(len(source) + overhead * len(columns))

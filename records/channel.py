@@ -53,7 +53,7 @@ def is_plain_socket(channel: Any) -> bool:
 
 
 def _loaded(module: str) -> ModuleType | None:
-    # Who has such a channel has loaded its module, and nobody else should have to.
+    # A caller with such a channel has loaded its module, and no other caller should have to.
     return sys.modules.get(module)
 
 

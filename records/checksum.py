@@ -1,6 +1,6 @@
 """The checksum of an entry: CRC-32C of a v2 batch, CRC-32 of a v0 or v1 message.
 
-It is summed up a window at a time, so that a batch of any size costs no memory.
+It is computed a window at a time, so that a batch of any size costs no memory.
 
 Not here: the messages inside of a compressed message, which have one each (reader.py)."""
 

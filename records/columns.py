@@ -1,7 +1,7 @@
 """Records as columns, and how columns become the kernel's rows.
 
-A list for each field costs a fraction of an object for each record: who makes records by the
-million fills columns, and who has a few `Record`s takes `Columns.of`.
+A list for each field costs a fraction of an object for each record: to write records by the
+million, fill columns; to write a few `Record`s, use `Columns.of`.
 
 Not here: what is written of rows (kernel.py), and around them (builder.py)."""
 
@@ -89,7 +89,7 @@ def _laid_out(column: Sequence[bytes | None], at: int) -> tuple[bytes, Int64s, I
     present = [field or b"" for field in column]
     sizes = array("q", map(len, present))
     positions = array("q", accumulate(sizes, initial=at))
-    positions.pop()  # behind the last
+    positions.pop()  # after the last
     if None in column:
         for index, field in enumerate(column):
             if field is None:
@@ -98,7 +98,7 @@ def _laid_out(column: Sequence[bytes | None], at: int) -> tuple[bytes, Int64s, I
 
 
 def _headers(headers: Headers) -> bytes:
-    """Headers as they are in a v2 record, behind their count."""
+    """Headers as they are in a v2 record, after their count."""
     encoded = bytearray()
     for key, value in headers:
         name = key.encode("utf-8", "surrogateescape")

@@ -1,7 +1,7 @@
 """What the records of control batches say: where transactions end, and KRaft's own.
 
 Sources: Kafka's ControlRecordType and EndTransactionMarker, and their tolerance: versions newer
-than 0 are read as 0, and bytes behind the known fields are ignored.
+than 0 are read as 0, and bytes after the known fields are ignored.
 
 Not here: which batches are control batches (batch.py), which records they abort (downconvert)."""
 
@@ -37,10 +37,17 @@ class ControlRecordType(IntEnum):
         version, number = KEY.unpack_from(key)
         if version < 0:
             raise CorruptRecordsError("control record's key has a negative version", position)
-        try:
-            return cls(number)
-        except ValueError:
-            return cls(cls.UNKNOWN)
+        return cls._of_number(number)
+
+    @classmethod
+    def of(cls, key: bytes) -> Self:
+        """The same for readers that ignore what they cannot read: UNKNOWN where the key is too
+        short."""
+        return cls(cls.UNKNOWN) if len(key) < KEY.size else cls._of_number(KEY.unpack_from(key)[1])
+
+    @classmethod
+    def _of_number(cls, number: int) -> Self:
+        return cls(number) if number in cls._value2member_map_ else cls(cls.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ Each says what was wrong and where. A wrong argument is a ValueError, as everywh
 
 from typing import Final
 
-UNSUPPORTED_COMPRESSION_TYPE: Final = 76  # Kafka's error code, for who answers a fetch
+UNSUPPORTED_COMPRESSION_TYPE: Final = 76  # Kafka's error codes, for callers that answer a fetch
 CORRUPT_MESSAGE: Final = 2
 
 

@@ -10,7 +10,7 @@ from io import FileIO
 from typing import Final
 
 from .batch import BatchHeader
-from .source import check_slice, walk
+from .source import check_slice, read_headers
 from .zero_copy import ZeroCopySend
 
 # Whoever opens a pipe for reading waits for its writer, and a segment is never a pipe.
@@ -97,7 +97,7 @@ class FileRecords:
         return read
 
     def batches(self) -> Iterator[BatchHeader]:
-        return walk(self)
+        return read_headers(self)
 
     def slice(self, position: int, size: int) -> "FileRecords":
         check_slice(self, position, size)

@@ -1,7 +1,7 @@
 """The byte layouts of message formats v0, v1 and v2: each field once, positions derived.
 
 All integers are big-endian. An *entry* is what a log is made of: a v0 or v1 message, or a v2 batch,
-behind a prefix of offset and size. Source: Kafka's Records, LegacyRecord, DefaultRecordBatch and
+after a prefix of offset and size. Source: Kafka's Records, LegacyRecord, DefaultRecordBatch and
 DefaultRecord; drawn as diagrams in docs/formats.md.
 
 Not here: reading them (batch.py), converting them (kernel.py)."""
@@ -16,9 +16,9 @@ V2: Final = 2
 
 # --- every entry
 PREFIX: Final = Struct(">qi")  # offset, size of what follows
-MAGIC_AT: Final = PREFIX.size + 4  # behind the CRC (v0, v1) or the leader epoch (v2)
+MAGIC_AT: Final = PREFIX.size + 4  # after the CRC (v0, v1) or the leader epoch (v2)
 ENTRY_HEAD_SIZE: Final = MAGIC_AT + 1
-assert MAGIC_AT == 16  # the one place that all three formats agree on
+assert MAGIC_AT == 16  # the one field that all three formats have at the same place
 
 # --- v0 and v1: a message
 ATTRIBUTES_AT_LEGACY: Final = MAGIC_AT + 1
@@ -66,7 +66,7 @@ CONTROL: Final = 0x20
 DELETE_HORIZON: Final = 0x40  # the base timestamp field is the horizon (KAFKA-8522)
 
 NO_TIMESTAMP: Final = -1
-RECORD_SIZE_MIN: Final = 7  # a v2 record of nothing: seven varints and bytes of one byte each
+RECORD_SIZE_MIN: Final = 7  # a v2 record without key, value and headers: seven fields of one byte
 
 
 class Codec(IntEnum):

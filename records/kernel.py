@@ -1,18 +1,19 @@
 """What a kernel does: the contract that the native kernel and its Python twin both keep.
 
 A kernel turns bytes into bytes. It opens neither files nor sockets: its caller reads windows of a
-log into a buffer, decompresses what is too large to be decompressed at once, and decides what only
-policy can decide. One parser serves every job: *transcode* writes older messages, *measure* adds up
-what transcode would write, *columns* notes where keys and values lie, *recode* makes compressed
-messages of a compressed batch. *encode* goes the other way, from columns to records. *transfer*
-goes on from a file to a channel for as long as nothing has to be decided.
+log into a buffer, decompresses what is too large to be decompressed at once, and takes the
+decisions that depend on a policy. One parser serves every job: *transcode* writes older messages,
+*measure* adds up what transcode would write, *columns* notes where keys and values lie, *recode*
+makes compressed messages of a compressed batch. *encode* goes the other way, from columns to
+records. *transfer* converts from a file to a channel, chunk after chunk, until a decision is
+needed.
 
 Everything is resumable on both sides. A call takes as many whole items as the source window holds
 and the target window has room for, reports how far it came, and says why it came back: an
 `Outcome`.
 
 Windows are index ranges of a buffer (`source[start:end]`), so that no slice is made for a call.
-`remaining` is how many bytes there are from `start` on, in the window and behind it, or `UNKNOWN`.
+`remaining` is how many bytes there are from `start` on, in the window and after it, or `UNKNOWN`.
 What is incomplete in the window but not in `remaining` asks for more (`SOURCE`); what is longer
 than `remaining` is torn or damaged. A window that is longer than `remaining` ends with it.
 
@@ -59,7 +60,7 @@ class Recodes(NamedTuple):
 
 # One row of `columns`: ten signed 64-bit integers in the machine's byte order. Positions index the
 # source buffer; a size of -1 is null, and its position is where its bytes would be. `headers_at` is
-# behind the header count. Messages have no headers: size and count are 0, and `headers_at` is where
+# after the header count. Messages have no headers: size and count are 0, and `headers_at` is where
 # the value ends.
 ROW_FIELDS: Final = (
     "offset",
@@ -94,24 +95,24 @@ class Transcoder(Protocol):
     3. v2: size < 49: damage "batch is smaller than its header". Less than 61 bytes in the window:
        SOURCE.
     4. magic <= to_magic (not for columns): codec (attribute bits 0-2) not in `pass_codecs`, a bit
-       mask of codec ids: BATCH, unless admitted; else the entry is copied as it is, when it is
+       mask of codec ids: BATCH, unless allowed; else the entry is copied as it is, when it is
        whole in the window (SOURCE) and fits (TARGET).
     5. v2 otherwise:
        a. record count < 0: damage "negative record count".
-       b. control batch: if `stop_transactional`, or for columns: BATCH, unless admitted. Transcode
-          and measure drop it, admitted or not; columns reads it when admitted.
-       c. codec != 0: BATCH, admitted or not.
-       d. transactional and `stop_transactional`: BATCH, unless admitted.
+       b. control batch: if `stop_transactional`, or for columns: BATCH, unless allowed. Transcode
+          and measure drop it, allowed or not; columns reads it when allowed.
+       c. codec != 0: BATCH, allowed or not.
+       d. transactional and `stop_transactional`: BATCH, unless allowed.
        e. count = 0, or base offset + last offset delta < first_offset: the batch is dropped.
        f. count > (size - 49) // 7: damage "more records than bytes".
        g. else it is entered: its records follow.
-    6. v0, v1 otherwise: codec != 0: BATCH, admitted or not. Not whole in the window: SOURCE. v1 and
+    6. v0, v1 otherwise: codec != 0: BATCH, allowed or not. Not whole in the window: SOURCE. v1 and
        size < 22: damage "message is smaller than its header". Then keys and values are checked:
        "key runs past its message", "value runs past its message" (also where fewer than four bytes
-       are left for the value's size); bytes behind the value are ignored. Offset < first_offset:
+       are left for the value's size); bytes after the value are ignored. Offset < first_offset:
        dropped.
 
-    Dropping consumes the whole entry at once, also where it ends behind the window: `consumed` may
+    Dropping consumes the whole entry at once, also where it ends after the window: `consumed` may
     be more than the window held, never more than `remaining`.
 
     Records of a v2 batch, in their order, at each record (positions name the record's first byte):
@@ -191,9 +192,9 @@ class Transcoder(Protocol):
     def start_wrapper(self) -> None:
         """The next record kept is the first of a new wrapper (entering also starts one)."""
 
-    def admit(self) -> None:
-        """The entry that the next call starts at is not asked about again (rules 4, 5b, 5d), until
-        it has been passed. Entering and `leave` withdraw this."""
+    def allow_next(self) -> None:
+        """The next call does not stop for a decision about the entry that it starts at (rules 4,
+        5b, 5d). In force until that entry has been passed; entering and `leave` withdraw it."""
 
     def leave(self) -> None:
         """Back to the log, at an entry's start."""
@@ -226,10 +227,10 @@ class Transcoder(Protocol):
         at: int,
         limit: int,
     ) -> Progress:
-        """Writes a row for each record (`ROW_FIELDS`). Drops nothing but what is below
+        """Writes a row for each record (`ROW_FIELDS`). Drops nothing but records below
         first_offset.
 
-        Keeps no account: what it reads is in none of `totals`, `wrapper` and `last_offset`."""
+        What it reads is not counted in `totals`, `wrapper` and `last_offset`."""
 
     def transfer(
         self,
@@ -244,7 +245,7 @@ class Transcoder(Protocol):
         recodes: Recodes | None = None,
         held: bytes | None = None,
     ) -> Transferred:
-        """Converts from `position` of a file, up to its `end`, and writes to a channel, chunk after
+        """Converts from `position` of a file, up to `end`, and writes to a channel, chunk after
         chunk, without coming back for each.
 
         It stands in a log, or in an uncompressed batch of one. `source` is a descriptor, or all of
@@ -265,14 +266,14 @@ class Transcoder(Protocol):
         read for that, whatever the size of chunks.
 
         With `held` the last compressed message is always held back: it is written when another one
-        has been made that fits behind it into what is left of `promised`, and is in the result.
+        has been made that fits after it into what is left of `promised`, and is in the result.
         `held` is the one to begin with, or empty. Nothing but compressed messages is written then:
         TARGET where there is a plain one. Without `held` the result's is None.
 
         `damage` is None: asked at the same place, transcode tells it.
 
         ValueError: entered by the caller, `to_magic` 2 in a batch, a negative number, no chunk, an
-        end before the position or behind the buffer."""
+        end before the position or after the buffer."""
 
     def recode(
         self,
@@ -287,19 +288,19 @@ class Transcoder(Protocol):
         inner_size_max: int,
     ) -> bytes | None:
         """The compressed entry `source[start:end]`, all of it, as messages compressed with `codec`:
-        decompressed, converted and compressed in one go.
+        decompressed, converted and compressed at once.
 
         It stands in a log, before that entry. Records become messages as in a wrapper after
         `enter_batch` or `enter_entries`, one wrapper after the other where `split_at_gaps` ends
-        them, each compressed with little effort (`fast`) or about to Kafka's size; the same entry
-        always becomes the same bytes. No bytes: nothing of it is kept. Then the caller goes on
-        behind the entry. The entry's size is in `totals`, and so are the wrappers' own bytes.
+        them, each compressed at the level "fast" (`fast`) or "kafka"; the same entry always becomes
+        the same bytes. No bytes: nothing of it is kept. Then the caller goes on after the entry.
+        The entry's size is in `totals`, and so are the wrappers' own bytes.
 
-        None: nothing has happened, and the entry is for a stream (`enter_batch`,
-        `enter_entries`). It is damaged (the CRC is not looked at), it decompresses to more than
+        None: nothing has changed, and the entry has to be read as a stream (`enter_batch`,
+        `enter_entries`). It is damaged (the CRC is not compared), it decompresses to more than
         `body_size_max` bytes, the messages in one wrapper would be more than `inner_size_max`, or
-        its codec's data is not of the usual kind that a kernel decompresses at once. So are a v2
-        batch where `to_magic` is 2 and an entry that is not compressed.
+        its codec's data is not of the usual kind that a kernel decompresses at once. None also for
+        a v2 batch where `to_magic` is 2, and for an entry that is not compressed.
 
         ValueError: not in a log, a codec that is not 1 to 3, a negative size, indices outside of
         the buffer."""
@@ -309,13 +310,15 @@ class Transcoder(Protocol):
     ) -> tuple[int, int, int, int, int] | None:
         """The head of the v2 record at `start`, whose body need not be in the window.
 
-        Gives offset, timestamp, record size with its size varint, bytes before the key, and key
-        size (-1: null), checked as far as they are there: rules 1-5 as above, with a value of no
-        bytes, and 5 only for a record that 4 does not drop. None where no record is left, where the
+        Returns offset, timestamp, record size with its size varint, bytes before the key, and key
+        size (-1: null), checked as far as they are there: rules 1-5 as above, as if the value were
+        empty, and 5 only for a record that 4 does not drop. None where no record is left, where the
         window ends before the key's size does (31 bytes always suffice), or where the head is
         damaged: then `damage` is set. ValueError outside of a v2 batch."""
 
-    def handled(self, source_size: int, offset: int, timestamp: int, message_size: int) -> None:
+    def record_converted(
+        self, source_size: int, offset: int, timestamp: int, message_size: int
+    ) -> None:
         """The caller has converted the item at the position reached itself: a v2 record, or an
         entry of a compressed message. It had `source_size` bytes and became a message of
         `message_size` bytes, or was dropped (0). ValueError for a negative size, in a log, where no
@@ -366,7 +369,7 @@ class Encode(Protocol):
     0, 1 or 2; indices outside of their buffers; rows that are not whole; a position outside of the
     source (that of headers matters in v2 alone, also where there are none); in v2 an offset delta
     or header count that is no 32-bit integer, or a negative count; a record or message of more than
-    2**31 - 1 bytes behind its size field. Then what is in the target is undefined."""
+    2**31 - 1 bytes after its size field. Then what is in the target is undefined."""
 
     def __call__(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from .batch import BatchHeader
 from .kernel import Buffer
-from .source import check_slice, walk
+from .source import check_slice, read_headers
 
 
 class MemoryRecords:
@@ -46,7 +46,7 @@ class MemoryRecords:
         return len(found)
 
     def batches(self) -> Iterator[BatchHeader]:
-        return walk(self)
+        return read_headers(self)
 
     def slice(self, position: int, size: int) -> "MemoryRecords":
         check_slice(self, position, size)

@@ -1,10 +1,10 @@
-"""The face of the compiled kernel: the one file that touches `records._kernel`.
+"""The compiled kernel: this is the one file that touches `records._kernel`.
 
-ImportError where it has not been built. Beside what every kernel does (kernel.py) it has codecs in
-one go, by the libraries that it is built with. `gzip_compress(source, start, end, level)` makes one
-member, by libdeflate. `decompress(codec, source, start, end, magic, limit)` gives what data of
-message format `magic` decompresses to, or None where that is more than `limit`, or the data is
-damaged or framed in an unusual way: which of them, whoever must know reads in records/codecs.
+ImportError where it has not been built. Besides what every kernel does (kernel.py) it has codecs
+for data in memory, from the libraries that it is built with. `gzip_compress(source, start, end,
+level)` makes one member, by libdeflate. `decompress(codec, source, start, end, magic, limit)`
+returns what data of message format `magic` decompresses to, or None where that is more than
+`limit`, or the data is damaged or framed in an unusual way: records/codecs tells which.
 
 Not here: which kernel runs (backend.py)."""
 

@@ -1,33 +1,39 @@
 """Reads records: of any format, codec and timestamp type, one after the other.
 
 A batch is never in memory as a whole. Windows of it go through the kernel, which says where keys
-and values lie (`columns`). It grows for a record that is larger, since who reads it gets it.
+and values lie (`columns`). A window grows for a record that is larger, since the caller is given
+that record as a whole.
 
 Sources: Kafka's DefaultRecordBatch, AbstractLegacyRecordBatch and RecordBatchIterator.
 
-Not here: where batches begin (source.py), what a row becomes (record.py), what control records say
-(control.py)."""
+Not here: where batches begin (source.py), decompression (compressed.py), offsets in compressed
+messages (inner_offsets.py), what a row becomes (record.py)."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from .backend import Transcoder
-from .batch import SIZE_AT, BatchHeader, wrapped
+from .batch import SIZE_AT, BatchHeader
 from .checksum import MISMATCH, verify_checksum
-from .codecs import open_decoder
+from .compressed import CompressedBytes, DecompressedWindow
 from .errors import CorruptRecordsError, RecordTooLargeError
-from .formats import BATCH_HEADER_SIZE, PREFIX, SIZE_FIELD, V0, V1, V2, Codec, TimestampType
+from .formats import BATCH_HEADER_SIZE, PREFIX, SIZE_FIELD, V0, V2, Codec, TimestampType
+from .inner_offsets import (
+    EVERY_OFFSET,
+    NO_MESSAGES,
+    ROWS_MAX,
+    OffsetScan,
+    are_relative,
+    offset_delta,
+)
 from .kernel import ROW_SIZE, Outcome
 from .record import ROW, Record, inner_record_of, is_sound, record_of
 from .source import Records
-from .window import WINDOW_SIZE, Stream, Stretch, Window
-from .wrapper import value_range
+from .window import WINDOW_SIZE, Stretch, Window
 
 __all__ = ["Record", "read", "read_batch"]
 
-ROWS_MAX: Final = 256  # in one call of the kernel
 COMPRESSED_WINDOW_SIZE: Final = 16 * 1024  # bytes
-EVERY_OFFSET: Final = -(2**63)
 
 
 def read(
@@ -66,9 +72,9 @@ def read_batch(
 def read_rows(
     records: Records, header: BatchHeader, *, record_size_max: int | None = None
 ) -> Iterator[bytearray]:
-    """The rows of `columns` (kernel.py) of one v2 batch, some at a time: who wants offsets,
-    timestamps and sizes only need not make records. The bytes that positions in them are of are
-    gone. Errors come as from `read_batch`; its checksum is not compared."""
+    """The rows of `columns` (kernel.py) of one v2 batch, some at a time: for callers that want
+    offsets, timestamps and sizes only, and no records. Positions in them are of no use: the bytes
+    that they point to are gone. Errors come as from `read_batch`; its checksum is not compared."""
     reader = _Reader(records, False, record_size_max)
     for _, rows in reader.batch_rows(header):
         yield rows
@@ -85,6 +91,7 @@ class _Reader:
         self._rows = bytearray(ROWS_MAX * ROW_SIZE)
         self._buffer = bytearray(WINDOW_SIZE)
         self._compressed = memoryview(b"")
+        self._scan: OffsetScan | None = None
 
     def read(self, header: BatchHeader) -> Iterator[Record]:
         if header.position + header.size > self._records.size:
@@ -113,9 +120,10 @@ class _Reader:
 
     def _plain_rows(self, header: BatchHeader) -> Iterator[tuple[Window, bytearray]]:
         end = header.position + header.size
-        window = Window(Stretch(self._records, header.position, end), self._buffer)
+        stretch = Stretch(self._records, header.position, end)
+        window = Window(stretch, self._buffer, self._position(header))
         self._transcoder.leave()
-        self._transcoder.admit()  # a control batch is read, too
+        self._transcoder.allow_next()  # a control batch is read, too
         for rows in self._columns(window, header):
             yield window, rows
 
@@ -125,79 +133,58 @@ class _Reader:
                 yield record_of(window, row, header)
 
     def _compressed_rows(self, header: BatchHeader) -> Iterator[tuple[Window, bytearray]]:
-        if header.records_count is not None and header.records_count < 0:
-            raise self._damage("negative record count", header)
+        compressed = CompressedBytes.of(self._records, header)
         head = bytearray(BATCH_HEADER_SIZE)
         self._read_head(head, header)
-        window = self._decoded(header, BATCH_HEADER_SIZE, header.size)
+        window = self._decompressed(compressed)
         self._transcoder.enter_batch(head, 0, False, False, False)
         for rows in self._columns(window, header):
             yield window, rows
-        if window.start == window.filled:
-            window.fill()
-        if window.remaining:
-            raise self._damage("bytes left after the last record", header, window, window.start)
+        if window.has_more():
+            raise window.damage("bytes left after the last record", window.start)
 
     def _read_compressed_message(self, header: BatchHeader) -> Iterator[Record]:
-        if header.codec is Codec.ZSTD:
-            raise self._damage("codec does not exist in this message format", header)
-        start, end = value_range(self._records, header.position, header.size, header.magic)
-        window = self._decoded(header, start, end)
-        offset_delta = 0
-        if header.magic == V1 and header.base_offset:
-            # Offsets inside count from an unknown base; the last one is the message's own. (Old
-            # librdkafka producers left that at 0: then the base is 0.)
+        compressed = CompressedBytes.of(self._records, header)
+        window = self._decompressed(compressed)
+        delta = 0
+        if are_relative(header.magic, header.base_offset):
             last = self._last_offset_inside(window, header)
-            if last > header.base_offset:
-                raise self._damage("compressed message is at a lower offset than its last", header)
-            offset_delta = wrapped(header.base_offset - last)
+            delta = offset_delta(header.magic, header.base_offset, last, self._position(header))
             if window.holds_all:
                 window.start = 0
             else:
-                window = self._decoded(header, start, end)
+                window = self._decompressed(compressed)
         append_time = None
         if header.timestamp_type is TimestampType.LOG_APPEND:
             append_time = header.max_timestamp
-        self._enter(header, offset_delta, append_time)
+        self._transcoder.enter_entries(header.magic, delta, append_time, False, False, False)
         at = -1
         for rows in self._columns(window, header):
             at = window.start
             for row in ROW.iter_unpack(rows):
                 end = at + PREFIX.size + SIZE_FIELD.unpack_from(window.buffer, at + SIZE_AT)[0]
                 if self._verify and not is_sound(window, at, end):
-                    raise self._damage(MISMATCH, header, window, at)
+                    raise window.damage(MISMATCH, at)
                 yield inner_record_of(window, row, at, header)
                 at = end
         if at < 0:
-            raise self._damage("compressed message holds no messages", header)
+            raise CorruptRecordsError(NO_MESSAGES, self._position(header))
 
-    # --- compressed messages
-
-    def _last_offset_inside(self, window: Window, header: BatchHeader) -> int:
-        self._enter(header, 0, None)
-        last = 0
-        for rows in self._columns(window, header):
-            for row in ROW.iter_unpack(rows):
-                last = row[0]
+    def _last_offset_inside(self, window: DecompressedWindow, header: BatchHeader) -> int:
+        if self._scan is None:
+            self._scan = OffsetScan()
+        last = self._scan.last_offset(window, lambda window: self._make_room(window, header))
+        if last is None:
+            raise CorruptRecordsError(NO_MESSAGES, self._position(header))
         return last
-
-    def _enter(self, header: BatchHeader, offset_delta: int, append_time: int | None) -> None:
-        self._transcoder.enter_entries(header.magic, offset_delta, append_time, False, False, False)
 
     # --- windows
 
-    def _decoded(self, header: BatchHeader, start: int, end: int) -> Window:
-        """A window over what is compressed in `start` to `end` of the entry."""
+    def _decompressed(self, compressed: CompressedBytes) -> DecompressedWindow:
         if not self._compressed:
             self._compressed = memoryview(bytearray(COMPRESSED_WINDOW_SIZE))
-        stretch = Stretch(self._records, header.position + start, header.position + end)
-
-        def pull() -> memoryview:
-            return self._compressed[: stretch.read_into(self._compressed)]
-
-        decoder = open_decoder(header.codec, pull, magic=header.magic)
-        position = self._records.origin + header.position
-        return Window(_Decoded(decoder, position), self._buffer)
+        stream = compressed.open(self._compressed)
+        return DecompressedWindow(stream, self._buffer, compressed.error_position)
 
     def _columns(self, window: Window, header: BatchHeader) -> Iterator[bytearray]:
         """The rows of one batch, some at a time: of the records that lie from `window.start` on."""
@@ -214,55 +201,28 @@ class _Reader:
                 yield rows[:produced]
             window.start += consumed
             if outcome == Outcome.SOURCE:
-                self._check_size(window, header)
-                window.fill()
+                self._make_room(window, header)
             elif outcome == Outcome.DAMAGE:
                 reason, index = transcoder.damage or ("", window.start)
-                raise self._damage(reason, header, window, index)
+                raise window.damage(reason, index)
             elif outcome != Outcome.TARGET:
                 return
 
-    def _check_size(self, window: Window, header: BatchHeader) -> None:
-        """Whether the window may grow for the record that begins it, if it must."""
+    def _make_room(self, window: Window, header: BatchHeader) -> None:
+        """Reads more of the record that begins the window, which grows if it must, and may."""
         limit, held = self._record_size_max, window.filled - window.start
         if limit is not None and held > limit:
-            position = self._records.origin + header.position
-            raise RecordTooLargeError(held, limit, position)
+            raise RecordTooLargeError(held, limit, self._position(header))
+        window.fill()
 
-    # --- one place for the head, one for damage
+    # --- the entry
 
-    def _read_head(self, target: bytearray, header: BatchHeader, at: int = 0) -> None:
-        start = header.position + at
-        stretch = Stretch(self._records, start, start + len(target))
+    def _read_head(self, target: bytearray, header: BatchHeader) -> None:
+        stretch = Stretch(self._records, header.position, header.position + len(target))
         view = memoryview(target)
         while view:
             view = view[stretch.read_into(view) :]
 
-    def _damage(
-        self,
-        reason: str,
-        header: BatchHeader,
-        window: Window | None = None,
-        index: int = 0,
-    ) -> CorruptRecordsError:
-        """At an index of the window where there is one, else at the batch."""
-        position = self._records.origin + header.position
-        if window is None:
-            return CorruptRecordsError(reason, position)
-        if header.codec is Codec.NONE:
-            return CorruptRecordsError(reason, position + window.base + index)
-        return CorruptRecordsError(reason, position, inside=window.base + index)
-
-
-class _Decoded:
-    """A decoder's output. Its errors name the batch, since nobody can look into compressed data."""
-
-    def __init__(self, decoder: Stream, position: int) -> None:
-        self._decoder = decoder
-        self._position = position
-
-    def read_into(self, target: memoryview) -> int:
-        try:
-            return self._decoder.read_into(target)
-        except CorruptRecordsError as error:
-            raise CorruptRecordsError(error.reason, self._position) from error
+    def _position(self, header: BatchHeader) -> int:
+        """Where the entry begins in the file."""
+        return self._records.origin + header.position

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from .backend import crc32
 from .batch import NONE, BatchHeader
 from .formats import CRC, CRC_AT_LEGACY, MAGIC_AT, NO_TIMESTAMP, V0, V2, TimestampType
-from .kernel import ROW_FIELDS, ROW_SIZE
+from .kernel import ROW_FIELDS, ROW_SIZE, Buffer
 from .varint import read_varint
 from .window import Window
 
@@ -28,7 +28,7 @@ class Record:
     """One record.
 
     Header keys are text; bytes in them that are no UTF-8 become surrogates (`surrogateescape`), so
-    that encoding the key the same way gives them back."""
+    that encoding the key the same way restores them."""
 
     offset: int
     timestamp: int  # milliseconds; -1 is none
@@ -79,7 +79,7 @@ def _bytes(view: memoryview, at: int, size: int) -> bytes | None:
     return bytes(view[at : at + size]) if size >= 0 else None
 
 
-def _headers(buffer: bytearray, at: int, size: int, count: int) -> Headers:
+def _headers(buffer: Buffer, at: int, size: int, count: int) -> Headers:
     """Headers that the kernel has checked: their sizes are right."""
     found = []
     fields = bytes(memoryview(buffer)[at : at + size])

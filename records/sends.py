@@ -3,7 +3,8 @@
 A *send* is something on its way out, whose size is known before its first byte. Whoever drives it
 calls `write_to` whenever the channel takes something, until it is `completed`.
 
-Not here: the channel's ways (channel.py), what is sent (zero_copy.py; downconvert's sends)."""
+Not here: how a channel is written to (channel.py), what is sent (zero_copy.py; downconvert's
+sends)."""
 
 from collections.abc import Callable
 from typing import Any, Protocol

@@ -15,10 +15,10 @@ from .formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE
 # where batches are large and it serves one. A page, so that bodies stay on the disk.
 WINDOW_SIZE: Final = 4096
 
-# What is no longer than this Kafka's FileLogInputStream takes for the beginning of an entry.
+# Kafka's FileLogInputStream ignores up to so many bytes at the end: they hold no whole entry.
 IGNORED_TAIL_SIZE: Final = ENTRY_HEAD_SIZE
 
-# A range's size is fixed when it is made. This is what a file that shrinks after that is called.
+# A range's size is fixed when it is made. The reason of the error where the file has shrunk since.
 TRUNCATED: Final = "file was truncated while it was read"
 
 
@@ -50,7 +50,7 @@ class Records(Protocol):
         """The headers of the whole entries, in their order. Bodies are not read."""
 
     def slice(self, position: int, size: int) -> Self:
-        """A range of this one, cut off at its end. ValueError: negative, or begins behind it."""
+        """A range of this one, cut off at its end. ValueError: negative, or begins after it."""
 
 
 def check_slice(records: Records, position: int, size: int) -> None:
@@ -60,11 +60,11 @@ def check_slice(records: Records, position: int, size: int) -> None:
     if size < 0:
         raise ValueError(f"a slice of {size} bytes: negative size")
     if position > records.size:
-        raise ValueError(f"a slice at {position} begins behind the {records.size} bytes of records")
+        raise ValueError(f"a slice at {position} begins after the {records.size} bytes of records")
 
 
-def walk(records: Records) -> Iterator[BatchHeader]:
-    """Reads header after header, by the rules of Kafka's file stream: `Records.batches` for anyone.
+def read_headers(records: Records) -> Iterator[BatchHeader]:
+    """Reads header after header, by the rules of Kafka's file stream: what `Records.batches` does.
 
     A tail of up to 17 bytes, and an entry that runs past the end, end it without an error. A size
     that no entry has, and an unknown magic or codec, are errors (rules 1-3 of a log, kernel.py)."""

@@ -2,7 +2,7 @@
 
 Signed ones are zigzag: 0, -1, 1, -2 are written as 0, 1, 2, 3. Kafka's rules (ByteUtils): longer
 encodings than needed are accepted; of the last byte that may be there, bits too many are shifted
-out; what goes on behind it is too long.
+out; a number that goes on after it is too long.
 
 Not here: what such numbers mean (kernel.py: records of v2)."""
 
@@ -26,7 +26,7 @@ class VarintCutError(VarintError):
 
 
 class VarintTooLongError(VarintError):
-    """A number goes on behind the last byte that it may have."""
+    """A number goes on after the last byte that it may have."""
 
 
 def varint(number: int) -> bytes:

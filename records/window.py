@@ -3,12 +3,12 @@
 A window holds what has arrived and is not used up. It grows only when it is full of bytes that are
 really there and the next item is still not whole: no size that the bytes claim makes it grow.
 
-Not here: what the bytes mean (reader.py)."""
+Not here: decompressed bytes (compressed.py), what the bytes mean (reader.py)."""
 
 from typing import Final, Protocol
 
 from .errors import CorruptRecordsError
-from .kernel import UNKNOWN
+from .kernel import UNKNOWN, Buffer
 from .source import TRUNCATED, Records
 
 WINDOW_SIZE: Final = 32 * 1024  # bytes, unless a record is larger
@@ -45,29 +45,46 @@ class Stretch:
 class Window:
     """`buffer[start:filled]` is what has arrived from a stream and is not used up.
 
-    `base` is the buffer's first byte in the stream. Who uses bytes up moves `start`."""
+    `base` is the position of the buffer's first byte in the stream. Whoever uses bytes up moves
+    `start`."""
 
-    __slots__ = ("_ended", "_stream", "base", "buffer", "filled", "start", "view")
+    __slots__ = ("_stream", "base", "buffer", "filled", "position", "start", "view")
 
-    def __init__(self, stream: Stream, buffer: bytearray) -> None:
+    def __init__(self, stream: Stream | None, buffer: Buffer, position: int) -> None:
+        """An empty window. `position` is the stream's first byte in the file, for errors. Without a
+        stream the whole buffer is what has arrived, and all there is."""
         self._stream = stream
-        self._ended = False
         self.buffer = buffer
         self.view = memoryview(buffer)
-        self.base = self.start = self.filled = 0
+        self.position = position
+        self.base = self.start = 0
+        self.filled = 0 if stream else len(buffer)
+
+    @property
+    def ended(self) -> bool:
+        """Whether all of the stream has arrived."""
+        return self._stream is None
 
     @property
     def holds_all(self) -> bool:
         """Whether all of the stream has arrived and its first byte is still here."""
-        return self._ended and self.base == 0
+        return self._stream is None and self.base == 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for more until some of it is used up."""
+        return self.start == 0 and self.filled == len(self.view)
 
     @property
     def remaining(self) -> int:
         """Bytes from `start` to the end of the stream; UNKNOWN before its end has been seen."""
-        return self.filled - self.start if self._ended else UNKNOWN
+        return self.filled - self.start if self._stream is None else UNKNOWN
 
     def fill(self) -> None:
         """Makes room, and reads until the window is full or the stream ends."""
+        stream = self._stream
+        if stream is None:
+            return
         left = self.filled - self.start
         if self.start:
             self.view[:left] = self.view[self.start : self.filled]
@@ -77,7 +94,19 @@ class Window:
             larger[:left] = self.buffer
             self.buffer, self.view = larger, memoryview(larger)
         self.start, self.filled = 0, left
-        while self.filled < len(self.buffer) and not self._ended:
-            read = self._stream.read_into(self.view[self.filled :])
+        while self.filled < len(self.buffer):
+            read = stream.read_into(self.view[self.filled :])
+            if not read:
+                self._stream = None
+                return
             self.filled += read
-            self._ended = not read
+
+    def has_more(self) -> bool:
+        """Whether there are bytes that are not used up."""
+        if self.start == self.filled:
+            self.fill()
+        return self.start < self.filled
+
+    def damage(self, reason: str, index: int) -> CorruptRecordsError:
+        """The error for damage at an index of the buffer."""
+        return CorruptRecordsError(reason, self.position + self.base + index)

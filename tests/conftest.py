@@ -9,6 +9,7 @@ root on the path, in each worker of pytest-xdist too; mypy finds it where it sta
 - `strategies.py`: hypothesis strategies for records, batches and segments of every kind
 - `data/`: the archives that these read; nothing outside of the project is read"""
 
+import gc
 import os
 from pathlib import Path
 from typing import Final
@@ -19,7 +20,8 @@ from hypothesis import settings
 from . import kafka_server
 
 # A seed is printed with a failure, and a machine may be slow: no example fails for taking its time.
-settings.register_profile("default", deadline=None, print_blob=True)
+# HYPOTHESIS_PROFILE=thorough looks longer.
+settings.register_profile("default", deadline=None, print_blob=True, max_examples=50)
 settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
@@ -31,6 +33,9 @@ collect_ignore = [] if kafka_server.REQUIRED or not kafka_server.missing() else 
 # `others`: `make test` leaves them out, `make test-all` and CI do not. Those programs have timeouts
 # of their own, and on a machine that is busy for a moment one gives up: such a test is tried once
 # more, and the run says so; one that fails for a reason fails again.
+OTHERS_SECONDS: Final = (
+    900  # of a test with its set-up, which may fetch a client, or start three JVMs
+)
 OTHERS_PROGRAMS: Final = (
     "clients/test_clients.py",
     "downconvert/gateway/test_kafka_4.py",
@@ -45,15 +50,38 @@ OTHERS_PROGRAMS: Final = (
     "test_kafka_server.py",
 )
 
+# What takes longest comes first, so that no worker is alone with it in the end.
+LONGEST: Final = (
+    "simulator/",
+    "test_strategies.py",
+    "downconvert/conversion/",
+    "downconvert/gateway/",
+    "downconvert/spark/",
+)
+TAKES_A_KERNEL: Final = {"kernel", "backend"}
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
+    paths = {item.path for item in items if item.path.is_relative_to(here)}
+    names = {path: path.relative_to(here).as_posix() for path in paths}
     for item in items:
-        if item.path.is_relative_to(here):
-            name = item.path.relative_to(here).as_posix()
+        if name := names.get(item.path):
             needs_spark = "spark" in getattr(item, "fixturenames", ())
             if name.startswith(OTHERS_PROGRAMS) or needs_spark:
                 item.add_marker(pytest.mark.others)
                 item.add_marker(pytest.mark.flaky(reruns=1))
+                if item.get_closest_marker("timeout") is None:
+                    item.add_marker(pytest.mark.timeout(OTHERS_SECONDS))
+            # What runs on each kernel in its turn has no need to run on the reference as a whole.
+            if not TAKES_A_KERNEL.isdisjoint(getattr(item, "fixturenames", ())):
+                item.add_marker(pytest.mark.each_kernel)
             # A worker takes whole files, and one takes all that needs a Spark session.
             item.add_marker(pytest.mark.xdist_group("spark" if needs_spark else name))
+    items.sort(key=lambda item: not names.get(item.path, "").startswith(LONGEST))
+
+
+def pytest_collection_finish() -> None:
+    """What has been collected stays until the end: no collection of garbage looks at it again."""
+    gc.collect()
+    gc.freeze()

@@ -9,7 +9,7 @@ Java and Maven are needed, and a network the first time: Maven fetches a version
 controller of its own, so that any of them can be killed. Brokers die with the process that started
 them, also where that is killed: each hangs on a pipe from it (kafka_server/leashed.sh).
 
-Not here: Kafka's classes as judge of a directory (storage/kafka_broker.py)."""
+Not here: Kafka's classes as judge of a directory (downconvert/storage/kafka_broker.py)."""
 
 import atexit
 import base64
@@ -17,17 +17,18 @@ import fcntl
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 from . import kafka_wire
+from .ports import free_ports
 
 HOME: Final = Path(__file__).parent / "kafka_server"
 BUILD: Final = Path(__file__).parents[1] / "build"
@@ -40,8 +41,11 @@ NEW: Final = "4.4.0"
 
 # Small, and quick to start rather than quick in the long run.
 QUICK: Final = ("-Xms64M", "-Xmx384M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-START_SECONDS: Final = 60.0
-STOP_SECONDS: Final = 15.0
+# Maven and javac are JVMs, too, that live for seconds.
+COMPILER: Final = ("javac", *(f"-J{option}" for option in QUICK[-2:]))
+MAVEN_OPTIONS: Final = {"MAVEN_OPTS": f"{os.environ.get('MAVEN_OPTS', '')} {' '.join(QUICK[-2:])}"}
+START_SECONDS: Final = 120.0  # of a broker, on a machine that is busy with others
+STOP_SECONDS: Final = 30.0
 
 _CONTROLLER: Final = 999  # the id of a controller that is no broker
 
@@ -111,7 +115,7 @@ class KafkaServer:
         jvm_options: Sequence[str],
     ) -> None:
         self.log_dirs = list(log_dirs)
-        *self.ports, self._quorum = _free_ports(len(log_dirs) + 1)
+        *self.ports, self._quorum = free_ports(len(log_dirs) + 1)
         self._processes: list[_Process] = []
         controllers = [] if len(log_dirs) == 1 else [directory / "controller"]
         for node, log_dir in enumerate([*self.log_dirs, *controllers]):
@@ -140,6 +144,16 @@ class KafkaServer:
     def kill(self, node: int, with_signal: int = signal.SIGKILL) -> None:
         """As a power failure does it; with SIGTERM, as an operator does."""
         self._processes[node].kill(with_signal)
+
+    def await_fenced(self, node: int) -> None:
+        """Back when the others know that a node was killed: until then new topics may be put on
+        it."""
+        for other in range(len(self.ports)):
+            if self._processes[other].is_running:
+                self._until(other, partial(self._is_without, other, node))
+
+    def _is_without(self, node: int, dead: int) -> bool:
+        return dead not in kafka_wire.brokers(self.ports[node])
 
     def restart(self, node: int) -> None:
         """Starts a node that was killed, at its old port and log. Back when it answers."""
@@ -197,7 +211,7 @@ class KafkaServer:
             "share.coordinator.state.topic.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
             "broker.session.timeout.ms": "4000",
-            "downconvert.broker.handlers.heartbeat.interval.ms": "500",
+            "broker.heartbeat.interval.ms": "500",
         }
         if node_id == _CONTROLLER:
             return settings | {"process.roles": "controller", "listeners": quorum}
@@ -238,7 +252,7 @@ def running(
     `properties` override those of server.properties on every node. `log_dir` is where the log of
     a node goes (of several: `log_dir/0` and so on), and stays; it may be one that a broker left.
     KafkaError: they do not start; assertion: a tool is missing."""
-    classpath = _prepare(version)
+    classpath = prepare(version)
     with tempfile.TemporaryDirectory(prefix="kafka-") as temporary:
         directory = Path(temporary)
         parent = directory / "logs" if log_dir is None else log_dir
@@ -256,22 +270,24 @@ def missing() -> list[str]:
     return [tool for tool in TOOLS if shutil.which(tool) is None]
 
 
-def _prepare(version: str) -> str:
-    """Where the classes of a version are. Several processes may ask for them at once."""
+def prepare(version: str) -> str:
+    """Where the classes of a version are, for `java -cp`. Several processes may ask at once."""
     assert not missing(), f"not here: {', '.join(missing())}"
-    libraries = BUILD / f"kafka-{version}"
+    pom = HOME / "pom.xml"
+    libraries = BUILD / f"kafka-{version}.{sha256(pom.read_bytes()).hexdigest()[:8]}"
     BUILD.mkdir(exist_ok=True)
-    with (BUILD / f"kafka-{version}.lock").open("w") as lock:
+    with libraries.with_name(f"{libraries.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not any(libraries.glob("kafka_2.13-*.jar")):
+        if not libraries.exists():
             with tempfile.TemporaryDirectory(dir=BUILD) as temporary:
                 fetched = Path(temporary) / "jars"
                 version_and_target = (f"-Dkafka.version={version}", f"-DoutputDirectory={fetched}")
                 done = subprocess.run(
-                    ("mvn", "-q", "-B", "-f", str(HOME / "pom.xml"), *version_and_target, COPY),
+                    ("mvn", "-q", "-B", "-f", str(pom), *version_and_target, COPY),
                     capture_output=True,
                     text=True,
                     check=False,
+                    env=os.environ | MAVEN_OPTIONS,
                 )
                 assert done.returncode == 0, f"mvn: {done.stdout}{done.stderr}"
                 fetched.rename(libraries)
@@ -293,11 +309,3 @@ def _format(log_dir: Path, node_id: int) -> None:
 def _uuid(data: bytes) -> str:
     assert len(data) == 16
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports

@@ -45,6 +45,18 @@ def create_topic(
         raise RefusedError(f"no topic {name}: error {error}, {message}")
 
 
+def brokers(port: int) -> set[int]:
+    """The ids of all brokers that this one believes to be alive."""
+    answer = _ask(port, _METADATA, 1, struct.pack(">i", 0))
+    found = set()
+    for _ in range(answer.int32()):
+        found.add(answer.int32())
+        answer.string()  # host
+        answer.int32()
+        answer.string()  # rack
+    return found
+
+
 def leaders(port: int, topic: str) -> dict[int, int]:
     """The leader's id by partition, as this broker knows it; -1 while there is none."""
     answer = _ask(port, _METADATA, 1, struct.pack(">i", 1) + _string(topic))

@@ -6,6 +6,7 @@ import ast
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from sys import stdlib_module_names
 from typing import Final
@@ -61,6 +62,7 @@ HARMLESS: Final = {
 OUTSIDE: Final = {
     "downconvert/broker/server.py",
     "downconvert/broker/network_thread.py",
+    "downconvert/broker/served_connections.py",
     "downconvert/broker/clock.py",
     "downconvert/broker/wake.py",
     "downconvert/broker/maintenance.py",
@@ -121,11 +123,23 @@ def folders() -> set[str]:
     }
 
 
-def imports_of(path: Path) -> Iterator[Import]:
-    file = path.relative_to(ROOT)
-    for node in ast.walk(ast.parse(path.read_text())):
-        for module in modules(node, file.parent.parts):
-            yield Import(file, module)
+@cache
+def import_statements(path: Path) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    """All of a file, wherever in it they stand."""
+    nodes = ast.walk(ast.parse(path.read_text()))
+    return tuple(node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)))
+
+
+@cache
+def imports() -> list[Import]:
+    """All imports of all files."""
+    return [
+        Import(file, module)
+        for path in FILES
+        for file in [path.relative_to(ROOT)]
+        for node in import_statements(path)
+        for module in modules(node, file.parent.parts)
+    ]
 
 
 def uses_of_the_world(path: Path) -> Iterator[str]:
@@ -151,11 +165,11 @@ def uses_of_the_world(path: Path) -> Iterator[str]:
         yield used + ("()" if id(node) in called else "")
 
 
-def modules(node: ast.AST, here: tuple[str, ...]) -> Iterator[str]:
+def modules(node: ast.Import | ast.ImportFrom, here: tuple[str, ...]) -> Iterator[str]:
     """What a statement imports; of `from x import y` both, as y may be a module."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom):
+    else:
         above = here[: len(here) - node.level + 1] if node.level else ()
         base = ".".join((*above, *filter(None, [node.module])))
         yield base
@@ -166,7 +180,7 @@ def imported_files(path: Path, names: set[str]) -> Iterator[str]:
     """Which of these modules a file imports. `from x import y` means the file x.y where there is
     one, and else x."""
     here = path.relative_to(ROOT).parent.parts
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in import_statements(path):
         found = list(modules(node, here))
         if isinstance(node, ast.ImportFrom):
             base, *members = found
@@ -191,7 +205,6 @@ def circles(graph: Mapping[str, set[str]]) -> list[set[str]]:
 
 
 FILES: Final = [path for name in sorted(NAMES) for path in sorted((ROOT / name).rglob("*.py"))]
-IMPORTS: Final = [found for path in FILES for found in imports_of(path)]
 
 
 def on_floors(*floors: str) -> list[Path]:
@@ -216,7 +229,7 @@ def test_every_folder_is_a_package() -> None:
 def test_a_floor_imports_only_what_it_rests_on(floor: str) -> None:
     above = {
         (str(found.path), found.module)
-        for found in IMPORTS
+        for found in imports()
         if found.top in NAMES | OTHER_FOLDERS and floor_of(module_of(found.path)) == floor
         if found.top in OTHER_FOLDERS or floor_of(found.module) not in FLOORS[floor] | {floor}
     }
@@ -228,7 +241,7 @@ def test_imports_are_relative_within_a_folder_and_absolute_across_folders() -> N
     neighbours = {
         (str(path.relative_to(ROOT)), node.module)
         for path in [*FILES, *sorted((ROOT / "tests").rglob("*.py"))]
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in import_statements(path)
         if isinstance(node, ast.ImportFrom) and not node.level and node.module
         if path.name != "__main__.py"
         if node.module.rpartition(".")[0] == module_of(path.parent.relative_to(ROOT) / "__init__")
@@ -257,7 +270,7 @@ def test_a_circle_is_seen() -> None:
 
 
 def test_only_the_kernels_face_touches_the_kernel() -> None:
-    touching = {found.path for found in IMPORTS if found.module.startswith(KERNEL)}
+    touching = {found.path for found in imports() if found.module.startswith(KERNEL)}
     assert touching <= {KERNEL_FACE}
 
 
@@ -297,7 +310,7 @@ def test_the_library_needs_no_extra() -> None:
     """Records, conversion and storage run on the distribution's own dependencies."""
     foreign = {
         (str(found.path), found.module)
-        for found in IMPORTS
+        for found in imports()
         if floor_of(module_of(found.path)) in STILL
         and found.top not in stdlib_module_names | NEEDED | NAMES
     }

@@ -11,16 +11,13 @@ from typing import Final
 
 import pytest
 
-from . import kafka_server
 from .kafka_server import KafkaError, running
 
 ROOT: Final = Path(__file__).parents[1]
-FENCED_AFTER: Final = 6.0  # seconds; a controller believes in a broker for four
 
 
-@pytest.mark.parametrize("version", [kafka_server.OLD, kafka_server.NEW])
-def test_a_broker_has_the_topics_that_it_is_told_to_create(version: str, tmp_path: Path) -> None:
-    with running(version, log_dir=tmp_path) as kafka:
+def test_a_broker_has_the_topics_that_it_is_told_to_create(tmp_path: Path) -> None:
+    with running(log_dir=tmp_path) as kafka:
         kafka.create_topic("events", partitions=2, config={"segment.bytes": "1048576"})
         with pytest.raises(KafkaError, match="error 36"):
             kafka.create_topic("events")
@@ -29,11 +26,11 @@ def test_a_broker_has_the_topics_that_it_is_told_to_create(version: str, tmp_pat
     assert not _answers(port)
 
 
-def test_others_go_on_where_one_of_three_is_killed_and_comes_back() -> None:
-    with running(nodes=3) as kafka:
-        kafka.create_topic("events", replicas=3)
+def test_the_other_goes_on_where_one_of_two_is_killed_and_comes_back() -> None:
+    with running(nodes=2) as kafka:
+        kafka.create_topic("events", replicas=2)
         kafka.kill(1)
-        time.sleep(FENCED_AFTER)  # until then new topics may be put on the dead one
+        kafka.await_fenced(1)
         kafka.create_topic("more")
         kafka.restart(1)
         assert all(_answers(port) for port in kafka.ports)
@@ -63,7 +60,7 @@ def test_brokers_die_with_a_process_that_is_killed(tmp_path: Path) -> None:
         port = int(process.stdout.readline())
         assert _answers(port)
         process.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while _answers(port) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not _answers(port)
@@ -71,7 +68,7 @@ def test_brokers_die_with_a_process_that_is_killed(tmp_path: Path) -> None:
 
 def _answers(port: int) -> bool:
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        socket.create_connection(("127.0.0.1", port), timeout=60).close()
     except OSError:
         return False
     return True

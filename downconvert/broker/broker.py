@@ -25,9 +25,9 @@ from .access.guard import is_limited, newest_offered
 from .access.permissions import Permission
 from .access.rights import Access
 from .config import BrokerConfig
-from .conversions import magic_of
 from .errors import BadRequestError, ErrorCode, FailedLoginError
 from .exchange import Client, Exchange, Quota
+from .fetch_versions import magic_of
 from .handlers import api_versions, produce, sasl
 from .owner import Owner, ThreadOwner
 from .state import BrokerState

@@ -5,7 +5,7 @@ size to be known, so that an exact size costs the work twice: once to measure, o
 the budget lasts, the bytes of the first time are kept instead. All answers share one budget, since
 a slow client holds its bytes for as long as it takes.
 
-Not here: what is kept and what is measured (reading.py)."""
+Not here: what is kept and what is measured (fetch_assembly.py)."""
 
 from collections.abc import Callable, Iterable
 from threading import Lock

@@ -1,7 +1,7 @@
-"""What clients get that do not read the format on disk: which format, and by which policy, for each
-topic and client.
+"""By which policy records are converted, for each topic and client.
 
-Not here: the conversion (downconvert/conversion), reading what is converted (reading.py)."""
+Not here: to which format (fetch_versions.py), the conversion (downconvert/conversion), reading what
+is converted (reading.py)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,13 +10,9 @@ from functools import lru_cache
 from typing import Final
 
 from downconvert import ConversionPolicy
-from records.formats import V0, V1
 
 from .exchange import Exchange
 
-MESSAGE_V1_SINCE: Final = 2  # the versions of Fetch that brought a newer format
-AS_ON_DISK_SINCE: Final = 4
-ZSTD_SINCE: Final = 10
 REFUSE: Final = "refuse"
 ENABLED: Final = "message.downconversion.enable"  # of a topic
 
@@ -49,13 +45,6 @@ FAILS_ON_COMPRESSION: Final = ("kafka-node-client*", "*segmentio/kafka-go*", "")
 DEFAULT_RULES: Final = tuple(
     RecodeRule(UNCOMPRESSED, client=client) for client in FAILS_ON_COMPRESSION
 )
-
-
-def magic_of(version: int) -> int | None:
-    """The newest format that a client of this Fetch version reads; None: whatever is there."""
-    if version >= AS_ON_DISK_SINCE:
-        return None
-    return V1 if version >= MESSAGE_V1_SINCE else V0
 
 
 def is_enabled(topic_config: Mapping[str, str]) -> bool:

@@ -1,41 +1,43 @@
 """What the records field of a fetch's answer is made of, wherever the records come from.
 
-The broker reads its own log, the gateway asks a cluster; both assemble answers by these rules: when
-converted bytes are kept, when short ranges are joined, where reading goes on, and which error a
-client of each Fetch version understands.
+The broker reads its own log, the gateway asks a cluster; both assemble answers by these rules: with
+which batch a range begins, when converted bytes are kept, where reading goes on, when short ranges
+are joined, and which error stands for which failure.
 
-Not here: which format and policy a client gets (conversions.py), reading a log (reading.py)."""
+Not here: which format a client reads and which errors it knows (fetch_versions.py), which policy it
+gets (conversions.py), reading a log (reading.py)."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords, convert
 from downconvert.storage import OffsetOutOfRangeError, StorageError
-from records import RecordsError, RecordTooLargeError, UnsupportedCodecError
+from records import (
+    BatchHeader,
+    RecordsError,
+    RecordTooLargeError,
+    UnsupportedCodecError,
+    read_batch,
+)
+from records.formats import V2
 from records.sends import Send
 from records.source import Records
-from records.units import KiB
+from records.units import KiB, MiB
 
 from .buffered_send import BufferedSend, MemoryBudget
 from .errors import ApiError, ErrorCode
 
-# Ranges as small as this are joined with what follows in the next segment: else a client of a log
-# that rolls often gets little for each request. Knowing where a range ends costs reading its
-# headers.
+# An answer with as little as this is joined with what follows in the next segment: else a client of
+# a log that rolls often gets little for each request, and some clients do not get over a gap in the
+# offsets between two answers. What is joined costs a look at its headers, or a request to the
+# cluster, so that an answer with more is not read on.
 JOINED_SIZE_MAX: Final = 64 * KiB
 
-Converted: TypeAlias = BufferedSend | LazyDownConvertRecords
+# A record that is larger is not looked at: its batch is sent.
+LOOKED_AT_MAX: Final = MiB
 
-# Error codes that older clients do not know: the version of Fetch that brought them, and what its
-# predecessors are told, which makes them look for the leader again.
-NEWER_CODES: Final[dict[int, tuple[int, int]]] = {
-    ErrorCode.KAFKA_STORAGE_ERROR: (6, ErrorCode.NOT_LEADER_OR_FOLLOWER),
-    ErrorCode.FENCED_LEADER_EPOCH: (9, ErrorCode.NOT_LEADER_OR_FOLLOWER),
-    ErrorCode.UNKNOWN_LEADER_EPOCH: (9, ErrorCode.NOT_LEADER_OR_FOLLOWER),
-    ErrorCode.OFFSET_NOT_AVAILABLE: (9, ErrorCode.LEADER_NOT_AVAILABLE),
-    ErrorCode.UNKNOWN_TOPIC_ID: (13, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-    ErrorCode.INCONSISTENT_TOPIC_ID: (13, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-}
+Converted: TypeAlias = BufferedSend | LazyDownConvertRecords
 
 
 def convert_range(
@@ -77,6 +79,53 @@ def head_of(
     return next(convert(records, magic, offset, policy))
 
 
+def joins_more(used: int, room: int) -> bool:
+    """Whether a range that is in the answer as a whole is joined with what follows it.
+
+    used: bytes of the log in the answer so far. room: bytes of the log that still fit."""
+    return used <= JOINED_SIZE_MAX and room > 0
+
+
+@dataclass(frozen=True, slots=True)
+class FirstOfUse:
+    """header: of the first batch that has something for the client; None: none of the range has.
+    end: the offset after the last batch before it; None: there is none. looked_at: batches."""
+
+    header: BatchHeader | None
+    end: int | None
+    looked_at: int
+
+
+def first_of_use(records: Records, offset: int, *, wants_markers: bool) -> FirstOfUse:
+    """The first batch of a range that has a record at or after `offset`, or a marker where those
+    are wanted, or is damaged. Batches below v2 count as having one.
+
+    Compaction removes records but not their batch's last offset. Sarama before 1.39 and kafkajs 1
+    go on from the last record that they saw, and would be sent the same batch for ever; kafkajs
+    1.8 also where a segment ends with a marker. RecordsError: a header is damaged."""
+    end, looked_at = None, 0
+    for header in records.batches():
+        looked_at += 1
+        is_marker = header.is_control and wants_markers
+        if header.magic < V2 or is_marker or has_record_from(records, header, offset):
+            return FirstOfUse(header, end, looked_at)
+        end = header.last_offset + 1
+    return FirstOfUse(None, end, looked_at)
+
+
+def has_record_from(records: Records, header: BatchHeader, offset: int) -> bool:
+    """Whether a batch of v2 has a record at or after `offset`, or is damaged. Markers are none."""
+    if header.is_control:
+        return False
+    if header.base_offset >= offset:
+        return bool(header.records_count)
+    try:
+        found = read_batch(records, header, verify=False, record_size_max=LOOKED_AT_MAX)
+        return any(record.offset >= offset for record in found)
+    except RecordsError:
+        return True
+
+
 def end_offset_of(records: Records) -> int | None:
     """The offset after the last whole batch; None where there is none."""
     end = None
@@ -100,9 +149,3 @@ def error_code_of(error: ApiError | RecordsError | OSError) -> ErrorCode:
             return ErrorCode.KAFKA_STORAGE_ERROR
         case _:
             return ErrorCode.CORRUPT_MESSAGE
-
-
-def known_code(code: int, version: int) -> int:
-    """An error code as a client of this Fetch version knows it."""
-    since, older = NEWER_CODES.get(code, (0, code))
-    return code if version >= since else older

@@ -3,7 +3,7 @@
 Both sides remember the partitions of a session; a request says what changes, and the answer has
 only the partitions with news. The two stay in step by an epoch that grows with each request.
 
-Not here: what is read for a partition (handlers/fetch.py)."""
+Not here: what is read for a partition (fetch_reader.py)."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from typing import Final, Protocol, TypeAlias
 from downconvert.broker.wire.schemas import Message
 
 from .errors import ApiError, ErrorCode
+from .fetch_versions import TOPIC_IDS_SINCE
 from .partition import Partition
 
 NO_SESSION: Final = 0
 INITIAL, FINAL = 0, -1  # epochs of requests that name all partitions; the last makes no session
 EPOCH_MAX: Final = 2**31 - 1
 ID_MAX: Final = 2**31 - 1
-TOPIC_IDS_SINCE: Final = 13
 UNKNOWN: Final = -1  # an offset
 
 # A session without a request for this long may be evicted by any other [FetchSession.scala].

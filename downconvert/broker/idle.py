@@ -7,7 +7,7 @@ and needs no other look.
 Of a log that is ours the state is a few numbers. Of a log that another process writes to it is the
 times and sizes of its files, so that nothing is opened or read.
 
-Not here: the partitions of a session (fetch_session.py), reading the others (handlers/fetch.py)."""
+Not here: the partitions of a session (fetch_session.py), reading the others (fetch_reader.py)."""
 
 import os
 from collections.abc import Iterator

@@ -5,8 +5,8 @@ to an exchange elsewhere is posted to its thread. In each turn the thread works 
 for a bounded time, makes one write for each connection that has an answer under way, and looks for
 new requests in between.
 
-Not here: listening, and how many threads there are (server.py); the state of a connection
-(connection.py); what requests do (broker.py)."""
+Not here: listening, and how many threads there are (server.py); how a connection ends
+(served_connections.py), and its state (connection.py); what requests do (broker.py)."""
 
 import logging
 import selectors
@@ -22,18 +22,15 @@ from selectors import EVENT_READ, EVENT_WRITE
 from threading import Thread, get_ident
 from typing import Final
 
-from records import RecordsError
-
 from .access.identity import common_name
 from .broker import Broker
 from .clock import Clock
 from .connection import Connection, ConnectionEndedError
-from .endings import End
-from .errors import BadRequestError, FailedLoginError
 from .exchange import Exchange
 from .limits import Admission, Limits
 from .owner import Owner
-from .request_log import log_answer, log_end
+from .request_log import log_answer
+from .served_connections import NOT_NOW, ServedConnections
 from .tls import WANTS_READ, WANTS_WRITE, has_pending
 from .wake import Wake
 
@@ -43,7 +40,6 @@ TURN_SIZE: Final = 128 * 1024  # bytes that one answer may write before others h
 TURN: Final = 0.0005  # seconds of sending, or of working, before looking for new requests
 SOON: Final = 0.002  # seconds: selectors wait for whole milliseconds, which is too long for less
 MEMORY_RETRY: Final = 0.01  # seconds until a request that found no memory is tried again
-NOT_NOW: Final = (BlockingIOError, InterruptedError, WANTS_READ)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +80,9 @@ class NetworkThread:
         self._sending: deque[Connection] = deque()  # whose channels take more
         self._waiting_for_memory: deque[Connection] = deque()  # whose requests find none
         self._pending: deque[Connection] = deque()  # of which TLS has bytes already
-        self._connections: dict[int, Connection] = {}
+        self._served = ServedConnections(
+            serving.broker, serving.admission, self._selector, serving.clock
+        )
         self._muted: list[tuple[float, int]] = []  # until when, which connection
         self._until = 0.0  # when it looks at the clock next, at the latest
         self._stop_by: float | None = None
@@ -137,18 +135,15 @@ class NetworkThread:
             self._turn()
         while self._new:
             self._add(self._new.popleft())
-        for connection in list(self._connections.values()):
-            self._close(connection, End.STOPPED, "the server stops, and it takes too long")
+        self._served.close_all()
         self._selector.close()
         self._wake.close()
 
     def _is_over(self) -> bool:
         if self._stop_by is None:
             return False
-        for connection in list(self._connections.values()):
-            if connection.exchange is None:
-                self._close(connection, End.STOPPED, "the server stops")
-        return not (self._connections or self._new) or self._clock() >= self._stop_by
+        self._served.close_unused()
+        return not (self._served or self._new) or self._clock() >= self._stop_by
 
     def _turn(self) -> None:
         now = self._clock()
@@ -166,15 +161,15 @@ class NetworkThread:
             if connection is None:
                 self._wake.hear()
             elif events & EVENT_WRITE and connection.send is not None:
-                self._guarded(connection, self._takes_more)
+                self._served.guarded(connection, self._takes_more)
             else:
-                self._guarded(connection, self._read)
+                self._served.guarded(connection, self._read)
                 self._begin_sends()
                 self._send_for(0.0)  # as many writes of answers under way as new requests
         self._work()
         for connections in (self._waiting_for_memory, self._pending):
             for _ in range(len(connections)):
-                self._guarded(connections.popleft(), self._read)
+                self._served.guarded(connections.popleft(), self._read)
         while self._new:
             self._add(self._new.popleft())
         self._begin_sends()
@@ -214,15 +209,15 @@ class NetworkThread:
             self._serving.wake_timekeeper(deadline)
 
     def _add(self, connection: Connection) -> None:
-        self._connections[connection.client.id] = connection
+        self._served.add(connection)
         if connection.frame is not None:
-            self._guarded(connection, self._handle)
+            self._served.guarded(connection, self._handle)
         else:
-            self._guarded(connection, self._watch)
+            self._served.guarded(connection, self._served.watch)
 
     def _takes_more(self, connection: Connection) -> None:
         connection.waits_to_write = False
-        self._watch(connection)
+        self._served.watch(connection)
         self._sending.append(connection)
 
     def _read(self, connection: Connection) -> None:
@@ -240,10 +235,10 @@ class NetworkThread:
             if connection.request_started is None:
                 connection.request_started = now
             if connection.incoming.space() is None:
-                self._watch(connection, reads=False)
+                self._served.watch(connection, reads=False)
                 self._waiting_for_memory.append(connection)
             else:
-                self._watch(connection)
+                self._served.watch(connection)
             return
         connection.request_started = None
         connection.frame = frame
@@ -252,7 +247,7 @@ class NetworkThread:
             and not connection.authenticates
             and (connection.client.is_converting or self._broker.converts(frame))
         ):
-            self._leave(connection)
+            self._served.leave(connection)
             next(self._converting).take(connection)
         else:
             self._handle(connection)
@@ -265,7 +260,7 @@ class NetworkThread:
             connection.client, frame, self._clock(), self._on_done, self._owner
         )
         if not connection.exchange.is_done:
-            self._watch(connection)
+            self._served.watch(connection)
             self._tell_timekeeper()
 
     def _read_ahead(self, connection: Connection) -> None:
@@ -275,7 +270,7 @@ class NetworkThread:
             with suppress(*NOT_NOW):
                 if not connection.channel.recv(1, socket.MSG_PEEK):
                     raise ConnectionEndedError
-        self._watch(connection, reads=False)
+        self._served.watch(connection, reads=False)
 
     def _handshake(self, connection: Connection) -> bool:
         try:
@@ -290,7 +285,7 @@ class NetworkThread:
             connection.request_started = (
                 connection.request_started if connection.authenticates else None
             )
-        self._watch(connection)
+        self._served.watch(connection)
         return not connection.in_handshake
 
     def _see_certificate(self, connection: Connection) -> None:
@@ -306,14 +301,14 @@ class NetworkThread:
     def _begin_sends(self) -> None:
         while self._done:
             exchange = self._done.popleft()
-            connection = self._connections.get(exchange.client.id)
+            connection = self._served.of(exchange.client.id)
             if connection is None or connection.exchange is not exchange:
                 continue
             connection.send = exchange.send
             if connection.send is None:
-                self._guarded(connection, self._finish)
+                self._served.guarded(connection, self._finish)
             else:
-                self._guarded(connection, self._write)
+                self._served.guarded(connection, self._write)
 
     def _send_for(self, seconds: float) -> None:
         """One write for each connection that has something to send, by turns; one at least."""
@@ -321,7 +316,7 @@ class NetworkThread:
         while self._sending:
             connection = self._sending.popleft()
             if connection.send is not None:
-                self._guarded(connection, self._write)
+                self._served.guarded(connection, self._write)
             if self._clock() >= until:
                 return
 
@@ -337,7 +332,7 @@ class NetworkThread:
             self._sending.append(connection)
         else:
             connection.waits_to_write = True
-            self._watch(connection, reads=False)
+            self._served.watch(connection, reads=False)
 
     def _finish(self, connection: Connection) -> None:
         """The exchange is over: the next request may come."""
@@ -348,7 +343,7 @@ class NetworkThread:
         self._broker.finished(exchange, now)
         log_answer(exchange, now)
         if exchange.close_after_reply:
-            self._close(connection, exchange.end, exchange.why)
+            self._served.close(connection, exchange.end, exchange.why)
             return
         connection.incoming.release()
         if connection.authenticates and connection.client.access is not None:
@@ -364,101 +359,28 @@ class NetworkThread:
         """Does not read from it until then, by the clock."""
         connection.is_muted = True
         heappush(self._muted, (until, connection.client.id))
-        self._watch(connection, reads=False)
+        self._served.watch(connection, reads=False)
 
     def _unmute(self, now: float) -> None:
         while self._muted and self._muted[0][0] <= now:
             _, number = heappop(self._muted)
-            connection = self._connections.get(number)
+            connection = self._served.of(number)
             if connection is not None:
                 connection.is_muted, connection.last_activity = False, now
-                self._guarded(connection, self._listen_to)
+                self._served.guarded(connection, self._listen_to)
 
     def _listen_to(self, connection: Connection) -> None:
         """For its next request, of which TLS may have the bytes already."""
-        self._watch(connection)
+        self._served.watch(connection)
         if has_pending(connection.channel):
             self._pending.append(connection)
-
-    def _watch(self, connection: Connection, *, reads: bool = True) -> None:
-        """Registers with the selector what the connection waits for."""
-        interest = EVENT_READ if reads and connection.send is None else 0
-        interest |= EVENT_WRITE if connection.waits_to_write else 0
-        if interest == connection.interest:
-            return
-        if not interest:
-            self._selector.unregister(connection.channel)
-        elif connection.interest:
-            self._selector.modify(connection.channel, interest, connection)
-        else:
-            self._selector.register(connection.channel, interest, connection)
-        connection.interest = interest
-
-    # --- ends
-
-    def _guarded(self, connection: Connection, step: Callable[[Connection], None]) -> None:
-        """Runs a step of one connection: whatever goes wrong closes that connection alone.
-
-        Does nothing for one that was closed or handed over in this turn: the selector's events are
-        as old as the turn."""
-        if self._connections.get(connection.client.id) is not connection:
-            return
-        try:
-            step(connection)
-        except NOT_NOW:
-            pass
-        except (ConnectionEndedError, ConnectionError, TimeoutError):
-            self._close(connection, End.CLIENT, "it has gone")
-        except FailedLoginError as error:
-            self._close(connection, End.LOGIN, str(error))
-        except (BadRequestError, OSError) as error:  # TLS errors are OSErrors
-            self._close(connection, End.REQUEST, str(error))
-        except RecordsError as error:
-            self._close(connection, End.ANSWER, f"its answer cannot be finished: {error}")
-        except Exception:
-            LOG.exception("a defect: %s is disconnected", connection.client.address)
-            self._close(connection, End.DEFECT, "a defect")
 
     def _sweep(self, now: float) -> None:
         """Closes connections that have taken too long; looks at the system's clock."""
         self._broker.time_of_day.shift = self._clock.shift()
-        limits = self._limits
-        for connection in list(self._connections.values()):
-            waits = connection.exchange is not None and connection.send is None
-            waits = waits or connection.is_muted
-            if (
-                connection.request_started is not None
-                and now - connection.request_started > limits.request
-            ):
-                why = f"no whole request within {limits.request:g} s"
-                self._close(connection, End.TIMEOUT, why)
-            elif not waits and now - connection.last_activity > limits.idle:
-                self._close(connection, End.TIMEOUT, f"nothing for {limits.idle:g} s")
+        self._served.close_late(now, self._limits)
         if self.on_tick is not None:
             try:
                 self.on_tick(now)
             except Exception:
                 LOG.exception("a defect in what is done every second")
-
-    def _leave(self, connection: Connection) -> None:
-        """It is closed, or another thread serves it from now on."""
-        del self._connections[connection.client.id]
-        connection.waits_to_write = False
-        if connection.interest:
-            self._selector.unregister(connection.channel)
-            connection.interest = 0
-
-    def _close(self, connection: Connection, end: End, why: str) -> None:
-        now = self._clock()
-        log_end(connection.client, end, why, now - connection.started)
-        self._broker.metrics.ended(end)
-        exchange, connection.exchange = connection.exchange, None
-        connection.send = connection.frame = None
-        try:
-            self._leave(connection)
-            if exchange is not None:
-                self._broker.finished(exchange, now)
-        finally:  # its memory and its place are released, whatever else is wrong
-            connection.incoming.release()
-            connection.channel.close()
-            self._serving.admission.dismiss(connection.client.address)

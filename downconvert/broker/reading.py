@@ -6,23 +6,31 @@ nothing asks for the same offset again, for ever. So a conversion reads on, acro
 segments, until there is a record. It never sends one below the offset asked for, as some clients
 hand those to the application.
 
-Not here: which policy (conversions.py), the order of decisions and waiting (fetch.py)."""
+Not here: which policy (conversions.py), the order of decisions (fetch_reader.py)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from downconvert import ConversionPolicy, LazyDownConvertRecords, LazyRecodedRecords
+from downconvert import ConversionPolicy, LazyRecodedRecords
 from downconvert.broker.wire.joined_send import JoinedSend
 from downconvert.conversion.skip import skip
 from downconvert.storage import StorageError
-from records import BatchHeader, FileRecords, RecordsError, read_batch
+from records import FileRecords, RecordsError
 from records.formats import PREFIX, V2
 from records.sends import Send
 from records.units import MiB
 
 from .buffered_send import MemoryBudget
-from .fetch_assembly import JOINED_SIZE_MAX, convert_range, end_offset_of, head_of, to_send
+from .fetch_assembly import (
+    convert_range,
+    end_offset_of,
+    first_of_use,
+    has_record_from,
+    head_of,
+    joins_more,
+    to_send,
+)
 from .partition import Partition
 
 # How much of a log is skipped in one turn, where it has nothing for a client. That takes some
@@ -37,9 +45,6 @@ COMPRESSED_WEIGHT: Final = 64
 
 # How many batches are looked at in one turn for a client that reads v2: some milliseconds.
 BATCHES_A_TURN: Final = 1_000
-
-# A record that is larger is not looked at: its batch is sent.
-LOOKED_AT_MAX: Final = MiB
 
 
 class ConvertedSend(JoinedSend):
@@ -152,7 +157,7 @@ def read_converted(
                 more = ConvertedSend(partition.name.topic, sends)
                 return Contribution(more, size, end, is_whole=False)
             if is_all:
-                size += _join(partition, records, up_to, limits, magic, policy, sends)
+                size += _join(partition, records, up_to, limits, magic, policy, budget, sends)
             return Contribution(ConvertedSend(partition.name.topic, sends), size, up_to)
         skipped_range = skip(partition.read(position, SKIP_SIZE, up_to), magic, offset, policy)
         if skipped_range.next_offset is None:  # no entry of it is whole
@@ -244,43 +249,23 @@ def _from_a_record_on(
     *,
     wants_markers: bool,
 ) -> FileRecords | int:
-    """Begins with the first batch that has a record at or after `offset`, or a marker. Returns an
-    offset instead if there was so much without any that it goes on there in another turn.
-
-    Compaction removes records but not their batch's last offset. Sarama before 1.39 and kafkajs
-    go on from the last record that they saw, and would be sent the same batch for ever; kafkajs
-    1.8 also where a segment ends with a marker."""
+    """Begins with the first batch that has something for the client. Returns an offset instead if
+    so many had nothing that it goes on there in another turn."""
     looked_at = 0
     while True:
-        after = None
-        for header in records.batches():
-            looked_at += 1
-            is_marker = header.is_control and wants_markers
-            if header.magic < V2 or is_marker or _reaches(records, header, offset):
-                if not header.position:
-                    return records
-                return partition.read(header.base_offset, limits.max_bytes, up_to)
-            after = header.last_offset + 1
-        if after is None:  # not even one whole batch
+        first = first_of_use(records, offset, wants_markers=wants_markers)
+        looked_at += first.looked_at
+        if first.header is not None:
+            if not first.header.position:
+                return records
+            return partition.read(first.header.base_offset, limits.max_bytes, up_to)
+        if first.end is None:  # not even one whole batch
             return records
-        if after >= up_to:
+        if first.end >= up_to:
             return records.slice(0, 0)
         if looked_at >= BATCHES_A_TURN:
-            return after
-        records = partition.read(after, limits.max_bytes, up_to)
-
-
-def _reaches(records: FileRecords, header: BatchHeader, offset: int) -> bool:
-    """Whether a batch of v2 has a record at or after `offset`, or is damaged."""
-    if header.is_control:
-        return False
-    if header.base_offset >= offset:
-        return bool(header.records_count)
-    try:
-        found = read_batch(records, header, verify=False, record_size_max=LOOKED_AT_MAX)
-        return any(record.offset >= offset for record in found)
-    except RecordsError:
-        return True
+            return first.end
+        records = partition.read(first.end, limits.max_bytes, up_to)
 
 
 def _after_what_is_below(records: FileRecords, offset: int) -> int | None:
@@ -291,7 +276,7 @@ def _after_what_is_below(records: FileRecords, offset: int) -> int | None:
     header = next(records.batches(), None)
     if header is None or header.magic < V2 or header.base_offset >= offset:
         return None
-    return None if _reaches(records, header, offset) else header.last_offset + 1
+    return None if has_record_from(records, header, offset) else header.last_offset + 1
 
 
 def _fits(records: FileRecords, limits: Limits) -> bool:
@@ -336,25 +321,27 @@ def _join(
     limits: Limits,
     magic: int,
     policy: ConversionPolicy,
+    budget: MemoryBudget | None,
     sends: list[Send],
 ) -> int:
-    """Adds what follows in the next segments, as far as it fits; the bytes of the log added.
+    """Adds what follows in the next segments, as far as it fits. Returns how many bytes of
+    the log that is.
 
     Damage there is reported to the next fetch, which begins with it."""
     size = used = records.size
     try:
-        while records.size <= JOINED_SIZE_MAX:
-            position, left = end_offset_of(records), limits.max_bytes - used
-            if position is None or position >= up_to or left <= 0:
+        while joins_more(used, limits.max_bytes - used):
+            end = end_offset_of(records)
+            if end is None or end >= up_to:
                 break
-            records = partition.read(position, left, up_to)
-            if not 0 < records.size <= left:
+            records = partition.read(end, limits.max_bytes - used, up_to)
+            if not 0 < records.size <= limits.max_bytes - used:
                 break
-            lazy = LazyDownConvertRecords(records, magic, position, policy)
+            converted = convert_range(records, magic, end, policy, budget)
             used += records.size
-            if lazy.size:
-                sends.append(lazy.to_send())
-            if not lazy.is_whole:
+            if converted.size:
+                sends.append(to_send(converted))
+            if not converted.is_whole:
                 break
     except (RecordsError, StorageError, OSError):
         pass

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from itertools import count, cycle
 from selectors import EVENT_READ
 from threading import Thread
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from downconvert.broker.handlers.sasl import REQUEST_SIZE_MAX
 
@@ -27,10 +26,12 @@ from .clock import Clock
 from .connection import Connection, Incoming
 from .endings import End
 from .exchange import Client
+from .lifecycle import Startable
 from .limits import Admission, Limits, RequestMemory
 from .maintenance import MaintenanceThread
-from .network_thread import NOT_NOW, NetworkThread, Serving
+from .network_thread import NetworkThread, Serving
 from .request_log import log_end
+from .served_connections import NOT_NOW
 from .tls import wrap
 from .wake import Wake
 
@@ -40,7 +41,7 @@ TOO_MANY: Final = "it has, or all have, too many connections"
 TOO_MANY_FILES: Final = 0.05  # seconds until the next try to accept
 
 
-class Server:
+class Server(Startable):
     """Serves a broker at a listening socket, from `start` to `stop`.
 
     listen: host and port; port 0 is any that is free. advertise: the host and port that clients
@@ -120,18 +121,6 @@ class Server:
             for thread in threads:
                 thread.join()
         self._wake.close()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     @property
     def is_alive(self) -> bool:

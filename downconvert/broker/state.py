@@ -5,6 +5,8 @@ Not here: which requests are served, and by what (broker.py, handlers/apis.py)."
 from collections.abc import Mapping
 
 from downconvert.broker.groups.coordinator import Groups
+from downconvert.broker.groups.offsets import Offsets
+from downconvert.broker.groups.offsets_topic import OffsetsTopic
 from downconvert.broker.wire.schemas import ApiKey
 from downconvert.storage import LogDir
 
@@ -31,7 +33,7 @@ class BrokerState:
         self.topics = Topics(log_dir, self.config)
         self.producer_ids = ProducerIds(self.topics, self.config.node_id)
         self.purgatory = Purgatory()
-        self.groups = Groups(self.config, self.topics, self.purgatory, self.time_of_day)
+        self.groups = self._groups()
         self.fetch_sessions = FetchSessions(self.config.fetch_session_slots)
         self.memory_budget = MemoryBudget(self.config.conversions_kept_bytes)
         self.metrics = Metrics(self.fetch_sessions, self.purgatory)
@@ -40,3 +42,10 @@ class BrokerState:
         self.failed_logins = FailedLogins()
         self.quotas = Quotas()
         self.versions: Mapping[ApiKey, range] = {}  # of the requests that are served
+
+    def _groups(self) -> Groups:
+        """The coordinator, with what the directory has of groups."""
+        config, topics, time_of_day = self.config, self.topics, self.time_of_day
+        kept_in = OffsetsTopic(config, topics, self.purgatory, time_of_day)
+        offsets = Offsets(kept_in, topics, time_of_day, is_writable=config.is_writable)
+        return Groups(config, offsets, self.purgatory, time_of_day)

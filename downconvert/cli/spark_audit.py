@@ -17,7 +17,7 @@ from records.units import format_count, format_seconds, format_size
 from .app import BAD_INPUT
 from .failure import CommandError, shortened
 from .grid import grid
-from .spark_job import names_of, of_topics, open_job
+from .spark_job import Job, of_topics
 
 if TYPE_CHECKING:
     from downconvert.spark.audit_summary import Topic
@@ -48,10 +48,7 @@ def audit(
     everything: bool,
     verify_crc: bool,
     report: Path | None,
-    as_json: bool,
-    topics: tuple[str, ...],
-    master: str | None,
-    configuration: dict[str, str],
+    job: Job,
 ) -> int:
     """Report per topic which formats and codecs there are, what serving old consumers takes, what
     these miss, where there is damage, and which topics still hold formats that Kafka 4 no longer
@@ -67,16 +64,20 @@ def audit(
     """
     if report is not None and not report.absolute().parent.is_dir():
         raise CommandError(f"{report}: there is no directory {report.parent} to write it to")
-    with open_job("audit", master, configuration) as (session, step):
+    with job.session("audit") as (session, step):
         from downconvert.spark.audit import run
         from downconvert.spark.audit_summary import summarise
 
-        names = names_of(topics)
         rows = run(
-            session, paths, topics=names, everything=everything, verify_crc=verify_crc, step=step
+            session,
+            paths,
+            topics=job.topics,
+            everything=everything,
+            verify_crc=verify_crc,
+            step=step,
         )
         found = summarise(row.asDict(recursive=True) for row in rows)
-    if as_json:
+    if job.as_json:
         click.echo(json.dumps({"topics": [topic.to_json() for topic in found]}))
     else:
         _print_audit(found)
@@ -85,7 +86,7 @@ def audit(
 
         command = shlex.join(["downconvert", *sys.argv[1:]])
         write_report(report, found, Heading(paths, command, is_sample=not everything))
-        if not as_json:
+        if not job.as_json:
             click.echo(f"report: {report}")
     damages = [damage for topic in found for damage in topic.damages]
     for damage in shortened(damages):

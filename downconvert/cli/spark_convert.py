@@ -13,7 +13,7 @@ from records.units import format_count, format_seconds, format_size
 
 from .app import BAD_INPUT
 from .failure import shortened
-from .spark_job import names_of, of_topics, open_job
+from .spark_job import Job, of_topics
 from .values import POLICY, POLICY_HELP
 
 if TYPE_CHECKING:
@@ -43,10 +43,7 @@ def convert(
     to_magic: int,
     policy: str,
     committed: bool,
-    as_json: bool,
-    topics: tuple[str, ...],
-    master: str | None,
-    configuration: dict[str, str],
+    job: Job,
 ) -> int:
     """Write what is in the DIRs to OUT, all segments in one format, with new indexes.
 
@@ -60,7 +57,7 @@ def convert(
     downconvert spark convert --to-magic 1 --topics clicks --committed /var/kafka /mnt/old
     jq -r 'select(.status == "failed") | .error' /mnt/upgraded/conversion-manifest.jsonl
     """
-    with open_job("convert", master, configuration) as (session, step):
+    with job.session("convert") as (session, step):
         from downconvert.spark.convert import run
         from downconvert.spark.rewrite import POLICY as DEFAULT
         from downconvert.spark.rewrite import Settings
@@ -70,8 +67,8 @@ def convert(
             policy=DEFAULT if policy == "default" else parse_policy(policy),
             isolation="read_committed" if committed else "read_uncommitted",
         )
-        done = run(session, paths, target, settings, topics=names_of(topics), step=step)
-    if as_json:
+        done = run(session, paths, target, settings, topics=job.topics, step=step)
+    if job.as_json:
         click.echo(json.dumps(asdict(done)))
     else:
         _print_conversion(done, target)

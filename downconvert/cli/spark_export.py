@@ -10,7 +10,7 @@ from rich.console import Console
 from records.units import format_count
 
 from .grid import grid
-from .spark_job import names_of, of_topics, open_job
+from .spark_job import Job, of_topics
 
 
 @click.command(short_help="Write records as Parquet, by topic and date.")
@@ -24,10 +24,7 @@ def export(
     target: str,
     committed: bool,
     skip_damaged: bool,
-    as_json: bool,
-    topics: tuple[str, ...],
-    master: str | None,
-    configuration: dict[str, str],
+    job: Job,
 ) -> None:
     """Add the records in the DIRs to OUT as Parquet, in folders topic=.../date=... (UTC) that
     Spark, Trino and Iceberg's add_files read.
@@ -40,20 +37,20 @@ def export(
     downconvert spark export /var/kafka /data/events
     downconvert spark export --topics clicks --committed /mnt/kafka s3a://lake/events
     """
-    with open_job("export", master, configuration) as (session, step):
+    with job.session("export") as (session, step):
         from downconvert.spark.export import export as run
 
         frame = run(
             session,
             paths,
             target,
-            topics=names_of(topics),
+            topics=job.topics,
             committed=committed,
             skip_damaged=skip_damaged,
             step=step,
         )
         folders = frame.groupBy("topic", "date").count().orderBy("topic", "date").collect()
-    if as_json:
+    if job.as_json:
         rows = [
             {
                 "topic": row.topic,

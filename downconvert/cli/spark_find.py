@@ -12,7 +12,7 @@ from rich.console import Console
 from records.units import format_count
 
 from .grid import grid
-from .spark_job import names_of, of_topics, open_job
+from .spark_job import Job, of_topics
 
 LIMIT: Final = 10_000  # records
 
@@ -41,10 +41,7 @@ def find(
     hex_keys: tuple[bytes, ...],
     skip_damaged: bool,
     limit: int,
-    as_json: bool,
-    topics: tuple[str, ...],
-    master: str | None,
-    configuration: dict[str, str],
+    job: Job,
 ) -> None:
     """Print where in the DIRs the records with a key are: topic, partition, offset, segment file,
     and the byte at which their batch begins there (as `downconvert dump` numbers them).
@@ -58,24 +55,24 @@ def find(
     wanted = [key.encode() for key in keys] + list(hex_keys)
     if not wanted:
         raise click.UsageError("name a key: --key TEXT or --key-hex DIGITS")
-    with open_job("find", master, configuration) as (session, step):
+    with job.session("find") as (session, step):
         from downconvert.spark.find import run
 
         found, is_all = run(
             session,
             paths,
             wanted,
-            topics=names_of(topics),
+            topics=job.topics,
             skip_damaged=skip_damaged,
             limit=limit,
             step=step,
         )
-    if as_json:
+    if job.as_json:
         for row in found:
             click.echo(json.dumps(_as_json(row)))
     elif found:
         _print_found(found)
-    if not as_json:
+    if not job.as_json:
         click.echo(f"{format_count(len(found), 'record')} found")
     if not is_all:
         click.echo(f"downconvert: there are more than {limit:,}: raise --limit", err=True)

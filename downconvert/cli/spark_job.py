@@ -4,9 +4,11 @@ Not here: the subcommands (one file each)."""
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, fields
+from functools import wraps
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
@@ -22,20 +24,45 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 OF_THE_EXTRA: Final = ("pyspark", "pyarrow", "pandas", "numpy")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What every job is told.
+
+    as_json: results as JSON, and nothing else. master, configuration: of Spark; None: all cores of
+    this machine, or what spark-submit was given. topics: names and patterns; empty: all."""
+
+    as_json: bool
+    master: str | None
+    configuration: dict[str, str]
+    topics: tuple[str, ...] = ()
+
+    def session(self, name: str) -> "AbstractContextManager[tuple[SparkSession, Step]]":
+        """A session, and progress while it works. An error of Spark becomes one line."""
+        return _open_job(name, self.master, self.configuration)
+
+
 def of_topics(command: Command) -> Command:
-    """The options of a job over log directories."""
-    return on_spark(
-        click.option(
-            "--topics",
-            metavar="NAMES",
-            multiple=True,
-            help="Only these: names or patterns (orders-*); several times, or with commas.",
-        )(command)
-    )
+    """The options of a job over log directories, which the command gets as `job`."""
+    return click.option(
+        "--topics",
+        metavar="NAMES",
+        multiple=True,
+        callback=_names,
+        help="Only these: names or patterns (orders-*); several times, or with commas.",
+    )(on_spark(command))
 
 
 def on_spark(command: Command) -> Command:
-    """The options that every job has."""
+    """The options that every job has, which the command gets as `job`."""
+
+    @wraps(command)
+    def run(**options: Any) -> Any:
+        told = {
+            field.name: options.pop(field.name) for field in fields(Job) if field.name in options
+        }
+        return command(job=Job(**told), **options)
+
+    made: Any = run
     for option in (
         click.option(
             "--conf",
@@ -53,8 +80,8 @@ def on_spark(command: Command) -> Command:
         ),
         click.option("--json", "as_json", is_flag=True, help="Results as JSON, and nothing else."),
     ):
-        command = option(command)
-    return command
+        made = option(made)
+    return cast(Command, made)
 
 
 def _configuration(
@@ -66,16 +93,17 @@ def _configuration(
     return dict(pair.split("=", 1) for pair in pairs)
 
 
-def names_of(topics: Sequence[str]) -> tuple[str, ...]:
+def _names(
+    _context: click.Context, _option: click.Parameter, texts: Sequence[str]
+) -> tuple[str, ...]:
     """The names and patterns in the texts of --topics."""
-    return tuple(name.strip() for text in topics for name in text.split(",") if name.strip())
+    return tuple(name.strip() for text in texts for name in text.split(",") if name.strip())
 
 
 @contextmanager
-def open_job(
+def _open_job(
     name: str, master: str | None, configuration: dict[str, str]
 ) -> "Iterator[tuple[SparkSession, Step]]":
-    """A session, and progress while it works. An error of Spark becomes one line."""
     if any(find_spec(module) is None for module in OF_THE_EXTRA):
         raise CommandError(f"{words_for('pyspark')}, and Java 17 or newer")
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")

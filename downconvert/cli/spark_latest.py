@@ -8,7 +8,7 @@ import click
 
 from records.units import format_count
 
-from .spark_job import names_of, of_topics, open_job
+from .spark_job import Job, of_topics
 
 
 @click.command(short_help="Write the last record of each key as Parquet.")
@@ -22,10 +22,7 @@ def latest(
     target: str,
     tombstones: bool,
     uncommitted: bool,
-    as_json: bool,
-    topics: tuple[str, ...],
-    master: str | None,
-    configuration: dict[str, str],
+    job: Job,
 ) -> None:
     """Write to OUT what compaction would leave of the DIRs: of each key of a partition the last
     record, as Parquet in folders topic=..., with the columns of Spark's Kafka source.
@@ -36,19 +33,19 @@ def latest(
     downconvert spark latest --topics customers /var/kafka /data/customers
     downconvert spark latest --tombstones --topics 'state-*' /backup/broker-1 s3a://lake/state
     """
-    with open_job("latest", master, configuration) as (session, step):
+    with job.session("latest") as (session, step):
         from downconvert.spark.latest import write
 
         count = write(
             session,
             paths,
             target,
-            topics=names_of(topics),
+            topics=job.topics,
             committed=not uncommitted,
             tombstones=tombstones,
             step=step,
         )
-    if as_json:
+    if job.as_json:
         click.echo(json.dumps({"keys": count}))
     else:
         click.echo(f"{format_count(count, 'key')} in {target}")

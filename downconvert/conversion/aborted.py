@@ -2,19 +2,17 @@
 
 As Kafka's newer consumers do it: an aborted transaction is active from its first offset on until
 its producer's ABORT marker, and a transactional batch of an active producer is left out. Where
-the last offset is known too, the transaction also ends there, and a marker that compaction took
-is not missed.
+the last offset is known too, the transaction also ends there, so that a marker that compaction has
+removed is not needed.
 
 Not here: where the list comes from (a segment's .txnindex), what lies above the last stable
 offset."""
 
 from collections.abc import Iterable
-from struct import Struct
+
+from records.control import ControlRecordType
 
 from .policy import AbortedTransaction
-
-_CONTROL_KEY = Struct(">hh")  # version, type
-_ABORT = 0
 
 
 class AbortedTransactions:
@@ -42,7 +40,7 @@ class AbortedTransactions:
         """Takes note of a control record. What it ends may have had all its data before the first
         batch that was asked about, or taken by compaction."""
         self._begin(offset)
-        if len(key) >= _CONTROL_KEY.size and _CONTROL_KEY.unpack_from(key)[1] == _ABORT:
+        if ControlRecordType.of(key) is ControlRecordType.ABORT:
             self._active.pop(producer_id, None)
 
     def _begin(self, offset: int) -> None:

@@ -45,7 +45,7 @@ class Next(Enum):
 
 
 class BodyConverter:
-    """Converts one body after the other, with a buffer that it has until it is released."""
+    """Converts one body after the other, with a buffer that it holds until `release`."""
 
     __slots__ = (
         "_capacity",
@@ -78,7 +78,7 @@ class BodyConverter:
         self._is_one_wrapper = policy.wrapper_size_max is None and not policy.split_at_gaps
         self._rest = NOTHING
         self._largest_wrapper = 0
-        self.wrapper_heads = 0  # bytes of all wrappers but what is inside of them
+        self.wrapper_heads = 0  # bytes of all wrappers besides the messages inside
 
     @property
     def buffer_bytes(self) -> int:
@@ -86,8 +86,8 @@ class BodyConverter:
         return self._capacity + self._largest_wrapper
 
     def begin(self, body: Body, codec: Codec, inner: InnerFormat) -> int | None:
-        """Begins with a body that the kernel has been told to enter. The size of the one piece
-        that it has become, 0 where nothing of it is kept; None: `rest` goes on with it."""
+        """Begins to convert a body that the kernel has entered. Returns the size of the one piece
+        that it has become, 0 where nothing of it is kept; None: `rest` converts it."""
         if not self._inner:
             self._inner = buffers.take(self._capacity)
             self._inner_view = memoryview(self._inner)
@@ -95,19 +95,19 @@ class BodyConverter:
             self._rest = self._plain(body, inner)
             return None
         wrapper = self._wrapper(codec, inner)
-        todo = self._step(body, wrapper) if body.is_whole else Next.STEP
+        todo = self._step(body, wrapper) if body.ended else Next.STEP
         if todo is Next.END:
             return self._close(wrapper)
         self._rest = self._wrapped(body, codec, inner, wrapper, todo)
         return None
 
     def release(self) -> None:
-        """The buffer is for others now, until the next body."""
+        """Releases the buffer, until the next body."""
         buffers.release(self._inner)
         self._inner, self._inner_view = NO_BUFFER, NO_VIEW
 
     def rest(self) -> Iterator[int]:
-        """What `begin` has left to do: the sizes of its pieces, 0 where a step made none."""
+        """Converts what `begin` has left. Yields the sizes of pieces, 0 where a step made none."""
         return self._rest
 
     # --- plain messages
@@ -115,7 +115,7 @@ class BodyConverter:
     def _plain(self, body: Body, inner: InnerFormat) -> Iterator[int]:
         transcoder, output = self._transcoder, self._output
         while True:
-            window = (body.source, body.start, body.filled, body.remaining)
+            window = (body.buffer, body.start, body.filled, body.remaining)
             if output.is_measuring:
                 consumed, produced, outcome = transcoder.measure(*window, RESPONSE_SIZE_MAX)
             else:
@@ -180,7 +180,7 @@ class BodyConverter:
         capacity = len(self._inner)
         limit = min(capacity, self._limit - wrapper.flushed)
         consumed, produced, outcome = self._transcoder.transcode(
-            body.source,
+            body.buffer,
             body.start,
             body.filled,
             body.remaining,

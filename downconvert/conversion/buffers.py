@@ -3,7 +3,7 @@
 A new buffer of 256 KiB is zeroed, and its pages are mapped one fault at a time, which costs a
 tenth of converting a fetch. So a conversion that is over, or waits, leaves its buffers here for the
 next one, in any thread: there are as many as conversions are at work, however many wait. What is
-kept is bounded; whoever releases a buffer must not look at it again.
+kept is bounded. A buffer that was released must not be used by its former owner.
 
 Not here: how large they are, and when a conversion waits (send.py, converter.py)."""
 
@@ -19,7 +19,7 @@ _spares: dict[int, list[bytearray]] = {}
 
 
 def take(size: int) -> bytearray:
-    """A buffer of that size, with anything in it."""
+    """A buffer of that size, with any contents."""
     try:
         return _spares[size].pop()
     except (KeyError, IndexError):
@@ -27,7 +27,7 @@ def take(size: int) -> bytearray:
 
 
 def release(buffer: bytearray) -> None:
-    """For whoever takes the next one of its size."""
+    """Returns a buffer, for the next `take` of its size."""
     size = len(buffer)
     if 0 < size <= SIZE_MAX:
         spares = _spares.setdefault(size, [])

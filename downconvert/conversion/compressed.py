@@ -1,19 +1,16 @@
 """Compressed batches and messages of a log: how their bytes are decompressed for conversion.
 
-A small one that is to be compressed again is for the kernel, which does all of it in one call. A
-small one that becomes plain messages is decompressed in one go. All others, and those that expand
-to much or are damaged, go through a window. One way or the other, the messages made are the same.
+The kernel converts a small one that is to be compressed again in one call. A small one that becomes
+plain messages is decompressed all at once. All others, and those that expand to much or are
+damaged, go through a window. The messages made are the same.
 
 Not here: what is made of the bytes (body_converter.py), whether to convert at all
 (converter.py)."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from records import backend
-from records.batch import wrapped
-from records.codecs import Decoder, decompress, open_decoder
-from records.errors import CorruptRecordsError
+from records.compressed import CompressedBytes, DecompressedWindow
 from records.formats import (
     BATCH_HEADER,
     BATCH_HEADER_SIZE,
@@ -24,8 +21,8 @@ from records.formats import (
     V2,
     Codec,
 )
-from records.kernel import Outcome, Recodes, Transcoder
-from records.source import Records
+from records.inner_offsets import NO_MESSAGES, OffsetScan, offset_delta
+from records.kernel import Recodes, Transcoder
 from records.wrapper import value_range
 
 from . import buffers
@@ -58,7 +55,7 @@ class CompressedEntry(NamedTuple):
 class CompressedEntries:
     """Converts the entry that begins at the window's position, one after the other.
 
-    It has buffers from the first one on that needs them, until they are released."""
+    Its buffers are taken by the first entry that needs them, and held until `release`."""
 
     __slots__ = (
         "_batches",
@@ -90,7 +87,7 @@ class CompressedEntries:
         transcoder: Transcoder,
         kept: Mapping[int, KeptWrapper],
     ) -> None:
-        """`kept`: what entries have become already, by their positions."""
+        """`kept`: messages that were made already, by the positions of their entries."""
         policy = request.policy
         wrapper_size_max = policy.wrapper_size_max or _UNLIMITED
         record_size_max = policy.record_size_max or _UNLIMITED
@@ -109,7 +106,7 @@ class CompressedEntries:
         self._source_bytes = self._batches = 0
         self._inner_size_max = min(wrapper_size_max, _INNER_SIZE_MAX)
         self._largest_made = 0
-        self.kept_records = self.kept_batches = 0  # that were converted elsewhere
+        self.kept_records = self.kept_batches = 0  # of messages that were made already
         self.has_compressed = False
 
     @property
@@ -120,7 +117,7 @@ class CompressedEntries:
         return self._largest_buffers + self._largest_made + streamed
 
     def release(self) -> None:
-        """The buffers are for others now, until the next entry."""
+        """Releases the buffers, until the next entry."""
         for buffer in (self._window, self._input):
             buffers.release(buffer)
         self._window = self._input = NO_BUFFER
@@ -133,13 +130,13 @@ class CompressedEntries:
 
     @property
     def temporary_bytes(self) -> int:
-        """Source bytes of what was kept, and what compressed messages have around what is
-        inside."""
+        """Source bytes of the entries that were converted here, and the bytes of compressed
+        messages besides the messages inside."""
         return self._source_bytes + (self._converter.wrapper_heads if self._converter else 0)
 
     def begin(self, entry: CompressedEntry) -> int | None:
-        """Begins with an entry whose head is in the log's window. The size of the one piece that
-        it has become, 0 where nothing of it is kept; None: `rest` goes on with it."""
+        """Begins to convert an entry whose head is in the log's window. Returns the size of the one
+        piece that it has become, 0 where nothing of it is kept; None: `rest` converts it."""
         log = self._log
         kept = self._kept.get(log.position) if self._kept else None
         if kept is not None:
@@ -171,8 +168,8 @@ class CompressedEntries:
         return None
 
     def _recoded(self, entry: CompressedEntry) -> bytes | None:
-        """The compressed messages that the kernel makes of the entry in one call. None: it is for
-        a window."""
+        """The compressed messages that the kernel makes of the entry in one call. None: the entry
+        has to go through a window."""
         source = self._compressed(0, entry.size)
         if source is None:
             return None
@@ -194,7 +191,7 @@ class CompressedEntries:
         return made
 
     def _begin_recoded(self, made: bytes) -> int | None:
-        """As `begin`, of messages that have been made."""
+        """As `begin`, of messages that the kernel has made."""
         if not made:
             return 0
         size = PREFIX.unpack_from(made)[1] + PREFIX.size
@@ -211,7 +208,8 @@ class CompressedEntries:
             at += size
 
     def recodes(self, target_codecs: bytes) -> Recodes:
-        """The same for a transfer, by the codecs of batches."""
+        """What a transfer needs to know to recode batches itself. `target_codecs`: by the batch's
+        codec."""
         policy = self._request.policy
         return Recodes(
             target_codecs,
@@ -223,11 +221,11 @@ class CompressedEntries:
         )
 
     def counted_elsewhere(self) -> None:
-        """The kernel has counted what it converted since, all of it."""
+        """Entries that the kernel has converted by itself are counted in its own totals."""
         self._batches = self._transcoder.totals[1]
 
     def rest(self) -> Iterator[int]:
-        """What `begin` has left to do: the sizes of its pieces, 0 where a step made none."""
+        """Converts what `begin` has left. Yields the sizes of pieces, 0 where a step made none."""
         return self._rest
 
     def _to_the_end(
@@ -248,7 +246,7 @@ class CompressedEntries:
             self._batches = batches
 
     def _trims(self, entry: CompressedEntry) -> bool:
-        """Whether records below the first offset are left out."""
+        """Whether records below the first offset are left out: always of plain messages."""
         return self._request.policy.trim_compressed or entry.target_codec is Codec.NONE
 
     def _enter_batch(self, entry: CompressedEntry) -> tuple[Body, InnerFormat] | None:
@@ -266,8 +264,10 @@ class CompressedEntries:
             trim,
             request.policy.split_at_gaps,
         )
-        body = self._body(entry, BATCH_HEADER_SIZE, entry.size)
-        return body, InnerFormat(request.to_magic, trim, is_batch=True)
+        compressed = CompressedBytes(
+            log.records, log.position, BATCH_HEADER_SIZE, entry.size, entry.codec, V2
+        )
+        return self._body(compressed), InnerFormat(request.to_magic, trim, is_batch=True)
 
     def _enter_message(self, entry: CompressedEntry) -> tuple[Body, InnerFormat] | None:
         """A v0 or v1 message. None: nothing of it is kept."""
@@ -278,12 +278,11 @@ class CompressedEntries:
         trim = self._trims(entry)
         if trim and offset < request.first_offset:
             return None
-        last_inner = self._last_inner_offset(self._body(entry, *value))
-        delta = 0
-        if magic == V1 and offset != 0:  # 0: written by an old librdkafka, absolute inside
-            if last_inner > offset:
-                raise log.damaged("compressed message is at a lower offset than its last")
-            delta = wrapped(offset - last_inner)
+        compressed = CompressedBytes(log.records, log.position, *value, entry.codec, magic)
+        last_inner = OffsetScan().last_offset(self._body(compressed), self._skip_large)
+        if last_inner is None:
+            raise log.damaged(NO_MESSAGES)
+        delta = offset_delta(magic, offset, last_inner, compressed.error_position)
         append_time = head[5] if magic == V1 and attributes & LOG_APPEND_TIME else None
         to_magic = min(magic, request.to_magic)
         inner = InnerFormat(to_magic, trim, is_batch=False, offset_delta=delta)
@@ -295,53 +294,32 @@ class CompressedEntries:
             trim,
             request.policy.split_at_gaps,
         )
-        return self._body(entry, *value), inner
+        return self._body(compressed), inner
 
-    def _last_inner_offset(self, body: Body) -> int:
-        """The offset field of a message's last entry; every other offset hangs off it in v1."""
-        scan = backend.Transcoder(V1, 0, 0, False)
-        scan.enter_entries(V1, 0, None, False, False, False)
-        last_offset: int | None = None
-        while True:
-            consumed, _, outcome = scan.measure(
-                body.source, body.start, body.filled, body.remaining, _UNLIMITED
-            )
-            body.start += consumed
-            if consumed:
-                last_offset = scan.last_offset
-            if outcome == Outcome.DAMAGE:
-                reason, index = scan.damage or ("damaged", body.start)
-                raise body.damage(reason, index)
-            if outcome == Outcome.END:
-                break
-            if body.is_full:
-                last_offset, size = PREFIX.unpack_from(body.source, body.start)
-                body.skip_to(body.base + body.start + size + PREFIX.size)
-            else:
-                body.fill()
-        if last_offset is None:
-            raise self._log.damaged("compressed message holds no messages")
-        return last_offset
+    def _skip_large(self, window: DecompressedWindow) -> int | None:
+        """Makes room for a message that is larger than the window by skipping it. Returns its
+        offset field, or None: it was only not read to its end."""
+        if not window.is_full:
+            window.fill()
+            return None
+        offset: int
+        offset, size = PREFIX.unpack_from(window.buffer, window.start)
+        window.skip_to(window.base + window.start + size + PREFIX.size)
+        return offset
 
-    def _body(self, entry: CompressedEntry, begins: int, ends: int) -> Body:
-        """The decompressed bytes of what lies between these bytes of the entry."""
-        log, chunk_size = self._log, self._request.policy.chunk_size
-        codec, magic, size = entry.codec, entry.magic, ends - begins
-        opener = _opener(log.records, log.position + begins, size, codec, magic, chunk_size)
-        batch = log.records.origin + log.position
-        data = self._compressed(begins, size)
+    def _body(self, compressed: CompressedBytes) -> Body:
+        """The decompressed bytes."""
+        chunk_size = self._request.policy.chunk_size
+        data = self._compressed(compressed.start, compressed.size)
         if data is not None:
-            try:
-                whole = decompress(codec, data, limit=self._one_shot, magic=magic)
-            except CorruptRecordsError:
-                whole = None  # through a window, what is good before the damage comes out first
+            whole = compressed.at_once(data, self._one_shot)
             if whole is not None:
                 self._largest_body = max(self._largest_body, len(whole))
-                return Body(whole, len(whole), opener, batch, whole=True)
+                return Body(compressed, whole, chunk_size, whole=True)
         if not self._window:
             self._window = buffers.take(chunk_size)
             self._took_buffers()
-        return Body(self._window, 0, opener, batch, whole=False)
+        return Body(compressed, self._window, chunk_size, whole=False)
 
     def _compressed(self, begins: int, size: int) -> memoryview | None:
         """The compressed bytes, where they are few enough to be held at once."""
@@ -358,23 +336,3 @@ class CompressedEntries:
         if log.records.read_into(window, log.position + begins) < size:
             return None
         return window
-
-
-def _opener(
-    records: Records, position: int, size: int, codec: Codec, magic: int, window_size: int
-) -> Callable[[], Decoder]:
-    """Opens decoders over a range of a log, each of which reads it from the beginning."""
-
-    def opener() -> Decoder:
-        window = memoryview(bytearray(min(window_size, size)))
-        taken = 0
-
-        def pull() -> memoryview:
-            nonlocal taken
-            count = records.read_into(window[: min(len(window), size - taken)], position + taken)
-            taken += count
-            return window[:count]
-
-        return open_decoder(codec, pull, magic=magic)
-
-    return opener

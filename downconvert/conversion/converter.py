@@ -1,13 +1,13 @@
 """Converts a log, a bounded piece at a time.
 
-Windows of the log go through the kernel. Where it comes back for a decision the policy's rules
-decide; compressed entries and what is larger than a window go their own ways (compressed.py,
-oversize.py). What they share is the window and the output.
+Windows of the log go through the kernel. Where it comes back for a decision, the policy's rules
+decide. Compressed entries (compressed.py) and records larger than a window (oversize.py) are
+converted elsewhere, with the same window and the same output.
 
-The same conversion measures: then sizes are all that it yields and nothing is written. Only
-compressed output has no size before it is made, so it is made then, too, and dropped.
+The same conversion measures: then it yields sizes and writes nothing. Compressed output has no size
+before it is made, so it is made and dropped.
 
-Not here: when it is driven and where its bytes go (send.py, plan.py)."""
+Not here: how far a conversion goes (plan.py), where its bytes go (send.py)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final, Self
@@ -58,7 +58,7 @@ def _window(records: Records, request: Request, size: int) -> LogWindow:
 
 
 class Converter:
-    """Converts one range of records once. Its buffers are had from the first step on: an answer of
+    """Converts one range of records once. Its buffers are taken by the first step: an answer of
     many ranges holds those of one."""
 
     def __init__(
@@ -69,8 +69,8 @@ class Converter:
         chunk_size: int,
         kept: Mapping[int, KeptWrapper] = NOTHING_KEPT,
     ) -> None:
-        """`chunk_size`: bytes of the window that are converted at a time. `kept`: what entries have
-        become already, by their positions."""
+        """`chunk_size`: bytes of the window that are converted at a time. `kept`: messages that
+        were made already, by the positions of their entries."""
         policy = request.policy
         self.window = window
         self.output = output
@@ -91,7 +91,7 @@ class Converter:
         self._last_kept = max(kept, default=-1)  # position: up to there messages are made already
         self._is_between = True  # it stands between two pieces, and needs no buffer to go on
         self._recodes = self._compressed.recodes(self._rules.target_codecs)
-        # A window of the kernel's is two chunks.
+        # `transfer` reads two chunks at a time, and would not notice a record that is too large.
         is_seen = policy.record_size_max is None or policy.record_size_max >= 2 * chunk_size
         self._source = source_of(window.records) if is_seen else None
         self.direct: Direct | None = None  # while the kernel may write itself
@@ -116,14 +116,14 @@ class Converter:
 
     @classmethod
     def measuring(cls, records: Records, request: Request, *, first_only: bool = False) -> Self:
-        """Says how large messages will be. `first_only`: of little more than a batch."""
+        """Measures how large messages will be. `first_only`: for little more than a batch."""
         size = request.policy.chunk_size
         if not first_only:
             size = max(size, LARGE_CHUNK_SIZE)
         return cls(request, _window(records, request, size), MeasuredOutput(), size)
 
     def predicting(self, request: Request) -> PredictedEntries:
-        """From now on sizes are those of what is not predicted. For one that measures."""
+        """From now on sizes are those of what is not predicted. Only for one that measures."""
         assert isinstance(self.output, MeasuredOutput)
         predicted = PredictedEntries(
             request, self.window, self.output, self._transcoder, self._compressed
@@ -138,7 +138,7 @@ class Converter:
 
     @property
     def position(self) -> int:
-        """Where in the file it stands."""
+        """How far it has come, in the file."""
         return self.window.records.origin + self.window.position
 
     def stats(
@@ -164,8 +164,8 @@ class Converter:
     def pieces(self, end: int) -> Iterator[int]:
         """Converts up to `end`: the boundary of an entry, or the end of the records.
 
-        Yields the size of each piece, or 0 where a window's worth of work made none, and where
-        `direct` tells what the kernel has written itself. Raises
+        Yields the size of each piece, which is in `output.ready`; 0 where a window's worth of work
+        made none, or where the kernel has written by itself: then `direct` says what. Raises
         RecordsError where the records are damaged or refused, after everything before that
         place."""
         window, output = self.window, self.output
@@ -247,23 +247,25 @@ class Converter:
 
     @property
     def can_rest(self) -> bool:
-        """Whether it needs no buffer to go on: it is not in the midst of something large."""
+        """Whether it needs no buffer to go on: it is not inside of an entry larger than a window,
+        or of a compressed one."""
         return self._is_between
 
     def rest(self) -> None:
-        """Nothing will be asked for in a while: the buffers are for others, if it needs none."""
+        """Releases the buffers, if it needs none to go on: no piece is wanted for a while."""
         if self._is_between:
             self.release()
 
     def release(self) -> None:
-        """What is ready has been taken: the buffers are for others now."""
+        """Releases the buffers: what is ready has been taken."""
         self.window.release()
         self.output.release()
         self._compressed.release()
 
     def _decide(self) -> CompressedEntry | None:
-        """What the kernel asked about: the window holds the head of the entry. What is to be
-        converted; None: the entry is left out, or the kernel does it."""
+        """Decides about the entry that the kernel stopped at, whose head is in the window. Returns
+        the entry if it is compressed and to be converted; None: it is left out, or the kernel
+        copies or converts it."""
         window = self.window
         source, start = window.source, window.start
         size = PREFIX.unpack_from(source, start)[1] + PREFIX.size
@@ -277,11 +279,11 @@ class Converter:
                 return None
             codec_id = attributes & CODEC_MASK
             if codec_id == Codec.NONE:
-                self._transcoder.admit()
+                self._transcoder.allow_next()
                 return None
         codec, target_codec = self._rules.codec_for(codec_id, magic, self.position)
         if magic <= self._request.to_magic and codec is target_codec:
-            self._transcoder.admit()
+            self._transcoder.allow_next()
             return None
         return CompressedEntry(size, magic, codec, target_codec)
 

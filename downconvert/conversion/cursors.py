@@ -1,7 +1,7 @@
 """Reading on from a position: in a log's file, or in a batch's decompressed bytes.
 
-A cursor is for what does not fit in a window. It never gives nothing: where bytes end that a
-record's size has promised, that is damage, or a file that changed underneath.
+A cursor is for what does not fit in a window. It never returns nothing: where there are fewer bytes
+than a record's size says, the record is damaged, or the file has changed.
 
 Not here: what the bytes mean (large.py)."""
 
@@ -21,11 +21,11 @@ class Cursor(Protocol):
         """The next bytes, at least one."""
 
     def skip(self, size: int) -> None:
-        """Goes over the next bytes."""
+        """Skips the next bytes."""
 
 
 class Scan(Cursor, Protocol):
-    """A cursor that also reads what is not as long as a window."""
+    """A cursor that also reads single bytes."""
 
     def byte(self) -> int:
         """The next byte."""
@@ -83,10 +83,8 @@ class BodyCursor:
         body = self._body
         self._fill()
         body.start += 1
-        return body.source[body.start - 1]
+        return body.buffer[body.start - 1]
 
     def _fill(self) -> None:
-        if self._body.start == self._body.filled:
-            self._body.fill()
-            if self._body.filled == 0:
-                raise ended(self._body.position)
+        if not self._body.has_more():
+            raise ended(self._body.position)

@@ -1,9 +1,9 @@
 """From a file to a channel by one call of the kernel, which converts and writes by itself.
 
-For files, mappings and memory; and for channels that have nothing but a descriptor: plain sockets,
-pipes, raw files. A socket with a time-out waits as Python does, and is none of them.
+For files, mappings and memory; and for channels that are written through their descriptor: plain
+sockets, pipes, raw files. Not for a socket with a time-out, for which Python waits.
 
-Not here: what the kernel leaves to others (converter.py), what follows from what was written
+Not here: what the kernel leaves to its caller (converter.py), how the bytes written are counted
 (send.py)."""
 
 import io
@@ -18,8 +18,8 @@ class Direct:
     """One turn: what may be written to which descriptor, and what came of it.
 
     promised: bytes that the send has left. budget: bytes that the turn has left. written: bytes
-    that the channel took. rest: what it left of a chunk; error: why, as errno, or 0. held: what
-    is held back, empty if nothing is, or None."""
+    that the channel took. rest: what it left of a chunk; error: why, as errno, or 0. held: the
+    message held back, empty if there is none, or None where nothing is held back."""
 
     __slots__ = (
         "_descriptor",

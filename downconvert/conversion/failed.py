@@ -1,7 +1,7 @@
-"""What stands in the place of pieces that ended with an error.
+"""Takes the place of a generator that has raised an error.
 
-A generator that has raised is over: asked again, it says that there is nothing more, which whoever
-sends its pieces would take for the end. This says the error again.
+A generator that has raised is over: asked again, it says that there is nothing more, which a send
+would take for the end. This raises the error again.
 
 Not here: what is sent instead of what is missing (filler.py)."""
 

@@ -15,7 +15,7 @@ FILLER_SIZE_MAX: Final = (
     128 * 1024
 )  # of one piece; what is longer is several, each with its own head
 FILLER_OFFSET: Final = -1
-NOTHING_LEFT_SIZE: Final = PREFIX.size  # promised where batches were there and none of them remains
+NOTHING_LEFT_SIZE: Final = PREFIX.size  # promised where there were batches and all are left out
 
 
 def filler(remaining: int) -> bytes:

@@ -1,10 +1,10 @@
-"""Compressed messages that were made to learn a size, and are kept until they are sent.
+"""Compressed messages that were made to measure a size, and are kept until they are sent.
 
 Between its promise and its first byte an answer waits for its turn. What it holds until then counts
-against a budget that all answers share: where that is used up, the message is made again, and is
-the same.
+against a budget that all answers share. Where that is used up, nothing is kept, and the same
+message is made again.
 
-Not here: which messages are made (plan.py)."""
+Not here: which messages are made (prediction.py)."""
 
 from collections.abc import Mapping
 from threading import Lock
@@ -35,7 +35,7 @@ budget: Final = _Budget(BUDGET)
 
 
 class KeptWrapper:
-    """What an entry has become: whole messages; and what of that the statistics count."""
+    """The whole messages that an entry has become, and what the statistics count for it."""
 
     __slots__ = ("_size", "batches", "message", "records", "temporary_bytes")
 
@@ -47,7 +47,7 @@ class KeptWrapper:
         self._size = 0
 
     def keep(self) -> bool:
-        """Whether the budget allows it; then it is counted until nobody has it any more."""
+        """Counts it against the budget, until it is collected. False: the budget is used up."""
         if not budget.take(len(self.message)):
             return False
         self._size = len(self.message)

@@ -1,15 +1,15 @@
 """Records larger than a window: read twice, once for their CRC and once to be sent.
 
 An older message states the CRC of all of it before its key and value, and a record need not fit
-in memory. So one cursor reads ahead to its end, checks it and sums it up; then another one, from
-its beginning, gives the bytes. From a file both are positions; in a compressed batch the second
-is a second decoder.
+in memory. So one cursor reads ahead to its end, checks it and computes the CRC; then another one
+reads it again to be sent. In a file both are positions; in a compressed batch the second one is a
+second decoder.
 
 The checks and their words are those of the kernel (records/kernel.py), which sees only records
 that fit.
 
 Not here: reading on from a position (cursors.py), where a large record turns up and what is made
-of it (converter.py, compressed.py)."""
+of it (oversize.py, large_inner.py)."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -36,8 +36,8 @@ Damage = Callable[[str], Exception]
 
 @dataclass(frozen=True, slots=True)
 class LargeMessage:
-    """An older message whose key and value are still where they were: `before_key` bytes behind the
-    record's first one, and `between` bytes behind the key's last."""
+    """An older message whose key and value are still in the source: `before_key` bytes after the
+    record's first one, and `between` bytes after the key's last."""
 
     head: bytes  # up to the key
     before_key: int
@@ -55,7 +55,7 @@ class LargeMessage:
         return replace(self, head=PREFIX.pack(offset, size) + self.head[PREFIX.size :])
 
     def pieces(self, cursor: Cursor, target: memoryview) -> Iterator[int]:
-        """The message, in `target[:n]` for each n that this gives. The cursor is at the record's
+        """The message, in `target[:n]` for each n that this yields. The cursor is at the record's
         first byte."""
         filled = len(self.head)
         target[:filled] = self.head
@@ -67,7 +67,8 @@ class LargeMessage:
 
 
 def _copied(cursor: Cursor, size: int, target: memoryview, filled: int) -> Iterator[int]:
-    """What is in the target, and `size` bytes behind it."""
+    """Copies `size` bytes after the `filled` ones in the target. Yields how many bytes of the
+    target are ready, each time that it is full, and at the end."""
     while size > 0:
         count = cursor.read_into(target[filled : filled + min(size, len(target) - filled)])
         size -= count
@@ -88,10 +89,10 @@ def scan_record(
     scratch: memoryview | None,
     damage: Damage,
 ) -> LargeMessage:
-    """Checks a v2 record from its first byte to its last; the cursor is behind it afterwards.
+    """Checks a v2 record from its first byte to its last; the cursor is after it then.
 
-    Without `scratch`, bytes are gone over and no CRC is made: for whoever asks for the size
-    alone."""
+    Without `scratch`, keys and values are skipped and no CRC is computed: for callers that want the
+    size alone."""
     fields = _Fields(cursor, record_size, damage)
     fields.skip(before_key, "record ends before its fields")
     crc = message.checksum_start(key_size)
@@ -214,7 +215,7 @@ class _Fields:
         return int(SIZE_FIELD.unpack(bytes(self._byte(reason) for _ in range(SIZE_FIELD.size)))[0])
 
     def sum_up(self, size: int, crc: int, scratch: memoryview | None, reason: str) -> int:
-        """Goes over a key or value; gives the CRC continued with it."""
+        """Reads a key or value. Returns the CRC continued with it; without `scratch`, skips it."""
         self._take(max(size, 0), reason)
         if scratch is None:
             self._cursor.skip(max(size, 0))

@@ -1,5 +1,5 @@
-"""Large records of a compressed batch, and large entries of a compressed message: found, checked,
-not kept.
+"""Large records of a compressed batch, and large entries of a compressed message: located and
+checked, without keeping them in memory.
 
 Not here: reading their fields (large.py), sending them (body_converter.py)."""
 
@@ -56,8 +56,8 @@ def scan_inner(
     inner: InnerFormat,
     scratch: memoryview | None,
 ) -> ScannedRecord | None:
-    """Reads the record at the body's start to its end, and tells the kernel. None: it is left
-    out. Without `scratch` only its size is found out."""
+    """Reads the record at the body's start to its end, and reports it to the kernel as converted.
+    None: it is left out. Without `scratch` only its size is found out."""
     position = body.base + body.start
 
     def damage(reason: str) -> Exception:
@@ -65,7 +65,7 @@ def scan_inner(
 
     log_append = transcoder.append_time is not None
     if inner.is_batch:
-        head = transcoder.record_head(body.source, body.start, body.filled, body.remaining)
+        head = transcoder.record_head(body.buffer, body.start, body.filled, body.remaining)
         if head is None:
             reason, _ = transcoder.damage or ("damaged", 0)
             raise damage(reason)
@@ -84,7 +84,7 @@ def scan_inner(
     kept = not inner.trim or offset >= request.first_offset
     if kept and not inner.is_batch and transcoder.last_offset >= offset:
         raise damage("offset does not increase")
-    transcoder.handled(size, offset, timestamp, message.size if kept else 0)
+    transcoder.record_converted(size, offset, timestamp, message.size if kept else 0)
     return ScannedRecord(message, offset, position) if kept else None
 
 
@@ -92,17 +92,17 @@ def _entry_head(
     body: Body, inner: InnerFormat, append_time: int | None, damage: Damage
 ) -> tuple[int, int, int, int]:
     """Offset, timestamp, size and bytes before the key of the entry at the body's start."""
-    offset, size = PREFIX.unpack_from(body.source, body.start)
+    offset, size = PREFIX.unpack_from(body.buffer, body.start)
     size += PREFIX.size
-    magic = body.source[body.start + MAGIC_AT]
+    magic = body.buffer[body.start + MAGIC_AT]
     if magic not in (V0, V1):
         raise damage("unknown magic")
-    if body.source[body.start + ATTRIBUTES_AT_LEGACY] & CODEC_MASK:
+    if body.buffer[body.start + ATTRIBUTES_AT_LEGACY] & CODEC_MASK:
         raise damage("compressed message inside a compressed message")
     if size < MESSAGE_OVERHEAD[magic]:
         raise damage("message is smaller than its header")
     head = MESSAGE_HEAD[magic]
-    timestamp = head.unpack_from(body.source, body.start)[5] if magic == V1 else NO_TIMESTAMP
+    timestamp = head.unpack_from(body.buffer, body.start)[5] if magic == V1 else NO_TIMESTAMP
     if append_time is not None:
         timestamp = append_time
     if timestamp < NO_TIMESTAMP:

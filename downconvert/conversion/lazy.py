@@ -73,8 +73,8 @@ class LazyDownConvertRecords:
 
     @property
     def damage(self) -> RecordsError | None:
-        """Why an exact range ends before the records do: damage or a refusal behind what is good,
-        or None."""
+        """Why an exact range ends before the records do: damage or a refusal after what is good;
+        None: it does not."""
         return self._plan.damage
 
     def to_send(self, size_max: int | None = None) -> LazyDownConvertSend:

@@ -1,8 +1,8 @@
-"""Where converted messages lie until they have been taken, and whether there are any: sizes are
-measured by the same conversion, without an output buffer.
+"""Where converted messages lie until they have been taken. Sizes are measured by the same
+conversion, with an output that has no buffer.
 
-Not here: what is written (the kernel, wrapper.py), who takes it (send.py, eager.py), outputs that
-hold something back (padded.py)."""
+Not here: what is written (the kernel, wrapper.py), where it goes (send.py, eager.py), an output
+that holds a message back (padded.py)."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ class Output:
     __slots__ = ("_buffer", "_is_open", "_size", "_was_open", "ready", "target")
 
     def __init__(self, size: int) -> None:
-        """`size`: of the buffer, which is had from `open` on."""
+        """`size`: of the buffer, which is taken by `open`."""
         self._size = size
         self._is_open = self._was_open = False
         self._buffer = NO_BUFFER
@@ -41,18 +41,18 @@ class Output:
             self.target = self.ready = memoryview(self._buffer)
 
     def release(self) -> None:
-        """What was ready has been taken: the buffer is for others now."""
+        """Returns the buffer to the spare ones: what was ready has been taken."""
         buffers.release(self._buffer)
         self._is_open = False
         self._buffer = NO_BUFFER
         self.target = self.ready = NO_VIEW
 
     def plain(self) -> None:
-        """What comes next is in `target`."""
+        """The next piece is in `target`."""
         self.ready = self.target
 
     def wrapper(self, message: bytes) -> int:
-        """A compressed message is the next piece; its size."""
+        """Makes a compressed message the next piece. Returns the piece's size."""
         self.ready = memoryview(message)
         return len(message)
 
@@ -60,21 +60,22 @@ class Output:
         """A plain message is about to be made out of a compressed batch."""
 
     def before_direct(self, promised: int, end: int) -> tuple[int, int, bytes | None]:
-        """What the kernel may write itself: so many bytes, of the records up to there; and what it
-        has to write before that and hold back of the rest, or None: it holds nothing back."""
+        """What the kernel may write by itself: at most so many bytes, of the records up to an end;
+        and the message held back (empty: none yet), or None where nothing is held back."""
         return promised, end, None
 
     def after_direct(self, size: int, held: bytes | None) -> None:
-        """What the kernel has written, or left to be written, and what it holds back."""
+        """Notes what the kernel has done: bytes written, or left to be written, and the message
+        that it holds back."""
 
     def settle(self) -> Iterator[int]:
-        """What is held back; sizes of its pieces."""
+        """Ends the answer with the message held back, if there is one. Yields its pieces' sizes."""
         return iter(())
 
 
 class MeasuredOutput(Output):
-    """No output at all: sizes are all that is asked for. `last`: the compressed messages that were
-    made last; `wrapper_bytes`: the bytes of all of them."""
+    """No output at all: only sizes are asked for. `last`: the compressed messages that were made
+    last; `wrapper_bytes`: the bytes of all compressed messages."""
 
     is_measuring = True
 

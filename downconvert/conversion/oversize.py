@@ -1,5 +1,5 @@
-"""What a window of the log does not hold: entries that are copied in pieces, large records and
-messages.
+"""What is larger than a window of the log: entries that are copied in pieces, large records and
+messages that are converted.
 
 Not here: how a large record is read (large.py), large records in compressed batches
 (compressed.py)."""
@@ -58,7 +58,7 @@ class Oversize:
                 count = cursor.read_into(target[: min(left, len(target))])
                 left -= count
                 yield count
-        self._transcoder.leave()  # if it was allowed through, the next entry is not
+        self._transcoder.leave()  # `allow_next` was for this entry alone
         self._passed(size)
 
     def _record(self, left: int) -> Iterator[int]:
@@ -79,7 +79,7 @@ class Oversize:
             window.damaged,
         )
         kept = offset >= request.first_offset
-        transcoder.handled(size, offset, timestamp, message.size if kept else 0)
+        transcoder.record_converted(size, offset, timestamp, message.size if kept else 0)
         if kept:
             yield from self._pieces(message)
         self._passed(size)

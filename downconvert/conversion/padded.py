@@ -1,10 +1,10 @@
 """How a promise is kept that was made before anything was compressed.
 
 The key of a compressed message is null by convention, and readers skip it on their way to the
-value: with a key of n bytes the same message is n bytes longer, and nothing else. So the sizes of
-compressed messages need not be known: one finished message is held back, and where the next one
-does not fit any more, or none comes, the one held back is made as long as what is missing. What did
-not fit is the client's next fetch.
+value: with a key of n bytes the same message is n bytes longer, and nothing else changes. So the
+sizes of compressed messages need not be known: one finished message is held back, and where the
+next one does not fit any more, or none comes, the one held back is padded to the bytes that are
+left. The client's next fetch begins with what did not fit.
 
 Not here: what is promised (plan.py), the message with its key (records.wrapper)."""
 
@@ -21,15 +21,15 @@ CHANGED = "the records changed after they were measured"
 
 
 class Account(NamedTuple):
-    """position: in the records, where compressed batches begin whose sizes were not measured.
-    size: bytes promised for what they become, all of it compressed messages."""
+    """A promise for messages that were not measured. position: in the records, where their batches
+    begin. size: bytes promised for them, all of it compressed messages."""
 
     position: int
     size: int
 
 
 class NoRoomError(Exception):
-    """What comes next does not fit: what is held back is the last."""
+    """The next message does not fit: the one held back is the last."""
 
 
 class PaddedOutput(Output):
@@ -46,7 +46,8 @@ class PaddedOutput(Output):
         self.padding_bytes = 0
 
     def wrapper(self, message: bytes) -> int:
-        """The message before it is the next piece; its size, 0 where there is none.
+        """Holds the message back. The one held before is the next piece: returns its size, 0 where
+        there is none.
 
         NoRoomError: this one does not fit."""
         if self._window.position < self._position:
@@ -72,14 +73,14 @@ class PaddedOutput(Output):
             self._held = held or None
 
     def before_plain(self) -> None:
-        """NoRoomError: something is held back, which nothing but a compressed message may follow,
-        for a plain one cannot be padded."""
+        """NoRoomError: a message is held back. Only a compressed one may follow it, since a plain
+        message at the end could not be padded."""
         if self._held is not None:
             raise NoRoomError
 
     def settle(self) -> Iterator[int]:
-        """The message held back, padded to what is missing; sizes of its pieces. Nothing where none
-        is held. CorruptRecordsError: it is too large already."""
+        """Pads the message held back to the bytes that are left. Yields its pieces' sizes; nothing
+        where none is held. CorruptRecordsError: it is too large already."""
         held, self._held = self._held, None
         if held is None:
             return

@@ -29,10 +29,10 @@ KAFKA_READ_SIZE_MAX: Final = 128 * 1024  # LazyDownConversionRecordsSend.MAX_REA
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """size: bytes promised. end: where in the records the conversion ends, if it gets that far;
-    of an estimate, where the first batch that converts to something ends. is_exact: all of it will
-    be messages. damage: why the range ends before the records do, or None. account: what of it is
-    predicted, or None. kept: what has been made already. ends_with_a_piece: it is not cut where the
-    size of an answer ends. is_whole: all of the records are in it."""
+    of an estimate, where the first batch that converts to something ends. is_exact: no filler is
+    sent. damage: why the range ends before the records do, or None. account: the part of it that is
+    predicted, or None. kept: messages that were made already. ends_with_a_piece: no message is cut
+    at the limit of a response's size. is_whole: all of the records are in it."""
 
     size: int
     end: int
@@ -118,7 +118,7 @@ def _is_to_be_measured(run: Run, records: Records, request: Request) -> bool:
 
 
 def _measured(run: Run, records: Records, request: Request) -> int:
-    """Bytes of all of a run. RecordsError: damage where it was not looked at."""
+    """Bytes of all of a run. RecordsError: damage in a batch that had been predicted."""
     if run.is_exact:
         return run.size
     converter = Converter.measuring(records.slice(*run.rest), request)
@@ -147,7 +147,7 @@ def _estimated(size: int, end: int) -> Plan:
 
 
 def ends(records: Records, request: Request, chosen: Plan) -> Iterator[int]:
-    """How far to convert, step by step: each end is known to be good to go to when it is given."""
+    """How far to convert, step by step: up to each end that this yields, nothing is refused."""
     rules = rules_for(request.policy, request.to_magic)
     if chosen.is_exact:
         yield chosen.end

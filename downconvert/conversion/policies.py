@@ -50,10 +50,10 @@ def _size_or_none(text: str) -> int | None:
 def _recode(text: str) -> dict[str, str]:
     pairs = {}
     for pair in text.split("+"):
-        codec, colon, instead = pair.rpartition(":")
+        codec, colon, target_codec = pair.rpartition(":")
         if not colon:
             raise ValueError(f"{pair!r} is not CODEC:CODEC, such as zstd:gzip")
-        pairs[codec] = instead
+        pairs[codec] = target_codec
     return pairs
 
 

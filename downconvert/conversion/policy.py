@@ -49,7 +49,7 @@ class AbortedTransaction:
 class ConversionPolicy:
     """How to convert. All sizes are bytes.
 
-    chunk_size: how much is read and converted in one go.
+    chunk_size: how much is read and converted at a time.
     size: how the response size is promised. "exact": measured first, and exactly that is sent.
         "estimate": as Kafka, the larger of the raw size and the first converted batch; what does
         not fit is cut, what is missing is filled. "auto": exact where the output is uncompressed,
@@ -62,15 +62,15 @@ class ConversionPolicy:
         messages of that format alone. "none" sends it uncompressed, "refuse" refuses it as Kafka
         refuses zstd (UnsupportedCodecError). A codec not named is kept; zstd, which v0 and v1 do
         not have, is refused.
-    isolation: "read_committed" leaves out the transactions that were aborted, which whoever
-        converts is told of (`aborted` of LazyDownConvertRecords).
+    isolation: "read_committed" leaves out the transactions that were aborted, which the caller has
+        to name (`aborted` of LazyDownConvertRecords).
     trim_compressed: first_offset also cuts inside a compressed batch that is converted.
     split_at_gaps: a compressed v1 message has no gaps in its offsets; several are written instead.
     wrapper_size_max: a batch that decompresses to more becomes several compressed messages, and no
         compressed message held in memory is larger; None: one for each batch, as Kafka.
     record_size_max: a larger record is refused (RecordTooLargeError); None: none is, it is
         streamed.
-    compression_level: "fast", or "kafka" for about the size that Kafka's own settings give."""
+    compression_level: "fast", or "kafka" for about the size that Kafka's own settings reach."""
 
     chunk_size: int = CHUNK_SIZE
     size: Literal["exact", "estimate", "auto"] = "exact"

@@ -1,13 +1,13 @@
 """How large batches will be when they are compressed again, without compressing them.
 
-The first batch of a run is converted, and kept until it is sent: it says how much larger or smaller
-this codec makes that one's bytes. The others are predicted from their sizes, with a margin: what is
-predicted too large is padded, and what is predicted too small leaves batches to the next fetch.
+The first batch of a run is converted, and kept until it is sent: it shows by how much its size
+changes from one codec to the other. The others are predicted from their sizes, with a margin: what
+is predicted too large is padded, and what is predicted too small leaves batches to the next fetch.
 
-Of few bytes all batches are converted and kept, so that a small answer is whole, and has no
-padding: a client that asks for a small topic gets all of it at once.
+Where there are few bytes, all batches are converted and kept, so that a small answer is whole and
+has no padding: a client that fetches a small topic gets all of it at once.
 
-Not here: what is promised for what else there is (plan.py), keeping the promise (padded.py)."""
+Not here: what is promised for the rest (plan.py), keeping the promise (padded.py)."""
 
 from math import ceil
 from typing import Final
@@ -31,8 +31,9 @@ from .output import MeasuredOutput
 from .request import Request
 from .window import LogWindow
 
-# Above what is predicted: one batch says little about a few others, whose misprediction costs much
-# (a batch that does not fit is padding instead); among many each is worth little.
+# Added to what is predicted. One batch says little about the next few, and a misprediction of few
+# costs much (padding is sent in the place of a batch that does not fit). Among many, errors even
+# out.
 MARGIN: Final = 0.02
 MARGIN_OF_FEW: Final = 0.08
 TELLING_SHARE: Final = 0.8
@@ -45,8 +46,8 @@ _UNLIMITED: Final = 2**63 - 1
 class Run:
     """Batches one after the other that are all compressed again, or convert to nothing.
 
-    size: bytes of messages measured; first_size: those of its first batch. predicted: bytes of the
-    others, as many as `count`."""
+    size: bytes of the messages that were measured; first_size: those of its first batch.
+    predicted: bytes of the messages that were not, of `count` batches."""
 
     __slots__ = (
         "_first_end",
@@ -87,8 +88,8 @@ class Run:
         return True
 
     def learn(self, entry: CompressedEntry, size: int, share: float) -> None:
-        """Adds a batch that was measured, of whose records a share was kept. Of few records of
-        many it says nothing: they compress worse than all of them."""
+        """Adds a batch that was measured, of whose records a share was kept. If that is small, the
+        batch says nothing about others: few records compress worse than many."""
         self.first_size = self.first_size or size
         self.size += size
         if share >= TELLING_SHARE:
@@ -101,7 +102,7 @@ class Run:
 
 
 def body_size(entry: CompressedEntry) -> int:
-    """Bytes of what is compressed in it, nearly."""
+    """About how many compressed bytes there are in it."""
     head = BATCH_HEADER_SIZE if entry.magic == V2 else MESSAGE_OVERHEAD[entry.magic]
     return entry.size - head
 
@@ -109,10 +110,9 @@ def body_size(entry: CompressedEntry) -> int:
 class PredictedEntries:
     """Takes the place of CompressedEntries while an answer is planned.
 
-    What is compressed again yields no size: it is part of a run, which `take` ends. Where the
-    policy wants no padding, that is nothing. kept: messages
-    made on the way, by the positions of their entries. before_damage: bytes of good messages of an
-    entry that turned out to be damaged."""
+    What is compressed again yields no size: it is part of a run, which `take` ends. Under a policy
+    without padding there are no runs. kept: messages made on the way, by the positions of their
+    entries. before_damage: bytes of good messages of an entry that turned out to be damaged."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class PredictedEntries:
         self.before_damage = 0
 
     def take(self) -> Run | None:
-        """The run so far, if there is one; what comes next is not part of it."""
+        """Ends the run, and returns it, if there is one."""
         run, self._run = self._run, None
         return run
 
@@ -193,8 +193,8 @@ class PredictedEntries:
         return records, batches, sum(temporary) + self._entries.temporary_bytes
 
     def _share_kept(self, entry: CompressedEntry, records: int | None = None) -> float:
-        """How much of an entry's records is kept, as far as its head tells; 0.0: nothing. With
-        `records`: how much that many are of it."""
+        """Which share of an entry's records is kept, as far as its head tells; 0.0: nothing. With
+        `records`: which share so many records are."""
         window, first_offset = self._window, self._request.first_offset
         if entry.magic < V2:
             offset: int = MESSAGE_HEAD[entry.magic].unpack_from(window.source, window.start)[0]

@@ -1,20 +1,21 @@
 """Batches of v2 in another codec, for clients that read v2 but not everything in it.
 
-zstd came to v2 later than v2 itself, with Fetch v10 [KIP-110]. A client between has nothing else
-against a zstd batch than its codec: its header, its offsets and its records stay what they are. The
-batch is decompressed and compressed again, a window at a time, once to know its size and once more
-while it is sent; in between nothing is held.
+zstd was added to v2 later, with Fetch v10 (KIP-110). Clients of Fetch v4 to v9 read v2 batches, but
+not in zstd. For them only the codec of such a batch changes: its header, offsets and records stay
+what they are. The batch is decompressed and compressed again, a window at a time, once to measure
+it and once more while it is sent; in between nothing is held.
 
 Not here: other formats (converter.py), which clients those are (broker)."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from struct import Struct
 from typing import Any, Final
 
 from records.batch import BatchHeader
 from records.channel import Write, writer
 from records.checksum import verify_checksum
-from records.codecs import CompressionLevel, open_decoder, open_encoder
+from records.codecs import CompressionLevel, open_encoder
+from records.compressed import CompressedBytes
 from records.crc32c import crc32c
 from records.errors import CorruptRecordsError, RecordsError, UnsupportedCodecError
 from records.formats import (
@@ -46,9 +47,9 @@ class LazyRecodedRecords:
     """A range of records in which v2 batches of some codecs have others.
 
     recode: codec to codec by their names, as in ConversionPolicy; "none" leaves them uncompressed,
-    "refuse" ends the range before them. What is not named stays as it is; older formats do.
-    Raises RecordsError where the first batch is damaged, or cannot be had: UnsupportedCodecError
-    where it is refused, or larger in the other codec than may be held (32 MiB)."""
+    "refuse" ends the range before them. Codecs that are not named and older formats stay as they
+    are. Raises RecordsError where the first batch is damaged or refused: UnsupportedCodecError also
+    where it is larger in the other codec than may be held (32 MiB)."""
 
     def __init__(
         self,
@@ -205,17 +206,11 @@ def _recoded(
     records: Records, header: BatchHeader, target_codec: Codec, level: CompressionLevel
 ) -> Iterator[Buffer]:
     """The batch's records in another codec. CorruptRecordsError: they do not decompress."""
-    decoder = open_decoder(header.codec, _pull(records, header), magic=V2)
+    input_window = memoryview(bytearray(min(WINDOW_SIZE, header.size)))
+    decompressed = CompressedBytes.of(records, header).open(input_window)
     encoder = open_encoder(target_codec, magic=V2, compression_level=level)
     window = memoryview(bytearray(WINDOW_SIZE))
-    while read := decoder.read_into(window):
+    while read := decompressed.read_into(window):
         if piece := encoder.write(window[:read]):
             yield piece
     yield encoder.finish()
-
-
-def _pull(records: Records, header: BatchHeader) -> Callable[[], Buffer]:
-    start = header.position + BATCH_HEADER_SIZE
-    stretch = Stretch(records, start, header.position + header.size)
-    window = memoryview(bytearray(min(WINDOW_SIZE, header.size)))
-    return lambda: window[: stretch.read_into(window)]

@@ -1,5 +1,5 @@
-"""What is asked of a conversion: a target format, an offset, a policy, and the transactions of this
-one range that were aborted.
+"""The parameters of a conversion: a target format, an offset, a policy, and the transactions of
+this one range that were aborted.
 
 Not here: the records (records.source)."""
 

@@ -1,7 +1,7 @@
 """Which batches are kept, converted or refused: what a policy means for one target format.
 
 The kernel drops and copies by rules that need no policy (records/kernel.py); it comes back where
-a codec, a control batch or a transaction needs one of these.
+a codec, a control batch or a transaction needs a decision.
 
 Not here: reading batches (converter.py), aborted transactions (aborted.py)."""
 
@@ -52,8 +52,8 @@ class Rules:
         """The codec of a batch of format `magic` and the one that its records are to have.
 
         Raises UnsupportedCodecError where the policy refuses it, CorruptRecordsError where there
-        is no such codec in this format. The order is Kafka's: zstd is refused before anybody asks
-        for the batch's format."""
+        is no such codec in this format. The order is Kafka's: zstd is refused before the batch's
+        format is looked at."""
         chosen = self._chosen.get((codec_id, magic))
         if chosen is not None:
             return chosen
@@ -76,7 +76,7 @@ class Rules:
         )
 
     def refuses(self, header: BatchHeader) -> bool:
-        """Whether the conversion of this batch would be refused. Markers are dropped before
-        anyone asks."""
+        """Whether the conversion of this batch would be refused. Markers never are: they are
+        dropped first."""
         magic = min(header.magic, self._to_magic)
         return not header.is_control and self._policy.codec_for(header.codec, magic) is None

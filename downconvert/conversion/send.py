@@ -4,8 +4,8 @@ one.
 From any loop: `selectors`, `asyncio`, a thread. What a channel did not take waits here and goes
 first the next time, so that nothing is lost and nothing sent twice however the channel takes it.
 
-Not here: what was promised (plan.py), the conversion (converter.py), the channel's ways
-(records.channel)."""
+Not here: what was promised (plan.py), the conversion (converter.py), how a channel is written to
+(records.sends)."""
 
 import errno
 import os
@@ -26,8 +26,8 @@ Clock = Callable[[], float]
 
 
 def _pieces(converter: Converter, ends: Iterator[int]) -> Iterator[int]:
-    """All pieces of an answer. Where a range ends, by damage or because nothing more fits, what was
-    held back is the last."""
+    """All pieces of an answer. Where a range ends, by damage or because nothing more fits, the
+    message that was held back is the last one."""
     damage: RecordsError | None = None
     try:
         for end in ends:

@@ -1,10 +1,10 @@
-"""What of a range converts to nothing, without converting the rest.
+"""How much of a range converts to nothing, without converting the rest.
 
-Markers, batches that compaction has emptied, and those whose records all lie below the offset that
-was asked for: a log may hold millions of them on end. The kernel skips them, a window at a
-time; where it stops it is asked entry by entry.
+Markers, batches that compaction has emptied, and those whose records all lie below the fetch
+offset: a log may hold millions of them on end. The kernel skips them, a window at a time; where it
+stops, one entry at a time is looked at.
 
-Not here: what is done with that (whoever answers fetches)."""
+Not here: what a fetch is answered then (downconvert.broker)."""
 
 from typing import Final, NamedTuple
 
@@ -20,22 +20,22 @@ from .request import Request
 from .rules import rules_for
 
 WINDOW_SIZE: Final = 64 * 1024
-NO_ROOM: Final = 1  # byte: whatever is kept stops the kernel in front of it
+NO_ROOM: Final = 1  # byte: the kernel stops before the first record that is kept
 
 
 class Skipped(NamedTuple):
     """size: bytes at the beginning of a range, whole entries, that convert to nothing.
-    next_offset: the offset behind them; None where there are none."""
+    next_offset: the offset after them; None where there are none."""
 
     size: int
     next_offset: int | None
 
 
 def skip(records: Records, to_magic: int, first_offset: int, policy: ConversionPolicy) -> Skipped:
-    """How much of `records` is nothing for a client that asks for `first_offset`.
+    """How much of `records` converts to nothing for a client that asks for `first_offset`.
 
-    Damage and refusals are something, too: they are for who converts from there on. Transactions
-    are not asked about: no policy that leaves aborted ones out."""
+    It ends before damage and refusals, which are raised by converting from there on. Transactions
+    are not looked at: not for a policy that leaves aborted ones out."""
     position = 0
     next_offset: int | None = None
     while True:
@@ -62,8 +62,8 @@ def skip(records: Records, to_magic: int, first_offset: int, policy: ConversionP
 def _passed(
     records: Records, start: int, to_magic: int, first_offset: int, policy: ConversionPolicy
 ) -> tuple[int, int]:
-    """The kernel's way from `start` on, where an entry begins, as far as all is nothing: the
-    boundaries of entries where its last window began, and where it came to."""
+    """How far the kernel comes from `start` on, where an entry begins, while nothing is kept.
+    Returns two boundaries of entries: where its last window began, and where it stopped."""
     transcoder = Transcoder(to_magic, first_offset, rules_for(policy, to_magic).pass_codecs, False)
     window = buffers.take(WINDOW_SIZE)
     before = boundary = position = start

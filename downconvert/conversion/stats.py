@@ -1,7 +1,6 @@
 """What a conversion did, for its caller's metrics.
 
-The names on the right are Kafka's (BrokerTopicMetrics, RequestMetrics). Not here: counting over
-requests."""
+The names on the right are Kafka's (BrokerTopicMetrics, RequestMetrics)."""
 
 from dataclasses import dataclass
 

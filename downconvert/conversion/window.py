@@ -13,8 +13,8 @@ from .buffers import NO_BUFFER, NO_VIEW
 class LogWindow:
     """`source[start:filled]` is the log from `position` on.
 
-    Of records that are held in memory the window is all of them, and nothing is read. `in_hand`:
-    bytes from `position` on that are being converted as one."""
+    Of records in memory the window is all of them, and nothing is read. `in_hand`: bytes from
+    `position` on that are being converted as one entry."""
 
     __slots__ = (
         "_buffer",
@@ -32,7 +32,7 @@ class LogWindow:
     )
 
     def __init__(self, records: Records, size: int) -> None:
-        """`size`: bytes that are read at a time. The buffer is had from `open` on."""
+        """`size`: bytes that are read at a time. The buffer is taken by `open`."""
         self.records = records
         self.is_all = records.view is not None
         self.size = size
@@ -60,7 +60,7 @@ class LogWindow:
             self.view = memoryview(self._buffer)
 
     def release(self) -> None:
-        """The buffer is for others now; what is read after the next `open` begins at `position`."""
+        """Releases the buffer. What is read after the next `open` begins at `position`."""
         buffers.release(self._buffer)
         self.is_open = False
         self.start = self.filled = 0
@@ -68,7 +68,7 @@ class LogWindow:
         self.view = NO_VIEW
 
     def read(self) -> None:
-        """Reads what begins at `position`. CorruptRecordsError: there is nothing any more."""
+        """Reads what begins at `position`. CorruptRecordsError: the file has become shorter."""
         if self.is_all:
             self.start, self.filled = self.position, len(self.source)
         else:

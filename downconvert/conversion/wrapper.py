@@ -1,7 +1,7 @@
 """Compressed v0 and v1 messages: one message whose value is other messages, compressed.
 
-Its head states the size and the CRC of all of it, so that it is complete before its first byte
-can be sent; how large it may grow is the caller's limit.
+Its head states the size and the CRC of all of it, so that all of it is in memory before its first
+byte can be sent. The caller limits how large it may grow.
 
 Not here: the messages inside (the kernel writes them), when a wrapper ends (body_converter.py),
 what it looks like (records.wrapper)."""

@@ -15,30 +15,19 @@ from typing import Final, TypeAlias
 from downconvert import AbortedTransaction, ConversionPolicy
 from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.errors import ErrorCode
+from downconvert.broker.fetch_assembly import error_code_of, joins_more
+from downconvert.broker.fetch_versions import TOPIC_IDS_SINCE, known_code, magic_of
 from downconvert.broker.wire.joined_send import JoinedSend
 from downconvert.broker.wire.schemas import ApiKey, Message
-from records import CorruptRecordsError, FileRecords, MemoryRecords, RecordsError
-from records import UnsupportedCodecError as RefusedCodecError
+from records import FileRecords, MemoryRecords, RecordsError
 from records.sends import Send
 
 from .exchanges import TURN, Ask, Asking, Turn
 from .turns import COMMITTED, Converted, Parts
 
-MAGIC: Final = {0: 0, 1: 0, 2: 1, 3: 1}  # the message format that each version's clients read
-WITH_NAMES: Final = 12  # the newest version that names topics, and not their ids
+WITH_NAMES: Final = TOPIC_IDS_SINCE - 1  # the newest version that names topics, and not their ids
 NO_SESSION: Final = -1
-JOINED_SIZE_MAX: Final = 32 * 1024  # bytes: a partition that has more is not read on
 ANSWER_MAX: Final = 57_671_680  # bytes of records in an answer: Kafka's fetch.max.bytes
-
-# What clients of these versions do not know, said in what they know and act on.
-OLD_CODES: Final = {
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.UNKNOWN_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.OFFSET_NOT_AVAILABLE: ErrorCode.LEADER_NOT_AVAILABLE,
-    ErrorCode.UNKNOWN_TOPIC_ID: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.INCONSISTENT_TOPIC_ID: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-}
 
 Spooled: TypeAlias = FileRecords | MemoryRecords
 PolicyOf: TypeAlias = Callable[[str], ConversionPolicy]  # by the topic's name
@@ -49,6 +38,7 @@ class Found:
     """What there is for one partition of a fetch."""
 
     topic: str
+    version: int  # of the client's fetch
     request: Message  # of the partition
     offset: int  # where reading goes on
     answer: Message | None = None  # the cluster's last one
@@ -60,7 +50,6 @@ class Found:
     def take(
         self,
         answer: Message,
-        magic: int,
         policy: ConversionPolicy,
         room: MemoryBudget,
         *,
@@ -70,7 +59,7 @@ class Found:
         if self.sends and answer.error_code:  # the client hears of it when it asks for what follows
             self.is_done = True
             return
-        self.answer, self.code = answer, OLD_CODES.get(answer.error_code, answer.error_code)
+        self.answer, self.code = answer, known_code(answer.error_code, self.version)
         records: Spooled | None = answer.records
         bound = answer.high_watermark
         aborted: list[AbortedTransaction] = []
@@ -87,18 +76,19 @@ class Found:
         try:
             yield TURN
             parts = Parts(records, self.offset)
-            asked = self.request.fetch_offset
+            asked, magic = self.request.fetch_offset, magic_of(self.version)
+            assert magic is not None, "a client that reads what is on disk"
             yield from converted.convert(parts, magic, asked, policy, room, aborted)
         except RecordsError as error:
-            self.code = ErrorCode.NONE if self.sends else code_of(error)
+            self.code = ErrorCode.NONE if self.sends else error_code_of(error)
             self.is_done = True
             return
         following = parts.following
         self.used += records.size
         self.sends += converted.sends
         if self.sends:
-            is_last = not converted.is_whole or not self.offset < following < bound
-            self.is_done = is_last or self.used > JOINED_SIZE_MAX or self.room <= 0
+            goes_on = converted.is_whole and self.offset < following < bound
+            self.is_done = not (goes_on and joins_more(self.used, self.room))
         elif following == self.offset:  # not even one whole batch
             self.is_done = alone
         else:
@@ -126,7 +116,7 @@ class Found:
 
 def can_serve(version: int, served: range) -> bool:
     """Whether a fetch can be translated for a cluster that serves these versions."""
-    return version in MAGIC and min(WITH_NAMES, served.stop - 1) in served
+    return magic_of(version) is not None and min(WITH_NAMES, served.stop - 1) in served
 
 
 def fetch(
@@ -135,9 +125,9 @@ def fetch(
     """Asks until every partition has a record, an error, or no more; the client's answer.
 
     `served`: the cluster's versions."""
-    magic, to_version = MAGIC[version], min(served.stop - 1, WITH_NAMES)
+    to_version = min(served.stop - 1, WITH_NAMES)
     found = {
-        (topic.topic, one.partition): Found(topic.topic, one, one.fetch_offset)
+        (topic.topic, one.partition): Found(topic.topic, version, one, one.fetch_offset)
         for topic in body.topics
         for one in topic.partitions
     }
@@ -162,7 +152,7 @@ def fetch(
                 one.is_done = True
             else:
                 alone = len(asked) == 1
-                yield from one.take(part, magic, policy_of(one.topic), room, alone=alone)
+                yield from one.take(part, policy_of(one.topic), room, alone=alone)
         has_come_on = before != [(one.offset, one.is_done) for one in asked]
         left = [one for one in found.values() if not one.is_done]
         wait = 0, 0  # one request waits once
@@ -223,12 +213,3 @@ def _aborted(answer: Message) -> list[AbortedTransaction]:
         AbortedTransaction(one.producer_id, one.first_offset)
         for one in answer.aborted_transactions or ()
     ]
-
-
-def code_of(error: RecordsError) -> ErrorCode:
-    """What a client is told whose records cannot be sent."""
-    if isinstance(error, RefusedCodecError):
-        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    if isinstance(error, CorruptRecordsError):
-        return ErrorCode.CORRUPT_MESSAGE
-    return ErrorCode.MESSAGE_TOO_LARGE

@@ -14,8 +14,9 @@ from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.connection import wait
 from threading import Event, Lock, Thread
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
+
+from downconvert.broker.lifecycle import Startable
 
 from . import child_process
 from .child_process import ANSWER, REQUEST, Configure
@@ -37,7 +38,7 @@ def _as_it_is() -> None:
     """Logging is not set up."""
 
 
-class Processes:
+class Processes(Startable):
     """A running gateway of several processes. `configure` sets logging up in each.
 
     ConfigError: a setting is of no use, which the first child finds."""
@@ -105,18 +106,6 @@ class Processes:
         if missing:
             whole.unready.append(f"{missing} of {self._count} processes do not answer")
         return whole
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     def _started(self, number: int) -> "_Child":
         child = _Child(_share(self.config, self._count), number, self._configure)

@@ -14,22 +14,21 @@ from collections.abc import Generator
 from typing import Final
 
 from downconvert import LazyRecodedRecords
-from downconvert.broker.conversions import AS_ON_DISK_SINCE, ZSTD_SINCE, zstd_recode
+from downconvert.broker.conversions import zstd_recode
 from downconvert.broker.errors import ErrorCode
+from downconvert.broker.fetch_assembly import error_code_of, first_of_use
+from downconvert.broker.fetch_versions import AS_ON_DISK_SINCE, SESSIONS_SINCE, ZSTD_SINCE
 from downconvert.broker.wire.joined_send import JoinedSend
 from downconvert.broker.wire.schemas import ApiKey, Message
-from records import Codec, FileRecords, RecordsError, read_batch
-from records.formats import V2
+from records import Codec, FileRecords, RecordsError
 from records.sends import Send
 
 from .exchanges import TURN, Ask, Asking, Turn
-from .fetching import ANSWER_MAX, NO_SESSION, WITH_NAMES, PolicyOf, Spooled, code_of
+from .fetching import ANSWER_MAX, NO_SESSION, WITH_NAMES, PolicyOf, Spooled
 from .turns import Parts
 
-FIRST_WITH_SESSIONS: Final = 7
 CODEC: Final = "zstd"
 LOST_SESSION: Final = Message(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
-RECORD_SIZE_MAX: Final = 1 << 20  # bytes; what is larger is taken to be of use
 
 
 def can_serve(version: int, served: range) -> bool:
@@ -50,7 +49,7 @@ def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> As
             try:
                 one.records = yield from _readable(one.records, recode[CODEC])
             except RecordsError as error:
-                one.error_code, one.records = code_of(error), b""
+                one.error_code, one.records = error_code_of(error), b""
     answer.session_id = 0
     return answer
 
@@ -71,17 +70,14 @@ def as_it_is(body: Message, version: int) -> Asking:
 def _leaves_session(body: Message, version: int) -> bool:
     """Makes a fetch a full one. False: it is incremental. Its session is from before fetches were
     read here, or another client's; a client begins a new one when the error says so."""
-    if version >= FIRST_WITH_SESSIONS and body.session_id and body.session_epoch > 0:
+    if version >= SESSIONS_SINCE and body.session_id and body.session_epoch > 0:
         return False
     body.session_id, body.session_epoch, body.forgotten_topics_data = 0, NO_SESSION, []
     return True
 
 
 def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask | Turn, Message, None]:
-    """Puts what follows in the place of batches that have nothing for the client.
-
-    Sarama before 1.39 and kafkajs 1 go on from the last record that they saw, and would be sent
-    the same emptied batches and markers for ever."""
+    """Puts what follows in the place of batches that have nothing for the client."""
     asked = {(topic.topic, one.partition): one for topic in body.topics for one in topic.partitions}
     parts = [(topic.topic, one) for topic in answer.responses for one in topic.partitions]
     for name, part in parts:
@@ -91,17 +87,16 @@ def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask | T
             bound = part.last_stable_offset if is_committed else part.high_watermark
             yield TURN
             try:
-                begins, following = first_of_use(
-                    part.records, request.fetch_offset, wants_markers=is_committed
-                )
+                first = first_of_use(part.records, request.fetch_offset, wants_markers=is_committed)
             except RecordsError:
                 break  # damage is for the client to see
-            if begins is not None:
+            if first.header is not None:
+                begins = first.header.position
                 part.records = part.records.slice(begins, part.records.size - begins)
                 break
-            if not request.fetch_offset < following < bound:
+            if first.end is None or not request.fetch_offset < first.end < bound:
                 break
-            request.fetch_offset = following
+            request.fetch_offset = first.end
             alone = Message(topic=name, partitions=[request])
             again = Message(**{**body.__dict__, "topics": [alone], "max_wait_ms": 0})
             said = yield Ask(ApiKey.Fetch, _to_version(served), again)
@@ -109,24 +104,6 @@ def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask | T
             if said.error_code or len(found) != 1 or found[0].error_code:
                 break  # the client hears of it when it asks for what follows
             part.__dict__.update(found[0].__dict__)
-
-
-def first_of_use(records: Spooled, offset: int, *, wants_markers: bool) -> tuple[int | None, int]:
-    """Where the first batch begins that has a record at or after `offset`, or a marker where
-    those are wanted; None: none has. And the offset after the last whole batch."""
-    following = offset
-    for header in records.batches():
-        following = max(following, header.last_offset + 1)
-        if header.magic < V2 or (header.is_control and wants_markers):
-            return header.position, following
-        if header.is_control or not header.records_count:
-            continue
-        if header.base_offset >= offset:
-            return header.position, following
-        found = read_batch(records, header, verify=False, record_size_max=RECORD_SIZE_MAX)
-        if any(record.offset >= offset for record in found):
-            return header.position, following
-    return None, following
 
 
 def _readable(

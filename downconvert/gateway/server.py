@@ -4,14 +4,15 @@ Not here: the event loop (loop.py), several processes behind one port (processes
 
 import logging
 from collections import Counter
+from contextlib import AbstractContextManager
 from threading import Lock
-from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
 from downconvert.broker.access.failed_logins import FailedLogins
 from downconvert.broker.access.quotas import Quotas
 from downconvert.broker.access.rights import ConfigError
 from downconvert.broker.buffered_send import MemoryBudget
+from downconvert.broker.lifecycle import Startable
 from downconvert.broker.process_figures import cpu_seconds, resident_bytes
 
 from .census import ClientCensus
@@ -28,7 +29,7 @@ LOG: Final = logging.getLogger(__name__)
 NEEDS_RESTART: Final = ("listen", "node_port_first", "node_ports", "shares_ports")
 
 
-class Running(Protocol):
+class Running(AbstractContextManager[object], Protocol):
     """A gateway, of one process or of several."""
 
     @property
@@ -45,14 +46,6 @@ class Running(Protocol):
     def reload(self, config: GatewayConfig) -> None:
         """Later connections go by these settings. ConfigError: nothing has changed."""
 
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
 
 def ports_of(config: GatewayConfig) -> Ports:
     """Which port stands for which broker."""
@@ -60,7 +53,7 @@ def ports_of(config: GatewayConfig) -> Ports:
     return Ports(first, config.node_ports)
 
 
-class Gateway:
+class Gateway(Startable):
     """A running gateway. ConfigError: a certificate is of no use.
 
     `config` may be replaced: later connections go by the new one. Certificates and addresses of the
@@ -152,18 +145,6 @@ class Gateway:
             LOG.info("broker %s answers again", address)
         elif is_news:
             LOG.warning("broker %s: %s; others are tried before it", address, reason)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     @property
     def address(self) -> Address:

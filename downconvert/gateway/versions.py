@@ -10,13 +10,10 @@ from functools import cached_property
 from typing import Final
 
 from downconvert.broker.access.names import NEWEST, READING, RULES
+from downconvert.broker.fetch_versions import AS_ON_DISK_SINCE, LEADERS_TOLD_SINCE
 from downconvert.broker.wire.schemas import ApiKey, Message, schema
 
 from .headers import known
-
-# From these versions on a response names brokers by their own addresses in the midst of records
-# that stream through here [KIP-951].
-FETCH_WITH_ENDPOINTS: Final = 16
 
 # The APIs that pass through by their headers alone: their fields are not known here, but what is in
 # them is. The newest version of each of which that has been read: a later one may name brokers by
@@ -111,7 +108,7 @@ class Versions:
         # connect otherwise, and refused [KAFKA-18659]. Fetch below 4 would have an older cluster
         # convert.
         return (
-            {ApiKey.Produce: 3, ApiKey.Fetch: 4}.get(ApiKey(key), 0)
+            {ApiKey.Produce: 3, ApiKey.Fetch: AS_ON_DISK_SINCE}.get(ApiKey(key), 0)
             if known(key) is not None
             else 0
         )
@@ -126,7 +123,9 @@ class Versions:
         highest = min(served.stop - 1, schema(f"{api.name}Request").newest)
         if self.has_lists:
             highest = min(highest, NEWEST.get(api, highest))
-        return min(highest, FETCH_WITH_ENDPOINTS - 1) if api is ApiKey.Fetch else highest
+        # Later ones would name brokers by their own addresses in the midst of records that stream
+        # through here.
+        return min(highest, LEADERS_TOLD_SINCE - 1) if api is ApiKey.Fetch else highest
 
     def answer(self, cluster: Message) -> Message:
         """The ApiVersions response for a client: the cluster's, with what is offered here."""

@@ -127,7 +127,7 @@ class _RowReader:
                     if start > end:
                         return
                 elif header.codec is Codec.NONE:
-                    self._transcoder.admit()
+                    self._transcoder.allow_next()
                 else:
                     yield from self._read_compressed()
                     return

@@ -4,28 +4,30 @@ What is flushed survives any crash; what is not may be lost, from its end, batch
 of several files is made in an order that leaves a valid log after each step: files are created
 before anything refers to them, and removed from the end of the log that nothing depends on.
 
-Not here: the active segment's files (segment_writer.py), which segments are old (retention.py)."""
+Not here: the active segment's files (segment_writer.py), those of the others
+(segment_directory.py), which segments are old (retention.py)."""
 
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from records import BatchHeader, CorruptRecordsError, MemoryRecords
+from records import CorruptRecordsError, MemoryRecords
 from records.kernel import Buffer
 
 from .appended import check_appended, first_offset
-from .checkpoint import EpochEntry, write_epochs
+from .checkpoint import EpochEntry
 from .checkpoints import PartitionCheckpoints
 from .config import LogConfig
 from .errors import DiskFullError, StorageError
 from .fence import FencedFiles
-from .names import LEADER_EPOCHS, SEGMENT_KINDS, Kind, State, file_name
+from .leader_epochs import LeaderEpochs
 from .open_files import OpenFiles
-from .producer_state import ProducerState, write_snapshot
+from .producer_state import ProducerState
 from .producers import Producers
-from .recovery import RecoveredLog, add_epoch
+from .recovery import RecoveredLog
 from .segment import Segment
+from .segment_directory import SegmentDirectory
 from .segment_writer import SegmentWriter
 from .tail import Tail
 
@@ -45,10 +47,10 @@ class LogWriter:
     ) -> None:
         self.path = log.path
         self.segments = log.segments
-        self.snapshots = log.snapshots
         self.damage: CorruptRecordsError | None = None
         self.recovery = log.report
-        self._epochs = log.epochs
+        self._directory = SegmentDirectory(log.path, log.segments, log.snapshots, files, open_files)
+        self._epochs = LeaderEpochs(log.path, files, log.epochs)
         self._producers = log.producers
         self._checkpoints = checkpoints
         self._config = config
@@ -60,9 +62,8 @@ class LogWriter:
         # truncation, or when the log is closed.
         self.generation = 0
         self.is_closed = False
-        self._swaps: list[Segment] = []  # in the log, and without their final names
         self._start = max(checkpoints.start_offset, self.segments[0].base_offset)
-        self._is_start_noted = self._are_epochs_noted = True
+        self._is_start_noted = True
         if self._start > self.end_offset:
             self.truncate_fully_and_start_at(self._start)
         self.flush()
@@ -109,7 +110,12 @@ class LogWriter:
     @property
     def epochs(self) -> tuple[EpochEntry, ...]:
         """The leader epochs of what is there, and of what will be appended next if that began."""
-        return tuple(self._epochs)
+        return self._epochs.entries
+
+    @property
+    def snapshots(self) -> list[int]:
+        """The offsets of the snapshots of producers, ascending."""
+        return self._directory.snapshots
 
     def max_timestamp(self, segment: Segment) -> int | None:
         """The highest timestamp of a segment, -1 if it has none; None: its indexes do not say."""
@@ -163,7 +169,7 @@ class LogWriter:
                 self._active.segment.base_offset,
                 extra={"fields": {"partition": self.path.name, "bytes": rolled.size}},
             )
-        self._note_epochs(headers)
+        self._epochs.add(headers)
         if any(header.producer_id >= 0 for header in headers):
             self.producers_at_end()  # what is before them is known first
         states, offset = self._producers.states, self._producers.offset
@@ -182,12 +188,7 @@ class LogWriter:
         """Notes that what follows is of a new leader epoch: one that had no records is forgotten.
 
         Nothing, for an epoch that is not above the last one."""
-        if self._epochs and self._epochs[-1].epoch >= epoch:
-            return
-        end = self.end_offset
-        kept = [entry for entry in self._epochs if entry.start_offset < end]
-        epochs = [*kept, EpochEntry(epoch, end)]
-        self._write_epochs(epochs)
+        self._epochs.begin(epoch, self.end_offset)
 
     def flush(self) -> None:
         """Returns when everything appended is on the disk."""
@@ -208,14 +209,14 @@ class LogWriter:
         segment = Segment(self.path, base_offset, self._open_files)
         try:
             following = self._open_segment(segment, 0, base_offset)
-            self._files.sync_directory(self.path)
+            self._directory.sync()
             try:
                 self._active.close()
             except (OSError, StorageError):
                 following.abandon()
                 raise
         except (OSError, StorageError):
-            self._remove_files(segment)
+            self._directory.remove_files(segment)
             raise
         self._active = following
         self.segments.add(segment)
@@ -240,8 +241,7 @@ class LogWriter:
             self._active.close()
             if not self._is_start_noted:
                 self._checkpoints.set_start_offset(self._start)
-            if not self._are_epochs_noted:
-                self._write_epochs(self._epochs)
+            self._epochs.flush()
             self._checkpoints.set_recovery_point(self._flushed)
         except BaseException:
             self._active.abandon()
@@ -267,7 +267,8 @@ class LogWriter:
         from the end; the same may be asked for again."""
         self._files.check()
         if offset >= self.end_offset:
-            self._forget_epochs(offset)  # one that had no records yet may begin at the end
+            # One that had no records yet may begin at the end.
+            self._epochs.truncate_from_end(offset)
             return
         if offset < self._start:
             raise ValueError(f"truncation to {offset}, before the start at {self._start}")
@@ -279,7 +280,7 @@ class LogWriter:
         try:
             while self._active.segment.base_offset > offset and len(self.segments) > 1:
                 self._drop_active()
-            self._files.sync_directory(self.path)  # else they might come back, after newer ones
+            self._directory.sync()  # else they might come back, after newer ones
             self._active.truncate_to(offset)
             self._flushed = min(self._flushed, self.end_offset)  # a batch may have begun before
             if self.end_offset < self._start:  # the log began inside of a batch, which is gone
@@ -294,26 +295,24 @@ class LogWriter:
         self._lower_cleaner_point(0)
         self._flushed = 0
         self._checkpoints.set_recovery_point(0)
-        for snapshot in self.snapshots:  # what they know of is before what there will be
-            self._files.remove(self.path / file_name(snapshot, Kind.SNAPSHOT))
-        self.snapshots = []
+        self._directory.remove_snapshots(above=-1)  # they know of what is before what there will be
         while len(self.segments) > 1:
             self._drop_active()
-        self._files.sync_directory(self.path)
+        self._directory.sync()
         old = self._active
         old.truncate_to(old.segment.base_offset)
         if old.segment.base_offset != offset:
             segment = Segment(self.path, offset, self._open_files)
             self._active = self._open_segment(segment, 0, offset)
             old.abandon()
-            self._remove_segment(old.segment)
+            self._directory.remove(old.segment)
             self.segments.add(segment)
-            self._files.sync_directory(self.path)
+            self._directory.sync()
         self._checkpoints.set_start_offset(offset)
         self._start = self._flushed = offset
         self._is_start_noted = True
         self._producers.truncate_fully_and_start_at(offset)
-        self._forget_epochs(0)
+        self._epochs.truncate_from_end(0)
 
     def delete_records(self, before: int) -> int:
         """Moves the start of the log up to `before`, or to the end if that comes first.
@@ -332,8 +331,8 @@ class LogWriter:
                 following = self.segments.after(segment)
                 if following is None or following.base_offset > start:
                     break
-                self._remove_segment(segment)
-            self._files.sync_directory(self.path)
+                self._directory.remove(segment)
+            self._directory.sync()
             self._note_start()
         return self._start
 
@@ -347,43 +346,15 @@ class LogWriter:
         for _ in range(segments_count):
             oldest = self.segments[0]
             self._start = max(self._start, self.segments[1].base_offset)
-            self._remove_segment(oldest)
-        self._files.sync_directory(self.path)
+            self._directory.remove(oldest)
+        self._directory.sync()
 
     def replace_segments(self, group: Sequence[Segment], cleaned: Segment) -> None:
         """Replaces neighbouring segments, none of them the active one, by one `cleaned` segment.
 
-        Its files have the suffix `.cleaned`, and are flushed. At each renaming the log comes last:
-        recovery goes by the log, and where that is there, the indexes are."""
-        base_offset = cleaned.base_offset
-        self._finish_swaps()  # of the last time, if there was no space
-        try:
-            self._rename(base_offset, State.CLEANED, State.SWAP)
-        except (OSError, StorageError):
-            for kind in SEGMENT_KINDS:  # indexes without their log are no swap
-                self._files.remove(self.path / file_name(base_offset, kind, State.SWAP))
-            raise
-        replacement = Segment(self.path, base_offset, self._open_files, State.SWAP)
-        try:
-            for segment in group:
-                # The snapshot before the first is as true as it was, and the nearest there is.
-                self._remove_segment(segment, keep_snapshot=segment.base_offset == base_offset)
-        except OSError as error:
-            # On the disk the log is whole, and recovery completes the change. In memory it is not.
-            raise self._files.fence(self.path, error) from error
-        self.segments.add(replacement)
-        self._swaps.append(replacement)
-        self._finish_swaps()
-
-    def _finish_swaps(self) -> None:
-        """Gives the files of replaced segments their names. A `.swap` file counts as much, so that
-        DiskFullError, on file systems where a new name needs space, does no harm."""
-        for segment in list(self._swaps):
-            if segment in self.segments:
-                self._rename(segment.base_offset, State.SWAP, State.LIVE)
-                segment.release()
-                segment.state = State.LIVE
-            self._swaps.remove(segment)
+        Its files have the suffix `.cleaned`, and are flushed. DiskFullError: at any step the log is
+        valid, and has the old records or the new ones."""
+        self._directory.replace(group, cleaned)
 
     @property
     def cleaner_point(self) -> int:
@@ -413,30 +384,10 @@ class LogWriter:
                 self._checkpoints.set_start_offset(self._start)
                 self._is_start_noted = True
 
-    def _rename(self, base_offset: int, before: State, after: State) -> None:
-        for kind in reversed(SEGMENT_KINDS):
-            source = self.path / file_name(base_offset, kind, before)
-            if source.exists():
-                self._files.rename(source, self.path / file_name(base_offset, kind, after))
-        self._files.sync_directory(self.path)
-
-    def _note_epochs(self, headers: Sequence[BatchHeader]) -> None:
-        epochs = list(self._epochs)
-        for header in headers:
-            add_epoch(epochs, header)
-        if epochs != self._epochs or not self._are_epochs_noted:
-            self._write_epochs(epochs)
-
-    def _write_epochs(self, epochs: list[EpochEntry]) -> None:
-        write_epochs(self._files, self.path / LEADER_EPOCHS, epochs)
-        self._epochs, self._are_epochs_noted = epochs, True
-
     def _write_snapshot(self, offset: int) -> None:
         if self._producers.offset is None:  # nobody has asked; and one of none would be believed
             return
-        path = self.path / file_name(offset, Kind.SNAPSHOT)
-        write_snapshot(self._files, path, self._producers.states)
-        self.snapshots = sorted({*self.snapshots, offset})
+        self._directory.write_snapshot(offset, self._producers.states)
 
     def _open_segment(self, segment: Segment, position: int, next_offset: int) -> SegmentWriter:
         return SegmentWriter(segment, position, next_offset, self._config, self._files)
@@ -449,35 +400,11 @@ class LogWriter:
         tail.advance()
         self._active = self._open_segment(previous, tail.position, tail.next_offset)
         last.abandon()
-        self._remove_segment(last.segment)
-
-    def _remove_segment(self, segment: Segment, *, keep_snapshot: bool = False) -> None:
-        # A segment counts as long as its log is there. Indexes without a log are leftovers.
-        segment.release()
-        self._files.remove(segment.path())
-        self.segments.remove(segment)
-        self._remove_files(segment)
-        if segment.base_offset in self.snapshots and not keep_snapshot:
-            self._files.remove(self.path / file_name(segment.base_offset, Kind.SNAPSHOT))
-            self.snapshots.remove(segment.base_offset)
-
-    def _remove_files(self, segment: Segment) -> None:
-        for kind in SEGMENT_KINDS:  # the log first: indexes without one are known to be leftovers
-            self._files.remove(segment.path(kind))
+        self._directory.remove(last.segment)
 
     def _forget_after_end(self) -> None:
         end = self.end_offset
-        for offset in [offset for offset in self.snapshots if offset > end]:
-            self._files.remove(self.path / file_name(offset, Kind.SNAPSHOT))
-            self.snapshots.remove(offset)
+        self._directory.remove_snapshots(above=end)
         self._producers.forget()
         self.producers_at_end()
-        self._forget_epochs(end)
-
-    def _forget_epochs(self, start_offset: int) -> None:
-        """Forgets epochs that begin at that offset or later."""
-        epochs = [entry for entry in self._epochs if entry.start_offset < start_offset]
-        if epochs != self._epochs:  # in memory, whether or not there is space to write it
-            self._epochs, self._are_epochs_noted = epochs, False
-        if not self._are_epochs_noted:
-            self._write_epochs(self._epochs)
+        self._epochs.truncate_from_end(end)

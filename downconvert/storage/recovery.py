@@ -17,6 +17,7 @@ from .config import LogConfig
 from .errors import CorruptFileError
 from .files import Files
 from .layout import Layout, orphans, read_layout, replaced
+from .leader_epochs import add_epoch
 from .names import LEADER_EPOCHS, SEGMENT_KINDS, Kind, State, file_name
 from .open_files import OpenFiles
 from .producers import Producers
@@ -174,9 +175,3 @@ class RecoveredLog:
         self.epochs = [entry for entry in self.epochs if entry.start_offset < end]
         if self.epochs != self._epochs_before:
             write_epochs(self._files, self.path / LEADER_EPOCHS, self.epochs)
-
-
-def add_epoch(epochs: list[EpochEntry], header: BatchHeader) -> None:
-    """Notes the leader epoch of the next batch, if it is a new one."""
-    if header.leader_epoch >= 0 and (not epochs or header.leader_epoch > epochs[-1].epoch):
-        epochs.append(EpochEntry(header.leader_epoch, header.base_offset))

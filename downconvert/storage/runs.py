@@ -1,44 +1,78 @@
-"""Which stretches of a log are read for their records: without control batches and aborted data.
+"""Neighbouring batches of a log, read as one.
 
-Neighbouring batches are read as one, since a reader has buffers to prepare."""
+Batches of one record are the rule, and a reader has buffers to prepare.
 
-from collections.abc import Iterator
-from typing import Final
+Not here: which transactions were aborted (transactions.py)."""
 
-from records import BatchHeader, CorruptRecordsError, FileRecords
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from itertools import takewhile
+from typing import Final, NamedTuple, TypeAlias
+
+from records import BatchHeader, FileRecords, RecordsError
 
 from .transactions import AbortedRanges
+
+Batches: TypeAlias = Iterable[tuple[FileRecords, BatchHeader]]
 
 # Records come before the headers of all batches have been read.
 RUN_SIZE_MAX: Final = 1024 * 1024  # bytes
 
 
-def runs_of(
-    batches: Iterator[tuple[FileRecords, BatchHeader]], end: int, aborted: AbortedRanges
-) -> Iterator[FileRecords]:
-    """Ranges of neighbouring batches that are to be read."""
-    source: FileRecords | None = None
-    start = stop = 0  # of the run, as positions in the source
-    damage: CorruptRecordsError | None = None
+class Run(NamedTuple):
+    """Batches next to each other in one file. source: what their headers count positions in."""
+
+    source: FileRecords
+    first: BatchHeader
+    size: int  # bytes
+
+    @property
+    def records(self) -> FileRecords:
+        return self.source.slice(self.first.position, self.size)
+
+
+def runs(batches: Batches, kind_of: Callable[[BatchHeader], Hashable]) -> Iterator[Run]:
+    """Runs of neighbouring batches of one kind. Batches whose kind is None are left out.
+
+    Damage is raised after what is good before it."""
+    run: Run | None = None
+    run_kind: Hashable = None
+    damage: RecordsError | None = None
+    found = iter(batches)
     while True:
         try:
-            records, header = next(batches)
+            source, header = next(found)
         except StopIteration:
             break
-        except CorruptRecordsError as error:  # what is good before it comes first
+        except RecordsError as error:
             damage = error
             break
-        if header.base_offset >= end:
-            break
-        if header.is_control or aborted.cover(header):
+        kind = kind_of(header)
+        if kind is None:
             continue
-        if source is records and header.position == stop and stop - start < RUN_SIZE_MAX:
-            stop += header.size
+        if (
+            run is not None
+            and run.source is source
+            and header.position == run.first.position + run.size
+            and run.size < RUN_SIZE_MAX
+            and kind == run_kind
+        ):
+            run = run._replace(size=run.size + header.size)
             continue
-        if source is not None:
-            yield source.slice(start, stop - start)
-        source, start, stop = records, header.position, header.position + header.size
-    if source is not None:
-        yield source.slice(start, stop - start)
+        if run is not None:
+            yield run
+        run, run_kind = Run(source, header, header.size), kind
+    if run is not None:
+        yield run
     if damage is not None:
         raise damage
+
+
+def runs_of(batches: Batches, end: int, aborted: AbortedRanges) -> Iterator[FileRecords]:
+    """The ranges below offset `end` that hold records for readers: without control batches and
+    aborted transactions."""
+
+    def kind_of(header: BatchHeader) -> Hashable:
+        return None if header.is_control or aborted.cover(header) else True
+
+    below = takewhile(lambda found: found[1].base_offset < end, batches)
+    return (run.records for run in runs(below, kind_of))

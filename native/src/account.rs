@@ -1,6 +1,6 @@
-//! Which records are kept, whether messages can be made of them, and what they add up to.
+//! Which records are kept, whether messages can be made of them, and the counts of what was made.
 //!
-//! A batch here is one of v2, in a log or entered, or the entries of a compressed message.
+//! A batch here is a v2 batch, or the entries of a compressed message.
 
 use crate::item::Item;
 use crate::layout::{self, NO_TIMESTAMP, SIZE_MAX, V1};
@@ -8,11 +8,11 @@ use crate::outcome::Stop;
 use crate::reason::Reason;
 use crate::sink::Sink;
 
-/// Since the beginning.
+/// Counts since the transcoder was made.
 #[derive(Clone, Default)]
 pub struct Totals {
     pub records: u64,
-    /// Of which a record was kept.
+    /// Those of which a record was kept.
     pub batches: u64,
     pub source_bytes: u64,
     pub produced_bytes: u64,
@@ -74,9 +74,9 @@ impl Kept {
     }
 }
 
-/// What becomes of records: decided where a batch is entered.
+/// What is made of records: set where a batch is entered.
 #[derive(Clone, Copy)]
-pub struct Purpose {
+pub struct OutputSpec {
     /// Of the messages made.
     pub magic: u8,
     /// Records below it are dropped.
@@ -87,18 +87,18 @@ pub struct Purpose {
 
 #[derive(Clone)]
 pub struct Account {
-    pub purpose: Purpose,
+    pub output: OutputSpec,
     pub wrapper: Wrapper,
     pub totals: Totals,
     kept: Kept,
-    /// What the batch counts for in the source once a record of it is kept.
+    /// The batch's size, which is added to the totals once a record of it is kept.
     source_bytes: u64,
 }
 
 impl Account {
-    pub fn new(purpose: Purpose) -> Self {
+    pub fn new(output: OutputSpec) -> Self {
         Self {
-            purpose,
+            output,
             wrapper: Wrapper::EMPTY,
             totals: Totals::default(),
             kept: Kept::NONE,
@@ -120,7 +120,7 @@ impl Account {
 
     #[inline(always)]
     pub fn is_dropped(&self, offset: i64) -> bool {
-        offset < self.purpose.lowest_offset
+        offset < self.output.lowest_offset
     }
 
     /// Rule 5: whether a message can be made of a record that is kept. `content`: the bytes of its
@@ -139,7 +139,7 @@ impl Account {
         Ok(())
     }
 
-    /// Rules 4 to 7: drops an item, or checks it and gives it to the sink.
+    /// Rules 4 to 7: drops a record, or checks it and passes it to the sink.
     #[inline(always)]
     pub fn take<S: Sink>(&mut self, item: &Item<'_>, sink: &mut S) -> Result<(), Stop> {
         if self.is_dropped(item.offset) {
@@ -152,7 +152,7 @@ impl Account {
         let at = (item.offset, item.timestamp);
         self.check(S::MAGIC, at, content).map_err(Stop::Damage)?;
         let mut offset = item.offset;
-        if self.purpose.is_wrapper && S::MAGIC == V1 {
+        if self.output.is_wrapper && S::MAGIC == V1 {
             offset = self.offset_in_wrapper(offset)?;
         }
         let size = sink.put(item, offset)?;
@@ -165,7 +165,7 @@ impl Account {
         if self.wrapper.records == 0 {
             return Ok(0);
         }
-        if self.purpose.split_at_gaps && offset != self.wrapper.last_offset.wrapping_add(1) {
+        if self.output.split_at_gaps && offset != self.wrapper.last_offset.wrapping_add(1) {
             return Err(Stop::Gap);
         }
         Ok(offset.wrapping_sub(self.wrapper.first_offset))
@@ -184,13 +184,12 @@ impl Account {
         }
         self.kept.last = offset;
         self.totals.records += 1;
-        if self.purpose.is_wrapper {
+        if self.output.is_wrapper {
             self.wrapper.add(offset, timestamp, size);
         }
     }
 
-    /// The same for an uncompressed message of a log, which is a batch of its own and none that
-    /// others follow.
+    /// The same for an uncompressed message of a log, which counts as a batch of one.
     pub fn note_message(&mut self, source_bytes: u64) {
         self.totals.records += 1;
         self.totals.batches += 1;

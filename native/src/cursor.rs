@@ -1,5 +1,5 @@
-//! The one way forward through bytes: `take`, which gives what was asked for or says that it is not
-//! there.
+//! The one way forward through bytes: `take`, which returns as many bytes as it was asked for, or
+//! an error where there are fewer.
 //!
 //! Sizes are compared with what is left, so that no sum of a position and a size can wrap.
 

@@ -94,7 +94,8 @@ fn encode_batch(
     Ok(Progress { consumed, produced: produced as u64, outcome: Outcome::End })
 }
 
-/// Writes a v2 record at the beginning of `room` and gives its size, or None where it does not fit.
+/// Writes a v2 record at the beginning of `room` and returns its size, or None where it does not
+/// fit.
 fn write_record(item: &Item<'_>, bases: &Bases, room: &mut [u8]) -> Result<Option<usize>, Refusal> {
     let timestamp_delta = item.timestamp.wrapping_sub(bases.timestamp);
     let offset_delta = item.offset.checked_sub(bases.offset);

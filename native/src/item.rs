@@ -1,14 +1,15 @@
-//! A record or message as its parser found it, whatever its format: what sinks take.
+//! A record or message of any format, as its parser found it: what sinks take.
 
-/// A key or value. Null has a size of -1, and no bytes where they would be.
+/// A key or value. Null has a size of -1, and is an empty slice at the position where bytes would
+/// be.
 #[derive(Clone, Copy)]
 pub struct Field<'a> {
     pub size: i32,
     pub bytes: &'a [u8],
 }
 
-/// No headers are no bytes where they would be. The timestamp type is a row's: 0 CreateTime, 1
-/// LogAppendTime, -1 none.
+/// Without headers, `headers` is an empty slice at the position where they would be. The timestamp
+/// type is a row's: 0 CreateTime, 1 LogAppendTime, -1 none.
 #[derive(Clone, Copy)]
 pub struct Item<'a> {
     pub offset: i64,

@@ -19,7 +19,7 @@ pub const V2: u8 = 2;
 
 /// Where the attributes of a v0 or v1 message are.
 pub const ATTRIBUTES_AT_LEGACY: usize = MAGIC_AT + 1;
-/// Where a v0 or v1 message keeps its CRC; it covers what is behind it.
+/// Where a v0 or v1 message keeps its CRC; it covers what is after it.
 pub const CRC_AT_LEGACY: usize = PREFIX_SIZE;
 /// Offset, size, crc, magic, attributes.
 pub const MESSAGE_HEAD_SIZE_V0: usize = MAGIC_AT + 2;
@@ -27,7 +27,7 @@ pub const MESSAGE_HEAD_SIZE_V0: usize = MAGIC_AT + 2;
 pub const MESSAGE_HEAD_SIZE_V1: usize = MESSAGE_HEAD_SIZE_V0 + 8;
 /// Of key, of value.
 pub const SIZE_FIELD_SIZE: usize = 4;
-/// The smallest size that any entry may state: that of a v0 message of nothing.
+/// The smallest size that any entry may state: that of a v0 message without key and value.
 pub const MESSAGE_SIZE_MIN_V0: i32 = (message_overhead(V0) - PREFIX_SIZE) as i32;
 /// The same for v1.
 pub const MESSAGE_SIZE_MIN_V1: i32 = (message_overhead(V1) - PREFIX_SIZE) as i32;
@@ -64,9 +64,9 @@ pub const TRANSACTIONAL: u8 = 0x10;
 /// v2 alone.
 pub const CONTROL: u8 = 0x20;
 
-/// A v2 record of nothing: seven varints and bytes of one byte each.
+/// A v2 record without key, value and headers: seven fields of one byte each.
 pub const RECORD_SIZE_MIN: i32 = 7;
-/// What a v0 message has for a timestamp.
+/// The timestamp of a v0 message.
 pub const NO_TIMESTAMP: i64 = -1;
 /// No size field says more.
 pub const SIZE_MAX: u64 = i32::MAX as u64;

@@ -1,29 +1,29 @@
 //! The native kernel: Kafka's record batches to older messages and back, bytes to bytes.
 //!
 //! The contract is `records/kernel.py`, with every rule in its order and every reason of damage;
-//! its twin in Python is `records/reference`. One parser serves every job; what comes of a record
-//! is a `Sink`'s matter.
+//! its twin in Python is `records/reference`. One parser serves every job; a `Sink` makes messages,
+//! sizes or rows of the records.
 //!
-//! Bytes are hostile: each step forward asks whether they are there, and no count or size of theirs
-//! makes it allocate. `unsafe` is denied but for the places that touch C: `face`, and codecs whose
-//! crates have no safe face.
+//! Bytes are hostile: each step forward checks that they are there, and no count or size that they
+//! claim sizes an allocation. `unsafe` is denied except where C is called: in `python`, and for
+//! codecs whose crates have no safe interface.
 //!
-//! Not here: opening files and sockets, codecs as streams, and any decision that a policy could
-//! take.
+//! Not here: opening files and sockets, codecs as streams (records/codecs), and decisions that
+//! depend on a policy (downconvert/conversion).
 
 mod account;
 mod codec;
 mod crc;
 mod cursor;
 mod encode;
-#[cfg(feature = "python")]
-mod face;
+mod fast_path;
 mod header;
 mod item;
 mod layout;
 mod message;
 mod outcome;
-mod quick;
+#[cfg(feature = "python")]
+mod python;
 mod reason;
 mod record;
 mod sink;
@@ -34,7 +34,7 @@ mod window;
 mod workspace;
 
 pub use codec::gzip::{CompressionLvl, compress as gzip_compress};
-pub use codec::{Codec, Effort, compress, decompress};
+pub use codec::{Codec, CompressionLevel, compress, decompress};
 pub use crc::crc32;
 pub use encode::encode;
 pub use layout::{ROW_FIELDS, ROW_SIZE};

@@ -1,7 +1,7 @@
 //! One v0 or v1 message: key and value, each checked against the bytes that are left of the
 //! message.
 //!
-//! Bytes behind the value are ignored, as Kafka ignores them. Not here: its CRC, which the caller
+//! Bytes after the value are ignored, as Kafka ignores them. Not here: its CRC, which the caller
 //! of the kernel checks where it must be.
 
 use crate::cursor::Cursor;

@@ -1,4 +1,4 @@
-//! How a call ends, seen from within and from without.
+//! Why a call came back: what its caller sees, and what the parser returns.
 
 use crate::reason::Reason;
 
@@ -24,7 +24,7 @@ pub enum Outcome {
     Limit = 7,
 }
 
-/// The same from within, where damage has a reason.
+/// What stops the parser: an `Outcome`, of damage with its reason.
 #[derive(Clone, Copy)]
 pub enum Stop {
     Source,

@@ -1,6 +1,6 @@
 //! One v2 record: its fields, each checked against the bytes that are left of the record.
 //!
-//! Not here: ordinary records, which are read faster (`quick`), what deltas are relative to, and
+//! Not here: ordinary records, which are read faster (`fast_path`), what deltas are relative to, and
 //! what is kept (`batch`).
 
 use crate::cursor::Cursor;
@@ -48,7 +48,7 @@ pub fn parse(body: &[u8]) -> Result<Record<'_>, Reason> {
     Ok(Record { timestamp_delta, offset_delta, key, value, headers, headers_count })
 }
 
-/// What a varint that is none means inside of a record.
+/// What is wrong with a record in which there is no varint where one must be.
 #[inline(always)]
 pub fn in_body(fault: Fault) -> Reason {
     match fault {
@@ -64,7 +64,7 @@ fn field<'a>(body: &mut Cursor<'a>, size: i32, past: Reason) -> Result<Field<'a>
     Ok(Field { size, bytes })
 }
 
-/// Goes over `count` headers, with which a record ends.
+/// Checks the `count` headers that a record ends with.
 pub fn check_headers(headers: &[u8], count: i32) -> Result<(), Reason> {
     let mut body = Cursor::new(headers);
     let count = usize::try_from(count).map_err(|_| Reason::NegativeHeaderCount)?;

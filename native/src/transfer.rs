@@ -1,10 +1,10 @@
 //! From a file to a channel, converted on the way, chunk after chunk.
 //!
-//! Not here: what has to be decided between two chunks (whoever calls), descriptors (`face`).
+//! Not here: decisions between two chunks (the caller's), descriptors (`python`).
 
 use std::io::{self, ErrorKind, Write};
 
-use crate::codec::{Codec, Effort};
+use crate::codec::{Codec, CompressionLevel};
 use crate::layout::{
     ATTRIBUTES_AT_BATCH, BATCH_HEADER_SIZE, CODEC_MASK, CONTROL, MAGIC_AT, PREFIX_SIZE,
     TRANSACTIONAL, V2,
@@ -41,7 +41,7 @@ pub struct Limits {
     pub end: u64,
     /// Of source, in bytes.
     pub chunk_size: usize,
-    /// Not a byte more than this is written: what a chunk may become, so that no message is cut.
+    /// Not a byte more than this is written, and no message is cut: it is the room for chunks.
     pub promised: u64,
     /// No other chunk is begun once so much has been consumed, or written.
     pub budget: u64,
@@ -50,10 +50,10 @@ pub struct Limits {
 /// What becomes of compressed v2 batches, which are recoded on the way.
 #[derive(Clone, Copy, Debug)]
 pub struct Recodes {
-    /// By the codec of the batch. None: it is not for this.
+    /// The target codec, by the batch's. None: such batches are left to the caller.
     pub targets: [Option<Codec>; Self::CODECS],
     /// As in `Recode`, and so are those that follow.
-    pub effort: Effort,
+    pub level: CompressionLevel,
     #[allow(missing_docs)]
     pub trim: bool,
     #[allow(missing_docs)]
@@ -62,12 +62,12 @@ pub struct Recodes {
     pub body_size_max: usize,
     #[allow(missing_docs)]
     pub inner_size_max: usize,
-    /// The last message is held back, and nothing but compressed ones is written.
+    /// The last message is held back, and nothing but compressed messages is written.
     pub holds: bool,
 }
 
 impl Recodes {
-    /// That attributes have room for.
+    /// As many as the attributes have room for.
     pub const CODECS: usize = CODEC_MASK as usize + 1;
 }
 
@@ -84,16 +84,16 @@ pub struct Transferred {
 }
 
 /// The part of the source that is in memory, from the position reached on.
-struct Held<'a, 'b> {
+struct LogWindow<'a, 'b> {
     input: &'b Input<'a>,
     window: &'b mut Vec<u8>,
     start: usize,
     filled: usize,
 }
 
-impl Held<'_, '_> {
-    /// What is there, after it has been made sure that something is: up to `size` bytes. An error is
-    /// met again by whoever is asked for what did not come.
+impl LogWindow<'_, '_> {
+    /// Reads up to `size` bytes if there are none. An error leaves the window empty: the caller
+    /// reads the same place, and meets it again.
     fn fill(&mut self, position: u64, size: usize, left: u64) {
         match self.input {
             Input::Mapped(bytes) => {
@@ -112,7 +112,7 @@ impl Held<'_, '_> {
         }
     }
 
-    /// The next bytes are read anew.
+    /// Forgets what is in memory: `fill` reads again.
     fn drop(&mut self) {
         self.start = 0;
         self.filled = 0;
@@ -137,8 +137,8 @@ impl Held<'_, '_> {
 
 impl Transcoder {
     /// Converts and writes until the channel takes no more, a limit is reached, or something has to
-    /// be decided. What the channel left of a chunk is `workspace.rest()`. `gzip`: what compresses
-    /// gzip with little effort in the place of the kernel's own.
+    /// be decided. What the channel left of a chunk is `workspace.rest()`. `gzip`: a compressor for
+    /// the level `Fast`, in the place of the kernel's own.
     pub fn transfer(
         &mut self,
         input: &Input<'_>,
@@ -160,7 +160,7 @@ impl Transcoder {
         let Some(target) = room(target, chunk_size.saturating_mul(2)) else {
             return done;
         };
-        let mut held = Held { input, window, start: 0, filled: 0 };
+        let mut log = LogWindow { input, window, start: 0, filled: 0 };
         let mut step = chunk_size;
         while limits.position + done.consumed < limits.end {
             let is_due = done.consumed.max(done.written) >= limits.budget;
@@ -170,8 +170,8 @@ impl Transcoder {
             }
             let position = limits.position + done.consumed;
             let left = limits.end - position;
-            held.fill(position, window_size, left);
-            let source = held.rest();
+            log.fill(position, window_size, left);
+            let source = log.rest();
             if source.is_empty() {
                 done.outcome = Outcome::Source;
                 return done;
@@ -184,8 +184,8 @@ impl Transcoder {
             let (consumed, produced) = (progress.consumed, progress.produced as usize);
             done.consumed += consumed;
             done.outcome = progress.outcome;
-            let is_first = held.start == 0;
-            held.advance(consumed);
+            let is_first = log.start == 0;
+            log.advance(consumed);
             if produced > 0 && !write(channel, &target[..produced], rest, &mut done) {
                 return done;
             }
@@ -193,11 +193,11 @@ impl Transcoder {
             match progress.outcome {
                 Outcome::Source if consumed > 0 => {
                     if !is_part {
-                        held.drop(); // what is left is read again
+                        log.drop(); // what is left is read again
                     }
                 }
                 Outcome::Source if is_part && tried < window_size => step = window_size,
-                Outcome::Source if !is_first && held.is_read() => held.drop(),
+                Outcome::Source if !is_first && log.is_read() => log.drop(),
                 Outcome::Target if produced > 0 => {}
                 Outcome::Batch => {
                     let Some(recodes) = recodes else {
@@ -207,12 +207,12 @@ impl Transcoder {
                     let room = promised.saturating_sub(message.len() as u64);
                     let left = limits.end - limits.position - done.consumed;
                     let at = (limits.position + done.consumed, left, room);
-                    let Some(size) = self.recode_next(&mut held, at, recodes, &mut gzip, recoding)
+                    let Some(size) = self.recode_next(&mut log, at, recodes, &mut gzip, recoding)
                     else {
                         return done;
                     };
                     done.consumed += size;
-                    held.advance(size);
+                    log.advance(size);
                     let mut chunk = recoding.made.as_slice();
                     if holds && !chunk.is_empty() {
                         exchange(message, &mut recoding.made);
@@ -229,22 +229,22 @@ impl Transcoder {
         done
     }
 
-    /// Recodes the entry that is next; gives its size. `at`: its position, the bytes left of the
+    /// Recodes the entry that is next. Returns its size. `at`: its position, the bytes left of the
     /// source, and the room for the messages. None: it is for the caller.
     fn recode_next(
         &mut self,
-        held: &mut Held<'_, '_>,
+        log: &mut LogWindow<'_, '_>,
         at: (u64, u64, u64),
         recodes: &Recodes,
         gzip: &mut Option<Compress<'_>>,
         recoding: &mut Recoding,
     ) -> Option<u64> {
         let (position, left, room) = at;
-        if held.rest().len() < BATCH_HEADER_SIZE && held.is_read() {
-            held.drop();
-            held.fill(position, BATCH_HEADER_SIZE, left);
+        if log.rest().len() < BATCH_HEADER_SIZE && log.is_read() {
+            log.drop();
+            log.fill(position, BATCH_HEADER_SIZE, left);
         }
-        let head = held.rest().first_chunk::<BATCH_HEADER_SIZE>()?;
+        let head = log.rest().first_chunk::<BATCH_HEADER_SIZE>()?;
         let attributes = head[ATTRIBUTES_AT_BATCH];
         let is_transactional = attributes & (CONTROL | TRANSACTIONAL) != 0;
         if head[MAGIC_AT] != V2 || (is_transactional && self.stops_transactional()) {
@@ -255,31 +255,30 @@ impl Transcoder {
         if size > recodes.body_size_max || size as u64 > left {
             return None;
         }
-        if held.rest().len() < size && held.is_read() {
-            held.drop();
-            held.fill(position, size, left);
+        if log.rest().len() < size && log.is_read() {
+            log.drop();
+            log.fill(position, size, left);
         }
         let job = Recode {
             codec,
-            effort: recodes.effort,
+            level: recodes.level,
             trim: recodes.trim,
             split_at_gaps: recodes.split_at_gaps,
             body_size_max: recodes.body_size_max,
             inner_size_max: recodes.inner_size_max,
             made_size_max: usize::try_from(room).unwrap_or(usize::MAX),
         };
-        let is_gzip = codec == Codec::Gzip && recodes.effort == Effort::Fast;
+        let is_gzip = codec == Codec::Gzip && recodes.level == CompressionLevel::Fast;
         let other: Option<Compress<'_>> = match gzip {
             Some(gzip) if is_gzip => Some(&mut **gzip),
             _ => None,
         };
-        self.recode_with(held.rest().get(..size)?, &job, recoding, other)?;
+        self.recode_with(log.rest().get(..size)?, &job, recoding, other)?;
         Some(size as u64)
     }
 }
 
-/// Takes the last of the messages made in the place of the one held, which becomes the first of
-/// them.
+/// Holds the last of the messages made. The one held before becomes the first of them.
 fn exchange(held: &mut Vec<u8>, made: &mut Vec<u8>) {
     let (mut last, mut at) = (0, 0);
     while let Some(head) = made[at..].first_chunk::<PREFIX_SIZE>() {

@@ -1,8 +1,8 @@
 //! Zigzag varints as Kafka's ByteUtils reads and writes them: 32 bits in up to 5 bytes, 64 in up to
 //! 10.
 //!
-//! Overlong encodings are accepted; bits beyond the width are shifted out. Nearly all that a record
-//! holds are of one byte or two, so those are read in place and the others out of line.
+//! Overlong encodings are accepted; bits beyond the width are shifted out. Nearly all varints of a
+//! record have one byte or two: those are read inline, the others out of line.
 
 use crate::cursor::Cursor;
 
@@ -68,12 +68,13 @@ fn unzigzag_32(raw: u32) -> i32 {
 
 #[inline(always)]
 fn long<const SIZE_MAX: usize>(cursor: &mut Cursor<'_>) -> Result<u64, Fault> {
-    let (raw, behind) = read_long::<SIZE_MAX>(*cursor)?;
-    *cursor = behind;
+    let (raw, after) = read_long::<SIZE_MAX>(*cursor)?;
+    *cursor = after;
     Ok(raw)
 }
 
-/// Gives the cursor back rather than to move it, which would keep it in memory everywhere.
+/// Returns a cursor instead of moving one: a reference to it would keep it in memory, and not in
+/// registers, everywhere.
 #[cold]
 #[inline(never)]
 fn read_long<const SIZE_MAX: usize>(mut cursor: Cursor<'_>) -> Result<(u64, Cursor<'_>), Fault> {
@@ -88,7 +89,7 @@ fn read_long<const SIZE_MAX: usize>(mut cursor: Cursor<'_>) -> Result<(u64, Curs
     Err(Fault::TooLong)
 }
 
-/// Writes at the beginning of `target`; gives the bytes it took.
+/// Writes at the beginning of `target`. Returns the bytes written.
 #[inline(always)]
 pub fn write(value: i64, target: &mut [u8; SIZE_MAX_64]) -> usize {
     let mut raw = zigzag(value);

@@ -2,7 +2,7 @@
 
 use crate::outcome::Stop;
 
-/// `bytes` begin at the place reached; `remaining` counts them and what is behind them.
+/// `bytes` begin at the position reached; `remaining` counts them and those after the window.
 pub struct Window<'a> {
     pub bytes: &'a [u8],
     pub remaining: u64,
@@ -16,7 +16,7 @@ impl<'a> Window<'a> {
         Self { bytes: &bytes[..size], remaining }
     }
 
-    /// The bytes that remain behind the window.
+    /// How many bytes come after the window.
     #[inline(always)]
     pub fn beyond(&self) -> u64 {
         self.remaining - self.bytes.len() as u64
@@ -29,7 +29,7 @@ impl<'a> Window<'a> {
         self.bytes.get(..size).ok_or(Stop::Source)
     }
 
-    /// Goes on by `size` bytes of what remains, perhaps beyond the window.
+    /// Moves on by `size` bytes of what remains, perhaps past the window's end.
     #[inline(always)]
     pub fn advance(&mut self, size: u64) {
         let inside = size.min(self.bytes.len() as u64) as usize;

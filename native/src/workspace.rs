@@ -1,10 +1,10 @@
-//! The buffers that work is done in. They belong to the thread and are reused.
+//! The buffers of a recode and a transfer. They belong to the thread and are reused.
 
 use crate::codec::{self, Codec};
 
-/// Of what is decompressed for a caller that would take any size.
+/// Bytes that are decompressed for a caller that sets no lower limit.
 const BODY_SIZE_MAX: usize = 1024 * 1024;
-/// What is kept of a buffer.
+/// A buffer of more bytes is not kept.
 const KEPT_MAX: usize = 1024 * 1024;
 
 /// Buffers that grow where they are needed.
@@ -54,7 +54,7 @@ impl Workspace {
         &self.sending.held
     }
 
-    /// Has the next transfer begin with a message held back, or with none.
+    /// Sets the message that the next transfer begins with as held back; empty: none.
     pub fn hold(&mut self, message: &[u8]) {
         self.sending.held.clear();
         self.sending.held.extend_from_slice(message);
@@ -73,7 +73,7 @@ impl Workspace {
         Some(&body[..size])
     }
 
-    /// Gives back what is larger than usual.
+    /// Frees the buffers that have grown larger than usual.
     pub fn trim(&mut self) {
         let Recoding { body, inner, made } = &mut self.recoding;
         let Sending { window, target, rest, held } = &mut self.sending;

@@ -73,10 +73,10 @@ def compress(
 
 
 def open_decoder(codec: Codec, pull: Pull, *, magic: int) -> Decoder:
-    """A decoder of what `pull` gives: window after window, the last one empty.
+    """A decoder of what `pull` returns: window after window, the last one empty.
 
-    A window is used until the next one is pulled. What is damaged is said by the first
-    `read_into` that meets it; its position counts in what was pulled."""
+    A window is used until the next one is pulled. The first `read_into` that meets damage raises
+    CorruptRecordsError; its position counts in what was pulled."""
     return PieceDecoder(_PIECES[codec](Windows(pull, _NAMES[codec]), magic))
 
 

@@ -8,7 +8,7 @@ from records.kernel import Buffer
 
 
 class BlockEncoder:
-    """Gives header, blocks, end mark. Blocks are cut at the same places however the data is
+    """Writes header, blocks, end mark. Blocks are cut at the same places however the data is
     written.
 
     It holds back less than a block."""
@@ -29,7 +29,7 @@ class BlockEncoder:
         self._out: list[Buffer] = [header]
 
     def write(self, data: Buffer) -> bytes:
-        """Takes `data`, and gives the blocks that are full, before them the header."""
+        """Takes `data`, and returns the blocks that are full, before them the header."""
         size = self._block_size
         at = 0
         if self._held:

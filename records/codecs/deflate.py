@@ -1,7 +1,7 @@
 """The deflate library at hand, for gzip: libdeflate in the compiled kernel, isal, or zlib.
 
-libdeflate takes whole buffers only; its level 6 gives zlib's size in half the time, and the kernel
-decompresses by it what is whole in memory, before this is asked (records.codecs). isal also
+libdeflate takes whole buffers only; its level 6 reaches zlib's size in half the time, and the
+kernel uses it for what is whole in memory, before this is asked (records.codecs). isal also
 streams; its level 1 compresses fastest, and some 10 % larger on text.
 zlib is always there.
 
@@ -23,7 +23,7 @@ from .stream import CompressionLevel
 RAW: Final = -15  # deflate alone, with the largest window that there is: 32 KiB
 GZIP: Final = 31  # the same, framed
 LEVEL_FAST: Final = 1
-LEVEL_KAFKA: Final = 6  # Java's default; libdeflate's 6 gives the size of zlib's
+LEVEL_KAFKA: Final = 6  # Java's default; libdeflate's 6 reaches the size of zlib's
 SIZE_FIELD: Final = Struct("<I")  # the last of a member: the size of its content
 
 

@@ -88,8 +88,8 @@ def block_in_steps(windows: Windows, size: int, start: int) -> Iterator[bytes]:
 def _carry_out(view: bytes, history: bytearray, start: int) -> tuple[int, int]:
     """Appends to the history what the elements in the view make.
 
-    Gives how many bytes have been used, up to the last whole element; and how many of a literal
-    begun lie behind the view."""
+    Returns how many bytes have been used, up to the last whole element; and how many bytes of the
+    last literal come after the view."""
     end = len(view)
     view += bytes(HEAD_SIZE_MAX)  # a head is looked at before it is known to be whole
     at = 0

@@ -27,16 +27,15 @@ class Decoder(Protocol):
     def read_into(self, target: memoryview) -> int:
         """The next bytes into `target`, as many as there are and fit. 0: the stream has ended.
 
-        CorruptRecordsError: damage, after all bytes before it have been given; again if asked
-        again."""
+        CorruptRecordsError: damage, after all bytes before it have been returned; raised again by
+        each further call."""
 
 
 class Encoder(Protocol):
-    """Compresses what is written to it. All that it gives, put together, is one compressed
-    stream."""
+    """Compresses what is written to it. All that it returns, joined, is one compressed stream."""
 
     def write(self, data: Buffer) -> bytes:
-        """Takes `data`, and gives what is ready: often nothing."""
+        """Takes `data`, and returns what is ready: often nothing."""
 
     def finish(self) -> bytes:
         """The rest. Called once, at the end."""
@@ -46,7 +45,7 @@ class Windows:
     """Compressed bytes, which come in windows of any size, taken in items that may lie across
     them.
 
-    A window is used until the next one is pulled, and not after that: `pull` may give the same
+    A window is used until the next one is pulled, and not after that: `pull` may return the same
     buffer again. An item that lies across windows is put together from bytes that have arrived;
     its claimed size reserves nothing."""
 
@@ -98,7 +97,7 @@ class Windows:
         return item
 
     def back(self, size: int) -> None:
-        """Gives back the last of the bytes used."""
+        """Puts the last of the bytes taken back."""
         self._at -= size
 
     def skip(self, size: int) -> None:
@@ -167,8 +166,8 @@ class PieceDecoder:
         return filled
 
     def _next(self, filled: int) -> Buffer | None:
-        """The next piece. None at the end, and at damage that has to wait until `filled` is
-        given."""
+        """The next piece. None at the end, and at damage that has to wait until the bytes before
+        it, `filled`, have been returned."""
         if self._damage is None:
             try:
                 return next(self._pieces, None)

@@ -1,14 +1,14 @@
-"""zstd: frames are walked here block by block, and decompressed by the library.
+"""zstd: frames are read here block by block, and the library decompresses them.
 
-Walking them bounds what the library makes of what it is given: 128 KiB of a block. And it is how
-a stream that ends too early is told from one that has ended.
+So what the library makes of each call's input is bounded: 128 KiB of a block. And a stream that
+ends too early can be told from one that has ended.
 
 Memory: the window that a frame asks for, up to 8 MiB. One that asks for more is decompressed with
 that much as long as it holds no more: at Kafka's level 22 the smallest batch asks for 128 MiB. A
 frame that asks for more and holds more is refused where that shows. (The library would not notice
 a match that reaches back too far: what it finds there has been overwritten.)
 
-Contexts are dear to make. Those that take data at once are kept, a set for each thread.
+Contexts are expensive to make. Those that take data at once are kept, a set for each thread.
 
 Sources: RFC 8878, zstd-jni's ZstdInputStreamNoFinalizer (Kafka's reader)."""
 

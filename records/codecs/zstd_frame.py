@@ -1,5 +1,5 @@
-"""The layout of zstd frames: as much of it as one needs to walk over blocks, and to know what
-they may make.
+"""The layout of zstd frames: as much of it as one needs to find blocks, and to know how much they
+may decompress to.
 
 Source: RFC 8878, section 3.1.
 

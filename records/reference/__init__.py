@@ -1,13 +1,13 @@
-"""The kernel in Python: what it does, said as plainly as it can be.
+"""The kernel in Python, written as plainly as it can be.
 
-It is what the native kernel is held against, and what runs where that was not built. It follows the
-rules of records/kernel.py one by one, in their order, and is not meant to be fast. Where the two
-differ, read the rules, then this, then the native one.
+The native kernel is compared with it, and it runs where the native one was not built. It follows
+the rules of records/kernel.py one by one, in their order, and is not meant to be fast. Where the
+two differ, read the rules, then this, then the native one.
 
 - call.py: one call: its window, its target, why it comes back
 - items.py: what a record or a message says, and what is wrong with it
 - places.py: where a transcoder stands
-- account.py: what has been kept so far, and what may follow it
+- account.py: counts of what has been kept so far, and what may follow it
 - transcoder.py: the rules of a log, of a batch's records and of a message's entries
 - recode.py: a compressed entry to compressed messages
 - transfer.py: from a file to a channel

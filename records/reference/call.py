@@ -26,7 +26,7 @@ class Damaged(Exception):  # noqa: N818  (it becomes an outcome, too)
 class Window:
     """`source[at:end]` is what the call may look at; the whole source goes on to `stop`.
 
-    `at` moves from item to item. It is behind `end` where something was dropped that ends there."""
+    `at` moves from item to item. It is after `end` where an entry was dropped that ends there."""
 
     def __init__(self, source: Buffer, start: int, end: int, remaining: int) -> None:
         self.source = memoryview(source).cast("B")

@@ -41,7 +41,7 @@ def _slice(source: memoryview, at: int, size: int) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A record or message with the offset and the timestamp that its place gives it."""
+    """A record or message with its offset and timestamp, which depend on where it lies."""
 
     offset: int
     timestamp: int  # milliseconds
@@ -65,7 +65,7 @@ class Fields:
         return self.end - self.at
 
     def take(self, size: int, reason: str) -> int:
-        """Goes over `size` bytes, or none for null; gives where they begin."""
+        """Skips `size` bytes, or none for null. Returns where they begin."""
         size = max(size, 0)
         if size > self.left:
             raise Damaged(reason)

@@ -1,6 +1,6 @@
-"""One compressed entry of a log to compressed messages, in one go (`Transcoder.recode`).
+"""One compressed entry of a log to compressed messages, all at once (`Transcoder.recode`).
 
-By the packages for Python that records.codecs uses.
+Codecs are the Python packages that records.codecs uses.
 
 Not here: the messages inside (inside.py)."""
 
@@ -29,12 +29,12 @@ from .call import Damaged, Window
 from .items import message
 from .places import Header, wrapped
 
-# A record has seven bytes or more, a message of v1 34: messages are never more times larger.
+# A record has seven bytes or more, a message of v1 34: messages are at most so many times as large.
 GROWTH_MAX: Final = 5
 
 
 class NotAtOnce(Exception):  # noqa: N818  (it becomes None)
-    """The entry is for a stream."""
+    """The entry has to be read as a stream."""
 
 
 class Recoding(Transcoder, Protocol):
@@ -45,10 +45,10 @@ class Recoding(Transcoder, Protocol):
     @property
     def first_offset(self) -> int: ...
     def count_entry(self, size: int) -> None:
-        """What has been entered is an entry of the log, of that size."""
+        """Counts the entry that has been entered, of so many bytes of the log."""
 
     def count_wrapper(self, size: int) -> None:
-        """A compressed message has that many bytes around what is inside."""
+        """Counts the bytes that a compressed message has besides the messages inside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def _decompressed(attributes: int, data: Buffer, magic: int, job: Recode) -> Buf
 
 
 def _last_inner_offset(kernel: type[Recoding], body: Buffer) -> int:
-    """The offset field of a message's last entry; every other offset hangs off it in v1."""
+    """The offset field of the last message inside: in v1 it tells what all are relative to."""
     scan = kernel(V1, 0, 0, False)
     scan.enter_entries(V1, 0, None, False, False, False)
     consumed, _, outcome = scan.measure(body, 0, len(body), len(body), 2**63 - 1)
@@ -148,7 +148,7 @@ def _last_inner_offset(kernel: type[Recoding], body: Buffer) -> int:
 
 
 def _messages(transcoder: Recoding, body: Buffer, job: Recode, *, counted: bool) -> bytes:
-    """Converts what has been entered. `counted`: what is behind the last record is damage."""
+    """Converts what has been entered. `counted`: bytes after the last record are damage."""
     inner = memoryview(bytearray(min(GROWTH_MAX * len(body), job.inner_size_max)))
     made = b""
     read = 0

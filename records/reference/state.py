@@ -17,5 +17,5 @@ class State:
     pass_codecs: int  # a bit mask
     stop_transactional: bool
     place: Batch | Entries | None = None  # None: between the entries of a log
-    admitted: bool = False  # the entry that is next is not asked about
+    is_allowed: bool = False  # the entry that is next is not asked about
     account: Account = field(default_factory=Account)

@@ -1,4 +1,4 @@
-"""The face of the reference: `Transcoder` of kernel.py, between its rules and who calls it.
+"""The reference's `Transcoder` (kernel.py): what a caller sees of it.
 
 Not here: the rules (log.py, inside.py)."""
 
@@ -81,12 +81,12 @@ class Transcoder:
     def start_wrapper(self) -> None:
         self._state.account.start_wrapper()
 
-    def admit(self) -> None:
-        self._state.admitted = True
+    def allow_next(self) -> None:
+        self._state.is_allowed = True
 
     def leave(self) -> None:
         self._state.place = None
-        self._state.admitted = False
+        self._state.is_allowed = False
 
     # --- what it does
 
@@ -218,13 +218,13 @@ class Transcoder:
         return self._state.first_offset
 
     def count_entry(self, size: int) -> None:
-        """What has been entered is an entry of the log, of that size."""
+        """Counts the entry that has been entered, of so many bytes of the log."""
         place = self._state.place
         assert place is not None
         place.source_size = size
 
     def count_wrapper(self, size: int) -> None:
-        """A compressed message has that many bytes around what is inside."""
+        """Counts the bytes that a compressed message has besides the messages inside."""
         self._state.account.produced_bytes += size
 
     # --- items that the caller converts itself
@@ -247,7 +247,9 @@ class Transcoder:
             self._damage = (damaged.reason, window.at)
             return None
 
-    def handled(self, source_size: int, offset: int, timestamp: int, message_size: int) -> None:
+    def record_converted(
+        self, source_size: int, offset: int, timestamp: int, message_size: int
+    ) -> None:
         place = self._state.place
         if place is None:
             raise ValueError("no record and no entry is next")

@@ -59,7 +59,7 @@ class Transfer:
             if self.source < 0:
                 raise ValueError("no descriptor")
         elif self.end > len(self.source):
-            raise ValueError("the end is behind the buffer")
+            raise ValueError("the end is after the buffer")
 
     def run(self, transcoder: Transferring) -> Transferred:
         target = memoryview(bytearray(2 * self.chunk_size))

@@ -4,6 +4,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ from rich.console import Console
 
 from downconvert.cli.failure import CommandError
 from downconvert.cli.grid import grid
-from downconvert.cli.spark_job import on_spark, open_job
+from downconvert.cli.spark_job import Job, on_spark
 from downconvert.cli.values import SIZE
 from records.units import format_count, format_rate, format_size, parse_size
 
@@ -68,9 +69,7 @@ def sweep(
     modes: tuple[Any, ...],
     size: int,
     report: Path | None,
-    as_json: bool,
-    master: str | None,
-    configuration: dict[str, str],
+    job: Job,
 ) -> None:
     """Measure how memory and throughput of conversion depend on chunk size, codec, size of records
     and number of consumers; everything with everything, to Parquet in OUT.
@@ -82,7 +81,7 @@ def sweep(
     downconvert spark sweep /tmp/sweep --report sweep.html
     downconvert spark sweep /tmp/sweep --codecs zstd --chunks 1KiB,64KiB --consumers 1,100
     """
-    with open_job("sweep", master or ONE_AT_A_TIME, configuration) as (session, step):
+    with replace(job, master=job.master or ONE_AT_A_TIME).session("sweep") as (session, step):
         from simulator.sweep.sweep import Grid
         from simulator.sweep.sweep import sweep as run
 
@@ -100,14 +99,14 @@ def sweep(
         except ValueError as error:
             raise click.UsageError(str(error)) from None
         rows = [row.asDict() for row in run(session, grid_of, target, step=step).collect()]
-    if as_json:
+    if job.as_json:
         click.echo(json.dumps({"measurements": rows}))
     else:
         _print_sweep(rows)
         click.echo(f"\n{format_count(len(rows), 'measurement')} in {target}")
     if report is not None:
         write_report(report, rows, shlex.join(["downconvert", *sys.argv[1:]]))
-        if not as_json:
+        if not job.as_json:
             click.echo(f"report: {report}")
     failures = sorted({failure for row in rows for failure in row["failures"]})
     if failures:

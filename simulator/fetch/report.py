@@ -95,7 +95,9 @@ def _workload(result: Result) -> Iterator[str]:
             yield figure_tile(words, figure, result.modes)
         yield "</div>"
     yield from costs_section(result.costs, result.options.rounds)
-    yield "<h3>Memory of the sender over time, and its peak</h3>" + _memory(result)
+    yield "<h3>Memory of the sender over time, and its peak</h3>" + memory_over_time(
+        "sender", result.modes
+    )
     yield '<div class="pair"><div><h3>Latency of a fetch, and its 99th percentile</h3>'
     yield f"{latencies(result)}</div><div><h3>Throughput</h3>{throughput(result)}</div></div>"
     yield from figures_table(FIGURES, result.modes)
@@ -107,13 +109,3 @@ def _workload(result: Result) -> Iterator[str]:
     for damage in result.damage:
         yield f'<p class="failed">read only up to its damage: {escape(damage)}</p>'
     yield "</section>"
-
-
-def _memory(result: Result) -> str:
-    """The round of each mode whose peak is the median."""
-    typical = {mode: rounds.typical(lambda run: run.peak) for mode, rounds in result.modes.items()}
-    return memory_over_time(
-        "sender",
-        {mode: run.timeline for mode, run in typical.items()},
-        {mode: run.peak for mode, run in typical.items()},
-    )

@@ -14,7 +14,7 @@ from time import process_time
 from typing import Final
 
 from downconvert import ConversionPolicy, convert
-from downconvert.broker.conversions import magic_of
+from downconvert.broker.fetch_versions import magic_of
 from downconvert.conversion.policies import parse_policy
 from downconvert.storage import LogDir, TopicPartition
 from records import FileRecords

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from downconvert.broker import Broker, BrokerConfig, Client
-from downconvert.broker.conversions import magic_of
+from downconvert.broker.fetch_versions import magic_of
 from downconvert.broker.wire.decoder import Cursor, decode, reader
 from downconvert.broker.wire.encoder import encode
 from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible

@@ -87,7 +87,9 @@ def _simulation(result: LoadResult) -> Iterator[str]:
     yield f'<p class="what">{escape(result.options.describe())}</p>'
     yield from _tiles(result)
     yield from costs_section(result.costs, result.options.rounds)
-    yield "<h3>Memory of the broker over time, and its peak</h3>" + _memory(result)
+    yield "<h3>Memory of the broker over time, and its peak</h3>" + memory_over_time(
+        "broker", result.modes
+    )
     yield "<h3>Latency of fetches, by kind of clients</h3>" + latencies(result)
     if result.alone is not None:
         yield '<div class="pair"><div><h3>Today\'s clients beside old ones, and p99</h3>'
@@ -99,16 +101,6 @@ def _simulation(result: LoadResult) -> Iterator[str]:
     words = success(result)
     yield from verdict_lines(result.failures(), f"{words[0].upper()}{words[1:]}.")
     yield "</section>"
-
-
-def _memory(result: LoadResult) -> str:
-    """The round of each mode whose peak is the median."""
-    typical = {mode: rounds.typical(lambda run: run.peak) for mode, rounds in result.modes.items()}
-    return memory_over_time(
-        "broker",
-        {mode: run.timeline for mode, run in typical.items()},
-        {mode: run.peak for mode, run in typical.items()},
-    )
 
 
 def _tiles(result: LoadResult) -> Iterator[str]:

@@ -11,7 +11,7 @@ from time import thread_time
 from typing import Any
 
 from downconvert.broker import Broker, BrokerConfig, Client, Exchange
-from downconvert.broker.conversions import magic_of
+from downconvert.broker.fetch_versions import magic_of
 from downconvert.broker.owner import Owner
 from downconvert.broker.server import Server
 from downconvert.broker.wire.responses import ResponseSend

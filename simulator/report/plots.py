@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -15,6 +15,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from records.units import MiB, format_size
 from simulator.measure import percentile, thinned
 from simulator.modes import Mode
+from simulator.rounds import Rounds
 
 COLOURS: Final[Mapping[Mode, str]] = {
     "lazy": "#0b7a75",
@@ -52,8 +53,23 @@ _SHARES: Final = (*range(100), 99.5, 99.9, 100)
 Timeline = Sequence[tuple[float, int]]
 
 
-def memory_over_time(whose: str, lines: Mapping[Mode, Timeline], peaks: Mapping[Mode, int]) -> str:
-    """Memory above idle, a line a mode. lines: seconds, bytes. peaks: in bytes, for the legend."""
+class Measured(Protocol):
+    """One round. peak: bytes above idle; timeline: seconds since the first request, and bytes."""
+
+    @property
+    def peak(self) -> int: ...
+    @property
+    def timeline(self) -> Timeline: ...
+
+
+Run = TypeVar("Run", bound=Measured)
+
+
+def memory_over_time(whose: str, modes: Mapping[Mode, Rounds[Run]]) -> str:
+    """Memory above idle, a line a mode: that of the round whose peak is the median."""
+    typical = {mode: rounds.typical(lambda run: run.peak) for mode, rounds in modes.items()}
+    lines = {mode: run.timeline for mode, run in typical.items()}
+    peaks = {mode: run.peak for mode, run in typical.items()}
 
     def draw(axes: Axes) -> None:
         for mode in reversed(list(lines)):

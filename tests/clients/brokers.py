@@ -47,10 +47,10 @@ def kafka_with(
 @contextmanager
 def served(directory: Path, *options: str) -> Iterator[str]:
     """The address of `downconvert serve DIRECTORY`, with options that it has."""
-    command = ("-m", "downconvert", "serve", str(directory), "--listen", "127.0.0.1:0", "--json")
-    command += ("--rebalance-delay", "0")  # one consumer a group: there is nobody to wait for
+    serve = ("-m", "downconvert", "serve", str(directory), "--listen", "127.0.0.1:0", "--json")
+    no_delay = ("--rebalance-delay", "0")  # one consumer a group: there is nobody to wait for
     with subprocess.Popen(
-        (sys.executable, *command, *options),
+        (sys.executable, *serve, *no_delay, *options),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,

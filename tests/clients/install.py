@@ -10,11 +10,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
+
+from tests.kafka_server import COMPILER, MAVEN_OPTIONS
 
 from .combinations import GO, MAVEN, NPM, PYPI, RUST, C, Client
 
@@ -86,13 +88,14 @@ def _from_maven(client: Client) -> list[str]:
             artifact = "kafka_2.11" if old else client.name
             settings = (f"-Dclient.artifact={artifact}", f"-Dclient.version={client.version}")
             pom, target = ("-f", str(java / "pom.xml")), f"-DoutputDirectory={new}"
-            _run("mvn", "-q", "-B", *pom, *settings, "dependency:copy-dependencies", target)
+            copied = (*pom, *settings, "dependency:copy-dependencies", target)
+            _run("mvn", "-q", "-B", *copied, environment=MAVEN_OPTIONS)
     names = ("Asked", "Producer", "Simple", "Shell") if old else ("Asked", "Producer", "Clients")
     sources = [java / f"{name}.java" for name in names]
     with _once(_built(folder, sources)) as new:
         if new:
             path = ("-cp", f"{folder}/*", "-d", str(new))
-            _run("javac", "-nowarn", "-Xlint:none", *path, *map(str, sources))
+            _run(*COMPILER, "-nowarn", "-Xlint:none", *path, *map(str, sources))
     return [*JAVA, "-cp", f"{_built(folder, sources)}:{folder}/*", client.program]
 
 
@@ -167,7 +170,7 @@ def _librdkafka(client: Client) -> list[str]:
             without = ("--disable-ssl", "--disable-sasl", "--disable-lz4")
             _run("bash", "./configure", *without, cwd=library)
             flags = "-O1 -w -fcommon -Wno-error -std=gnu99"
-            _run("make", "-C", "src", "librdkafka.a", cwd=library, CFLAGS=flags)
+            _run("make", "-C", "src", "librdkafka.a", cwd=library, environment={"CFLAGS": flags})
     library = folder / "vendor" / "rdkafka-sys" / "librdkafka" / "src"
     built = _built(folder, [source])
     with _once(built) as new:
@@ -209,11 +212,13 @@ def _once(folder: Path) -> Iterator[Path | None]:
         new.rename(folder)
 
 
-def _run(*command: str, cwd: Path | None = None, **environment: str) -> None:
+def _run(
+    *command: str, cwd: Path | None = None, environment: Mapping[str, str] | None = None
+) -> None:
     done = subprocess.run(
         command,
         cwd=cwd,
-        env=os.environ | environment,
+        env={**os.environ, **(environment or {})},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -22,6 +22,7 @@ from .topics import SEED, Line
 
 RECORDS: Final = 40  # of a codec and acks
 CODECS: Final = ("none", "gzip", "snappy", "lz4")
+SECONDS_MAX: Final = 120.0  # of a producer; one that has sent all ends at once
 UNANSWERED: Final = ("none", "0")  # comes last: nobody knows when it has come
 
 
@@ -112,7 +113,7 @@ def oldest_consumers() -> list[Combination]:
     ]
 
 
-def produce(producer: Producer, bootstrap: str, wait: float = 10.0) -> str:
+def produce(producer: Producer, bootstrap: str, wait: float = 60.0) -> str:
     """Sends all to a topic that is created for it. What went wrong; else empty."""
     kafka_wire.create_topic(int(bootstrap.rpartition(":")[2]), producer.topic, 1, 1, {})
     for codec, acks in producer.ways:
@@ -135,7 +136,7 @@ def _send(command: Sequence[str], producer: Producer, codec: str, acks: str) -> 
     records = producer.lines(codec, acks)
     lines = (json.dumps({"topic": producer.topic, **record}) + "\n" for record in records)
     try:
-        out, err = process.communicate("".join(lines).encode(), timeout=60)
+        out, err = process.communicate("".join(lines).encode(), timeout=SECONDS_MAX)
     except subprocess.TimeoutExpired:
         out, err = b"", b"it does not end"
     finally:
@@ -149,7 +150,7 @@ def _send(command: Sequence[str], producer: Producer, codec: str, acks: str) -> 
 
 
 def read_back(
-    consumer: Combination, producers: Sequence[Producer], bootstrap: str, wait: float = 15.0
+    consumer: Combination, producers: Sequence[Producer], bootstrap: str, wait: float = 60.0
 ) -> dict[str, str]:
     """By topic, what the consumer read otherwise."""
     command = [*installed(consumer.client), "--bootstrap", bootstrap, "--mode", consumer.mode]

@@ -21,7 +21,7 @@ from .install import installed
 from .outcome import MISSING, Outcome, difference, without_time
 from .topics import Line, Topic
 
-LONGER: Final = 4  # times, for what a slow machine may not have got ready
+LONGER: Final = 10  # times, for what a slow machine may not have got ready
 
 
 def run(

@@ -1,7 +1,8 @@
 """The image of deploy/Containerfile, built by buildah over a root file system of Debian's packages
 where no registry of images can be reached.
 
-The root file system is made once, into build/; the image is this project's as it stands here."""
+The root file system is made once, into build/. The image has the wheel that the environment's WHEEL
+names, of `make dist`; without it, one is built of this project as it stands here."""
 
 import json
 import os
@@ -19,6 +20,7 @@ ROOT: Final = Path(__file__).parents[2]
 BASE: Final = ROOT / "build" / "deploy" / "debian.tar"
 PROGRAMS: Final = ("buildah", "mmdebstrap")
 REQUIRED: Final = bool(os.environ.get("REQUIRE_BUILDAH"))  # then it is an error to have none
+WHEEL: Final = os.environ.get("WHEEL", "")
 BUILD_SECONDS: Final = 1500
 END_SECONDS: Final = 60
 CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")  # also those of this network
@@ -48,8 +50,12 @@ def base() -> Path:
     return BASE
 
 
-def build_wheel(place: Path) -> Path:
-    """This project's wheel, with the kernel compiled."""
+def put_wheel(place: Path) -> None:
+    """Into `place`/dist: this project's wheel, with the kernel compiled."""
+    if WHEEL:
+        (place / "dist").mkdir()
+        shutil.copy(ROOT / WHEEL, place / "dist")
+        return
     source = place / "source"
     source.mkdir()
     for name in SOURCES:
@@ -63,8 +69,6 @@ def build_wheel(place: Path) -> Path:
     target = {"CARGO_TARGET_DIR": str(ROOT / "native" / "target")}
     pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps")
     _run(*pip, "--wheel-dir", str(place / "dist"), str(source), **target)
-    (wheel,) = (place / "dist").glob("*.whl")
-    return wheel
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ class Image:
     def build(cls, place: Path) -> "Image":
         """As deploy/Containerfile says; `place` is an empty directory."""
         image = cls(place / "storage")
-        build_wheel(place)
+        put_wheel(place)
         container = image.buildah("from", "scratch")
         image.buildah("add", "--quiet", container, str(base()), "/")
         image.buildah("commit", "--quiet", container, "localhost/debian")

@@ -1,13 +1,13 @@
 """deploy/Containerfile: the image is built, and the gateway and `serve` run in it."""
 
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
 from records import Record, build
+from tests.ports import free_ports
 
 from .image import REQUIRED, Image, missing
 
@@ -51,14 +51,6 @@ def answers(port: int) -> bool:
     return head[4:10] == b"\x00\x00\x00\x07\x00\x00"  # its correlation id, and no error
 
 
-def free_ports() -> Iterator[int]:
-    """Ports that nobody listens at now."""
-    while True:
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            yield taken.getsockname()[1]
-
-
 def test_it_runs_as_nobody_and_says_what_it_is(image: Image) -> None:
     settings = image.settings()
     assert settings["User"] == "65534:65534"
@@ -70,7 +62,7 @@ def test_it_runs_as_nobody_and_says_what_it_is(image: Image) -> None:
 
 
 def test_the_gateway_and_serve_run_in_it(image: Image, logs: Path) -> None:
-    http = f"127.0.0.1:{next(free_ports())}"
+    http = f"127.0.0.1:{free_ports(1)[0]}"
     serve = ("serve", "/logs", "--listen", "127.0.0.1:0", "--metrics-port", "0", "--json")
     with image.running(*serve, volume=logs) as broker:
         ready = broker.ready()

@@ -146,7 +146,7 @@ def jobs(entered: SearchStrategy[Entered | None]) -> SearchStrategy[Job]:
         entered=entered,
         windows=windows,
         rooms=rooms,
-        admits=st.lists(st.booleans(), min_size=1, max_size=3),
+        allows=st.lists(st.booleans(), min_size=1, max_size=3),
         overlong=st.booleans(),
         handles_large=st.booleans(),
     )

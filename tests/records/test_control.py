@@ -74,3 +74,18 @@ def test_a_marker_is_78_bytes_and_is_read_as_a_record() -> None:
     (header,) = records.batches()
     (read,) = read_batch(records, header)
     assert EndTransactionMarker.parse(read.key, read.value, 0).coordinator_epoch == 5
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        (ABORT, ControlRecordType.ABORT),
+        (COMMIT + b"more", ControlRecordType.COMMIT),
+        (bytes.fromhex("00000007"), ControlRecordType.UNKNOWN),
+        (bytes.fromhex("ffff0000"), ControlRecordType.ABORT),
+        (ABORT[:3], ControlRecordType.UNKNOWN),
+        (b"", ControlRecordType.UNKNOWN),
+    ],
+)
+def test_a_key_that_cannot_be_read_may_be_ignored(key: bytes, expected: ControlRecordType) -> None:
+    assert ControlRecordType.of(key) is expected

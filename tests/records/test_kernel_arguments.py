@@ -120,17 +120,17 @@ def test_only_records_of_a_batch_have_heads(kernel: ModuleType) -> None:
 
 
 @each_kernel
-def test_only_what_is_next_is_handled(kernel: ModuleType) -> None:
+def test_only_what_is_next_is_converted_by_the_caller(kernel: ModuleType) -> None:
     transcoder = transcoder_of(kernel)
     with pytest.raises(ValueError, match=r"\w"):
-        transcoder.handled(10, 0, 0, 30)
+        transcoder.record_converted(10, 0, 0, 30)
     transcoder.enter_batch(batch(), 0, False, False, False)
     with pytest.raises(ValueError, match=r"\w"):
-        transcoder.handled(10, 0, 0, 30)
+        transcoder.record_converted(10, 0, 0, 30)
     transcoder.leave()
     transcoder.measure(LOG, 0, BATCH_HEADER_SIZE, SIZE, 100)
     with pytest.raises(ValueError, match=r"\w"):
-        transcoder.handled(SIZE - BATCH_HEADER_SIZE + 1, 0, 0, 30)
+        transcoder.record_converted(SIZE - BATCH_HEADER_SIZE + 1, 0, 0, 30)
 
 
 # --- encode

@@ -245,7 +245,7 @@ def test_the_account_holds_the_entry_and_the_wrappers_and_goes_on(kernel: Module
     assert transcoder.totals == (5, 1, len(entry), temporary, 0)
     plain = batch(record(0))
     target = bytearray(1000)
-    transcoder.admit()
+    transcoder.allow_next()
     assert transcoder.transcode(plain, 0, len(plain), len(plain), target, 0, 1000) == (
         *(len(plain), MESSAGE_OVERHEAD[V1] + 2),
         Outcome.END,

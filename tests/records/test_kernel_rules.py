@@ -23,13 +23,13 @@ EVERY_CODEC = 0xFF
 SKIPS = (False,)
 
 
-def outcome_of(kernel: ModuleType, job: Job, log: bytes, *, admit: bool = False) -> Outcome:
+def outcome_of(kernel: ModuleType, job: Job, log: bytes, *, allow: bool = False) -> Outcome:
     """What one call with a window of all of the log comes back with."""
     transcoder = kernel.Transcoder(
         job.to_magic, job.first_offset, job.pass_codecs, job.stop_transactional
     )
-    if admit:
-        transcoder.admit()
+    if allow:
+        transcoder.allow_next()
     window = (log, 0, len(log), len(log))
     if job.work == "columns":
         _, _, outcome = transcoder.columns(*window, bytearray(1000), 0, 1000)
@@ -63,7 +63,7 @@ def test_a_codec_that_may_not_pass_is_asked_about(kernel: ModuleType, codec: int
     for allowed in range(8):
         outcome = outcome_of(kernel, Job(pass_codecs=1 << allowed), log)
         assert outcome == (Outcome.END if codec == allowed else Outcome.BATCH)
-    assert outcome_of(kernel, Job(pass_codecs=0), log, admit=True) == Outcome.END
+    assert outcome_of(kernel, Job(pass_codecs=0), log, allow=True) == Outcome.END
 
 
 # --- batches that are dropped or asked about
@@ -96,13 +96,13 @@ def test_what_is_dropped_need_not_be_in_the_window(kernel: ModuleType) -> None:
 
 @each_kernel
 @pytest.mark.parametrize("work", ["transcode", "columns"])
-@pytest.mark.parametrize("admit", [False, True])
+@pytest.mark.parametrize("allow", [False, True])
 @pytest.mark.parametrize("log", [GZIP, message(V1, 0, attributes=1)])
 def test_compressed_batches_are_always_asked_about(
-    kernel: ModuleType, log: bytes, admit: bool, work: str
+    kernel: ModuleType, log: bytes, allow: bool, work: str
 ) -> None:
     job = Job(to_magic=V0, work="columns" if work == "columns" else "transcode")
-    assert outcome_of(kernel, job, log, admit=admit) == Outcome.BATCH
+    assert outcome_of(kernel, job, log, allow=allow) == Outcome.BATCH
 
 
 @each_kernel
@@ -113,11 +113,11 @@ def test_transactional_batches_are_asked_about_where_that_is_wanted(
     assert outcome_of(kernel, Job(), log) == Outcome.END
     wanted = Job(stop_transactional=True)
     assert outcome_of(kernel, wanted, log) == Outcome.BATCH
-    assert outcome_of(kernel, wanted, log, admit=True) == Outcome.END
+    assert outcome_of(kernel, wanted, log, allow=True) == Outcome.END
 
 
 @each_kernel
-def test_columns_ask_about_control_batches_and_read_them_if_admitted(kernel: ModuleType) -> None:
+def test_columns_ask_about_control_batches_and_read_them_if_allowed(kernel: ModuleType) -> None:
     assert outcome_of(kernel, Job("columns"), MARKER) == Outcome.BATCH
     assert trace(kernel.Transcoder, Job("columns"), MARKER).produced == ROW_SIZE
 
@@ -126,7 +126,7 @@ def test_columns_ask_about_control_batches_and_read_them_if_admitted(kernel: Mod
 def test_an_admission_is_for_one_entry(kernel: ModuleType) -> None:
     log = TRANSACTION + TRANSACTION
     transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, True)
-    transcoder.admit()
+    transcoder.allow_next()
     for _ in range(2):  # it lasts until the entry has been passed
         no_progress = transcoder.measure(log, 0, BATCH_HEADER_SIZE - 1, len(log), 100)
         assert no_progress == (0, 0, Outcome.SOURCE)
@@ -138,7 +138,7 @@ def test_an_admission_is_for_one_entry(kernel: ModuleType) -> None:
 @pytest.mark.parametrize("withdraw", ["leave", "enter_batch", "enter_entries"])
 def test_entering_and_leaving_withdraw_an_admission(kernel: ModuleType, withdraw: str) -> None:
     transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, True)
-    transcoder.admit()
+    transcoder.allow_next()
     if withdraw == "enter_batch":
         transcoder.enter_batch(GOOD, 0, False, False, False)
     elif withdraw == "enter_entries":
@@ -326,7 +326,7 @@ def test_what_the_caller_converts_counts_as_what_the_kernel_does(kernel: ModuleT
     source, at = GOOD, BATCH_HEADER_SIZE
     left = len(source) - at
     assert transcoder.measure(source, 0, at, len(source), 100) == (at, 0, Outcome.SOURCE)
-    transcoder.handled(len(record(0)), 0, 1000, 36)
+    transcoder.record_converted(len(record(0)), 0, 1000, 36)
     assert transcoder.in_batch
     assert transcoder.last_offset == 0
     at, left = at + len(record(0)), left - len(record(0))
@@ -338,7 +338,7 @@ def test_what_the_caller_converts_counts_as_what_the_kernel_does(kernel: ModuleT
 def test_what_the_caller_drops_does_not_count(kernel: ModuleType) -> None:
     transcoder = kernel.Transcoder(V1, 1, EVERY_CODEC, False)
     transcoder.enter_batch(GOOD, 0, True, True, False)
-    transcoder.handled(len(record(0)), 0, 1000, 0)
+    transcoder.record_converted(len(record(0)), 0, 1000, 0)
     assert transcoder.totals == (0, 0, 0, 0, 0)
     assert transcoder.wrapper == (0, -1, -1, -1, 0)
     assert transcoder.last_offset == -1
@@ -348,7 +348,7 @@ def test_what_the_caller_drops_does_not_count(kernel: ModuleType) -> None:
 def test_entries_that_the_caller_converts_are_part_of_the_wrapper(kernel: ModuleType) -> None:
     transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
     transcoder.enter_entries(V1, 10, None, True, False, False)
-    transcoder.handled(5000, 13, 77, 5000)
+    transcoder.record_converted(5000, 13, 77, 5000)
     data = message(V1, 4)
     transcoder.measure(data, 0, len(data), len(data), 100)
     assert transcoder.wrapper == (2, 13, 14, 1000, 5000 + len(data))

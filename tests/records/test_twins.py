@@ -70,13 +70,15 @@ operations = st.one_of(
     st.tuples(st.just("measure"), small, st.integers(0, 300), st.integers(0, 150)),
     st.tuples(st.just("columns"), small, st.integers(0, 300), st.integers(0, 250)),
     st.tuples(st.just("record_head"), small, st.integers(0, 40), st.integers(0, 300)),
-    st.tuples(st.just("handled"), small, small, raw.timestamps, st.sampled_from([0, 34, 5000])),
+    st.tuples(
+        st.just("record_converted"), small, small, raw.timestamps, st.sampled_from([0, 34, 5000])
+    ),
     st.tuples(st.just("enter_batch"), st.sampled_from([0, 0, -1, 3]), sides, sides, sides),
     st.tuples(
         *(st.just("enter_entries"), st.sampled_from([V0, V1, V1, V2]), raw.offsets),
         *(st.none() | raw.timestamps, sides, sides, sides),
     ),
-    st.sampled_from([("leave",), ("admit",), ("start_wrapper",)]),
+    st.sampled_from([("leave",), ("allow_next",), ("start_wrapper",)]),
 )
 
 
@@ -227,7 +229,7 @@ def test_what_columns_find_encode_writes(
 @given(log=raw.logs(), first_offset=st.sampled_from([0, 1, 6]))
 def test_to_v0_by_way_of_v1_is_to_v0(kernel: ModuleType, log: bytes, first_offset: int) -> None:
     def converted(data: bytes, to_magic: int) -> Trace:
-        job = Job(to_magic=to_magic, first_offset=first_offset, admits=[False])
+        job = Job(to_magic=to_magic, first_offset=first_offset, allows=[False])
         return trace(kernel.Transcoder, job, data)
 
     direct = converted(log, V0)

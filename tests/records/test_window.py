@@ -13,7 +13,7 @@ DATA = random.Random(1).randbytes(10_000)
 
 
 class Dripping:
-    """A stream that gives a few bytes at a time."""
+    """A stream that has a few bytes at a time."""
 
     def __init__(self, data: bytes) -> None:
         self._data = memoryview(data)
@@ -30,7 +30,7 @@ def held(window: Window) -> bytes:
 
 
 def test_using_bytes_up_makes_room_for_the_next_in_the_same_buffer() -> None:
-    window = Window(Dripping(DATA), bytearray(100))
+    window = Window(Dripping(DATA), bytearray(100), 0)
     seen = b""
     while window.remaining:
         window.fill()
@@ -42,7 +42,7 @@ def test_using_bytes_up_makes_room_for_the_next_in_the_same_buffer() -> None:
 
 
 def test_it_knows_where_in_the_stream_it_is() -> None:
-    window = Window(Dripping(DATA), bytearray(100))
+    window = Window(Dripping(DATA), bytearray(100), 0)
     window.fill()
     window.start = 40
     window.fill()
@@ -51,7 +51,7 @@ def test_it_knows_where_in_the_stream_it_is() -> None:
 
 
 def test_it_grows_only_when_it_is_full_and_none_of_it_is_used_up() -> None:
-    window = Window(Dripping(DATA), bytearray(100))
+    window = Window(Dripping(DATA), bytearray(100), 0)
     sizes = []
     for _ in range(4):
         window.fill()
@@ -61,15 +61,55 @@ def test_it_grows_only_when_it_is_full_and_none_of_it_is_used_up() -> None:
 
 
 def test_the_end_is_known_once_it_has_been_seen() -> None:
-    window = Window(Dripping(DATA[:50]), bytearray(100))
+    window = Window(Dripping(DATA[:50]), bytearray(100), 0)
     assert window.remaining == UNKNOWN
+    assert not window.ended
     window.fill()
     assert window.remaining == 50
-    assert window.holds_all
+    assert window.ended
     window.start = 20
     window.fill()
     assert window.remaining == 30
+    assert held(window) == DATA[20:50]
+
+
+def test_it_holds_all_until_it_moves_on() -> None:
+    window = Window(Dripping(DATA[:150]), bytearray(100), 0)
+    window.fill()
     assert not window.holds_all
+    window.start = 60
+    window.fill()
+    assert window.ended
+    assert not window.holds_all
+    window = Window(Dripping(DATA[:50]), bytearray(100), 0)
+    window.fill()
+    window.start = 50
+    window.fill()
+    assert window.holds_all
+
+
+def test_without_a_stream_the_buffer_is_all_there_is() -> None:
+    window = Window(None, DATA, 0)
+    assert (window.remaining, window.ended, window.holds_all) == (len(DATA), True, True)
+    window.start = len(DATA)
+    assert not window.has_more()
+
+
+def test_it_has_more_as_long_as_the_stream_has() -> None:
+    window = Window(Dripping(DATA[:101]), bytearray(100), 0)
+    sizes = []
+    while window.has_more():
+        sizes.append(window.filled)
+        window.start = window.filled
+    assert sizes == [100, 1]
+
+
+def test_damage_is_where_it_is_in_the_file() -> None:
+    window = Window(Dripping(DATA), bytearray(100), 5000)
+    window.fill()
+    window.start = 40
+    window.fill()
+    assert window.damage("wrong", 3).position == 5043
 
 
 def test_a_stretch_is_read_to_its_end_and_not_beyond() -> None:

@@ -50,7 +50,7 @@ class Job:
     entered: Entered | None = None  # None: a log
     windows: Sequence[int] = (1 << 20,)  # bytes that arrive each time that more are asked for
     rooms: Sequence[int] = (1 << 16,)  # bytes of each call's target
-    admits: Sequence[bool] = (True,)  # what is decided each time that a decision is due
+    allows: Sequence[bool] = (True,)  # what is decided each time that a decision is due
     overlong: bool = False  # the last window goes on behind what remains
     handles_large: bool = False  # what is not whole in the window the caller converts itself
 
@@ -89,9 +89,9 @@ class _Drive:
         self.guard = bytes([guard]) * GUARD_SIZE
         self.start = 0  # position in the data
         self.arrived = 0
-        self.windows, self.rooms, self.admits = map(cycle, (job.windows, job.rooms, job.admits))
+        self.windows, self.rooms, self.allows = map(cycle, (job.windows, job.rooms, job.allows))
         self.room = next(self.rooms)
-        self.admitted_at = -1
+        self.allowed_at = -1
         self.trace = Trace()
 
     def run(self) -> Trace:
@@ -178,9 +178,9 @@ class _Drive:
             self.room = next(self.rooms) if progress else 2 * self.room + 8
         elif outcome == Outcome.GAP:
             self.transcoder.start_wrapper()
-        elif self.admitted_at != self.start and next(self.admits):
-            self.admitted_at = self.start
-            self.transcoder.admit()
+        elif self.allowed_at != self.start and next(self.allows):
+            self.allowed_at = self.start
+            self.transcoder.allow_next()
         else:
             self.transcoder.leave()
             self.start += PREFIX.size + PREFIX.unpack_from(self.data, self.start)[1]
@@ -199,7 +199,7 @@ class _Drive:
         if size > len(self.data) - self.start:
             return False
         kept = offset >= self.job.first_offset
-        self.transcoder.handled(size, offset, timestamp, size + 20 if kept else 0)
+        self.transcoder.record_converted(size, offset, timestamp, size + 20 if kept else 0)
         self.start += size
         self.arrived = max(self.arrived, self.start)
         return True

@@ -13,7 +13,6 @@ from downconvert.broker.config import BrokerConfig
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.purgatory import Purgatory
 from downconvert.broker.time_of_day import TimeOfDay
-from downconvert.broker.topics import Topics
 from downconvert.broker.wire.schemas import Message
 
 from .group import Group
@@ -32,10 +31,11 @@ class Groups:
     def __init__(
         self,
         config: BrokerConfig,
-        topics: Topics,
+        offsets: Offsets,
         purgatory: Purgatory,
         time_of_day: TimeOfDay,
     ) -> None:
+        self._offsets = offsets
         self._time_of_day = time_of_day
         self._purgatory = purgatory
         self._groups_max = config.groups_max
@@ -51,7 +51,6 @@ class Groups:
         self._lock = RLock()
         self._groups: dict[str, Group] = {}
         self._alarms: dict[str, float] = {}
-        self._offsets = Offsets(config, topics, purgatory, time_of_day)
         self._is_writable = config.is_writable
         self._retention = 60.0 * config.offsets_retention_minutes
         self._check_interval = config.offsets_retention_check_interval_ms / 1000

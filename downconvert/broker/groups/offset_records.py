@@ -139,11 +139,7 @@ def _nullable(cursor: Cursor, version: int = 0) -> str | None:
     size = cursor.uvarint() - 1 if version >= FLEXIBLE else _number(cursor, INT16)
     if size < 0:
         return None
-    start = cursor.take(size)
-    try:
-        return str(cursor.data[start : start + size], "utf-8")
-    except UnicodeDecodeError as error:
-        raise BadRequestError(f"a string at {start} is no UTF-8: {error.reason}") from None
+    return cursor.text(size)
 
 
 def _text(cursor: Cursor, version: int = 0) -> str:

@@ -12,9 +12,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from downconvert.broker.config import BrokerConfig
 from downconvert.broker.errors import BadRequestError, ErrorCode
-from downconvert.broker.purgatory import Purgatory
 from downconvert.broker.time_of_day import TimeOfDay
 from downconvert.broker.topics import OFFSETS_TOPIC, Topics
 from downconvert.storage.names import OFFSET_MAX
@@ -49,18 +47,19 @@ class Offsets:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        topic: OffsetsTopic,
         topics: Topics,
-        purgatory: Purgatory,
         time_of_day: TimeOfDay,
+        *,
+        is_writable: bool,
     ) -> None:
         """Reads what there is. What cannot be read is left out, with a line in the log."""
-        self._time_of_day = time_of_day
-        self._is_writable = config.is_writable
+        self.topic = topic
         self._topics = topics
+        self._time_of_day = time_of_day
+        self._is_writable = is_writable
         self._kept = CommittedOffsets()
         self._found_in: dict[str, int] = {}  # the partition that a group's records are in
-        self.topic = OffsetsTopic(config, topics, purgatory, time_of_day)
         self.stored: dict[str, StoredGroup] = {}  # that have not been asked for yet
         self.topic.read(self._read, self._end)
         self._say_what_is_odd()

@@ -4,7 +4,7 @@ Not here: the format of the records (offset_records.py), what they add up to (of
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Final, TypeAlias
 
@@ -18,7 +18,8 @@ from downconvert.broker.topic_configs import AppendConfig
 from downconvert.broker.topics import OFFSETS_TOPIC, Topic, Topics
 from downconvert.storage import Log, StorageError
 from downconvert.storage.producer_state import read_marker
-from records import BatchHeader, Columns, FileRecords, Record, RecordsError, build, read
+from downconvert.storage.runs import runs
+from records import BatchHeader, Columns, Record, RecordsError, build, read
 from records.control import ControlRecordType
 from records.formats import V2
 
@@ -35,7 +36,6 @@ HASH_BITS: Final = 31  # of Java's String.hashCode, without its sign
 KAFKA_COUNT: Final = 50  # offsets.topic.num.partitions, where nothing is configured
 NEW_COUNT: Final = 1  # of a topic that is made here: one broker has no use for more
 TOMBSTONES_MAX: Final = 1000  # in a batch, which stays far below what a message may be
-READ_MAX: Final = 1024 * 1024  # bytes of neighbouring batches that are read as one
 
 
 class OffsetsTopic:
@@ -180,58 +180,21 @@ def partition_of(group_id: str, count: int) -> int:
 
 
 def _read(index: int, log: Log, take: TakeRecord, end: TakeEnd) -> None:
-    for records, header in _runs(log):
+    for run in runs(log.batches(), _kind):
+        header = run.first
         if header.is_control:
-            marker = read_marker(records, header)
+            marker = read_marker(run.source, header)
             if marker is not None:
                 end(index, header.producer_id, marker.type is ControlRecordType.COMMIT)
             continue
         producer_id = header.producer_id if header.is_transactional else None
-        for record in read(records):
+        for record in read(run.records):
             take(index, record, producer_id)
 
 
-def _runs(log: Log) -> Iterator[tuple[FileRecords, BatchHeader]]:
-    """Ranges of neighbouring batches of one kind, with the header of the first; control batches
-    one by one, each with the range that its header counts in.
-
-    Batches of one record are the rule, and a reader has buffers to prepare."""
-    source: FileRecords | None = None
-    first: BatchHeader | None = None
-    stop = 0  # where the run ends in its source
-    damage: RecordsError | None = None
-    batches = log.batches()
-    while True:
-        try:
-            records, header = next(batches)
-        except StopIteration:
-            break
-        except RecordsError as error:  # what is good before it comes first
-            damage = error
-            break
-        if (
-            first is not None
-            and source is records
-            and header.position == stop
-            and stop - first.position < READ_MAX
-            and _kind(header) == _kind(first)
-        ):
-            stop += header.size
-            continue
-        if source is not None and first is not None:
-            yield source.slice(first.position, stop - first.position), first
-        source = first = None
-        if header.is_control:
-            yield records, header
-        else:
-            source, first, stop = records, header, header.position + header.size
-    if source is not None and first is not None:
-        yield source.slice(first.position, stop - first.position), first
-    if damage is not None:
-        raise damage
-
-
-def _kind(header: BatchHeader) -> tuple[bool, bool, int]:
-    """What batches have in common that are read as one: a transaction, or none."""
-    is_open = header.is_transactional
-    return header.is_control, is_open, header.producer_id if is_open else -1
+def _kind(header: BatchHeader) -> tuple[int, int]:
+    """What batches have in common that are read as one: a transaction, or none. Control batches are
+    read one by one."""
+    if header.is_control:
+        return header.base_offset, header.producer_id
+    return -1, header.producer_id if header.is_transactional else -1

@@ -4,12 +4,14 @@ Not here: the requests (a file each)."""
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topics import Topic
+from downconvert.broker.wire.schemas import Message
+from downconvert.storage import StorageError
 
 TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 # Each takes descriptors and index files.
@@ -61,9 +63,29 @@ def changeable(broker: BrokerState, name: str) -> Topic:
     return topic
 
 
-def repeated(names: Iterable[str]) -> set[str]:
-    """Names that a request has more than once: it is not clear which of them counts."""
-    return {name for name, count in Counter(names).items() if count > 1}
+def answers_for(
+    topics: Iterable[Message],
+    done: Callable[[Message], Message],
+    refused: Callable[[Message, ApiError], Message],
+) -> list[Message]:
+    """The answers for topics that a request names, each by its own outcome: what `done` returns, or
+    `refused` of its error. A name that comes more than once is refused once: it is not clear which
+    of them counts."""
+    topics = list(topics)
+    counts = Counter(topic.name for topic in topics)
+    refused_already: set[str] = set()
+    answers: list[Message] = []
+    for topic in topics:
+        if topic.name in refused_already:
+            continue
+        try:
+            if counts[topic.name] > 1:
+                refused_already.add(topic.name)
+                raise ApiError(ErrorCode.INVALID_REQUEST, "the name comes more than once")
+            answers.append(done(topic))
+        except (ApiError, OSError, StorageError) as error:
+            answers.append(refused(topic, refusal(error)))
+    return answers
 
 
 def refusal(error: Exception) -> ApiError:

@@ -4,30 +4,22 @@ from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
-from downconvert.storage import StorageError
 
-from .admin import changeable, check_count, check_replicas, check_writable, refusal, repeated
+from .admin import answers_for, changeable, check_count, check_replicas, check_writable
 
 
 def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     body = exchange.request.body
-    twice = repeated(topic.name for topic in body.topics)
-    refused_already: set[str] = set()
-    answers: list[Message] = []
-    for topic in body.topics:
-        if topic.name in refused_already:
-            continue
-        answer = Message(name=topic.name)
-        try:
-            if topic.name in twice:
-                refused_already.add(topic.name)
-                raise ApiError(ErrorCode.INVALID_REQUEST, "the name comes more than once")
-            _create(broker, topic, body.validate_only)
-        except (ApiError, OSError, StorageError) as error:
-            refused = refusal(error)
-            answer.error_code, answer.error_message = refused.code, refused.message
-        answers.append(answer)
-    exchange.reply(Message(results=answers))
+
+    def done(topic: Message) -> Message:
+        _create(broker, topic, body.validate_only)
+        return Message(name=topic.name)
+
+    exchange.reply(Message(results=answers_for(body.topics, done, _refused)))
+
+
+def _refused(topic: Message, error: ApiError) -> Message:
+    return Message(name=topic.name, error_code=error.code, error_message=error.message)
 
 
 def _create(broker: BrokerState, asked: Message, validate_only: bool) -> None:

@@ -10,9 +10,8 @@ from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topic_configs import check
 from downconvert.broker.wire.schemas import Message
-from downconvert.storage import StorageError
 
-from .admin import check_count, check_name, check_replicas, check_writable, refusal, repeated
+from .admin import answers_for, check_count, check_name, check_replicas, check_writable
 from .describe_configs import topic_configs
 from .new_topics import check_free, make
 
@@ -21,28 +20,15 @@ DEFAULT: Final = -1
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body = exchange.request.body
-    twice = repeated(topic.name for topic in body.topics)
-    refused_already: set[str] = set()
-    answers: list[Message] = []
-    for topic in body.topics:
-        if topic.name in refused_already:
-            continue
-        try:
-            if topic.name in twice:
-                refused_already.add(topic.name)
-                raise ApiError(ErrorCode.INVALID_REQUEST, "the name comes more than once")
-            answers.append(_create(broker, topic, now, body.validate_only))
-        except (ApiError, OSError, StorageError) as error:
-            refused = refusal(error)
-            answers.append(
-                Message(
-                    name=topic.name,
-                    error_code=refused.code,
-                    error_message=refused.message,
-                    configs=[],
-                )
-            )
-    exchange.reply(Message(topics=answers))
+
+    def done(topic: Message) -> Message:
+        return _create(broker, topic, now, body.validate_only)
+
+    exchange.reply(Message(topics=answers_for(body.topics, done, _refused)))
+
+
+def _refused(topic: Message, error: ApiError) -> Message:
+    return Message(name=topic.name, error_code=error.code, error_message=error.message, configs=[])
 
 
 def _create(broker: BrokerState, topic: Message, now: float, validate_only: bool) -> Message:

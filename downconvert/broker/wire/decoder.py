@@ -53,6 +53,14 @@ class Cursor:
         """What a records field becomes: a view of its bytes."""
         return self.data[start : start + size]
 
+    def text(self, size: int, what: str = "a string") -> str:
+        """So many bytes of UTF-8; `what`: their name in an error."""
+        start = self.take(size)
+        try:
+            return str(self.data[start : start + size], "utf-8")
+        except UnicodeDecodeError as error:
+            raise BadRequestError(f"{what} at {start} is no UTF-8: {error.reason}") from None
+
     def uvarint(self) -> int:
         """An unsigned variable-length number of at most 32 bits."""
         value = 0
@@ -188,11 +196,7 @@ def _string(name: str, nullable: bool, compact: bool) -> Read:
         length = length_of(cursor)
         if length < 0:
             return None
-        start = cursor.take(length)
-        try:
-            return str(cursor.data[start : start + length], "utf-8")
-        except UnicodeDecodeError as error:
-            raise BadRequestError(f"{name} at {start} is no UTF-8: {error.reason}") from None
+        return cursor.text(length, name)
 
     return read
 

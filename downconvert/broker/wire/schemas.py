@@ -2,16 +2,19 @@
 
 They come from kafka-python's copy of Kafka's own message definitions, which still say what the
 versions that Kafka 4.0 dropped look like. Only the definitions are used: what reads and writes
-bytes by them is here (decoder.py, encoder.py), because bytes may be hostile and records stream."""
+bytes by them is here (decoder.py, encoder.py), because bytes may be hostile and records stream.
+They are read as files: importing that package would load its whole client, which takes longer than
+all of ours."""
 
+import json
 import re
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, Literal
-
-from kafka.protocol.schemas import load_json
 
 Kind = Literal["Request", "Response"]
 ALWAYS: Final = range(1 << 15)
@@ -98,11 +101,32 @@ class Schema:
 def schema(name: str) -> Schema:
     """By its name, as `FetchRequest`. KeyError: there is no such message."""
     try:
-        json = load_json(name)
+        definition = _definition(name)
     except FileNotFoundError:
         raise KeyError(name) from None
-    newest = _versions(json["validVersions"]).stop - 1
-    return Schema(name, _fields(json), _versions(json["flexibleVersions"]), newest)
+    newest = _versions(definition["validVersions"]).stop - 1
+    common = {struct["name"]: struct["fields"] for struct in definition.get("commonStructs", ())}
+    fields = _fields(definition, common)
+    return Schema(name, fields, _versions(definition["flexibleVersions"]), newest)
+
+
+def _definition(name: str) -> dict[str, Any]:
+    """Kafka's message definition: JSON with lines of comment. FileNotFoundError: there is none."""
+    text = (_definitions() / f"{name}.json").read_text()
+    definition: dict[str, Any] = json.loads(re.sub(r"(?m)^\s*//.*$", "", text))
+    return definition
+
+
+@cache
+def _definitions() -> Path:
+    """Where kafka-python keeps them. ModuleNotFoundError: it is not installed."""
+    package = find_spec("kafka")
+    if package is None or package.origin is None:
+        raise ModuleNotFoundError("No module named 'kafka'", name="kafka")
+    return Path(package.origin).parent / "protocol" / "schemas" / "resources"
+
+
+_definitions()  # where it is missing, importing this says so
 
 
 def is_flexible(api: ApiKey, version: int) -> bool:
@@ -110,37 +134,39 @@ def is_flexible(api: ApiKey, version: int) -> bool:
     return version in schema(f"{api.name}Request").flexible
 
 
-def _fields(json: dict[str, Any]) -> tuple[Field, ...]:
-    return tuple(_field(field) for field in json.get("fields", ()))
+def _fields(about: dict[str, Any], common: dict[str, Any]) -> tuple[Field, ...]:
+    """The fields of a message or a structure; some structures stand apart, for several fields."""
+    fields = about.get("fields") or common.get(about.get("type", "").removeprefix("[]"), ())
+    return tuple(_field(field, common) for field in fields)
 
 
-def _field(json: dict[str, Any]) -> Field:
-    type_ = json["type"].removeprefix("[]")
-    is_array = json["type"] != type_
-    fields = _fields(json)
+def _field(about: dict[str, Any], common: dict[str, Any]) -> Field:
+    type_ = about["type"].removeprefix("[]")
+    is_array = about["type"] != type_
+    fields = _fields(about, common)
     return Field(
-        name=re.sub(r"(?<!^)(?=[A-Z])", "_", json["name"]).lower(),
+        name=re.sub(r"(?<!^)(?=[A-Z])", "_", about["name"]).lower(),
         type="struct" if fields else type_,
         is_array=is_array,
-        versions=_versions(json["versions"]),
-        nullable=_versions(json.get("nullableVersions")),
-        tagged=_versions(json.get("taggedVersions")),
-        tag=json.get("tag", -1),
-        default=_default(json, is_array, fields),
+        versions=_versions(about["versions"]),
+        nullable=_versions(about.get("nullableVersions")),
+        tagged=_versions(about.get("taggedVersions")),
+        tag=about.get("tag", -1),
+        default=_default(about, is_array, fields),
         fields=fields,
-        never_compact=json.get("flexibleVersions") == "none",
+        never_compact=about.get("flexibleVersions") == "none",
     )
 
 
-def _default(json: dict[str, Any], is_array: bool, fields: tuple[Field, ...]) -> Any:
-    default = json.get("default")
+def _default(about: dict[str, Any], is_array: bool, fields: tuple[Field, ...]) -> Any:
+    default = about.get("default")
     if default == "null":
         return None
     if is_array:
         return ()
     if fields:
         return Message(**{field.name: field.default for field in fields})
-    match json["type"]:
+    match about["type"]:
         case "string":
             return default or ""
         case "bool":

@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use records_kernel::{Codec, Effort, compress, decompress};
+use records_kernel::{Codec, CompressionLevel, compress, decompress};
 
 const V1: u8 = 1;
 const V2: u8 = 2;
@@ -23,7 +23,8 @@ fuzz_target!(|input: (u16, &[u8])| {
     }
     for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4] {
         let mut compressed = vec![];
-        compress(codec, Effort::Fast, V1, data, &mut compressed).expect("there is memory");
+        compress(codec, CompressionLevel::Fast, V1, data, &mut compressed)
+            .expect("there is memory");
         let mut content = vec![0; data.len()];
         assert_eq!(decompress(codec, V1, &compressed, &mut content), Some(data.len()));
         assert_eq!(content, data);

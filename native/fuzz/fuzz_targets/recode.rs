@@ -7,7 +7,7 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use records_kernel::{Codec, Effort, Recode, Settings, Transcoder, Workspace, compress};
+use records_kernel::{Codec, CompressionLevel, Recode, Settings, Transcoder, Workspace, compress};
 
 const PREFIX_SIZE: usize = 12;
 const BATCH_HEADER_SIZE: usize = 61;
@@ -29,7 +29,8 @@ fuzz_target!(|input: Input| {
         header[16] = 2; // magic
         header[ATTRIBUTES_AT] = Codec::Lz4 as u8;
         entry = header.to_vec();
-        compress(Codec::Lz4, Effort::Fast, 2, &input.data, &mut entry).expect("there is memory");
+        compress(Codec::Lz4, CompressionLevel::Fast, 2, &input.data, &mut entry)
+            .expect("there is memory");
         let size = (entry.len() - PREFIX_SIZE) as u32;
         entry[8..PREFIX_SIZE].copy_from_slice(&size.to_be_bytes());
     }
@@ -41,7 +42,7 @@ fuzz_target!(|input: Input| {
     };
     let job = Recode {
         codec: Codec::Snappy,
-        effort: Effort::Fast,
+        level: CompressionLevel::Fast,
         trim: input.trim,
         split_at_gaps: input.split_at_gaps,
         body_size_max: 1 << 16,

@@ -16,7 +16,7 @@ struct Input<'a> {
     first_offset: i64,
     pass_codecs: u8,
     stop_transactional: bool,
-    admit: bool,
+    allow_next: bool,
     place: Place,
     is_wrapper: bool,
     trim: bool,
@@ -75,7 +75,7 @@ impl Input<'_> {
     ) -> Walk {
         let mut transcoder = self.transcoder();
         let (mut at, mut produced, mut window) = (0, 0, size);
-        let mut admitted_at = None; // what is compressed, too, is asked about again
+        let mut allowed_at = None; // what is compressed, too, is asked about again
         loop {
             let left = &self.data[at..];
             let bytes = &left[..window.min(left.len())];
@@ -94,9 +94,9 @@ impl Input<'_> {
                     transcoder.start_wrapper();
                     true
                 }
-                Outcome::Batch if self.admit && admitted_at != Some(at) => {
-                    transcoder.admit();
-                    admitted_at = Some(at);
+                Outcome::Batch if self.allow_next && allowed_at != Some(at) => {
+                    transcoder.allow_next();
+                    allowed_at = Some(at);
                     true
                 }
                 _ => false,

@@ -12,15 +12,15 @@ use std::ptr::NonNull;
 pub use libdeflater::CompressionLvl;
 use libdeflater::Compressor;
 
-use super::room_behind;
+use super::room_after;
 
-/// magic, method: what Java takes for another member behind one.
+/// Magic, method: what Java takes for the beginning of another member.
 const MEMBER_START: [u8; 3] = [0x1f, 0x8b, 8];
-/// magic, method, flags, time, extra flags, system; CRC-32, size. What is no longer than this
-/// behind a member Java does not take for another one.
+/// Magic, method, flags, time, extra flags, system; CRC-32, size. Java takes fewer bytes than this
+/// for no member.
 const FURTHER_SIZE_MIN: usize = 10 + 8 + 1;
 const FLAGS_AT: usize = 3;
-/// The header has a checksum, which libdeflate does not look at.
+/// The header has a checksum, which libdeflate does not compare.
 const FLAG_CHECKSUM: u8 = 0x02;
 
 thread_local! {
@@ -36,7 +36,7 @@ pub fn compress(data: &[u8], level: CompressionLvl, target: &mut Vec<u8>) -> Opt
             _ => &mut slot.insert((level, Compressor::new(level))).1,
         };
         let at = target.len();
-        let room = room_behind(target, compressor.gzip_compress_bound(data.len()))?;
+        let room = room_after(target, compressor.gzip_compress_bound(data.len()))?;
         let size = compressor.gzip_compress(data, room).expect("the bound is one");
         target.truncate(at + size);
         Some(())
@@ -117,15 +117,15 @@ mod tests {
     #[test]
     fn members_follow_each_other_and_what_is_none_is_ignored() {
         let mut room = [0; 20];
-        for behind in [b"".as_slice(), b"\x1f\x8b\x08", &[0; 30], b"\x1f\x8b of another method"] {
-            let data = [&member(b"one, "), &member(b"two"), behind].concat();
+        for after in [b"".as_slice(), b"\x1f\x8b\x08", &[0; 30], b"\x1f\x8b of another method"] {
+            let data = [&member(b"one, "), &member(b"two"), after].concat();
             assert_eq!(decompress(&data, &mut room), Some(8));
             assert_eq!(&room[..8], b"one, two");
         }
     }
 
     #[test]
-    fn a_damaged_member_behind_a_good_one_is_left_to_the_stream() {
+    fn a_damaged_member_after_a_good_one_is_left_to_the_stream() {
         let second = member(b"two");
         let data = [member(b"one"), second[..second.len() - 1].to_vec()].concat();
         assert_eq!(decompress(&data, &mut [0; 20]), None);

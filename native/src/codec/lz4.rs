@@ -7,7 +7,7 @@ use std::ffi::c_int;
 
 use xxhash_rust::xxh32::xxh32;
 
-use super::{Effort, room_behind};
+use super::{CompressionLevel, room_after};
 use crate::cursor::Cursor;
 use crate::layout::V0;
 
@@ -106,10 +106,15 @@ fn blocks(
     }
 }
 
-pub fn compress(data: &[u8], effort: Effort, magic: u8, target: &mut Vec<u8>) -> Option<()> {
-    let acceleration = match effort {
-        Effort::Fast => FAST_ACCELERATION,
-        Effort::Kafka => KAFKA_ACCELERATION,
+pub fn compress(
+    data: &[u8],
+    level: CompressionLevel,
+    magic: u8,
+    target: &mut Vec<u8>,
+) -> Option<()> {
+    let acceleration = match level {
+        CompressionLevel::Fast => FAST_ACCELERATION,
+        CompressionLevel::Kafka => KAFKA_ACCELERATION,
     };
     let header = [MAGIC.as_slice(), &DESCRIPTOR].concat();
     target.try_reserve(HEADER_SIZE).ok()?;
@@ -118,7 +123,7 @@ pub fn compress(data: &[u8], effort: Effort, magic: u8, target: &mut Vec<u8>) ->
     for block in data.chunks(BLOCK_SIZE) {
         let at = target.len();
         // The most that a block can become: with less room liblz4 would be slower.
-        let room = room_behind(target, WORD + block.len() + block.len() / 255 + 16)?;
+        let room = room_after(target, WORD + block.len() + block.len() / 255 + 16)?;
         let (word, room) = room.split_at_mut(WORD);
         let made = compress_block(block, room, acceleration)?;
         let size = made.min(block.len());
@@ -179,7 +184,7 @@ mod tests {
     fn frames_begin_as_kafkas_do() {
         for (magic, checksum) in [(V0, 0x1a), (V1, 0x82)] {
             let mut frame = vec![];
-            compress(b"", Effort::Fast, magic, &mut frame).expect("there is memory");
+            compress(b"", CompressionLevel::Fast, magic, &mut frame).expect("there is memory");
             assert_eq!(frame, [0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, checksum, 0, 0, 0, 0]);
         }
     }
@@ -187,7 +192,7 @@ mod tests {
     #[test]
     fn the_wrong_header_checksum_is_read_in_v0_alone() {
         let mut frame = vec![];
-        compress(b"value", Effort::Kafka, V0, &mut frame).expect("there is memory");
+        compress(b"value", CompressionLevel::Kafka, V0, &mut frame).expect("there is memory");
         let mut room = [0; 9];
         assert_eq!(decompress(&frame, V0, &mut room), Some(5));
         assert_eq!(decompress(&frame, V1, &mut room), None);
@@ -196,7 +201,7 @@ mod tests {
     #[test]
     fn blocks_that_depend_on_each_other_are_left_to_the_stream() {
         let mut frame = vec![];
-        compress(b"value", Effort::Kafka, V0, &mut frame).expect("there is memory");
+        compress(b"value", CompressionLevel::Kafka, V0, &mut frame).expect("there is memory");
         frame[4] &= !INDEPENDENT;
         assert_eq!(decompress(&frame, V0, &mut [0; 9]), None);
     }

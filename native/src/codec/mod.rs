@@ -1,11 +1,11 @@
-//! Compressed data that is whole in memory, decompressed or made in one go.
+//! Compression and decompression of data that is whole in memory.
 //!
-//! The contexts of the libraries belong to the thread and are reused. Room is the caller's, and so
-//! its size is: nothing here allocates by a number that the data claims.
+//! The libraries' contexts belong to the thread and are reused. The caller decides how much room
+//! there is: nothing here allocates by a number that the data claims.
 //!
-//! What is decompressed here is what the streams of records/codecs would give. The converse does not
-//! hold: what is damaged, too large for the room or framed in an unusual way is None, and whoever
-//! must know which reads it as a stream.
+//! What is decompressed here is what the streams of records/codecs would return. Data that is
+//! damaged, too large for the room or framed in an unusual way is None here; the caller reads it as
+//! a stream, which says what is wrong.
 
 pub mod gzip;
 mod lz4;
@@ -33,16 +33,16 @@ impl Codec {
     }
 }
 
-/// How much work compressing may be.
+/// How much work compressing may be: `compression_level` of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effort {
+pub enum CompressionLevel {
     /// Little, at up to a tenth more bytes.
     Fast,
-    /// As much as gives about the size that Kafka's own settings give.
+    /// As much as it takes to reach about the size that Kafka's own settings have.
     Kafka,
 }
 
-/// Decompresses `data`, of message format `magic`, to the beginning of `room` and gives the bytes
+/// Decompresses `data`, of message format `magic`, to the beginning of `room`. Returns the bytes
 /// made.
 pub fn decompress(codec: Codec, magic: u8, data: &[u8], room: &mut [u8]) -> Option<usize> {
     match codec {
@@ -58,28 +58,28 @@ pub fn decompress(codec: Codec, magic: u8, data: &[u8], room: &mut [u8]) -> Opti
 /// undefined.
 pub fn compress(
     codec: Codec,
-    effort: Effort,
+    level: CompressionLevel,
     magic: u8,
     data: &[u8],
     target: &mut Vec<u8>,
 ) -> Option<()> {
     match codec {
-        Codec::Gzip => gzip::compress(data, gzip_level(effort), target),
+        Codec::Gzip => gzip::compress(data, gzip_level(level), target),
         Codec::Snappy => snappy::compress(data, target),
-        Codec::Lz4 => lz4::compress(data, effort, magic, target),
+        Codec::Lz4 => lz4::compress(data, level, magic, target),
         Codec::Zstd => None, // older messages have no zstd
     }
 }
 
-fn gzip_level(effort: Effort) -> CompressionLvl {
-    match effort {
-        Effort::Fast => CompressionLvl::fastest(),
-        Effort::Kafka => CompressionLvl::default(), // 6, as Java's; it gives the size of zlib's 6
+fn gzip_level(level: CompressionLevel) -> CompressionLvl {
+    match level {
+        CompressionLevel::Fast => CompressionLvl::fastest(),
+        CompressionLevel::Kafka => CompressionLvl::default(), // 6, as Java's: about as small as zlib's 6
     }
 }
 
 /// `size` zeros more at the end of `target`, to be overwritten. None: there is no memory for it.
-fn room_behind(target: &mut Vec<u8>, size: usize) -> Option<&mut [u8]> {
+fn room_after(target: &mut Vec<u8>, size: usize) -> Option<&mut [u8]> {
     let filled = target.len();
     target.try_reserve(size).ok()?;
     target.resize(filled + size, 0);
@@ -107,10 +107,10 @@ mod tests {
     #[test]
     fn what_is_compressed_comes_back_and_does_not_fit_into_less() {
         for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4] {
-            for (effort, magic) in [(Effort::Fast, V0), (Effort::Kafka, V1)] {
+            for (level, magic) in [(CompressionLevel::Fast, V0), (CompressionLevel::Kafka, V1)] {
                 for content in contents() {
                     let mut data = b"before".to_vec();
-                    compress(codec, effort, magic, &content, &mut data).expect("there is memory");
+                    compress(codec, level, magic, &content, &mut data).expect("there is memory");
                     let data = &data[6..];
                     let mut room = vec![0xaa; content.len() + 10];
                     assert_eq!(decompress(codec, magic, data, &mut room), Some(content.len()));
@@ -127,7 +127,8 @@ mod tests {
     fn data_that_ends_early_is_left_to_the_stream() {
         for codec in [Codec::Gzip, Codec::Lz4] {
             let mut data = vec![];
-            compress(codec, Effort::Fast, V1, &b"value ".repeat(1000), &mut data).expect("memory");
+            compress(codec, CompressionLevel::Fast, V1, &b"value ".repeat(1000), &mut data)
+                .expect("memory");
             let mut room = vec![0; 10_000];
             for end in 0..data.len() {
                 assert_eq!(decompress(codec, V1, &data[..end], &mut room), None);

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 
-use super::room_behind;
+use super::room_after;
 use crate::cursor::Cursor;
 
 const MAGIC: &[u8; 8] = b"\x82SNAPPY\x00";
@@ -48,7 +48,7 @@ pub fn compress(data: &[u8], target: &mut Vec<u8>) -> Option<()> {
     ENCODER.with_borrow_mut(|encoder| {
         for block in data.chunks(BLOCK_SIZE) {
             let at = target.len();
-            let room = room_behind(target, 4 + max_compress_len(block.len()))?;
+            let room = room_after(target, 4 + max_compress_len(block.len()))?;
             let size = encoder.compress(block, &mut room[4..]).ok()?;
             room[..4].copy_from_slice(&(size as i32).to_be_bytes());
             target.truncate(at + 4 + size);

@@ -9,14 +9,13 @@ use zstd_safe::DCtx;
 use crate::cursor::Cursor;
 use crate::layout::V2;
 
-/// What records/codecs/zstd.py gives frames that ask for a larger window: one that holds more is
-/// its matter.
+/// The limit of records/codecs/zstd.py: a frame of more content is left to it.
 const WINDOW_SIZE_MAX: usize = 8 * 1024 * 1024;
 
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// There is no window descriptor.
+/// Flag: there is no window descriptor.
 const SINGLE_SEGMENT: u8 = 0x20;
-/// There is one behind the last block.
+/// Flag: there is a checksum after the last block.
 const CHECKSUM: u8 = 0x04;
 const DICTIONARY_MASK: u8 = 0x03;
 const CONTENT_SIZE_SHIFT: u8 = 6;
@@ -41,14 +40,14 @@ pub fn decompress(data: &[u8], magic: u8, room: &mut [u8]) -> Option<usize> {
     DECOMPRESSOR.with_borrow_mut(|slot| slot.as_mut()?.decompress(&mut room[..end], data).ok())
 }
 
-/// Whether the data is one frame, whose blocks are no larger than its window allows. At once the
-/// library does not look at that, which it does in a stream. Several frames are rare.
+/// Whether the data is one frame, whose blocks are no larger than its window allows. The library
+/// checks that in streams only. Several frames are rare, and left to the stream.
 fn is_whole_frame(data: &[u8]) -> bool {
-    walk(data).is_some_and(|left| left == 0)
+    skip_frame(data).is_some_and(|left| left == 0)
 }
 
-/// Goes over a frame (RFC 8878, section 3.1) and gives the bytes that are left behind it.
-fn walk(data: &[u8]) -> Option<usize> {
+/// Skips a frame (RFC 8878, section 3.1). Returns how many bytes are left after it.
+fn skip_frame(data: &[u8]) -> Option<usize> {
     let mut cursor = Cursor::new(data);
     let [m0, m1, m2, m3, descriptor] = *cursor.array().ok()?;
     if [m0, m1, m2, m3] != MAGIC {

@@ -1,7 +1,7 @@
 //! Messages of v0 and v1, written.
 //!
-//! A CRC waits for the stores that it is to read, so all messages of a call are written first, and
-//! then summed up.
+//! A CRC would wait for the stores of the bytes that it reads, so all messages of a call are
+//! written first, and their CRCs computed afterwards.
 
 use super::Sink;
 use crate::crc::crc32;
@@ -31,10 +31,10 @@ impl<'a, const MAGIC: u8> Messages<'a, MAGIC> {
         let mut rest = &mut self.target[self.summed..self.filled];
         while let Some(head) = rest.first_chunk::<PREFIX_SIZE>() {
             let size = prefix(head).1 as usize;
-            let (message, behind) = rest.split_at_mut(PREFIX_SIZE + size);
+            let (message, after) = rest.split_at_mut(PREFIX_SIZE + size);
             let crc = crc32(0, &message[MAGIC_AT..]);
             message[CRC_AT_LEGACY..MAGIC_AT].copy_from_slice(&crc.to_be_bytes());
-            rest = behind;
+            rest = after;
         }
         self.summed = self.filled;
     }

@@ -1,6 +1,6 @@
-//! What comes of the items that are kept: messages, their size, or rows.
+//! What is made of the records that are kept: messages, their size, or rows.
 //!
-//! The parser is compiled once for each, so that none pays for the others.
+//! The parser is compiled once for each sink, so that none pays for the others.
 
 mod messages;
 mod rows;
@@ -14,14 +14,14 @@ use crate::item::Item;
 use crate::outcome::Stop;
 
 pub trait Sink {
-    /// Whether older messages are made: then what is old enough passes, and messages must be
-    /// possible.
+    /// Whether older messages are made: then entries that are old enough are copied, and records
+    /// that no message can hold are damage.
     const CONVERTS: bool;
     /// Of the messages made.
     const MAGIC: u8;
 
-    /// Takes an item and gives the bytes that it made, or stops where there is no room. The offset
-    /// to be written may be a relative one.
+    /// Takes a record and returns the bytes made of it, or stops where there is no room. `offset`
+    /// is the one to write, which may be relative.
     fn put(&mut self, item: &Item<'_>, offset: i64) -> Result<usize, Stop>;
 
     /// Takes an entry as it is.

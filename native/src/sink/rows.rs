@@ -20,7 +20,7 @@ impl<'a> Rows<'a> {
         Self { source, target, filled: 0 }
     }
 
-    /// The index of a part of the source in it.
+    /// Where in the source this part of it begins.
     #[inline(always)]
     fn index_of(&self, part: &[u8]) -> i64 {
         part.as_ptr().addr().wrapping_sub(self.source) as i64
@@ -53,7 +53,7 @@ impl Sink for Rows<'_> {
         Ok(ROW_SIZE)
     }
 
-    /// Nothing passes: it is no conversion.
+    /// Never called: nothing is copied where nothing is converted.
     fn copy(&mut self, _: &[u8]) -> Result<(), Stop> {
         Err(Stop::Batch)
     }

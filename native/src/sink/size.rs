@@ -1,4 +1,4 @@
-//! The size of messages, which are not written.
+//! The size of messages, without writing them.
 
 use super::Sink;
 use super::messages::message_size;

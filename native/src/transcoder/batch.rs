@@ -3,10 +3,10 @@
 use super::{Place, Transcoder};
 use crate::account::Account;
 use crate::cursor::Cursor;
+use crate::fast_path;
 use crate::header::Header;
 use crate::item::{self, Item};
 use crate::outcome::Stop;
-use crate::quick;
 use crate::reason::Reason;
 use crate::record::{self, Record};
 use crate::sink::Sink;
@@ -72,7 +72,7 @@ impl Transcoder {
         let count = batch.records_left;
         while done < count {
             match one_record(bytes, beyond, batch, account, sink) {
-                Ok(behind) => bytes = behind,
+                Ok(after) => bytes = after,
                 Err(stop) => {
                     result = Err(stop);
                     break;
@@ -98,13 +98,13 @@ impl Transcoder {
             return Err(Stop::Damage(Reason::BytesAfterLastRecord));
         }
         self.place = Place::Log;
-        self.is_admitted = false;
+        self.is_allowed = false;
         Ok(())
     }
 }
 
-/// Reads a record, keeps or drops it, and gives what is behind it. `beyond` bytes of its batch are
-/// behind `bytes`.
+/// Reads a record, keeps or drops it, and returns the bytes after it. `beyond`: how many bytes of
+/// its batch come after `bytes`.
 #[inline(always)]
 fn one_record<'a, S: Sink>(
     bytes: &'a [u8],
@@ -113,17 +113,16 @@ fn one_record<'a, S: Sink>(
     account: &mut Account,
     sink: &mut S,
 ) -> Result<&'a [u8], Stop> {
-    match quick::read(bytes) {
-        Some((record, behind)) => {
+    match fast_path::read(bytes) {
+        Some((record, after)) => {
             account.take(&item_of(&record, batch), sink)?;
-            Ok(behind)
+            Ok(after)
         }
         None => any_record(bytes, beyond, batch, account, sink),
     }
 }
 
-/// The same for a record that may be anything. Out of the way of ordinary ones, which it would slow
-/// down.
+/// The same for any record. Not inlined, so that it does not slow the fast path down.
 #[inline(never)]
 fn any_record<'a, S: Sink>(
     bytes: &'a [u8],
@@ -155,7 +154,7 @@ fn item_of<'a>(record: &Record<'a>, batch: &Batch) -> Item<'a> {
     }
 }
 
-/// Rule 2: the size of a record, all of which is in the batch if not in the window.
+/// Rule 2: the size of a record, which does not run past its batch. It may run past the window.
 pub fn record_size(cursor: &mut Cursor<'_>, beyond: u64) -> Result<u64, Stop> {
     let size = varint::read_i32(cursor).map_err(|fault| match fault {
         Fault::Short if beyond > 0 => Stop::Source,

@@ -1,4 +1,5 @@
-//! Items that are larger than any window: their caller converts them, and says so.
+//! Records and entries that are larger than any window: the caller converts them, and reports it
+//! with `record_converted`.
 
 use super::batch::record_size;
 use super::{Place, Transcoder};
@@ -9,16 +10,16 @@ use crate::record;
 use crate::varint::Fault;
 use crate::window::Window;
 
-/// The head of a record whose body need not be there.
+/// The fields of a record up to its key, read without the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHead {
-    /// Absolute.
+    /// The offset, no delta.
     pub offset: i64,
-    /// Absolute.
+    /// The timestamp, no delta.
     pub timestamp: i64,
-    /// With its size varint.
+    /// Of the whole record, with its size varint.
     pub size: u64,
-    /// From the record's first byte on.
+    /// Bytes from the record's first one to the key.
     pub before_key: u64,
     /// -1 is null.
     pub key_size: i32,
@@ -61,7 +62,7 @@ impl Transcoder {
         }
         let (offset, timestamp, _) = batch.place_of(head.offset_delta, head.timestamp_delta);
         if !self.account.is_dropped(offset) {
-            let magic = self.account.purpose.magic;
+            let magic = self.account.output.magic;
             self.account.check(magic, (offset, timestamp), key_size).map_err(Stop::Damage)?;
         }
         Ok(RecordHead {
@@ -73,9 +74,9 @@ impl Transcoder {
         })
     }
 
-    /// The caller has converted the item at the position reached itself, into a message of that
-    /// size, or dropped it (0). False where there is no item of `source_size` bytes.
-    pub fn handled(
+    /// The caller has converted the record or entry at the position reached itself, into a message
+    /// of `message_size` bytes, or dropped it (0). False: there is none of `source_size` bytes.
+    pub fn record_converted(
         &mut self,
         source_size: u64,
         offset: i64,

@@ -14,7 +14,7 @@ use crate::sink::Sink;
 use crate::window::Window;
 
 impl Transcoder {
-    /// Rules 1 to 3, and the way to the others.
+    /// Rules 1 to 3; then the rule that the entry's format asks for.
     #[inline(always)]
     pub(super) fn entry<S: Sink>(
         &mut self,
@@ -55,7 +55,7 @@ impl Transcoder {
         self.batch::<S>(&header, size, entry_size, window)
     }
 
-    /// Rule 4: what is old enough passes.
+    /// Rule 4: an entry that is old enough already is copied.
     fn copy<S: Sink>(
         &mut self,
         codec: u8,
@@ -63,7 +63,7 @@ impl Transcoder {
         window: &mut Window<'_>,
         sink: &mut S,
     ) -> Result<(), Stop> {
-        if !self.is_admitted && self.settings.pass_codecs >> codec & 1 == 0 {
+        if !self.is_allowed && self.settings.pass_codecs >> codec & 1 == 0 {
             return Err(Stop::Batch);
         }
         sink.copy(window.whole(entry_size)?)?;
@@ -105,9 +105,9 @@ impl Transcoder {
 
     /// Rules 5b to 5d: whether a batch that is not a plain one is dropped, or needs a decision.
     fn decided<S: Sink>(&self, attributes: u8) -> Result<bool, Stop> {
-        let stops = self.settings.stop_transactional && !self.is_admitted;
+        let stops = self.settings.stop_transactional && !self.is_allowed;
         if attributes & CONTROL != 0 {
-            if stops || (!S::CONVERTS && !self.is_admitted) {
+            if stops || (!S::CONVERTS && !self.is_allowed) {
                 return Err(Stop::Batch);
             }
             if S::CONVERTS {
@@ -147,7 +147,7 @@ impl Transcoder {
 
     #[inline(always)]
     fn pass(&mut self, size: u64, window: &mut Window<'_>) {
-        self.is_admitted = false;
+        self.is_allowed = false;
         window.advance(size);
     }
 }

@@ -1,7 +1,7 @@
-//! The state machine: where in a log, batch or compressed message a kernel stands, and the walk
-//! from there on.
+//! The state machine: where in a log, batch or compressed message a transcoder stands, and how it
+//! reads on from there.
 //!
-//! It goes through entries and records by the contract's rules, in their order, and stops where one
+//! It applies the contract's rules to entries and records, in their order, and stops where a rule
 //! says so.
 
 mod batch;
@@ -13,7 +13,7 @@ mod recode;
 pub use large::RecordHead;
 pub use recode::{Compress, Recode};
 
-use crate::account::{Account, Purpose, Wrapper};
+use crate::account::{Account, OutputSpec, Wrapper};
 use crate::header::Header;
 use crate::layout::{BATCH_HEADER_SIZE, V0, V1, V2};
 use crate::outcome::{Outcome, Progress, Stop};
@@ -25,11 +25,11 @@ use batch::Batch;
 /// What a transcoder is made for.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Of the messages written: 0, 1, or 2, by which everything passes.
+    /// Of the messages written: 0, 1, or 2, with which everything is copied as it is.
     pub to_magic: u8,
     /// Records of a log below it are dropped.
     pub first_offset: i64,
-    /// The codecs, as bits, of entries that pass.
+    /// The codecs, as bits, of entries that are copied as they are.
     pub pass_codecs: u8,
     /// Whether transactional and control batches need a decision.
     pub stop_transactional: bool,
@@ -37,8 +37,8 @@ pub struct Settings {
 
 impl Settings {
     /// What becomes of the records of a log.
-    fn purpose(&self) -> Purpose {
-        Purpose {
+    fn output(&self) -> OutputSpec {
+        OutputSpec {
             magic: self.to_magic,
             lowest_offset: self.first_offset,
             is_wrapper: false,
@@ -47,7 +47,7 @@ impl Settings {
     }
 }
 
-/// How what is entered is taken.
+/// How the records of what is entered are converted.
 #[derive(Clone, Copy, Debug)]
 pub struct Entered {
     /// Messages are made for a wrapper: v1 offsets count from its first.
@@ -77,7 +77,7 @@ pub struct Transcoder {
     /// What it stands in, or stood in last.
     batch: Batch,
     account: Account,
-    is_admitted: bool,
+    is_allowed: bool,
     damage: Option<(Reason, usize)>,
 }
 
@@ -88,8 +88,8 @@ impl Transcoder {
             settings,
             place: Place::Log,
             batch: Batch::default(),
-            account: Account::new(settings.purpose()),
-            is_admitted: false,
+            account: Account::new(settings.output()),
+            is_allowed: false,
             damage: None,
         }
     }
@@ -116,8 +116,8 @@ impl Transcoder {
         let Entered { is_wrapper, trim, split_at_gaps } = entered;
         let lowest_offset = if trim { self.settings.first_offset } else { i64::MIN };
         self.place = place;
-        self.is_admitted = false;
-        self.account.purpose = Purpose { magic, lowest_offset, is_wrapper, split_at_gaps };
+        self.is_allowed = false;
+        self.account.output = OutputSpec { magic, lowest_offset, is_wrapper, split_at_gaps };
         self.account.start_batch(0);
         self.start_wrapper();
     }
@@ -127,22 +127,22 @@ impl Transcoder {
         self.account.wrapper = Wrapper::EMPTY;
     }
 
-    /// The entry that the next call starts at is not asked about again, until it has been passed.
-    pub fn admit(&mut self) {
-        self.is_admitted = true;
+    /// The next call does not stop for a decision about the entry that it starts at.
+    pub fn allow_next(&mut self) {
+        self.is_allowed = true;
     }
 
     /// Back to the log, at an entry's start.
     pub fn leave(&mut self) {
         self.place = Place::Log;
-        self.is_admitted = false;
-        self.account.purpose = self.settings.purpose();
+        self.is_allowed = false;
+        self.account.output = self.settings.output();
     }
 
     /// Converts a window into a target, where `can_convert`.
     pub fn transcode(&mut self, window: &[u8], remaining: u64, target: &mut [u8]) -> Progress {
         let window = Window::new(window, remaining);
-        match self.account.purpose.magic {
+        match self.account.output.magic {
             V0 => self.write(window, Messages::<V0>::new(target)),
             _ => self.write(window, Messages::<V1>::new(target)),
         }
@@ -153,7 +153,7 @@ impl Transcoder {
         window: Window<'_>,
         mut messages: Messages<'_, MAGIC>,
     ) -> Progress {
-        let progress = self.walk(window, &mut messages);
+        let progress = self.run(window, &mut messages);
         messages.finish();
         progress
     }
@@ -161,9 +161,9 @@ impl Transcoder {
     /// As `transcode` into a target of `room` bytes, without one.
     pub fn measure(&mut self, window: &[u8], remaining: u64, room: u64) -> Progress {
         let window = Window::new(window, remaining);
-        match self.account.purpose.magic {
-            V0 => self.walk(window, &mut Size::<V0>::new(room)),
-            _ => self.walk(window, &mut Size::<V1>::new(room)),
+        match self.account.output.magic {
+            V0 => self.run(window, &mut Size::<V0>::new(room)),
+            _ => self.run(window, &mut Size::<V1>::new(room)),
         }
     }
 
@@ -176,12 +176,12 @@ impl Transcoder {
         remaining: u64,
         target: &mut [u8],
     ) -> Progress {
-        self.walk(Window::new(window, remaining), &mut Rows::new(source, target))
+        self.run(Window::new(window, remaining), &mut Rows::new(source, target))
     }
 
-    /// From where it stands to where a rule stops it.
+    /// Reads from where it stands to where a rule stops it.
     #[inline(never)]
-    fn walk<S: Sink>(&mut self, mut window: Window<'_>, sink: &mut S) -> Progress {
+    fn run<S: Sink>(&mut self, mut window: Window<'_>, sink: &mut S) -> Progress {
         let remaining = window.remaining;
         let copied_before = self.account.totals.copied_bytes;
         self.damage = None;
@@ -208,7 +208,7 @@ impl Transcoder {
         Progress { consumed, produced, outcome: Outcome::from(stop) }
     }
 
-    /// What was wrong in the last call, and how many bytes behind its window's first one.
+    /// What was wrong in the last call, and at which index of its window.
     pub fn damage(&self) -> Option<(Reason, usize)> {
         self.damage
     }
@@ -218,7 +218,7 @@ impl Transcoder {
         self.stands_in_batch() && self.batch.records_left > 0
     }
 
-    /// The same where perhaps no record is left.
+    /// Whether it stands inside of a v2 batch, or at its end.
     pub fn stands_in_batch(&self) -> bool {
         matches!(self.place, Place::LogBatch | Place::Batch)
     }
@@ -233,7 +233,7 @@ impl Transcoder {
         self.place == Place::Log
     }
 
-    /// The same, or the next record of an uncompressed batch of the log.
+    /// Whether an entry of a log is next, or a record of an uncompressed batch of the log.
     pub fn stands_in_log_or_its_batch(&self) -> bool {
         matches!(self.place, Place::Log | Place::LogBatch)
     }
@@ -241,10 +241,10 @@ impl Transcoder {
     /// Whether it stands where messages can be made: records of a v2 batch do not become messages
     /// of magic 2.
     pub fn can_convert(&self) -> bool {
-        !self.stands_in_batch() || self.account.purpose.magic < V2
+        !self.stands_in_batch() || self.account.output.magic < V2
     }
 
-    /// Under LogAppendTime the timestamp of all records of what it stands in.
+    /// Under LogAppendTime: the timestamp that all records of the batch or message have.
     pub fn append_time(&self) -> Option<i64> {
         self.batch.append_time.filter(|_| self.place != Place::Log)
     }

@@ -1,11 +1,11 @@
-//! One compressed entry of a log to compressed messages, in one go: decompressed, converted,
+//! One compressed entry of a log to compressed messages, all at once: decompressed, converted,
 //! compressed again.
 //!
-//! All or nothing: where anything is damaged or too large, nothing has happened, and whoever must
-//! know what it is goes through the entry as a stream.
+//! All or nothing: where anything is damaged or too large, nothing has changed, and the caller
+//! reads the entry as a stream to find out what is wrong and where.
 
 use super::{Entered, Place, Transcoder};
-use crate::codec::{self, Codec, Effort};
+use crate::codec::{self, Codec, CompressionLevel};
 use crate::crc::crc32;
 use crate::header::Header;
 use crate::layout::{
@@ -22,28 +22,31 @@ pub struct Recode {
     /// Of the messages made.
     pub codec: Codec,
     /// Of compressing them.
-    pub effort: Effort,
+    pub level: CompressionLevel,
     /// Records below the first offset are dropped.
     pub trim: bool,
     /// A message ends where an offset is missing.
     pub split_at_gaps: bool,
-    /// What decompresses to more is not for this.
+    /// An entry that decompresses to more bytes is not recoded.
     pub body_size_max: usize,
-    /// What becomes more messages in one message is not for this, either.
+    /// Nor one with more bytes of messages inside of one compressed message.
     pub inner_size_max: usize,
-    /// What becomes more bytes in all is not for this.
+    /// Nor one that becomes more bytes in all.
     pub made_size_max: usize,
 }
 
-/// Compresses what the kernel is not asked to: appends to the target, as `codec::compress` does.
+/// Another compressor, used in the place of the kernel's own. Appends to the target, as
+/// `codec::compress` does.
 pub type Compress<'a> = &'a mut dyn FnMut(&[u8], &mut Vec<u8>) -> Option<()>;
 
-/// A record has seven bytes or more, a message of v1 34: messages are never more times larger than
-/// the records that they are made of.
+/// A record has seven bytes or more, a message of v1 34: messages are at most so many times as
+/// large as the records that they are made of.
 const GROWTH_MAX: usize = 5;
+
 impl Transcoder {
-    /// The whole entry, which it stands before in a log, as messages in `workspace.made()`: none
-    /// where nothing of it is kept. None: not in one go, and nothing has changed.
+    /// Recodes the whole entry, which it stands before in a log. The messages are in
+    /// `workspace.made()`: none where nothing of it is kept. None: it cannot be done at once, and
+    /// nothing has changed.
     pub fn recode(
         &mut self,
         entry: &[u8],
@@ -99,12 +102,12 @@ impl Transcoder {
         self.account.start_batch(entry.len() as u64);
         let body = &buffers.body[..body_size];
         let read = self.messages(body, job, &mut buffers.inner, &mut buffers.made, other)?;
-        // Bytes behind the last record are damage, those behind the last whole message are not.
+        // Bytes after the last record are damage, those after the last whole message are not.
         let is_all = !is_counted || read == body_size;
         (is_all && buffers.made.len() <= job.made_size_max).then_some(())
     }
 
-    /// Enters a v2 batch; gives the bytes that it decompresses to. None within: it is dropped.
+    /// Enters a v2 batch. Returns how many bytes it decompresses to; Some(None): it is dropped.
     fn body_of_batch(
         &mut self,
         entry: &[u8],
@@ -161,7 +164,7 @@ impl Transcoder {
         Some(Some(size))
     }
 
-    /// Converts what it has entered; gives the bytes read of the body.
+    /// Converts the records of what it has entered. Returns the bytes read of the body.
     fn messages(
         &mut self,
         body: &[u8],
@@ -204,7 +207,7 @@ impl Transcoder {
         made: &mut Vec<u8>,
         other: Option<&mut Compress<'_>>,
     ) -> Option<()> {
-        let magic = self.account.purpose.magic;
+        let magic = self.account.output.magic;
         let wrapper = self.account.wrapper;
         let overhead = layout::message_overhead(magic);
         let at = made.len();
@@ -212,7 +215,7 @@ impl Transcoder {
         made.resize(at + overhead, 0);
         match other {
             Some(compress) => compress(inner, made)?,
-            None => codec::compress(job.codec, job.effort, magic, inner, made)?,
+            None => codec::compress(job.codec, job.level, magic, inner, made)?,
         }
         let mut attributes = job.codec as u8;
         let mut timestamp = wrapper.max_timestamp;
@@ -251,7 +254,8 @@ impl Recode {
     }
 }
 
-/// The offset field of a message's last entry: every other offset hangs off it in v1.
+/// The offset field of the last message inside: in v1 it tells what all of them are relative to
+/// (records/inner_offsets.py).
 fn last_inner_offset(body: &[u8]) -> Option<i64> {
     let settings = super::Settings {
         to_magic: V1,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from downconvert.broker import Broker, BrokerConfig, Client, Exchange, Owner
-from downconvert.broker.conversions import AS_ON_DISK_SINCE
+from downconvert.broker.fetch_versions import AS_ON_DISK_SINCE
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from records import MemoryRecords

@@ -21,8 +21,8 @@ from typing import Final, TypeAlias
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.conversions import AS_ON_DISK_SINCE, ZSTD_SINCE
 from downconvert.broker.errors import ErrorCode
+from downconvert.broker.fetch_versions import AS_ON_DISK_SINCE, ZSTD_SINCE
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from downconvert.storage.names import LEADER_EPOCHS, LOG_STARTS
@@ -74,6 +74,7 @@ DIFFERENCES_OF_3: Final = {
 DIFFERENCES_BEFORE_3: Final = DIFFERENCES_OF_3 | {"nothing, where a batch is too large"}
 
 MAX: Final = 2**31 - 1
+PATIENCE: Final = 120.0  # seconds
 NOW: Final = 2e9  # seconds: later than any file is from
 
 Ask: TypeAlias = Callable[[ApiKey, int, SimpleNamespace], Message]
@@ -128,7 +129,7 @@ def fill(target: Path, source: Path) -> None:
 
 def until_differs(path: Path, before: Path) -> None:
     """Of a trimmed log Kafka notes the new leader's epoch some time after it has begun."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while path.read_bytes() == before.read_bytes():
         assert time.monotonic() < deadline, f"{path} stays as it was"
         time.sleep(0.05)
@@ -138,7 +139,7 @@ class asking:  # noqa: N801 - used as a function
     """Asks Kafka over one connection."""
 
     def __init__(self, kafka: KafkaServer) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", kafka.ports[0]), timeout=30)
+        self._socket = socket.create_connection(("127.0.0.1", kafka.ports[0]), timeout=PATIENCE)
 
     def __enter__(self) -> Ask:
         return self._ask

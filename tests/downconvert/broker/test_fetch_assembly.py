@@ -8,17 +8,29 @@ from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
 from downconvert.broker.buffered_send import BufferedSend, MemoryBudget
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.fetch_assembly import (
+    JOINED_SIZE_MAX,
     convert_range,
     end_offset_of,
     error_code_of,
+    first_of_use,
     head_of,
-    known_code,
+    joins_more,
     to_send,
 )
 from downconvert.storage import OffsetOutOfRangeError, StorageError
-from records import Codec, CorruptRecordsError, MemoryRecords, RecordTooLargeError
+from records import (
+    Codec,
+    ControlRecordType,
+    CorruptRecordsError,
+    MemoryRecords,
+    RecordTooLargeError,
+    build_empty,
+    build_marker,
+)
 from records.errors import UnsupportedCodecError
+from records.formats import BATCH_HEADER_SIZE
 from records.sends import Send
+from tests.damage import spliced
 from tests.downconvert.storage.logs import batch
 
 POLICY = ConversionPolicy(padding=False)  # sizes are measured
@@ -80,20 +92,47 @@ def test_what_a_client_is_told(error: ApiError | StorageError | OSError, code: E
     assert error_code_of(error) is code
 
 
+# The batches of which a client has read everything, and what follows them.
+CLEANED = batch(0, last_offset=9)
+EMPTY = build_empty(base_offset=10, last_offset=19)
+DAMAGED = spliced(batch(10, 12, codec=Codec.GZIP), BATCH_HEADER_SIZE, b"no gzip", drop=7)
+MARKER = build_marker(ControlRecordType.COMMIT, offset=20, timestamp=0, producer_id=1)
+
+
 @pytest.mark.parametrize(
-    ("code", "version", "known"),
+    ("data", "offset", "wants_markers", "base_offset", "end"),
     [
-        (ErrorCode.KAFKA_STORAGE_ERROR, 5, ErrorCode.NOT_LEADER_OR_FOLLOWER),
-        (ErrorCode.KAFKA_STORAGE_ERROR, 6, ErrorCode.KAFKA_STORAGE_ERROR),
-        (ErrorCode.FENCED_LEADER_EPOCH, 3, ErrorCode.NOT_LEADER_OR_FOLLOWER),
-        (ErrorCode.OFFSET_NOT_AVAILABLE, 0, ErrorCode.LEADER_NOT_AVAILABLE),
-        (ErrorCode.UNKNOWN_TOPIC_ID, 12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (ErrorCode.UNKNOWN_TOPIC_ID, 13, ErrorCode.UNKNOWN_TOPIC_ID),
-        (ErrorCode.CORRUPT_MESSAGE, 0, ErrorCode.CORRUPT_MESSAGE),
-        (12345, 0, 12345),  # of a cluster that is newer than this
+        (PLAIN, 0, False, 0, None),
+        (PLAIN, 1, False, 0, None),
+        (PLAIN, 2, False, 2, 2),
+        (PACKED, 2, False, 2, 2),
+        (CLEANED + EMPTY + MARKER + batch(21), 5, False, 21, 21),
+        (CLEANED + EMPTY + MARKER + batch(21), 5, True, 20, 20),
+        (CLEANED + EMPTY + MARKER, 5, False, None, 21),
+        (
+            CLEANED
+            + spliced(batch(10, 12, codec=Codec.GZIP), BATCH_HEADER_SIZE, b"no gzip", drop=7)
+            + PLAIN,
+            11,
+            False,
+            10,
+            10,
+        ),
+        (PLAIN[:20], 0, False, None, None),
+        (batch(0, magic=1), 5, False, 0, None),
     ],
 )
-def test_codes_are_said_as_the_clients_version_knows_them(
-    code: int, version: int, known: int
+def test_an_answer_begins_with_the_first_batch_that_has_something_for_the_client(
+    data: bytes, offset: int, wants_markers: bool, base_offset: int | None, end: int | None
 ) -> None:
-    assert known_code(code, version) == known
+    found = first_of_use(MemoryRecords(data), offset, wants_markers=wants_markers)
+    assert (found.header and found.header.base_offset) == base_offset
+    assert found.end == end
+
+
+@pytest.mark.parametrize(
+    ("used", "room", "joins"),
+    [(0, 1, True), (JOINED_SIZE_MAX, 1, True), (JOINED_SIZE_MAX + 1, 1, False), (100, 0, False)],
+)
+def test_little_is_joined_with_what_follows(used: int, room: int, joins: bool) -> None:
+    assert joins_more(used, room) is joins

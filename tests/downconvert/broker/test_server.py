@@ -217,7 +217,7 @@ def test_old_clients_that_wait_are_worked_on_by_converting_threads(
         threads.append(threading.current_thread().name)
         return read_converted(*args, **fields)
 
-    monkeypatch.setattr("downconvert.broker.handlers.fetch.read_converted", counted)
+    monkeypatch.setattr("downconvert.broker.fetch_reader.read_converted", counted)
     with (
         writable_broker(tmp_path, TOPIC) as broker,
         serving_broker(broker) as server,

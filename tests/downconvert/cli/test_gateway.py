@@ -21,8 +21,9 @@ from downconvert.cli.gateway import SIGNALS
 from downconvert.gateway.settings import SECRET_VARIABLE
 from downconvert.gateway.topology import Address
 from tests.downconvert.broker.asking import frame
-from tests.downconvert.gateway.serving import LENGTH, LOOPBACK, TIMEOUT, Wire, cluster, free_ports
+from tests.downconvert.gateway.serving import LENGTH, TIMEOUT, Wire, cluster
 from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body, values_of
+from tests.ports import LOOPBACK, free_ports
 
 from .running import Command, one_line, start
 

@@ -54,7 +54,7 @@ def test_a_wrong_option_is_one_line_and_exit_code_2(
 @pytest.mark.parametrize("missing", ["pyspark", "pyarrow"])
 def test_without_its_extra_it_says_how_to_install_it(missing: str, tmp_path: Path) -> None:
     process = start("spark", "audit", tmp_path, blocked=missing)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=600)
     assert (process.returncode, out) == (2, "")
     assert "pip install 'lazy-downconvert[spark]', and Java 17" in one_line(err)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from records import BatchHeader, MemoryRecords
-from records.source import walk
+from records.source import read_headers
 
 
 class Changing:
@@ -25,7 +25,7 @@ class Changing:
         return MemoryRecords(self.now).read_into(target, position)
 
     def batches(self) -> Iterator[BatchHeader]:
-        return walk(self)
+        return read_headers(self)
 
     def slice(self, position: int, size: int) -> "Changing":
         size = min(size, self.size - position)

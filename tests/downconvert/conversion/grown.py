@@ -12,7 +12,7 @@ from pathlib import Path
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
 from records import FileRecords, MemoryRecords, Record, build
 
-LIMIT = 700 * 1024 * 1024  # of address space: less than any of the bombs holds
+ROOM = 64 * 1024 * 1024  # of address space beside what is taken: less than any of the bombs holds
 POLICIES = {
     "default": ConversionPolicy(),
     "kafka": ConversionPolicy.kafka(),
@@ -29,8 +29,8 @@ class Discard:
         return len(data)
 
 
-def resident(name: str) -> int:
-    """A line of this process's status, in bytes."""
+def memory(name: str) -> int:
+    """A line of this process's status, in bytes: VmRSS, VmHWM (its peak), VmSize (addresses)."""
     status = Path("/proc/self/status").read_text()
     return int(re.search(rf"{name}:\s+(\d+) kB", status)[1]) * 1024
 
@@ -48,10 +48,11 @@ def warm_up() -> None:
 
 
 def main(path: str, to_magic: str, policy_name: str, how: str) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
     warm_up()
+    limit = memory("VmSize") + ROOM
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     policy, channel, stats = POLICIES[policy_name], Discard(), None
-    idle = resident("VmRSS")
+    idle = memory("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")
     with FileRecords.open(path) as log:
         if how == "convert":
@@ -66,7 +67,7 @@ def main(path: str, to_magic: str, policy_name: str, how: str) -> None:
     print(
         json.dumps(
             {
-                "grown": resident("VmHWM") - idle,
+                "grown": memory("VmHWM") - idle,
                 "bytes": channel.taken,
                 "buffers": stats.peak_buffer_bytes if stats else None,
                 "records": stats.records_converted if stats else None,

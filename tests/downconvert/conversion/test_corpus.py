@@ -4,7 +4,6 @@ Uncompressed output is compared byte for byte. Of compressed output everything i
 not depend on the compressor: each message's head but for size and checksum, and the messages inside
 byte for byte. Sizes and filler are then our own, and are checked against our own output."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
 from itertools import zip_longest
@@ -16,7 +15,7 @@ import pytest
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert, eager
 from downconvert.conversion.send import LazyDownConvertSend
 from records import MemoryRecords, UnsupportedCodecError
-from tests import backends, corpus
+from tests import corpus
 from tests.corpus import Conversion
 
 from .channels import sent
@@ -27,12 +26,6 @@ KiB: Final = 1024
 CHUNK_SIZES: Final = (KiB, 128 * KiB, 1024 * KiB)  # compared with 16 KiB, the default
 REFUSED: Final = "UnsupportedCompressionTypeException"
 KAFKA_FILLER_MAX: Final = 128 * KiB
-
-
-@pytest.fixture(autouse=True, params=backends.NAMES)
-def backend(request: pytest.FixtureRequest) -> Iterator[None]:
-    with backends.running_on(request.param):
-        yield
 
 
 def conversions_of(name: str) -> list[Conversion]:

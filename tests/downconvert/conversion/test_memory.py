@@ -58,26 +58,26 @@ def bombs(tmp_path_factory):
 
 @in_a_process
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD, Codec.SNAPPY])
-def test_a_batch_that_expands_to_900_mb_grows_the_process_by_8_mib_at_most(bombs, codec):
-    path = bombs(codec, 900, MB)
+def test_a_batch_that_expands_to_300_mb_grows_the_process_by_8_mib_at_most(bombs, codec):
+    path = bombs(codec, 300, MB)
     if codec is Codec.GZIP:
-        assert path.stat().st_size < 900_000
+        assert path.stat().st_size < 300_000
     measured = grown(path)
-    assert measured["records"] == 900
+    assert measured["records"] == 300
     assert measured["grown"] <= GROWTH_MAX
 
 
 @in_a_process
 @pytest.mark.parametrize("policy", ["kafka", "none"])
 def test_so_does_it_in_one_wrapper_and_without_any(bombs, policy):
-    measured = grown(bombs(Codec.GZIP, 900, MB), policy=policy, how="convert")
+    measured = grown(bombs(Codec.GZIP, 300, MB), policy=policy, how="convert")
     assert measured["grown"] <= GROWTH_MAX
 
 
 @in_a_process
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
-def test_one_record_of_900_mb_grows_the_process_by_8_mib_at_most(bombs, codec):
-    measured = grown(bombs(codec, 1, 900 * MB))
+def test_one_record_of_300_mb_grows_the_process_by_8_mib_at_most(bombs, codec):
+    measured = grown(bombs(codec, 1, 300 * MB))
     assert measured["records"] == 1
     assert measured["grown"] <= GROWTH_MAX
 

@@ -16,21 +16,12 @@ from downconvert.gateway.server import Gateway
 from downconvert.gateway.topology import Address
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import frame, parsed
+from tests.ports import LOOPBACK, free_ports
 
 from .cluster import modern
 
 LENGTH: Final = Struct(">i")
-LOOPBACK: Final = "127.0.0.1"
 TIMEOUT: Final = 10.0  # seconds
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
-    sockets = [socket.create_server((LOOPBACK, 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from downconvert.broker import Broker, BrokerConfig, ErrorCode
 from downconvert.broker.wire.schemas import ApiKey
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.exchanges import Ask
-from downconvert.gateway.fetching import OLD_CODES
 from downconvert.gateway.topology import Address
 from downconvert.storage import LogDir
 from records import Codec, ControlRecordType, MemoryRecords, build_empty, build_marker
@@ -171,10 +170,6 @@ def test_a_refused_codec_is_told_as_kafka_tells_it(broker: Broker) -> None:
     through = Through(broker, GatewayConfig(bootstrap=(Address("c", 1),), policy=policy))
     (part,) = fetch(through, 1, 0)
     assert part.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-
-
-def test_codes_are_told_in_words_of_the_clients_time() -> None:
-    assert all(code < ErrorCode.TOPIC_AUTHORIZATION_FAILED for code in OLD_CODES.values())
 
 
 def test_what_was_converted_is_seen(broker: Broker, through: Through) -> None:

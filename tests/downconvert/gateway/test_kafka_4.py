@@ -14,7 +14,7 @@ from .serving import gateway
 PINS = [(0, 8, 2), (0, 9), (0, 10), (0, 11), None]
 OLD_PINS = PINS[:4]
 RECORDS = 40
-PATIENCE = 30_000  # milliseconds
+PATIENCE = 120_000  # milliseconds
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,9 @@ def test_transactions_pass_through(kafka: KafkaServer, front: Gateway) -> None:
     producer.init_transactions()
     for is_committed in (False, True):
         producer.begin_transaction()
-        producer.send("transactions", b"%d" % is_committed, partition=0).get(timeout=30)
+        producer.send("transactions", b"%d" % is_committed, partition=0).get(
+            timeout=PATIENCE / 1000
+        )
         if is_committed:
             producer.commit_transaction()
         else:
@@ -122,7 +124,7 @@ def test_nothing_acknowledged_is_lost_when_leaders_move(kafka: KafkaServer, fron
         bootstrap_servers=str(front.address),
         api_version=(0, 10),
         acks="all",
-        retries=100,
+        retries=1000,
         retry_backoff_ms=50,
         max_in_flight_requests_per_connection=1,
     )

@@ -14,8 +14,9 @@ from downconvert.gateway.census import ClientKey
 from downconvert.gateway.observing import Observation
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.topology import Address
+from tests.ports import LOOPBACK, free_ports
 
-from .serving import LOOPBACK, TIMEOUT, Wire, cluster, free_ports, gateway
+from .serving import TIMEOUT, Wire, cluster, gateway
 from .test_server import wait_for
 
 ANY_PORT = Address(LOOPBACK, 0)

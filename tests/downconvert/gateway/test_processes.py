@@ -14,8 +14,9 @@ from downconvert.gateway.config import GatewayConfig, Limits
 from downconvert.gateway.observing import Observation
 from downconvert.gateway.processes import Processes
 from downconvert.gateway.topology import Address
+from tests.ports import LOOPBACK, free_ports
 
-from .serving import LOOPBACK, Wire, cluster, free_ports
+from .serving import Wire, cluster
 from .test_observing import ANY_PORT, got
 from .test_server import produced, wait_for
 

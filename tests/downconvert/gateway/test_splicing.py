@@ -12,6 +12,7 @@ from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway import splicing
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.streams import Stream
+from records.units import KiB
 from tests.certificates import self_signed
 from tests.downconvert.broker.asking import parsed
 from tests.downconvert.storage.logs import batch
@@ -69,7 +70,7 @@ def test_large_answers_do_not_come_into_the_process(
 
 def test_a_slow_client_gets_all_of_it(served: tuple[Broker, Gateway], read: Counter[str]) -> None:
     _, running = served
-    with Wire(running.address, SO_RCVBUF=4096) as client:
+    with Wire(running.address, SO_RCVBUF=64 * KiB) as client:
         client.send(ApiKey.Fetch, VERSION, body())
         client.send(ApiKey.Metadata, 1, ALL)  # waits behind it
         size = client.take(LENGTH.size)

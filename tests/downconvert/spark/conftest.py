@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 REQUIRED: Final = os.environ.get("REQUIRE_SPARK", "") not in ("", "0")
 MODULES: Final = ("pyspark", "pyarrow", "numpy")
+# A JVM that lives for minutes spends more on compiling its hot methods again than that gives back.
+QUICK_JVM: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 def missing() -> list[str]:
@@ -49,6 +51,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
         SparkSession.builder.master("local[2]")
         .appName("tests")
         .config("spark.driver.memory", "1g")
+        .config("spark.driver.extraJavaOptions", QUICK_JVM)
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.ui.enabled", "false")

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
+from typing import Final
 
 import pytest
 from pyspark.sql import SparkSession
@@ -15,6 +16,13 @@ from records import Codec
 from tests.downconvert.storage import brokers
 from tests.downconvert.storage.logs import batch, segment
 
+# Each format, codec, and fate of a transaction; compacted, trimmed and rolled logs.
+TOPICS: Final = (
+    *("f09-none", "f09-gzip", "f010-gzip", "f010-lz4", "f010-snappy", "from09-none", "upgraded"),
+    *("none-3p", "gzip-lat", "zstd-ct", "rolled", "trimmed", "compact-drop", "compact-txn"),
+    *("txn-gzip", "txn-open", "idx-default"),
+)
+
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -25,13 +33,15 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def topics(spark: SparkSession, real: Path) -> list[Topic]:
-    return summarise(row.asDict(recursive=True) for row in run(spark, [str(real)]))
+    return summarise(row.asDict(recursive=True) for row in run(spark, [str(real)], topics=TOPICS))
 
 
 def test_the_audit_of_a_real_directory_is_its_inspection(real: Path, topics: list[Topic]) -> None:
     expected: dict[str, Inspection] = {}
     with LogDir.open(real) as log_dir:
         for partition, log in log_dir.logs.items():
+            if partition.topic not in TOPICS:
+                continue
             found = expected.setdefault(partition.topic, Inspection())
             found.add(inspect_log(log, deep=True))
     assert [topic.name for topic in topics] == sorted(expected)

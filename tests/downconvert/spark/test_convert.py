@@ -26,6 +26,7 @@ from records.formats import V2
 from tests.downconvert.storage import brokers
 from tests.downconvert.storage.logs import batch, segment
 
+from .conftest import QUICK_JVM
 from .killing import kill_once
 
 TO_V1 = Settings(to_magic=1)
@@ -216,8 +217,10 @@ from downconvert.spark.rewrite import Settings
 from downconvert.spark.session import open_session
 from downconvert.spark.shipping import settings_for
 
-source, target, archive, scratch = map(Path, sys.argv[1:])
+source, target, archive, scratch = map(Path, sys.argv[1:5])
 settings = settings_for(archive) | {
+    "spark.driver.extraJavaOptions": sys.argv[5],
+    "spark.executor.extraJavaOptions": sys.argv[5],
     "spark.executor.memory": "512m",
     "spark.speculation": "true",
     "spark.local.dir": str(scratch),
@@ -242,7 +245,7 @@ def test_a_cluster_finds_the_package_where_it_was_shipped_and_survives_its_execu
     python.write_text(PYTHON.format(packages=packages, python=sys.executable))
     python.chmod(0o755)
     archive = write_archive(tmp_path / "package.zip")
-    arguments = (large, target, archive, tmp_path / "scratch")
+    arguments = (large, target, archive, tmp_path / "scratch", QUICK_JVM)
     job = subprocess.Popen(
         [sys.executable, "-c", ON_A_CLUSTER, *map(str, arguments)],
         stdout=subprocess.PIPE,

@@ -11,6 +11,7 @@ import pytest
 
 from tests.downconvert.storage.logs import batch
 
+from .conftest import QUICK_JVM
 from .reading import partition
 
 ROOT: Final = Path(__file__).parents[3]
@@ -20,6 +21,7 @@ QUIET: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": QUICK_JVM,
     "spark.sql.catalogImplementation": "in-memory",
     "spark.log.level": "ERROR",
 }

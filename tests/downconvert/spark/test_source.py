@@ -147,7 +147,7 @@ def test_a_stream_reads_on_where_it_left_off(spark: SparkSession, tmp_path: Path
             .start()
         )
         try:
-            assert query.awaitTermination(60)
+            assert query.awaitTermination(600)
         finally:
             query.stop()
 

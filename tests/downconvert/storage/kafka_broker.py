@@ -1,12 +1,11 @@
 """A broker of Kafka 3.9.1 as judge: its DumpLogSegments, and how it loads a log after a crash.
 
-Java, javac and Maven are needed, and a network the first time: Maven fetches the broker's classes
-into `build/kafka-broker`. Where they are not there, the tests that ask it are not collected
-(conftest.py), unless REQUIRE_JAVA is set: then they fail.
+Java, javac and Maven are needed, and a network the first time, for the broker's classes
+(kafka_server.py). Where they are not there, the tests that ask it are not collected (conftest.py),
+unless REQUIRE_JAVA is set: then they fail.
 
 Not here: what the judge does (kafka/Judge.java), what is put before it (test_kafka_accepts.py)."""
 
-import os
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -14,10 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests import kafka_server
+
 HOME: Final = Path(__file__).parent / "kafka"
-CACHE: Final = Path(__file__).parents[3] / "build" / "kafka-broker"
+CLASSES: Final = kafka_server.BUILD / "kafka-judge"
 TOOLS: Final = ("java", "javac", "mvn")
-REQUIRED: Final = os.environ.get("REQUIRE_JAVA", "") not in ("", "0")
+REQUIRED: Final = kafka_server.REQUIRED
+# What it logs would be taken for complaints.
+SILENT: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +42,7 @@ def missing() -> list[str]:
 
 def judge(directories: Iterable[Path]) -> dict[str, Verdict]:
     """By the directories' names. They are changed, as a broker changes what it recovers."""
-    classes, libraries = _prepare()
-    command = ("java", "-Xmx512M", "-cp", f"{classes}:{libraries}/*", "Judge")
+    command = ("java", *kafka_server.QUICK, SILENT, "-cp", _classpath(), "Judge")
     said = _run(*command, *map(str, directories))
     verdicts = {}
     for line in said.splitlines():
@@ -51,16 +53,12 @@ def judge(directories: Iterable[Path]) -> dict[str, Verdict]:
     return verdicts
 
 
-def _prepare() -> tuple[Path, Path]:
-    assert not missing(), f"not here: {', '.join(missing())}"
-    libraries, classes, source = CACHE / "lib", CACHE / "classes", HOME / "Judge.java"
-    if not any(libraries.glob("kafka_2.13-*.jar")):
-        pom, target = str(HOME / "pom.xml"), f"-DoutputDirectory={libraries}"
-        _run("mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies", target)
-    compiled = classes / "Judge.class"
+def _classpath() -> str:
+    libraries, source = kafka_server.prepare(kafka_server.OLD), HOME / "Judge.java"
+    compiled = CLASSES / "Judge.class"
     if not compiled.exists() or compiled.stat().st_mtime < source.stat().st_mtime:
-        _run("javac", "-cp", f"{libraries}/*", "-d", str(classes), str(source))
-    return classes, libraries
+        _run(*kafka_server.COMPILER, "-cp", libraries, "-d", str(CLASSES), str(source))
+    return f"{CLASSES}:{libraries}"
 
 
 def _run(*command: str) -> str:

@@ -142,43 +142,6 @@ def test_producers_are_noted_when_a_log_is_rolled_and_closed(path: Path) -> None
     assert (path / file_name(1, Kind.TRANSACTION_INDEX)).stat().st_size == 34
 
 
-def test_an_epoch_begins_before_it_has_records_and_is_forgotten_if_it_never_had_any(
-    path: Path,
-) -> None:
-    with opened(path) as log:
-        log.writer.begin_epoch(1)
-        log.writer.append(batch(0, 1, leader_epoch=1))
-        log.writer.begin_epoch(3)
-        assert log.writer.epochs == ((1, 0), (3, 2))
-        log.writer.begin_epoch(2)
-        assert log.writer.epochs == ((1, 0), (3, 2))
-        log.writer.begin_epoch(4)
-        log.writer.append(batch(2, leader_epoch=4))
-        assert log.writer.epochs == ((1, 0), (4, 2))
-    with opened(path) as log:
-        assert log.writer.epochs == ((1, 0), (4, 2))
-
-
-def test_a_truncation_to_the_end_forgets_an_epoch_that_had_no_records(path: Path) -> None:
-    with opened(path) as log:
-        log.writer.append(batch(0, 1, leader_epoch=1))
-        log.writer.begin_epoch(3)
-        log.writer.truncate_to(2)
-        assert log.end_offset == 2
-        assert log.writer.epochs == ((1, 0),)
-        assert read_epochs(path / "leader-epoch-checkpoint") == [(1, 0)]
-
-
-def test_leader_epochs_are_noted_where_they_begin(path: Path) -> None:
-    with opened(path) as log:
-        for offset, epoch in enumerate((0, 0, 2, 2, 5)):
-            log.writer.append(batch(offset, leader_epoch=epoch))
-        expected = [EpochEntry(0, 0), EpochEntry(2, 2), EpochEntry(5, 4)]
-        assert read_epochs(path / "leader-epoch-checkpoint") == expected
-        log.writer.truncate_to(3)
-        assert read_epochs(path / "leader-epoch-checkpoint") == expected[:2]
-
-
 @pytest.mark.parametrize(
     ("to", "left"),
     [(100, 12), (12, 12), (11, 10), (10, 10), (9, 8), (7, 6), (6, 6), (5, 4), (1, 0), (0, 0)],

@@ -45,14 +45,14 @@ def runs_of(result: LoadResult) -> list[LoadRun]:
 
 def test_a_consumer_of_many_partitions_takes_little_memory_lazily_and_an_answer_eagerly() -> None:
     options = replace(
-        preset("kip-283", 40 * MiB), partitions=40, per_fetch=40, modes=("lazy", "eager"), rounds=1
+        preset("kip-283", 16 * MiB), partitions=16, per_fetch=16, modes=("lazy", "eager"), rounds=1
     )
     found = simulate_load("kip-283", options)
     lazy, eager = (found.modes[mode].each[0] for mode in ("lazy", "eager"))
     assert found.failures() == []
     assert lazy.peak <= 8 * MiB
-    assert eager.peak >= 40 * MiB
-    assert eager.kinds["0.10.0"].size == lazy.kinds["0.10.0"].size >= 40 * MiB
+    assert eager.peak >= 16 * MiB
+    assert eager.kinds["0.10.0"].size == lazy.kinds["0.10.0"].size >= 16 * MiB
 
 
 def test_modes_take_turns_in_rounds_after_a_warm_up() -> None:

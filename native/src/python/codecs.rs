@@ -1,4 +1,4 @@
-//! Decompressing in one go, and the compressor that the kernel has not got.
+//! Decompression of data in memory, and isal's compressor, which is called through Python.
 
 use std::cell::RefCell;
 
@@ -59,7 +59,8 @@ pub fn isal(py: Python<'_>) -> Option<&'static Py<PyAny>> {
     ISAL.get_or_init(py, || find().ok()).as_ref()
 }
 
-/// Appends a gzip member that isal makes. Called without the interpreter, which it takes for that.
+/// Appends a gzip member that isal makes. The caller does not hold the interpreter's lock; this
+/// takes it.
 pub fn compress_by(isal: &Py<PyAny>, data: &[u8], target: &mut Vec<u8>) -> Option<()> {
     Python::attach(|py| {
         let arguments = (PyBytes::new(py, data), ISAL_LEVEL, ISAL_WINDOW_BITS);

@@ -51,7 +51,8 @@ pub fn progress(progress: Progress) -> (u64, u64, u8) {
     (progress.consumed, progress.produced, progress.outcome as u8)
 }
 
-/// Runs the kernel without the interpreter. A panic is a defect of the kernel, and says so.
+/// Runs the kernel without the interpreter's lock. A panic is a defect of the kernel: a
+/// RuntimeError that says so.
 #[inline]
 pub fn guarded<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
     py.detach(|| catch_unwind(AssertUnwindSafe(work))).map_err(defect)

@@ -1,8 +1,8 @@
-//! Ordinary v2 records, read fast: good ones, whole in the window, whose varints are short.
+//! The fast path for ordinary v2 records: undamaged, whole in the window, with short varints.
 //!
-//! Nearly all records are ordinary, and most of what reading them costs is varints, one byte after
-//! the other. Here one word holds all that stand before the key, and what they add up to is checked
-//! once. What is not ordinary is no error: `record` reads it with care, and finds the same in
+//! Nearly all records are ordinary, and reading them costs mostly varints, one byte after the
+//! other. Here one 64-bit word holds all varints before the key, and their sizes are checked once.
+//! A record that is not ordinary is no error: `record` reads any record, and finds the same in
 //! ordinary ones, only slower.
 
 use crate::item::Field;
@@ -15,7 +15,8 @@ const WORD_SIZE: usize = size_of::<u64>();
 /// Size, attributes, and a word.
 const START_SIZE: usize = VARINT_SIZE_MAX + 1 + WORD_SIZE;
 
-/// The record that `bytes` begin with, and what is behind it; or None, which says nothing.
+/// The record that `bytes` begin with, and the bytes after it. None: it is not ordinary, and may be
+/// good or damaged.
 #[inline(always)]
 pub fn read(bytes: &[u8]) -> Option<(Record<'_>, &[u8])> {
     let start = bytes.first_chunk::<START_SIZE>()?;
@@ -32,7 +33,7 @@ pub fn read(bytes: &[u8]) -> Option<(Record<'_>, &[u8])> {
     if word.used > WORD_SIZE {
         return None;
     }
-    let (body, behind) = bytes[body_at..].split_at_checked(size as usize >> 1)?;
+    let (body, after) = bytes[body_at..].split_at_checked(size as usize >> 1)?;
     let (key, rest) = field(key_size, body.get(1 + word.used..)?)?;
     let (value_size, rest) = varint(rest)?;
     let (value, rest) = field(value_size, rest)?;
@@ -43,11 +44,11 @@ pub fn read(bytes: &[u8]) -> Option<(Record<'_>, &[u8])> {
     } else if !headers.is_empty() {
         return None;
     }
-    Some((Record { timestamp_delta, offset_delta, key, value, headers, headers_count }, behind))
+    Some((Record { timestamp_delta, offset_delta, key, value, headers, headers_count }, after))
 }
 
-/// Varints in a word, as they are before `unzigzag`. Once more than its size is used, the last one
-/// was not all there.
+/// Reads varints from a word, zigzag encoded. Where `used` is more than the word's size, the last
+/// varint was cut off.
 struct Word {
     bits: u64,
     used: usize,
@@ -102,7 +103,7 @@ fn unzigzag(raw: u32) -> i32 {
     (raw >> 1) as i32 ^ -((raw & 1) as i32)
 }
 
-/// A key or value by its size as it is before `unzigzag`. All negative sizes are null.
+/// A key or value by its size, zigzag encoded. All negative sizes are null.
 #[inline(always)]
 fn field(raw_size: u32, bytes: &[u8]) -> Option<(Field<'_>, &[u8])> {
     let null = -((raw_size & 1) as i32);

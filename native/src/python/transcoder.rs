@@ -10,7 +10,7 @@ use super::buffers::Buffer;
 use super::codecs;
 use super::descriptors::{Readable, Writable};
 use crate::layout::{BATCH_HEADER_SIZE, V1, V2};
-use crate::{Codec, Compress, Effort, Entered, Input, Limits, Recode, Recodes, Settings};
+use crate::{Codec, Compress, CompressionLevel, Entered, Input, Limits, Recode, Recodes, Settings};
 
 /// Offset, timestamp, size, bytes before the key, key size.
 type Head = (i64, i64, u64, u64, i32);
@@ -81,8 +81,8 @@ impl Transcoder {
         self.kernel.start_wrapper();
     }
 
-    fn admit(&mut self) {
-        self.kernel.admit();
+    fn allow_next(&mut self) {
+        self.kernel.allow_next();
     }
 
     fn leave(&mut self) {
@@ -174,10 +174,10 @@ impl Transcoder {
         }
         let mut buffer = Buffer::new();
         let entry = part(buffer.read(source)?, start, end)?;
-        let effort = if fast { Effort::Fast } else { Effort::Kafka };
+        let level = if fast { CompressionLevel::Fast } else { CompressionLevel::Kafka };
         let job = Recode {
             codec,
-            effort,
+            level,
             trim,
             split_at_gaps,
             body_size_max: body_size_max.0,
@@ -244,7 +244,7 @@ impl Transcoder {
         };
         let recodes = recodes.map(|recodes| recodes_of(recodes, held.is_some())).transpose()?;
         let isal = match &recodes {
-            Some(recodes) if recodes.effort == Effort::Fast => codecs::isal(py),
+            Some(recodes) if recodes.level == CompressionLevel::Fast => codecs::isal(py),
             _ => None,
         };
         let mut channel = Writable::borrow(channel, is_socket)?;
@@ -288,7 +288,7 @@ impl Transcoder {
             .map(|head| (head.offset, head.timestamp, head.size, head.before_key, head.key_size)))
     }
 
-    fn handled(
+    fn record_converted(
         &mut self,
         source_size: Index,
         offset: i64,
@@ -296,7 +296,7 @@ impl Transcoder {
         message_size: Index,
     ) -> PyResult<()> {
         let (source_size, message_size) = (source_size.0 as u64, message_size.0 as u64);
-        if !self.kernel.handled(source_size, offset, timestamp, message_size) {
+        if !self.kernel.record_converted(source_size, offset, timestamp, message_size) {
             return Err(PyValueError::new_err("no item of that size is at the position reached"));
         }
         Ok(())
@@ -359,7 +359,7 @@ fn recodes_of(arguments: RecodeArguments, holds: bool) -> PyResult<Recodes> {
     }
     Ok(Recodes {
         targets,
-        effort: if fast { Effort::Fast } else { Effort::Kafka },
+        level: if fast { CompressionLevel::Fast } else { CompressionLevel::Kafka },
         trim,
         split_at_gaps,
         body_size_max: body_size_max.0,

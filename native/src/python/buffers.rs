@@ -10,8 +10,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// Room for a borrowed buffer, which is given back when it is dropped. Once it is borrowed it does
-/// not move: the slice that comes out of it borrows it.
+/// A borrowed Python buffer, released when this is dropped. It cannot move while it is borrowed:
+/// the slice of its bytes borrows it.
 pub struct Buffer {
     view: MaybeUninit<ffi::Py_buffer>,
     is_borrowed: bool,
@@ -27,8 +27,8 @@ impl Buffer {
     #[inline]
     pub fn read(&mut self, object: &Bound<'_, PyAny>) -> PyResult<&[u8]> {
         let (start, size) = self.borrow(object, ffi::PyBUF_SIMPLE)?;
-        // SAFETY: the exporter keeps `size` bytes at `start` in place until `drop` gives the view
-        // back, and the slice cannot outlive `self`. Callers do not change a buffer during a call
+        // SAFETY: the exporter keeps `size` bytes at `start` in place until `drop` releases the
+        // view, and the slice cannot outlive `self`. Callers do not change a buffer during a call
         // that reads it; one that does from another thread gets other bytes, not other memory,
         // since any bytes are accepted and each access is checked.
         Ok(unsafe { slice::from_raw_parts(start, size) })
@@ -76,8 +76,8 @@ impl Drop for Buffer {
     #[inline]
     fn drop(&mut self) {
         if self.is_borrowed {
-            // SAFETY: it was filled by PyObject_GetBuffer and is given back once; a Buffer lives on
-            // the stack of a call from Python, which holds the interpreter when it ends.
+            // SAFETY: it was filled by PyObject_GetBuffer and is released once; a Buffer lives on
+            // the stack of a call from Python, which holds the interpreter's lock when it ends.
             unsafe { ffi::PyBuffer_Release(self.view.as_mut_ptr()) }
         }
     }

@@ -1,8 +1,7 @@
-//! The Python face: the module `records._kernel`, which keeps the contract of `records/kernel.py`.
+//! The Python module `records._kernel`, which keeps the contract of `records/kernel.py`.
 //!
-//! Arguments are checked here, buffers are borrowed without a copy, the interpreter is let go
-//! around each call, and a panic, which is a defect, becomes a RuntimeError. Not here: anything
-//! about records.
+//! Arguments are checked here, buffers are borrowed without a copy, the interpreter's lock is
+//! released around each call, and a panic, which is a defect, becomes a RuntimeError.
 
 mod arguments;
 mod buffers;

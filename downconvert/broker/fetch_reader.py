@@ -1,0 +1,296 @@
+"""Reads what one fetch asks for, partition by partition.
+
+The order of decisions for each partition is Kafka's (KafkaApis, ReplicaManager). A partition that
+cannot be read has an error, and the others their records. Where much has to be converted it is read
+in turns, between which other requests are worked on.
+
+Not here: what a partition contributes (reading.py), the policy of conversions (conversions.py),
+when a fetch is answered and when it waits (handlers/fetch.py)."""
+
+import logging
+from typing import Final
+
+from downconvert.broker.replication.leader_epochs import EpochEnd
+from downconvert.broker.wire.schemas import Message
+from downconvert.conversion.recode import LazyRecodedSend
+from records import RecordsError
+from records.units import MiB
+from records.zero_copy import ZeroCopySend
+
+from .access.quotas import WINDOW
+from .conversions import is_enabled, names_of, policy_for, zstd_recode
+from .errors import ApiError, ErrorCode
+from .exchange import Exchange
+from .fetch_assembly import error_code_of
+from .fetch_read import FetchRead
+from .fetch_session import Asked, Key
+from .fetch_versions import (
+    FIRST_BATCH_WHOLE_SINCE,
+    FOLLOWERS_SERVE_SINCE,
+    LEADERS_TOLD_SINCE,
+    REPLICA_STATE_SINCE,
+    ZSTD_SINCE,
+    known_code,
+    magic_of,
+)
+from .idle import IdleLook
+from .partition import Partition
+from .reading import Contribution, Limits, all_available, nothing, read_as_is, read_converted
+from .state import BrokerState
+from .topics import Topic
+
+LOG: Final = logging.getLogger(__name__)
+UNKNOWN: Final = -1  # an offset, an epoch
+READ_COMMITTED: Final = 1
+
+# Of the log, measured in one turn: a millisecond where nothing is compressed, some tens where
+# everything is compressed again.
+TURN_SIZE: Final = MiB
+
+NOT_LED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+class FetchReader:
+    """Reads for one fetch, in the thread that owns its exchange.
+
+    is_follower: a replica asks. is_committed: the client reads what is committed only. is_reported:
+    how far a follower is has been noted."""
+
+    def __init__(self, broker: BrokerState, exchange: Exchange) -> None:
+        request = exchange.request.body
+        self._broker = broker
+        self._exchange = exchange
+        self._version = exchange.request.version
+        self._magic = magic_of(self._version)
+        state = request.replica_state
+        self._replica_id: int = (
+            state.replica_id if self._version >= REPLICA_STATE_SINCE else request.replica_id
+        )
+        self.max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
+        rate = None if exchange.client.access is None else exchange.client.access.consumer_byte_rate
+        if rate is not None:
+            self.max_bytes = min(self.max_bytes, int(rate * WINDOW))
+        self._starts: dict[Key, int] = {}  # how far earlier turns came
+        self._so_far: Contribution | None = None  # of the partition that is being converted
+        self.is_follower = self._replica_id >= 0
+        # Clients of older formats cannot ask for it: the field is 0 in those versions.
+        self.is_committed = request.isolation_level == READ_COMMITTED
+        self.is_reported = not self.is_follower
+
+    def too_little(self, asked_for: list[Asked], min_bytes: int) -> FetchRead | None:
+        """What there is, if that is less than `min_bytes`, by a look at sizes; None: it may be
+        enough, or it has to be read to be known."""
+        if self._magic is None or self.is_follower:
+            return None  # what goes out as it is costs as little to read as to look at
+        found = FetchRead()
+        for asked in asked_for:
+            enough = min(min_bytes - found.size, asked.max_bytes, TURN_SIZE)
+            try:
+                _, partition = self._partition(asked)
+                partition.check(asked.leader_epoch, leader=True)
+                up_to = self.bound(partition)
+                if asked.offset == up_to:  # most of those that wait
+                    size: int | None = 0
+                elif min_bytes <= 1:
+                    return None
+                else:
+                    size = all_available(partition, asked.offset, up_to, max(enough, 1))
+            except (ApiError, RecordsError, OSError):
+                return None
+            if size is None:
+                return None
+            found.add(Message(), partition, Contribution(b"", size, up_to))
+        found.is_whole = True
+        return found if found.results and found.size < min_bytes else None
+
+    def read_some(
+        self, read: FetchRead, asked_for: list[Asked], look: IdleLook, now: float
+    ) -> bool:
+        """Reads the partitions that have not been read yet into `read`, as many as fit a turn.
+        Returns whether that was all of them."""
+        measured = 0
+        for asked in asked_for[len(read.results) :]:
+            if measured >= TURN_SIZE:
+                return False
+            before = read.size
+            if not self._read_one(read, asked, look, now):
+                return False
+            if not isinstance(read.results[-1].records, ZeroCopySend):
+                measured += read.size - before
+        read.is_whole = True
+        return True
+
+    def _read_one(self, read: FetchRead, asked: Asked, look: IdleLook, now: float) -> bool:
+        """Whether it is done with."""
+        result = Message(key=asked.key, partition_index=asked.index, high_watermark=UNKNOWN)
+        contribution = nothing(asked.offset)
+        partition: Partition | None = None
+        try:
+            topic, partition = self._partition(asked)
+            idle = look.before(partition)
+            contribution = self._contribution(read, asked, topic, partition, result, now)
+            if idle is not None and not contribution.source_size and contribution.is_whole:
+                is_told = hasattr(result, "diverging_epoch")
+                if not is_told and contribution.seen_to >= self.bound(partition):
+                    asked.idle = idle
+        except (ApiError, RecordsError, OSError) as error:
+            read.has_news = True
+            self._refuse(result, partition, error_code_of(error))
+        except Exception:
+            LOG.exception("a defect: partition %s of %s", asked.index, asked.topic)
+            read.has_news = True
+            result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+        if not contribution.is_whole:
+            self._starts[asked.key], self._so_far = contribution.seen_to, contribution
+            return False
+        if self._so_far is not None and self._so_far.source_size:
+            del self._starts[asked.key]  # if it is read again, from its beginning
+        self._so_far = None
+        result.records = contribution.records
+        read.add(result, partition, contribution)
+        return True
+
+    def _partition(self, asked: Asked) -> tuple[Topic, Partition]:
+        """ApiError: there is none that may be read here."""
+        topic, partition = self._find(asked)
+        if topic is None and isinstance(asked.topic, bytes):
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        if topic is None or partition is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return topic, partition
+
+    def _find(self, asked: Asked) -> tuple[Topic | None, Partition | None]:
+        topics, name = self._broker.topics, asked.topic
+        topic = topics.by_id(name) if isinstance(name, bytes) else topics.get(name)
+        return topic, None if topic is None else topic.partitions.get(asked.index)
+
+    def _contribution(
+        self,
+        read: FetchRead,
+        asked: Asked,
+        topic: Topic,
+        partition: Partition,
+        result: Message,
+        now: float,
+    ) -> Contribution:
+        must_lead = self.is_follower or self._version < FOLLOWERS_SERVE_SINCE
+        partition.check(asked.leader_epoch, leader=must_lead)
+        high_watermark, start_offset = partition.high_watermark, partition.start_offset
+        last_stable_offset = partition.last_stable_offset if self._magic is None else UNKNOWN
+        up_to = last_stable_offset if self.is_committed else high_watermark
+        if self.is_follower:
+            up_to = self.bound(partition)
+        result.aborted_transactions = None
+        diverging = None
+        if asked.last_epoch != UNKNOWN:
+            diverging = _divergence(asked, partition, start_offset)
+        if diverging is not None:
+            contribution = nothing(asked.offset)
+            result.diverging_epoch = Message(**diverging._asdict())
+            read.has_news = True
+        else:
+            contribution = self._records(asked, topic, partition, up_to, start_offset, read.size)
+            if self.is_committed:
+                result.aborted_transactions = aborted_in(partition, asked.offset, contribution)
+        if not self.is_reported and diverging is None and contribution.is_whole:
+            self._note_follower(asked, partition, now)
+        result.high_watermark = high_watermark
+        result.last_stable_offset = last_stable_offset
+        result.log_start_offset = start_offset
+        return contribution
+
+    def _records(
+        self,
+        asked: Asked,
+        topic: Topic,
+        partition: Partition,
+        up_to: int,
+        start_offset: int,
+        size: int,
+    ) -> Contribution:
+        limits = Limits(
+            max_bytes=max(0, min(asked.max_bytes, self.max_bytes - size)),
+            first=not size or self._version < FIRST_BATCH_WHOLE_SINCE,
+            is_hard=self._version < FIRST_BATCH_WHOLE_SINCE,
+        )
+        if self._magic is None and asked.offset == up_to and asked.offset >= start_offset:
+            return nothing(up_to)  # as most are; nothing is read to find that out
+        if self._magic is None and (self._version >= ZSTD_SINCE or self.is_follower):
+            return read_as_is(
+                partition,
+                asked.offset,
+                up_to,
+                limits,
+                is_follower=self.is_follower,
+                is_committed=self.is_committed,
+                start=self._starts.get(asked.key),
+            )
+        may_convert = is_enabled(topic.config)
+        names, config = names_of(self._exchange), self._broker.config
+        if self._magic is None:
+            policy = policy_for(config.policy, config.recode_rules, topic.name, names)
+            recode = zstd_recode(policy, may_convert=may_convert)
+            contribution = read_as_is(
+                partition,
+                asked.offset,
+                up_to,
+                limits,
+                recode=recode,
+                is_committed=self.is_committed,
+                start=self._starts.get(asked.key),
+            )
+            if isinstance(contribution.records, LazyRecodedSend):
+                self._exchange.client.is_converting = True
+            return contribution
+        if not may_convert and not self.is_follower:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        policy = config.policy
+        if asked.offset < up_to:  # else there is nothing to convert
+            policy = self._broker.chunk_budget.policy_for(self._exchange.client.id)
+        policy = policy_for(policy, config.recode_rules, topic.name, names)
+        return read_converted(
+            partition,
+            asked.offset,
+            up_to,
+            limits,
+            magic=self._magic,
+            policy=policy,
+            budget=self._broker.memory_budget,
+            start=self._starts.get(asked.key),
+            so_far=self._so_far,
+        )
+
+    def _note_follower(self, asked: Asked, partition: Partition, now: float) -> None:
+        """This answer has the high watermark of before, the next one has the new one [Kafka]."""
+        epoch = self._exchange.request.body.replica_state.replica_epoch
+        if partition.follower_fetched(self._replica_id, asked.offset, now, epoch):
+            self._broker.purgatory.notify(partition.key)
+
+    def bound(self, partition: Partition) -> int:
+        """The offset below which this client may read."""
+        return partition.bound(self._replica_id, committed=self.is_committed)
+
+    def _refuse(self, result: Message, partition: Partition | None, code: ErrorCode) -> None:
+        result.error_code = known_code(code, self._version)
+        if partition is not None and code in NOT_LED and self._version >= LEADERS_TOLD_SINCE:
+            result.current_leader = Message(
+                leader_id=UNKNOWN if partition.leader is None else partition.leader,
+                leader_epoch=partition.leader_epoch,
+            )
+
+
+def _divergence(asked: Asked, partition: Partition, start_offset: int) -> EpochEnd | None:
+    """Where the client's records diverge from this log; None: nowhere [KIP-595]."""
+    if asked.offset < start_offset:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    return partition.divergence(asked.offset, asked.last_epoch)
+
+
+def aborted_in(partition: Partition, offset: int, contribution: Contribution) -> list[Message]:
+    """The aborted transactions that a client leaves out of what it gets from `offset` on."""
+    if contribution.source is None:
+        return []
+    return [
+        Message(producer_id=one.producer_id, first_offset=one.first_offset)
+        for one in partition.aborted(offset, contribution.source)
+    ]

@@ -1,0 +1,45 @@
+"""What each version of Fetch brought: formats, fields, error codes.
+
+A client of an older version does not read, ask for, or understand it.
+
+Not here: the fields themselves (wire/schemas.py)."""
+
+from typing import Final
+
+from records.formats import V0, V1
+
+from .errors import ErrorCode
+
+MESSAGE_V1_SINCE: Final = 2
+FIRST_BATCH_WHOLE_SINCE: Final = 3
+AS_ON_DISK_SINCE: Final = 4
+SESSIONS_SINCE: Final = 7
+ZSTD_SINCE: Final = 10
+FOLLOWERS_SERVE_SINCE: Final = 11
+TOPIC_IDS_SINCE: Final = 13
+REPLICA_STATE_SINCE: Final = 15
+LEADERS_TOLD_SINCE: Final = 16  # an answer may hold brokers' addresses [KIP-951]
+
+# Error codes that older clients do not know: the version of Fetch that brought them, and what its
+# predecessors are told, which makes them look for the leader again.
+NEWER_CODES: Final[dict[int, tuple[int, int]]] = {
+    ErrorCode.KAFKA_STORAGE_ERROR: (6, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ErrorCode.FENCED_LEADER_EPOCH: (9, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ErrorCode.UNKNOWN_LEADER_EPOCH: (9, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ErrorCode.OFFSET_NOT_AVAILABLE: (9, ErrorCode.LEADER_NOT_AVAILABLE),
+    ErrorCode.UNKNOWN_TOPIC_ID: (TOPIC_IDS_SINCE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ErrorCode.INCONSISTENT_TOPIC_ID: (TOPIC_IDS_SINCE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+}
+
+
+def magic_of(version: int) -> int | None:
+    """The newest message format that a client of this version reads; None: whatever is there."""
+    if version >= AS_ON_DISK_SINCE:
+        return None
+    return V1 if version >= MESSAGE_V1_SINCE else V0
+
+
+def known_code(code: int, version: int) -> int:
+    """An error code as a client of this version knows it."""
+    since, older = NEWER_CODES.get(code, (0, code))
+    return code if version >= since else older

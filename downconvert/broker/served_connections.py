@@ -1,0 +1,133 @@
+"""The connections of one thread: what its selector looks for, and how each of them ends.
+
+Whatever goes wrong in a step of one connection closes that connection and no other.
+
+Not here: the steps (network_thread.py), the state of a connection (connection.py)."""
+
+import logging
+from collections.abc import Callable
+from selectors import EVENT_READ, EVENT_WRITE, BaseSelector
+from typing import Final
+
+from records import RecordsError
+
+from .broker import Broker
+from .clock import Clock
+from .connection import Connection, ConnectionEndedError
+from .endings import End
+from .errors import BadRequestError, FailedLoginError
+from .limits import Admission, Limits
+from .request_log import log_end
+from .tls import WANTS_READ
+
+LOG: Final = logging.getLogger(__name__)
+NOT_NOW: Final = (BlockingIOError, InterruptedError, WANTS_READ)
+
+
+class ServedConnections:
+    """The connections that a thread serves. Only that thread calls this."""
+
+    def __init__(
+        self, broker: Broker, admission: Admission, selector: BaseSelector, clock: Clock
+    ) -> None:
+        self._broker = broker
+        self._clock = clock
+        self._admission = admission
+        self._selector = selector
+        self._by_client: dict[int, Connection] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_client)
+
+    def of(self, client_id: int) -> Connection | None:
+        """The connection of a client, by the client's number; None: this thread has none."""
+        return self._by_client.get(client_id)
+
+    def add(self, connection: Connection) -> None:
+        self._by_client[connection.client.id] = connection
+
+    def watch(self, connection: Connection, *, reads: bool = True) -> None:
+        """Registers with the selector what the connection waits for."""
+        interest = EVENT_READ if reads and connection.send is None else 0
+        interest |= EVENT_WRITE if connection.waits_to_write else 0
+        if interest == connection.interest:
+            return
+        if not interest:
+            self._selector.unregister(connection.channel)
+        elif connection.interest:
+            self._selector.modify(connection.channel, interest, connection)
+        else:
+            self._selector.register(connection.channel, interest, connection)
+        connection.interest = interest
+
+    def guarded(self, connection: Connection, step: Callable[[Connection], None]) -> None:
+        """Runs a step of one connection: whatever goes wrong closes that connection alone.
+
+        Does nothing for one that was closed or handed over in this turn: the selector's events are
+        as old as the turn."""
+        if self._by_client.get(connection.client.id) is not connection:
+            return
+        try:
+            step(connection)
+        except NOT_NOW:
+            pass
+        except (ConnectionEndedError, ConnectionError, TimeoutError):
+            self.close(connection, End.CLIENT, "it has gone")
+        except FailedLoginError as error:
+            self.close(connection, End.LOGIN, str(error))
+        except (BadRequestError, OSError) as error:  # TLS errors are OSErrors
+            self.close(connection, End.REQUEST, str(error))
+        except RecordsError as error:
+            self.close(connection, End.ANSWER, f"its answer cannot be finished: {error}")
+        except Exception:
+            LOG.exception("a defect: %s is disconnected", connection.client.address)
+            self.close(connection, End.DEFECT, "a defect")
+
+    def leave(self, connection: Connection) -> None:
+        """It is closed, or another thread serves it from now on."""
+        del self._by_client[connection.client.id]
+        connection.waits_to_write = False
+        if connection.interest:
+            self._selector.unregister(connection.channel)
+            connection.interest = 0
+
+    def close(self, connection: Connection, end: End, why: str) -> None:
+        """Ends a connection, and its exchange; what it held is released."""
+        now = self._clock()
+        log_end(connection.client, end, why, now - connection.started)
+        self._broker.metrics.ended(end)
+        exchange, connection.exchange = connection.exchange, None
+        connection.send = connection.frame = None
+        try:
+            self.leave(connection)
+            if exchange is not None:
+                self._broker.finished(exchange, now)
+        finally:  # its memory and its place are released, whatever else is wrong
+            connection.incoming.release()
+            connection.channel.close()
+            self._admission.dismiss(connection.client.address)
+
+    def close_all(self) -> None:
+        """Ends all; the server stops."""
+        for connection in list(self._by_client.values()):
+            self.close(connection, End.STOPPED, "the server stops, and it takes too long")
+
+    def close_unused(self) -> None:
+        """Ends those that have no request under way."""
+        for connection in list(self._by_client.values()):
+            if connection.exchange is None:
+                self.close(connection, End.STOPPED, "the server stops")
+
+    def close_late(self, now: float, limits: Limits) -> None:
+        """Ends those that have taken too long. `now`: seconds of the server's clock."""
+        for connection in list(self._by_client.values()):
+            waits = connection.exchange is not None and connection.send is None
+            waits = waits or connection.is_muted
+            if (
+                connection.request_started is not None
+                and now - connection.request_started > limits.request
+            ):
+                why = f"no whole request within {limits.request:g} s"
+                self.close(connection, End.TIMEOUT, why)
+            elif not waits and now - connection.last_activity > limits.idle:
+                self.close(connection, End.TIMEOUT, f"nothing for {limits.idle:g} s")

@@ -1,0 +1,72 @@
+"""The leader epochs of a log that is written: in memory, and in the checkpoint beside its segments.
+
+An entry is an epoch and the first offset written in it. Each change replaces the file. Where there
+is no room for that, memory is right, and the next change writes it.
+
+Not here: the file's format (checkpoint.py), what followers ask of epochs (broker/replication)."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from records import BatchHeader
+
+from .checkpoint import EpochEntry, write_epochs
+from .files import Files
+from .names import LEADER_EPOCHS
+
+
+class LeaderEpochs:
+    """The epochs of a log that this process writes [Kafka's LeaderEpochFileCache].
+
+    entries: as they are in the directory's file."""
+
+    def __init__(self, directory: Path, files: Files, entries: Iterable[EpochEntry]) -> None:
+        self._path = directory / LEADER_EPOCHS
+        self._files = files
+        self._entries = list(entries)
+        self._is_written = True
+
+    @property
+    def entries(self) -> tuple[EpochEntry, ...]:
+        """The epochs of what is in the log, and of what is appended next if that has begun."""
+        return tuple(self._entries)
+
+    def begin(self, epoch: int, offset: int) -> None:
+        """What is appended from `offset`, the end of the log, is of this epoch. One that began
+        there and had no records is forgotten.
+
+        Does nothing for an epoch that is not above the last one. DiskFullError: nothing changed."""
+        if self._entries and self._entries[-1].epoch >= epoch:
+            return
+        kept = [entry for entry in self._entries if entry.start_offset < offset]
+        self._write([*kept, EpochEntry(epoch, offset)])
+
+    def add(self, headers: Iterable[BatchHeader]) -> None:
+        """Notes the epochs of batches before they are appended. DiskFullError: nothing changed."""
+        entries = list(self._entries)
+        for header in headers:
+            add_epoch(entries, header)
+        if entries != self._entries or not self._is_written:
+            self._write(entries)
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Forgets epochs that begin at that offset or later. DiskFullError: only in memory."""
+        entries = [entry for entry in self._entries if entry.start_offset < end_offset]
+        if entries != self._entries:
+            self._entries, self._is_written = entries, False
+        self.flush()
+
+    def flush(self) -> None:
+        """Writes what there was no room for."""
+        if not self._is_written:
+            self._write(self._entries)
+
+    def _write(self, entries: list[EpochEntry]) -> None:
+        write_epochs(self._files, self._path, entries)
+        self._entries, self._is_written = entries, True
+
+
+def add_epoch(entries: list[EpochEntry], header: BatchHeader) -> None:
+    """Notes the leader epoch of the next batch, if it is a new one."""
+    if header.leader_epoch >= 0 and (not entries or header.leader_epoch > entries[-1].epoch):
+        entries.append(EpochEntry(header.leader_epoch, header.base_offset))

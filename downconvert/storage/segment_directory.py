@@ -1,0 +1,115 @@
+"""The files of a log's segments: how they are removed, and replaced by cleaned ones.
+
+Each change is made in an order that leaves a valid log after each step: a segment counts as long as
+its log file is there, so that this goes first and comes last.
+
+Not here: which segments are removed or replaced (log_writer.py, compact_log.py), which files count
+after a crash (layout.py)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from .errors import StorageError
+from .fence import FencedFiles
+from .names import SEGMENT_KINDS, Kind, State, file_name
+from .open_files import OpenFiles
+from .producer_state import ProducerStates, write_snapshot
+from .segment import Segment
+from .segments import Segments
+
+
+class SegmentDirectory:
+    """The segments of one log that is written, and the snapshots of its producers."""
+
+    def __init__(
+        self,
+        path: Path,
+        segments: Segments,
+        snapshots: list[int],
+        files: FencedFiles,
+        open_files: OpenFiles,
+    ) -> None:
+        self.path = path
+        self.segments = segments
+        self.snapshots = snapshots  # their offsets, ascending
+        self._files = files
+        self._open_files = open_files
+        self._swaps: list[Segment] = []  # in the log, and without their final names
+
+    def sync(self) -> None:
+        """Returns when names made and removed will survive the machine."""
+        self._files.sync_directory(self.path)
+
+    # --- segments
+
+    def remove(self, segment: Segment, *, keep_snapshot: bool = False) -> None:
+        """Removes a segment, and the snapshot at its beginning."""
+        segment.release()
+        self._files.remove(segment.path())
+        self.segments.remove(segment)
+        self.remove_files(segment)
+        if segment.base_offset in self.snapshots and not keep_snapshot:
+            self._remove_snapshot(segment.base_offset)
+
+    def remove_files(self, segment: Segment) -> None:
+        """Removes the files of a segment that is not, or no longer, in the log."""
+        for kind in SEGMENT_KINDS:  # the log first: indexes without one are known to be leftovers
+            self._files.remove(segment.path(kind))
+
+    def replace(self, group: Sequence[Segment], cleaned: Segment) -> None:
+        """Replaces neighbouring segments, none of them the active one, by one `cleaned` segment.
+
+        Its files have the suffix `.cleaned`, and are flushed. At each renaming the log comes last:
+        recovery goes by the log, and where that is there, the indexes are."""
+        base_offset = cleaned.base_offset
+        self._finish_swaps()  # of the last time, if there was no space
+        try:
+            self._rename(base_offset, State.CLEANED, State.SWAP)
+        except (OSError, StorageError):
+            for kind in SEGMENT_KINDS:  # indexes without their log are no swap
+                self._files.remove(self.path / file_name(base_offset, kind, State.SWAP))
+            raise
+        replacement = Segment(self.path, base_offset, self._open_files, State.SWAP)
+        try:
+            for segment in group:
+                # The snapshot before the first is as true as it was, and the nearest there is.
+                self.remove(segment, keep_snapshot=segment.base_offset == base_offset)
+        except OSError as error:
+            # On the disk the log is whole, and recovery completes the change. In memory it is not.
+            raise self._files.fence(self.path, error) from error
+        self.segments.add(replacement)
+        self._swaps.append(replacement)
+        self._finish_swaps()
+
+    def _finish_swaps(self) -> None:
+        """Gives the files of replaced segments their names. A `.swap` file counts as much, so that
+        DiskFullError, on file systems where a new name needs space, does no harm."""
+        for segment in list(self._swaps):
+            if segment in self.segments:
+                self._rename(segment.base_offset, State.SWAP, State.LIVE)
+                segment.release()
+                segment.state = State.LIVE
+            self._swaps.remove(segment)
+
+    def _rename(self, base_offset: int, before: State, after: State) -> None:
+        for kind in reversed(SEGMENT_KINDS):
+            source = self.path / file_name(base_offset, kind, before)
+            if source.exists():
+                self._files.rename(source, self.path / file_name(base_offset, kind, after))
+        self.sync()
+
+    # --- snapshots
+
+    def write_snapshot(self, offset: int, states: ProducerStates) -> None:
+        """Writes the states of producers after everything below `offset`."""
+        write_snapshot(self._files, self.path / file_name(offset, Kind.SNAPSHOT), states)
+        self.snapshots = sorted({*self.snapshots, offset})
+
+    def remove_snapshots(self, above: int) -> None:
+        """Removes those at offsets above that one."""
+        for offset in [offset for offset in self.snapshots if offset > above]:
+            self._remove_snapshot(offset)
+
+    def _remove_snapshot(self, offset: int) -> None:
+        self._files.remove(self.path / file_name(offset, Kind.SNAPSHOT))
+        self.snapshots.remove(offset)

@@ -1,0 +1,129 @@
+"""The compressed bytes of a batch or message, and what they decompress to.
+
+Whoever reads compressed records opens them here: where they lie in their entry, all at once where
+they are few, and through a window otherwise, so that a decompression bomb takes no more memory.
+
+Not here: the codecs (codecs), offsets in a compressed message (inner_offsets.py), what is made of
+the bytes (reader.py; downconvert)."""
+
+from typing import Final, NamedTuple, Self
+
+from .batch import BatchHeader
+from .codecs import Decoder, decompress, open_decoder
+from .errors import CorruptRecordsError
+from .formats import BATCH_HEADER_SIZE, V2, Codec
+from .kernel import Buffer
+from .source import Records
+from .window import Stretch, Window
+from .wrapper import value_range
+
+RUNS_PAST: Final = "record runs past its batch"
+
+
+class CompressedBytes(NamedTuple):
+    """The compressed bytes of an entry: from `start` to `end` of the entry that begins at
+    `position` of the records."""
+
+    records: Records
+    position: int
+    start: int
+    end: int
+    codec: Codec
+    magic: int
+
+    @classmethod
+    def of(cls, records: Records, header: BatchHeader) -> Self:
+        """Those of a batch or message. CorruptRecordsError: it cannot have any."""
+        position, magic = header.position, header.magic
+        if magic == V2:
+            if header.records_count is not None and header.records_count < 0:
+                raise CorruptRecordsError("negative record count", records.origin + position)
+            return cls(records, position, BATCH_HEADER_SIZE, header.size, header.codec, magic)
+        if header.codec is Codec.ZSTD:
+            reason = "codec does not exist in this message format"
+            raise CorruptRecordsError(reason, records.origin + position)
+        start, end = value_range(records, position, header.size, magic)
+        return cls(records, position, start, end, header.codec, magic)
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+    @property
+    def error_position(self) -> int:
+        """Where the entry begins in the file: what errors name."""
+        return self.records.origin + self.position
+
+    def at_once(self, data: Buffer, limit: int) -> Buffer | None:
+        """What they decompress to. `data`: the compressed bytes, in memory.
+
+        None where that is more than `limit`, or they are damaged: then they are for `open`, which
+        yields what is good before the damage."""
+        try:
+            return decompress(self.codec, data, limit=limit, magic=self.magic)
+        except CorruptRecordsError:
+            return None
+
+    def open(self, buffer: memoryview) -> "Decompressed":
+        """What they decompress to, from the beginning. `buffer` is for compressed bytes, and nobody
+        else's until this has been read."""
+        first = self.position + self.start
+        stretch = Stretch(self.records, first, self.position + self.end)
+
+        def pull() -> memoryview:
+            return buffer[: stretch.read_into(buffer)]
+
+        decoder = open_decoder(self.codec, pull, magic=self.magic)
+        return Decompressed(decoder, self.error_position)
+
+
+class Decompressed:
+    """The decompressed bytes of an entry, read forward.
+
+    Its errors name the entry: nobody can look up a position in compressed data."""
+
+    __slots__ = ("_decoder", "_position")
+
+    def __init__(self, decoder: Decoder, position: int) -> None:
+        self._decoder = decoder
+        self._position = position
+
+    def read_into(self, target: memoryview) -> int:
+        try:
+            return self._decoder.read_into(target)
+        except CorruptRecordsError as error:
+            raise CorruptRecordsError(error.reason, self._position) from error
+
+
+class DecompressedWindow(Window):
+    """A window over decompressed bytes. `position` is that of the entry in the file."""
+
+    __slots__ = ()
+
+    @classmethod
+    def within(cls, buffer: Buffer, start: int, end: int, position: int) -> Self:
+        """All of the decompressed bytes, which are `buffer[start:end]`."""
+        window = cls(None, buffer, position)
+        window.start, window.filled, window.base = start, end, -start
+        return window
+
+    def skip_to(self, position: int) -> None:
+        """Goes on at this position of the decompressed bytes, which may be after the window.
+
+        CorruptRecordsError: they end before it."""
+        index = position - self.base
+        if index <= self.filled:
+            self.start = index
+            return
+        skip = index - self.filled
+        self.base, self.start, self.filled = position, 0, 0
+        while skip:
+            read = 0
+            if self._stream is not None:
+                read = self._stream.read_into(self.view[: min(skip, len(self.view))])
+            if not read:
+                raise CorruptRecordsError(RUNS_PAST, self.position)
+            skip -= read
+
+    def damage(self, reason: str, index: int) -> CorruptRecordsError:
+        return CorruptRecordsError(reason, self.position, inside=self.base + index)

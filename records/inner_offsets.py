@@ -1,0 +1,83 @@
+"""The offsets of messages inside of a compressed message.
+
+In v0 they are what they say. In v1 they count from an unknown base: the last one belongs to the
+compressed message itself, whose offset the broker has set, so that all of it has to be read before
+the first offset is known (KIP-31).
+
+Not here: the records of v2 batches, whose base offset is in the batch's header.
+
+Source: Kafka's AbstractLegacyRecordBatch.DeepRecordsIterator. The kernels have the same rule for
+what they recode at once (native/src/transcoder/recode.rs, reference/recode.py)."""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from .backend import Transcoder
+from .batch import wrapped
+from .compressed import DecompressedWindow
+from .errors import CorruptRecordsError
+from .formats import V0, V1
+from .kernel import ROW_SIZE, Outcome
+from .record import ROW
+
+EVERY_OFFSET: Final = -(2**63)
+ROWS_MAX: Final = 256  # in one call of the kernel
+NO_MESSAGES: Final = "compressed message holds no messages"
+
+# Makes room for the message at the window's start, which is not whole in it. Returns the offset
+# field of that message if it was skipped instead; else None.
+MakeRoom: TypeAlias = Callable[[DecompressedWindow], int | None]
+
+
+def are_relative(magic: int, offset: int) -> bool:
+    """Whether the offsets in a compressed message, which has this offset, are relative.
+
+    Old librdkafka producers left the offset at 0, whatever the number of messages inside: there
+    they are taken as they are."""
+    return magic == V1 and offset != 0
+
+
+def offset_delta(magic: int, offset: int, last_inner: int, position: int) -> int:
+    """What to add to each offset in a compressed message that has this offset.
+
+    CorruptRecordsError, with the position: the offset is lower than that of its last message."""
+    if not are_relative(magic, offset):
+        return 0
+    if last_inner > offset:
+        reason = "compressed message is at a lower offset than its last"
+        raise CorruptRecordsError(reason, position)
+    return wrapped(offset - last_inner)
+
+
+class OffsetScan:
+    """Finds the last offset in compressed messages, one message after the other."""
+
+    __slots__ = ("_rows", "_transcoder")
+
+    def __init__(self) -> None:
+        self._transcoder = Transcoder(V0, EVERY_OFFSET, 0, False)
+        self._rows = bytearray(ROWS_MAX * ROW_SIZE)
+
+    def last_offset(self, window: DecompressedWindow, make_room: MakeRoom) -> int | None:
+        """The offset field of the last message, having read the window to its end; None: it holds
+        no messages. CorruptRecordsError: one of them is damaged."""
+        transcoder, rows = self._transcoder, self._rows
+        transcoder.enter_entries(V1, 0, None, False, False, False)
+        last: int | None = None
+        while True:
+            if window.start == window.filled:
+                window.fill()
+            consumed, produced, outcome = transcoder.columns(
+                window.buffer, window.start, window.filled, window.remaining, rows, 0, len(rows)
+            )
+            window.start += consumed
+            if produced:
+                last = ROW.unpack_from(rows, produced - ROW_SIZE)[0]
+            if outcome == Outcome.SOURCE:
+                skipped = make_room(window)
+                last = last if skipped is None else skipped
+            elif outcome == Outcome.DAMAGE:
+                reason, index = transcoder.damage or ("damaged", window.start)
+                raise window.damage(reason, index)
+            elif outcome != Outcome.TARGET:
+                return last

@@ -1,0 +1,164 @@
+"""What a fetch reads of each partition: how much, which error, and what was aborted."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.broker import Broker
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.wire.schemas import ApiKey
+from downconvert.storage import LogDir
+from records import Codec, MemoryRecords
+from records.formats import BATCH_HEADER_SIZE
+from tests.damage import spliced
+from tests.downconvert.storage import brokers
+from tests.downconvert.storage.logs import batch
+
+from .asking import ask
+from .fetching import (
+    OLD_VERSIONS,
+    VERSIONS,
+    broker_of,
+    fetch,
+    records_of,
+    request,
+)
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("real")
+    brokers.unpack(path)
+    return path
+
+
+# --- limits
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_hard_limit_is_kept_but_for_a_first_message_that_is_larger(
+    version: int, tmp_path: Path
+) -> None:
+    small, large = batch(*range(100), size=50), batch(100, size=5_000)
+    with broker_of(tmp_path, {"events": {0: [small, large]}}) as broker:
+        assert len(fetch(broker, version, "events", 0, max_bytes=1_000).records) == 1_000
+        alone = fetch(broker, version, "events", 100, max_bytes=1_000)
+    assert [len(one.value or b"") for one in records_of(alone)] == [5_000]
+
+
+@pytest.mark.parametrize("version", [3, 4, 17])
+def test_a_first_batch_comes_whole_and_others_only_where_they_fit(
+    version: int, tmp_path: Path
+) -> None:
+    topics = {name: {0: [batch(0, size=2_000)]} for name in ("a", "b", "c")}
+    with broker_of(tmp_path, topics) as broker:
+        body = request(broker, dict.fromkeys(topics, 0), max_bytes=1)
+        body.max_bytes = 10
+        answer = ask(broker, ApiKey.Fetch, version, body)
+    sizes = [len(topic.partitions[0].records) for topic in answer.responses]
+    assert sizes[0] > 2_000
+    assert sizes[1:] == [0, 0]
+
+
+def test_many_small_segments_make_one_answer_for_an_old_client(tmp_path: Path) -> None:
+    segments = {offset: [batch(offset)] for offset in range(20)}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        found = records_of(fetch(broker, 3, "events", 0))
+    assert [one.offset for one in found] == list(range(20))
+
+
+def test_an_answer_with_enough_is_not_joined_with_more_segments(tmp_path: Path) -> None:
+    """Each costs a look, and there may be thousands."""
+    segments = {offset: [batch(offset, size=40_000)] for offset in range(20)}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        found = records_of(fetch(broker, 3, "events", 0))
+    assert [one.offset for one in found] == [0, 1]
+
+
+# --- errors
+
+
+@pytest.mark.parametrize("version", OLD_VERSIONS)
+def test_what_is_good_in_front_of_damage_is_sent_and_the_damage_said(
+    version: int, tmp_path: Path
+) -> None:
+    bad = spliced(batch(2, 3, codec=Codec.GZIP), BATCH_HEADER_SIZE, b"no gzip", drop=7)
+    segments = {0: [batch(0, 1), bad], 4: [batch(4)]}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        good, error = (fetch(broker, version, "events", offset) for offset in (0, 2))
+        behind = fetch(broker, version, "events", 4)
+    assert [one.offset for one in records_of(good)] == [0, 1]
+    assert (error.error_code, error.records) == (ErrorCode.CORRUPT_MESSAGE, b"")
+    assert [one.offset for one in records_of(behind)] == [4]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_topic_may_forbid_conversion(version: int, tmp_path: Path) -> None:
+    config = {"events": {"message.downconversion.enable": "false"}}
+    topics = {"events": {0: [batch(0)]}, "others": {0: [batch(0)]}}
+    with broker_of(tmp_path, topics, topics=config) as broker:
+        body = request(broker, {"events": 0, "others": 0})
+        answers = [
+            topic.partitions[0] for topic in ask(broker, ApiKey.Fetch, version, body).responses
+        ]
+    refused = ErrorCode.UNSUPPORTED_VERSION if version in OLD_VERSIONS else ErrorCode.NONE
+    assert [one.error_code for one in answers] == [refused, ErrorCode.NONE]
+    assert len(answers[1].records)
+
+
+@pytest.mark.parametrize(("epoch", "code"), [(4, 74), (5, 0), (6, 75), (-1, 0)])
+def test_a_client_that_knows_another_leader_is_told(epoch: int, code: int, tmp_path: Path) -> None:
+    with broker_of(tmp_path, {"events": {0: [batch(0)]}}) as broker:
+        broker.topics["events"].partitions[0].leader_epoch = 5
+        answer = fetch(broker, 16, "events", 0, current_leader_epoch=epoch)
+    assert answer.error_code == code
+    assert (answer.current_leader.leader_epoch == 5) == (code == 74)
+
+
+def test_a_log_that_went_another_way_is_told_where_it_did(tmp_path: Path) -> None:
+    epochs = tmp_path / "events-0" / "leader-epoch-checkpoint"
+    epochs.parent.mkdir()
+    epochs.write_text("0\n2\n0 0\n4 2\n")
+    with broker_of(tmp_path, {"events": {0: [batch(0, 1), batch(2, 3)]}}) as broker:
+        apart, same = (fetch(broker, 12, "events", 3, last_fetched_epoch=epoch) for epoch in (3, 4))
+        unknown = fetch(broker, 12, "events", 3, last_fetched_epoch=9)
+    assert (apart.diverging_epoch.epoch, apart.diverging_epoch.end_offset) == (0, 2)
+    assert (apart.records, len(same.records)) == (b"", len(batch(2, 3)))
+    assert unknown.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@pytest.mark.parametrize(("version", "code"), [(5, 6), (6, 56)])
+def test_a_log_that_is_gone_is_an_error_of_the_storage(
+    version: int, code: int, tmp_path: Path
+) -> None:
+    with broker_of(tmp_path, {"events": {0: [batch(0)]}}) as broker:
+        (tmp_path / "events-0" / f"{0:020d}.log").unlink()
+        (tmp_path / "events-0").rmdir()
+        assert fetch(broker, version, "events", 0).error_code == code
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_who_does_not_lead_serves_no_clients_that_ask_the_leader(
+    version: int, tmp_path: Path
+) -> None:
+    with broker_of(tmp_path, {"events": {0: [batch(0)]}}) as broker:
+        broker.topics["events"].partitions[0].leader = 7
+        code = fetch(broker, version, "events", 0).error_code
+    assert code == (ErrorCode.NOT_LEADER_OR_FOLLOWER if version < 11 else ErrorCode.NONE)
+
+
+# --- transactions
+
+
+@pytest.mark.parametrize("version", [4, 11, 17])
+def test_committed_records_come_with_what_was_aborted_among_them(version: int, real: Path) -> None:
+    with LogDir.open(real / "3.9.1" / "log") as log_dir:
+        broker = Broker(log_dir)
+        open_ = fetch(broker, version, "txn-open", 0, isolation_level=1)
+        ended = fetch(broker, version, "txn-none", 10, isolation_level=1)
+        all_of_it = fetch(broker, version, "txn-none", 10)
+    headers = list(MemoryRecords(bytes(open_.records)).batches())
+    assert headers[-1].last_offset < open_.last_stable_offset < open_.high_watermark
+    aborted = [(one.producer_id, one.first_offset) for one in ended.aborted_transactions]
+    assert (0, 11) in aborted
+    assert all_of_it.aborted_transactions is None

@@ -1,0 +1,82 @@
+"""The epochs of a log: which of them count, and that the file says so."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.storage import DiskFullError, Log
+from downconvert.storage.checkpoint import EpochEntry, read_epochs
+from downconvert.storage.faulty_disk import FaultyDisk
+from downconvert.storage.leader_epochs import LeaderEpochs
+from downconvert.storage.names import LEADER_EPOCHS
+from records import MemoryRecords
+
+from .logs import UNSYNCED, batch
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "topic-0"
+    path.mkdir()
+    return path
+
+
+def opened(path: Path) -> Log:
+    return Log.open(path, writable=True, files=UNSYNCED)
+
+
+def test_an_epoch_begins_before_it_has_records_and_is_forgotten_if_it_never_had_any(
+    path: Path,
+) -> None:
+    with opened(path) as log:
+        log.writer.begin_epoch(1)
+        log.writer.append(batch(0, 1, leader_epoch=1))
+        log.writer.begin_epoch(3)
+        assert log.writer.epochs == ((1, 0), (3, 2))
+        log.writer.begin_epoch(2)
+        assert log.writer.epochs == ((1, 0), (3, 2))
+        log.writer.begin_epoch(4)
+        log.writer.append(batch(2, leader_epoch=4))
+        assert log.writer.epochs == ((1, 0), (4, 2))
+    with opened(path) as log:
+        assert log.writer.epochs == ((1, 0), (4, 2))
+
+
+def test_a_truncation_to_the_end_forgets_an_epoch_that_had_no_records(path: Path) -> None:
+    with opened(path) as log:
+        log.writer.append(batch(0, 1, leader_epoch=1))
+        log.writer.begin_epoch(3)
+        log.writer.truncate_to(2)
+        assert log.end_offset == 2
+        assert log.writer.epochs == ((1, 0),)
+        assert read_epochs(path / LEADER_EPOCHS) == [EpochEntry(1, 0)]
+
+
+def test_leader_epochs_are_noted_where_they_begin(path: Path) -> None:
+    with opened(path) as log:
+        for offset, epoch in enumerate((0, 0, 2, 2, 5)):
+            log.writer.append(batch(offset, leader_epoch=epoch))
+        expected = [EpochEntry(0, 0), EpochEntry(2, 2), EpochEntry(5, 4)]
+        assert read_epochs(path / LEADER_EPOCHS) == expected
+        log.writer.truncate_to(3)
+        assert read_epochs(path / LEADER_EPOCHS) == expected[:2]
+
+
+def test_without_room_memory_is_right_and_the_next_change_is_written(path: Path) -> None:
+    disk = FaultyDisk(path)
+    epochs = LeaderEpochs(path, disk, [])
+    epochs.begin(1, 0)
+    epochs.begin(3, 5)
+    disk.fill(is_full=True)
+    headers = list(MemoryRecords(batch(7, leader_epoch=4)).batches())
+    with pytest.raises(DiskFullError):
+        epochs.begin(4, 7)
+    with pytest.raises(DiskFullError):
+        epochs.add(headers)
+    assert list(epochs.entries) == [EpochEntry(1, 0), EpochEntry(3, 5)]
+    with pytest.raises(DiskFullError):
+        epochs.truncate_from_end(5)
+    assert list(epochs.entries) == [EpochEntry(1, 0)]
+    disk.fill(is_full=False)
+    epochs.flush()
+    assert read_epochs(path / LEADER_EPOCHS) == [EpochEntry(1, 0)]

@@ -1,0 +1,102 @@
+"""A log's files: what goes first, what comes last, and what is left where there is no room."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from downconvert.storage import DiskFullError
+from downconvert.storage.faulty_disk import FaultyDisk
+from downconvert.storage.fence import FencedFiles
+from downconvert.storage.files import Files
+from downconvert.storage.names import Kind, State, file_name
+from downconvert.storage.open_files import OpenFiles
+from downconvert.storage.producer_state import ProducerStates
+from downconvert.storage.segment import Segment
+from downconvert.storage.segment_directory import SegmentDirectory
+from downconvert.storage.segments import Segments
+
+from .logs import UNSYNCED, batch, indexed_segment
+
+BASES = (0, 2, 4)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Segments of two records each."""
+    for base in BASES:
+        indexed_segment(tmp_path, base, batch(base, base + 1))
+    return tmp_path
+
+
+def opened(path: Path, files: Files = UNSYNCED) -> SegmentDirectory:
+    open_files = OpenFiles()
+    segments = Segments(Segment(path, base, open_files) for base in BASES)
+    found = SegmentDirectory(path, segments, [], FencedFiles(path, files), open_files)
+    for base in BASES:
+        found.write_snapshot(base, ProducerStates())
+    return found
+
+
+def bases(directory: SegmentDirectory) -> list[int]:
+    return [segment.base_offset for segment in directory.segments]
+
+
+def names(path: Path, base: int) -> Iterator[str]:
+    return (file.name for file in path.glob(f"{base:020}*"))
+
+
+def first_offsets(directory: SegmentDirectory) -> list[int]:
+    """Of the batches in the first segment."""
+    first = directory.segments[0]
+    return [header.base_offset for header in first.slice(0, first.size).batches()]
+
+
+def cleaned(path: Path, base: int, data: bytes) -> Segment:
+    """What compaction has written, and flushed."""
+    made = path / "elsewhere"
+    indexed_segment(made, base, data)
+    for kind in (Kind.LOG, Kind.OFFSET_INDEX, Kind.TIME_INDEX):
+        target = path / file_name(base, kind, State.CLEANED)
+        (made / file_name(base, kind)).rename(target)
+    return Segment(path, base, OpenFiles(), State.CLEANED)
+
+
+def test_nothing_is_left_of_a_segment_that_is_removed(path: Path) -> None:
+    directory = opened(path)
+    directory.remove(directory.segments[0])
+    assert (bases(directory), directory.snapshots) == ([2, 4], [2, 4])
+    assert list(names(path, 0)) == []
+
+
+def test_snapshots_above_an_offset_are_removed(path: Path) -> None:
+    directory = opened(path)
+    directory.remove_snapshots(above=2)
+    assert directory.snapshots == [0, 2]
+    assert not (path / file_name(4, Kind.SNAPSHOT)).exists()
+    directory.remove_snapshots(above=-1)
+    assert directory.snapshots == []
+
+
+def test_one_segment_takes_the_place_of_several(path: Path) -> None:
+    directory = opened(path)
+    directory.replace(list(directory.segments)[:2], cleaned(path, 0, batch(3)))
+    assert (bases(directory), directory.snapshots) == ([0, 4], [0, 4])
+    assert directory.segments[0].state is State.LIVE
+    assert first_offsets(directory) == [3]
+    assert list(names(path, 2)) == []
+    assert not [*path.glob("*.cleaned"), *path.glob("*.swap")]
+
+
+@pytest.mark.parametrize("full_in", range(4))
+def test_without_room_the_log_has_the_old_records_or_the_new_ones(path: Path, full_in: int) -> None:
+    """New names need room; the old ones are removed in between."""
+    replacement = cleaned(path, 0, batch(3))
+    disk = FaultyDisk(path)
+    directory = opened(path, disk)
+    disk.fill_in(full_in)
+    with pytest.raises(DiskFullError):
+        directory.replace(list(directory.segments)[:2], replacement)
+    is_new = bases(directory) == [0, 4]
+    assert is_new or bases(directory) == list(BASES)
+    assert first_offsets(directory) == ([3] if is_new else [0])

@@ -1,0 +1,34 @@
+"""Ports for servers that must be told theirs before they listen.
+
+They are below those that the system hands out to whoever asks for any (on Linux 32768 and up), so
+that no connection of another test takes one between its choice and its use."""
+
+import random
+import socket
+from collections.abc import Iterator
+from typing import Final
+
+LOOPBACK: Final = "127.0.0.1"
+_RANGE: Final = range(10_000, 32_768)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on, none of them twice in a process."""
+    return [next(_ports) for _ in range(count)]
+
+
+def _free() -> Iterator[int]:
+    start = random.SystemRandom().randrange(len(_RANGE))  # other processes start elsewhere
+    while True:
+        port = _RANGE[start % len(_RANGE)]
+        start += 1
+        with socket.socket() as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                trial.bind((LOOPBACK, port))
+            except OSError:
+                continue
+        yield port
+
+
+_ports: Final = _free()

@@ -1,0 +1,138 @@
+"""What is compressed in an entry: where it lies, and how it is opened."""
+
+import random
+from typing import Final
+
+import pytest
+
+from records import Codec, CorruptRecordsError, MemoryRecords, Record, build
+from records.compressed import CompressedBytes, DecompressedWindow
+from records.formats import BATCH_HEADER_SIZE, V0, V1, V2
+from records.kernel import Buffer
+from records.source import TRUNCATED, Records
+from records.wrapper import wrapper
+from tests.damage import damaged
+
+BODY: Final = random.Random(1).randbytes(5000) + bytes(5000)
+BEFORE: Final = 1000  # bytes of other entries in the file
+
+
+def records_of(entry: bytes) -> Records:
+    """The records that hold only this entry, in the midst of a file."""
+    return MemoryRecords(bytes(BEFORE) + entry).slice(BEFORE, len(entry))
+
+
+def compressed(entry: bytes) -> CompressedBytes:
+    records = records_of(entry)
+    return CompressedBytes.of(records, next(records.batches()))
+
+
+def batch(value: bytes = BODY, codec: Codec = Codec.GZIP) -> bytes:
+    return build([Record(0, 0, value=value)], magic=V2, codec=codec)
+
+
+def window(found: CompressedBytes, size: int = 100) -> DecompressedWindow:
+    return DecompressedWindow(found.open(memoryview(bytearray(64))), bytearray(size), BEFORE)
+
+
+def everything(found: CompressedBytes) -> bytes:
+    forward, seen = window(found), b""
+    while forward.has_more():
+        seen += forward.view[: forward.filled]
+        forward.start = forward.filled
+    return seen
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
+@pytest.mark.parametrize("magic", [V0, V1, V2])
+def test_all_at_once_and_through_a_window_it_is_the_same(magic: int, codec: Codec) -> None:
+    if codec is Codec.ZSTD and magic < V2:
+        return
+    entry = build([Record(0, 0, value=BODY)], magic=magic, codec=codec)
+    found = compressed(entry)
+    assert (found.size, found.end) == (found.end - found.start, len(entry))
+    at_once = found.at_once(entry[found.start : found.end], 20_000)
+    assert at_once is not None
+    assert BODY in bytes(at_once)
+    assert everything(found) == bytes(at_once)
+
+
+def test_all_at_once_is_for_what_is_small_and_sound() -> None:
+    entry = batch()
+    found = compressed(entry)
+    data: Buffer = entry[found.start : found.end]
+    assert found.at_once(data, 10_000) is None
+    assert found.at_once(data[:-10], 20_000) is None
+
+
+def test_through_a_window_what_is_good_before_the_damage_comes_first() -> None:
+    entry = bytearray(batch())
+    entry[-8] ^= 1  # the checksum of all that was decompressed
+    forward = window(compressed(bytes(entry)), size=8000)
+    assert forward.has_more()
+    forward.start = forward.filled
+    with pytest.raises(CorruptRecordsError, match="gzip") as caught:
+        forward.fill()
+    assert (caught.value.position, caught.value.inside) == (BEFORE, None)
+
+
+def test_damage_in_what_was_decompressed_names_the_byte_there_and_the_batch() -> None:
+    forward = window(compressed(batch()))
+    forward.skip_to(2000)
+    forward.fill()
+    error = forward.damage("wrong", forward.start + 3)
+    assert (error.position, error.inside) == (BEFORE, 2003)
+
+
+@pytest.mark.parametrize("position", [50, 100, 101, 9000])
+def test_what_is_skipped_is_before_or_after_the_windows_end(position: int) -> None:
+    found = compressed(batch())
+    forward = window(found)
+    forward.fill()
+    forward.skip_to(position)
+    assert forward.has_more()
+    first = bytes(forward.view[forward.start : forward.filled])
+    assert everything(found)[position:].startswith(first)
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_it_ends_before_the_position_that_is_skipped_to(is_whole: bool) -> None:
+    found = compressed(batch())
+    forward = DecompressedWindow(None, BODY, BEFORE) if is_whole else window(found)
+    with pytest.raises(CorruptRecordsError, match="record runs past its batch") as caught:
+        forward.skip_to(20_000)
+    assert caught.value.position == BEFORE
+
+
+def test_decompressed_bytes_within_a_buffer_count_from_their_own_beginning() -> None:
+    forward = DecompressedWindow.within(bytearray(100), 40, 60, BEFORE)
+    assert (forward.remaining, forward.damage("wrong", 47).inside) == (20, 7)
+    forward.start = 60
+    assert not forward.has_more()
+
+
+def test_a_file_that_became_shorter_is_no_damage_to_the_codec() -> None:
+    entry = batch()
+    records = records_of(entry[:-100])
+    forward = window(
+        CompressedBytes(records, 0, BATCH_HEADER_SIZE, len(entry), Codec.GZIP, V2), size=20_000
+    )
+    with pytest.raises(CorruptRecordsError, match=TRUNCATED) as caught:
+        forward.fill()
+    assert caught.value.position == BEFORE
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        (damaged(batch(), field="records_count", to=-1), "negative record count"),
+        (
+            wrapper(b"x", magic=V1, offset=3, attributes=Codec.ZSTD, timestamp=0),
+            "codec does not exist in this message format",
+        ),
+    ],
+)
+def test_what_cannot_be_opened_is_said(entry: bytes, reason: str) -> None:
+    with pytest.raises(CorruptRecordsError, match=reason) as caught:
+        compressed(entry)
+    assert caught.value.position == BEFORE

@@ -19,7 +19,7 @@ import click
 from records.backend import NAME, REFERENCE
 
 from .failure import CommandError
-from .logs import show_logs
+from .logs import level_of, show_logs
 from .open_files import allow_files
 from .serve_options import RECODE
 from .terminal import REFERENCE_NOTICE
@@ -124,6 +124,7 @@ FLAGS: Final = {  # the settings that flags of other names, or of none in the fi
     help="Processes behind the one port; one for each core. [default: 1]",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Log each request, too.")
+@click.option("-q", "--quiet", is_flag=True, help="Log warnings and errors only.")
 @click.option("--json", "as_json", is_flag=True, help="Ready line and log as JSON lines.")
 @click.option(
     "--report",
@@ -141,6 +142,7 @@ def gateway(
     http: str | None,
     workers: int,
     verbose: bool,
+    quiet: bool,
     as_json: bool,
     report: str | None,
     html: Path | None,
@@ -179,8 +181,7 @@ def gateway(
 
     config = read()
     context = click.get_current_context()
-    level = logging.DEBUG if verbose else logging.INFO
-    log = partial(show_logs, LOGS, as_json=as_json, level=level)
+    log = partial(show_logs, LOGS, as_json=as_json, level=level_of(verbose=verbose, quiet=quiet))
     context.call_on_close(log())
     allow_files()
     stop = Event()

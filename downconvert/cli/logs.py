@@ -27,6 +27,13 @@ class JsonLines(logging.Formatter):
         return json.dumps(line)
 
 
+def level_of(*, verbose: bool, quiet: bool) -> int:
+    """Of what is shown. `verbose` goes before `quiet`."""
+    if verbose:
+        return logging.DEBUG
+    return logging.WARNING if quiet else logging.INFO
+
+
 def show_logs(
     names: Sequence[str], *, as_json: bool, level: int = logging.INFO
 ) -> Callable[[], None]:

@@ -3,7 +3,6 @@
 Not here: the broker and its server (broker), what the options' texts mean (serve_options.py)."""
 
 import json
-import logging
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -26,7 +25,7 @@ from downconvert.storage import Log, LogDir, LogInUseError
 from records.units import format_size
 
 from .failure import CommandError
-from .logs import show_logs
+from .logs import level_of, show_logs
 from .open_files import allow_files
 from .serve_guard import GuardFiles
 from .serve_options import ADDRESS, PORT_MAX, RECODE, TOPIC_CONFIG, grouped
@@ -173,6 +172,7 @@ LOGS: Final = ("downconvert.broker", "downconvert.storage")
     help="Until a connection that is not used is closed.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Log each request, too.")
+@click.option("-q", "--quiet", is_flag=True, help="Log warnings and errors only.")
 @click.option("--json", "as_json", is_flag=True, help="Ready line and log as JSON lines.")
 def serve(
     directory: Path,
@@ -201,6 +201,7 @@ def serve(
     max_connections_per_address: int,
     idle_timeout: float,
     verbose: bool,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """Be the broker of LOGDIR, for consumers from Kafka 0.8 to today's.
@@ -232,8 +233,9 @@ def serve(
     if auto_create_topics and not writable:
         raise CommandError("--auto-create-topics makes topics: say --writable, too")
     name_the_backend()
-    level = logging.DEBUG if verbose else logging.INFO
-    click.get_current_context().call_on_close(show_logs(LOGS, as_json=as_json, level=level))
+    click.get_current_context().call_on_close(
+        show_logs(LOGS, as_json=as_json, level=level_of(verbose=verbose, quiet=quiet))
+    )
     allow_files()
     files = GuardFiles(access, sasl_users, tls_cert, tls_key)
     guard, tls = files.read()

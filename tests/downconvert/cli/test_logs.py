@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from downconvert.cli.logs import show_logs
+from downconvert.cli.logs import level_of, show_logs
 
 NAME: Final = "downconvert.test_logs"
 
@@ -42,3 +42,10 @@ def test_nothing_is_left_when_it_ends(capsys: pytest.CaptureFixture[str]) -> Non
     log_some()
     assert (log.handlers, log.level, log.propagate) == before
     assert not capsys.readouterr().err
+
+
+def test_how_much_is_shown_is_the_operators_choice() -> None:
+    levels = [
+        level_of(verbose=v, quiet=q) for v, q in ((True, False), (False, False), (False, True))
+    ]
+    assert levels == [logging.DEBUG, logging.INFO, logging.WARNING]

@@ -31,7 +31,8 @@ from zlib import crc32
 import click
 from pyspark.sql import DataFrame, SparkSession
 
-from downconvert.spark.source import FORMAT, register
+from downconvert.spark import register
+from downconvert.spark.source import FORMAT
 from downconvert.storage import Log
 from records import FileRecords, read
 from records.backend import NAME, NATIVE

@@ -7,9 +7,11 @@ Not here: how a channel is written to (channel.py), what is sent (zero_copy.py; 
 sends)."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from .channel import Write, writer
+
+NOTHING: Final = memoryview(b"")
 
 
 class Send(Protocol):
@@ -48,31 +50,33 @@ def close(send: Send) -> None:
 
 
 class PendingBytes:
-    """Bytes that wait for a channel. How to write to the channel is found out once for each."""
+    """Bytes that wait for a channel. How to write to the channel is found out once for each.
 
-    __slots__ = ("_channel", "_left", "_write")
+    `left`: those that it has not taken yet. Whoever sets it replaces what waits."""
 
-    def __init__(self, data: memoryview | None = None) -> None:
-        self._left = memoryview(b"") if data is None else data
+    __slots__ = ("_channel", "_write", "left")
+
+    def __init__(self, data: memoryview = NOTHING) -> None:
+        self.left = data
         self._channel: Any = self  # none yet: nobody writes these bytes to themselves
         self._write: Write
 
-    def __len__(self) -> int:
-        return len(self._left)
-
-    def put(self, data: memoryview) -> None:
-        """Replaces what waits."""
-        self._left = data
+    def copy(self) -> None:
+        """Copies what waits, so that the buffer that it lies in may be used for something else, and
+        is not kept for the sake of its last bytes."""
+        left, buffer = self.left, self.left.obj
+        if not isinstance(buffer, bytes) or len(buffer) > 2 * len(left):
+            self.left = memoryview(bytes(left))
 
     def write_to(self, channel: Any, size_max: int | None = None) -> int:
         """Makes one write of at most `size_max` bytes, and returns the bytes written; 0: not now,
         or nothing waits. What the channel raises is the caller's, and nothing is lost by it."""
-        if not self._left:
+        left = self.left
+        if not left:
             return 0
         if channel is not self._channel:
             self._write = writer(channel)
             self._channel = channel
-        left = self._left
         written = self._write(left if size_max is None else left[:size_max])
-        self._left = left[written:]
+        self.left = left[written:] if written < len(left) else NOTHING
         return written

@@ -81,7 +81,7 @@ class ZeroCopySend:
 
     def _release(self) -> None:
         self._spare = memoryview(b"")
-        self._copied.put(self._spare)
+        self._copied.left = self._spare
 
     def _truncated(self) -> CorruptRecordsError:
         self._release()
@@ -89,7 +89,7 @@ class ZeroCopySend:
         return self._error
 
     def _send_file(self, channel: "socket") -> int:
-        self._copied.put(memoryview(b""))
+        self._copied.left = memoryview(b"")
         at = self._records.origin + self._sent
         try:
             written = os.sendfile(channel.fileno(), self._records.fileno(), at, self.remaining)
@@ -105,11 +105,11 @@ class ZeroCopySend:
         return written
 
     def _send_copy(self, channel: Any) -> int:
-        if not self._copied:
+        if not self._copied.left:
             if not self._spare:
                 self._spare = memoryview(bytearray(min(BUFFER_SIZE, self.remaining)))
             read = self._records.read_into(self._spare[: self.remaining], self._sent)
             if not read:
                 raise self._truncated()
-            self._copied.put(self._spare[:read])
+            self._copied.left = self._spare[:read]
         return self._copied.write_to(channel)

@@ -22,7 +22,7 @@ _MESSAGE: Final = "message"
 
 
 class SimulationError(CommandError):
-    """A simulation that cannot be run, in one line for the person who asked for it."""
+    """A simulation cannot be run. The message is one line for the user."""
 
 
 class Parent:

@@ -1,15 +1,15 @@
-"""What a producer sent: whether it may be appended, and how it gets its offsets.
+"""Validates what a producer sent, and assigns its offsets.
 
-A broker trusts nothing: sizes, checksums, counts and every record are checked before anything is
+Nothing is trusted: sizes, checksums, counts and every record are checked before anything is
 appended, a window at a time where records can stay as they are. Batches in the topic's format and
 codec do: only their offset and leader epoch change, which no checksum covers, and the time of the
-append where the topic asks for it. All others are written again (up_conversion.py).
+append where the topic asks for it. All others are rewritten (up_conversion.py).
 
 The rules, and the error codes, are those of Kafka's LogValidator and UnifiedLog. Stricter here, so
 that no reader ever meets a record that it cannot convert: a timestamp below -1 is refused, and
 offsets inside of an uncompressed batch are made to follow one another, as in a compressed one.
 
-Not here: appending it (partition.py), what a producer has sent already (sequences.py)."""
+Not here: appending (partition.py), duplicates of idempotent producers (sequences.py)."""
 
 from dataclasses import dataclass, field
 from struct import Struct
@@ -60,7 +60,7 @@ class Appended:
 
 
 class RefusedRecordsError(ApiError):
-    """Records because of which nothing is appended: which ones, and why."""
+    """Invalid records, because of which nothing is appended: which ones, and why."""
 
     def __init__(self, code: ErrorCode, records: list[tuple[int, str]]) -> None:
         super().__init__(code, f"{len(records)} records are refused; the first: {records[0][1]}")
@@ -96,7 +96,8 @@ class Prepared:
 
 
 def prepare(data: memoryview, config: AppendConfig, now: int) -> Prepared | None:
-    """Checks all that came for one partition; None: no whole batch came. `now` in milliseconds.
+    """Validates the records of one partition in a request; None: there is no whole batch. `now` in
+    milliseconds.
 
     What follows the last whole batch is dropped. ApiError: it is refused, and why."""
     records = MemoryRecords(data)
@@ -123,7 +124,7 @@ def prepare(data: memoryview, config: AppendConfig, now: int) -> Prepared | None
 
 
 def needs_rewriting(first: BatchHeader, codec: Codec, config: AppendConfig) -> bool:
-    """Whether the format or the codec of what came is not the topic's. `codec`: of any batch."""
+    """Whether format or codec differ from the topic's. `codec`: of any batch in the request."""
     target = codec if config.codec is None else config.codec
     return not (first.magic == V2 == config.magic and codec is target)
 
@@ -237,7 +238,7 @@ class _RecordChecks:
 def _as_it_is(
     records: MemoryRecords, header: BatchHeader, config: AppendConfig, now: int
 ) -> Prepared | None:
-    """A v2 batch that need not be written again; None: its offsets have gaps."""
+    """A v2 batch that need not be rewritten; None: its offsets have gaps."""
     checks = _RecordChecks(config, now)
     count, latest = 0, NO_TIMESTAMP
     size_max = EXPANSION_MAX * config.message_size_max

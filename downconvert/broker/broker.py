@@ -1,7 +1,7 @@
 """A broker without sockets: request bytes in, exchanges out.
 
 Any thread may call it, and for several connections at a time. It neither waits nor reads a clock:
-`now` is handed in, in seconds since the epoch of a clock that never goes back; what is written to
+`now` is an argument, in seconds since the epoch of a clock that never goes back; what is written to
 disk has the time of day instead (time_of_day.py).
 
 An exchange belongs to one owner until `finished`. That is the thread that hands its request in,
@@ -182,8 +182,8 @@ class Broker(BrokerState):
             return False
 
     def finished(self, exchange: Exchange, now: float | None = None) -> None:
-        """Its answer is sent, or its client has gone: releases what it holds. Called by its owner,
-        once. `now`: for who wants to know how long requests take."""
+        """Releases what an exchange holds: its answer is sent, or its client has gone. Called once,
+        by its owner. `now`: for who wants to know how long requests take."""
         if not exchange.is_done:
             exchange.abandon()
         self.purgatory.forget(exchange)
@@ -199,20 +199,20 @@ class Broker(BrokerState):
     # --- what comes due
 
     def run_due(self, owner: Owner, now: float) -> bool:
-        """One step of what has happened to an owner's exchanges; whether there was one."""
+        """Runs one posted step of an owner's exchanges. Returns whether there was one."""
         has_run = owner.run_due(now)
         self.purgatory.complete_due(now, expires=False)  # what that has touched
         return has_run
 
     def run_turn(self, owner: Owner, now: float) -> bool:
-        """One step of an owner's work that takes several; whether there was one."""
+        """Runs one turn of an owner's work in progress. Returns whether there was one."""
         has_run = owner.run_turn(now)
         self.purgatory.complete_due(now, expires=False)
         return has_run
 
     def keep_time(self, now: float) -> float | None:
-        """Tells the owners of what is late; the time of the next deadline, in seconds of the same
-        clock. For whoever keeps the time of a broker whose exchanges have owners of their own."""
+        """Posts to owners whose deadlines have passed. Returns the next deadline, in seconds of the
+        same clock. For the thread that keeps time for the owners."""
         self.purgatory.complete_due(now)
         return self.purgatory.next_deadline()
 
@@ -223,8 +223,9 @@ class Broker(BrokerState):
             pass
 
     def tick(self, now: float) -> float | None:
-        """Does what has come due for the exchanges of the calling thread, also by the clock, and a
-        turn of what takes several; when to call it again, in seconds of the same clock."""
+        """Completes what is due for the exchanges of the calling thread, deadlines included, and
+        runs one turn of work in progress. Returns when to call it again, in seconds of the same
+        clock."""
         self._mine.owner.run_turns(now)
         self.purgatory.complete_due(now)
         self.complete_due(now)

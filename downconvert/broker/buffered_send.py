@@ -25,7 +25,7 @@ WRITE_SIZE_MAX: Final = 64 * KiB  # so that other connections have their turns
 
 
 class MemoryBudget:
-    """How many bytes all answers of a broker together may hold. Any thread may call it."""
+    """How many bytes all answers of a broker together may hold. Thread-safe."""
 
     __slots__ = ("_left", "_lock")
 
@@ -38,7 +38,7 @@ class MemoryBudget:
         return self._left
 
     def take(self, size: int) -> bool:
-        """Whether there is as much; then it is the caller's, until it is released."""
+        """Takes `size` bytes, until they are released. False: there are not as many."""
         with self._lock:
             if size > self._left:
                 return False
@@ -109,10 +109,10 @@ class BufferedSend:
         return cls(data, budget, held, stats, damage)
 
     def cut(self, size: int) -> None:
-        """Only so many bytes are sent."""
+        """Sends only the first `size` bytes."""
         self.size = min(self.size, size)
         self._data = self._data[: self.size]
-        self._pending.put(self._data)
+        self._pending.left = self._data
 
     @property
     def is_whole(self) -> bool:
@@ -126,7 +126,7 @@ class BufferedSend:
 
     @property
     def completed(self) -> bool:
-        return not self._pending
+        return not self._pending.left
 
     def write_to(self, channel: Any, budget: int | None = None) -> int:
         """Makes one write, of `budget` bytes if there is one, and returns the bytes written; 0: not
@@ -137,10 +137,10 @@ class BufferedSend:
         return written
 
     def close(self) -> None:
-        """All of it is sent, or nobody wants the rest."""
+        """Releases the memory: all is sent, or the rest is not wanted."""
         held, self._held = self._held, 0
         self._data = memoryview(b"")
-        self._pending.put(self._data)
+        self._pending.left = self._data
         self._budget.release(held)
 
     def __del__(self) -> None:  # a connection that ended

@@ -1,4 +1,4 @@
-"""How much is converted in one go: much where few conversions are under way, little where many are.
+"""The chunk size of a conversion: large while few conversions are under way, small otherwise.
 
 A conversion holds four chunks until its client has taken everything. Large chunks cost less time
 for each byte; small ones keep a thousand slow clients within 64 KiB each. So the first few
@@ -21,9 +21,9 @@ LARGE_MAX: Final = 16  # at a time: 8 MiB in all
 
 
 class ChunkBudget:
-    """The clients that have large chunks, by their ids. Any thread may call it.
+    """The clients that have large chunks, by their ids. Thread-safe.
 
-    A policy that asks for chunks of another size than usual has them always."""
+    A policy with a chunk size other than the default always gets that."""
 
     def __init__(self, policy: ConversionPolicy) -> None:
         usual = policy.chunk_size == CHUNK_SIZE
@@ -33,7 +33,7 @@ class ChunkBudget:
         self._lock = Lock()
 
     def policy_for(self, client_id: int) -> ConversionPolicy:
-        """For the conversions of one answer."""
+        """The policy, with the chunk size, for the conversions of one answer."""
         with self._lock:
             if client_id not in self._clients:
                 if len(self._clients) >= LARGE_MAX:

@@ -1,4 +1,4 @@
-"""What an operator can set of a broker. Names, units and defaults are Kafka's where it has them."""
+"""The settings of a broker. Names, units and defaults are Kafka's where it has them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from .conversions import DEFAULT_RULES, RecodeRule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
-    """Of one broker. Times in milliseconds, sizes in bytes."""
+    """Settings of one broker. Times in milliseconds, sizes in bytes."""
 
     node_id: int = 0
     cluster_id: str = "lazy-downconvert"

@@ -41,15 +41,15 @@ class Incoming:
         self._filled = self._taken = 0
 
     def space(self) -> memoryview | None:
-        """Where the next bytes go; None: there is no memory for them now."""
+        """The buffer for the next bytes; None: there is no memory for them now."""
         if self._filled == len(self._buffer) and not self._grow():
             return None
         return memoryview(self._buffer)[self._filled :]
 
     def received(self, count: int) -> memoryview | None:
-        """So many bytes have come to the space; the frame, once it is whole.
+        """Notes that `count` bytes have arrived in the space. Returns the frame, once it is whole.
 
-        BadRequestError: its length is none that a request has."""
+        BadRequestError: the length is invalid."""
         self._filled += count
         if self._size is None:
             if self._filled < LENGTH_SIZE:
@@ -71,7 +71,7 @@ class Incoming:
         self._size, self._filled, self._taken = None, 0, 0
 
     def _grow(self) -> bool:
-        """Twice as large, or as large as the request: no more than twice what has arrived."""
+        """Doubles the buffer, up to the request's size: never more than twice what has arrived."""
         assert self._size is not None
         more = min(self._filled, self._size - self._filled)
         if not self._memory.take(self, more):

@@ -36,9 +36,9 @@ class Credentials:
 
     @classmethod
     def load(cls, path: Path) -> "Credentials":
-        """From lines `name:password`; empty lines, and those that begin with #, do not count.
+        """From lines `name:password`; empty lines, and those that begin with #, are skipped.
 
-        OSError; ValueError: a line is none."""
+        OSError; ValueError: a line is malformed."""
         passwords = {}
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if not line.strip() or line.startswith("#"):
@@ -107,7 +107,8 @@ class Authentication:
         self._tokens_whole = 1 if mechanism == PLAIN else 2
 
     def take(self, token: bytes) -> tuple[bytes, str | None]:
-        """The token to answer, and the user's name once that is proved. AuthenticationError."""
+        """The token to answer with, and the user's name once that is proved.
+        AuthenticationError."""
         answer = self._conversation.send(token)
         self._tokens += 1
         if self._tokens < self._tokens_whole:

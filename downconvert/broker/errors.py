@@ -80,11 +80,12 @@ class ErrorCode(IntEnum):
 
 
 class BrokerError(Exception):
-    """Of a broker, not of the records that it keeps."""
+    """An error of the broker, and not of the records in its logs."""
 
 
 class BadRequestError(BrokerError):
-    """Bytes that are no request: they cannot be answered, and the connection must be closed."""
+    """Bytes that are not a valid request: they cannot be answered, and the connection must be
+    closed."""
 
 
 class FailedLoginError(BadRequestError):

@@ -30,7 +30,7 @@ Quota: TypeAlias = Callable[[int, float], float]
 
 @dataclass(slots=True, eq=False)
 class Client:
-    """A connection, as far as requests are concerned."""
+    """The client of a connection, as requests see it."""
 
     id: int
     address: str  # the host's; no port
@@ -98,7 +98,7 @@ class Exchange:
         self._owner = Owner() if owner is None else owner
 
     def post(self, step: Step) -> None:
-        """The owner runs the step as soon as it can. Any thread may call it."""
+        """The owner runs the step as soon as it can. Thread-safe."""
         self._owner.post(partial(self._run, step))
 
     def post_turn(self, step: Step) -> None:
@@ -110,7 +110,7 @@ class Exchange:
         self.is_abandoned = True
 
     def _run(self, step: Step, now: float) -> None:
-        """Whatever goes wrong in a step ends this exchange, and no other."""
+        """Runs a step. An exception ends this exchange, and no other."""
         if self.is_done or self.is_abandoned:
             return
         self.now = now
@@ -145,7 +145,7 @@ class Exchange:
         self._finish(None)
 
     def hang_up(self, why: str, end: End = End.REQUEST) -> None:
-        """Ends the connection, the only way to say no where there is no response."""
+        """Closes the connection: the only way to refuse where there is no response."""
         self.close(why, end)
         self._finish(None)
 

@@ -62,7 +62,7 @@ def convert_range(
 
 
 def to_send(converted: Converted, size_max: int | None = None) -> Send:
-    """What sends it, or its first `size_max` bytes."""
+    """The send for a converted range, or for its first `size_max` bytes."""
     if isinstance(converted, LazyDownConvertRecords):
         return converted.to_send(size_max)
     if size_max is not None:
@@ -73,7 +73,7 @@ def to_send(converted: Converted, size_max: int | None = None) -> Send:
 def head_of(
     converted: Converted, records: Records, magic: int, offset: int, policy: ConversionPolicy
 ) -> bytes | memoryview:
-    """How it begins; the arguments are those of `convert_range`."""
+    """The first bytes of a converted range; the arguments are those of `convert_range`."""
     if isinstance(converted, BufferedSend):
         return converted.head
     return next(convert(records, magic, offset, policy))
@@ -135,7 +135,7 @@ def end_offset_of(records: Records) -> int | None:
 
 
 def error_code_of(error: ApiError | RecordsError | OSError) -> ErrorCode:
-    """What a client is told whose records cannot be read or sent."""
+    """The error code for records that cannot be read or sent."""
     match error:
         case ApiError():
             return error.code

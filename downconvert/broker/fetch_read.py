@@ -12,7 +12,7 @@ UNKNOWN: Final = -1  # an epoch
 
 
 class FetchRead:
-    """What one look at all partitions has found."""
+    """What one pass over all partitions has found."""
 
     def __init__(self) -> None:
         self.results: list[Message] = []
@@ -31,7 +31,7 @@ class FetchRead:
         self.size += contribution.source_size
 
     def drop_records(self) -> None:
-        """It waits, and all is read again when it goes on: nothing is held until then."""
+        """Forgets the records: the fetch waits, and reads all of them again when it goes on."""
         self.contributions = [replace(one, records=b"") for one in self.contributions]
         for result in self.results:
             result.records = b""

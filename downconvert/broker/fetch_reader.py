@@ -78,8 +78,8 @@ class FetchReader:
         self.is_reported = not self.is_follower
 
     def too_little(self, asked_for: list[Asked], min_bytes: int) -> FetchRead | None:
-        """What there is, if that is less than `min_bytes`, by a look at sizes; None: it may be
-        enough, or it has to be read to be known."""
+        """What is available, if sizes show that it is less than `min_bytes`; None: it may be
+        enough, or only reading can tell."""
         if self._magic is None or self.is_follower:
             return None  # what goes out as it is costs as little to read as to look at
         found = FetchRead()
@@ -121,7 +121,7 @@ class FetchReader:
         return True
 
     def _read_one(self, read: FetchRead, asked: Asked, look: IdleLook, now: float) -> bool:
-        """Whether it is done with."""
+        """Reads one partition. Returns whether that is complete."""
         result = Message(key=asked.key, partition_index=asked.index, high_watermark=UNKNOWN)
         contribution = nothing(asked.offset)
         partition: Partition | None = None
@@ -151,7 +151,7 @@ class FetchReader:
         return True
 
     def _partition(self, asked: Asked) -> tuple[Topic, Partition]:
-        """ApiError: there is none that may be read here."""
+        """The topic and the partition. ApiError: they are not here."""
         topic, partition = self._find(asked)
         if topic is None and isinstance(asked.topic, bytes):
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -261,7 +261,8 @@ class FetchReader:
         )
 
     def _note_follower(self, asked: Asked, partition: Partition, now: float) -> None:
-        """This answer has the high watermark of before, the next one has the new one [Kafka]."""
+        """Notes how far the follower is. This answer has the high watermark from before that, the
+        next one the new one, as in Kafka."""
         epoch = self._exchange.request.body.replica_state.replica_epoch
         if partition.follower_fetched(self._replica_id, asked.offset, now, epoch):
             self._broker.purgatory.notify(partition.key)

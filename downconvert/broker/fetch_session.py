@@ -1,7 +1,8 @@
 """Fetch sessions: a client that fetches many partitions names only those that changed [KIP-227].
 
 Both sides remember the partitions of a session; a request says what changes, and the answer has
-only the partitions with news. The two stay in step by an epoch that grows with each request.
+only partitions that have something new. The two stay in step by an epoch that grows with each
+request.
 
 Not here: what is read for a partition (fetch_reader.py)."""
 
@@ -44,7 +45,7 @@ class Idle:
 
 @dataclass(slots=True, eq=False)
 class Asked:
-    """What a client wants of a partition."""
+    """A partition in a fetch request."""
 
     topic: str | bytes  # its name, or its id
     index: int
@@ -61,7 +62,7 @@ class Asked:
 
 
 def asked_in(version: int, topics: Iterable[Message]) -> dict[Key, Asked]:
-    """What a request names. Of a partition that it names twice the last is taken, as in Kafka."""
+    """The partitions of a request. Where one is named twice, the last counts, as in Kafka."""
     found: dict[Key, Asked] = {}
     for topic in topics:
         name = topic.topic_id if version >= TOPIC_IDS_SINCE else topic.topic
@@ -101,7 +102,7 @@ class Cached:
     start_offset: int = UNKNOWN
 
     def is_news(self, result: Message) -> bool:
-        """Whether the client has to be told this; remembers it as told."""
+        """Whether the answer must have this partition; remembers what it says."""
         fields = result.__dict__
         start, code = fields.get("log_start_offset", UNKNOWN), fields.get("error_code", 0)
         news = (
@@ -139,7 +140,7 @@ class Session:
 
 
 class FetchSessions:
-    """The sessions of a broker. Any thread may call any method."""
+    """The sessions of a broker. Thread-safe."""
 
     def __init__(self, slots: int, random: Callable[[int, int], int] | None = None) -> None:
         self._slots = slots
@@ -158,7 +159,7 @@ class FetchSessions:
         return self._partitions
 
     def begin(self, version: int, request: Message, now: float, *, is_follower: bool) -> Context:
-        """The context of a request. ApiError: it is out of step with its session."""
+        """The context of a request. ApiError: its session id or epoch is not the expected one."""
         asked = asked_in(version, request.topics)
         id_, epoch = request.session_id, request.session_epoch
         if epoch in (INITIAL, FINAL):
@@ -255,7 +256,7 @@ class FetchSessions:
 
 
 class Sessionless:
-    """A request that names all it wants, and wants no session."""
+    """A full fetch without a session."""
 
     is_session = skips_idle = False
 
@@ -267,7 +268,7 @@ class Sessionless:
 
 
 class Full:
-    """A request that names all it wants, and wants a session of that."""
+    """A full fetch that begins a session."""
 
     is_session, skips_idle = True, False
 
@@ -290,7 +291,7 @@ class Full:
 
 
 class Incremental:
-    """A request of a session."""
+    """An incremental fetch."""
 
     is_session = skips_idle = True
 

@@ -20,7 +20,7 @@ LOG: Final = logging.getLogger(__name__)
 
 
 class Following:
-    """Keeps a broker that reads up with one that writes.
+    """Keeps a read-only broker up to date with the broker that writes the directory.
 
     beyond_high_watermark: what is not committed is shown, too."""
 

@@ -1,11 +1,11 @@
 """Whether a partition is as it was when a fetch found nothing in it.
 
-A consumer of thousands of partitions finds nothing new in most of them, over and over. A partition
-whose state is equal to a state in which nothing was found holds nothing for the same request now,
-and needs no other look.
+A consumer of thousands of partitions finds nothing new in most of them, again and again. A
+partition whose state is equal to a state in which nothing was found holds nothing for the same
+request now, and needs no other look.
 
-Of a log that is ours the state is a few numbers. Of a log that another process writes to it is the
-times and sizes of its files, so that nothing is opened or read.
+The state of a log that this process writes is a few numbers. That of a log that another process
+writes is the times and sizes of its files, so that nothing is opened or read.
 
 Not here: the partitions of a session (fetch_session.py), reading the others (fetch_reader.py)."""
 
@@ -77,7 +77,7 @@ def _stamp(path: str) -> tuple[int, int, int]:
 
 
 class IdleLook:
-    """One look of a fetch at the partitions of its session. request: its version, and whether it
+    """One pass of a fetch over the partitions of its session. request: its version, and whether it
     reads what is committed only. now: seconds since the epoch."""
 
     __slots__ = ("_is_session", "_request", "_skips", "_states", "_topics")

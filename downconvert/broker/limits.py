@@ -1,4 +1,4 @@
-"""What clients may take of a server: connections, bytes of requests, time.
+"""Limits of a server for its clients: connections, bytes of requests, time.
 
 Each limit holds whatever a client claims or does. A client beyond it is disconnected, or waits; no
 other client does.
@@ -40,7 +40,7 @@ class Limits:
 
 
 class Admission:
-    """Counts connections. Any thread may call it."""
+    """Counts connections. Thread-safe."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -74,7 +74,7 @@ class Admission:
 
 
 class RequestMemory:
-    """The bytes of all requests under way. Any thread may call it.
+    """The bytes of all requests under way. Thread-safe.
 
     When all is taken, one request may still grow, so that those which are half received cannot
     keep each other waiting for ever."""

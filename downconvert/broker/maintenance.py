@@ -1,12 +1,12 @@
 """Retention, rolling and the cleaner, for the logs of a broker that may be written to.
 
 One thread, at a bounded rate: Kafka's `log.retention.check.interval.ms`, `log.cleaner.backoff.ms`
-and `log.cleaner.io.max.bytes.per.second`. Whatever it does to a log is one line in the log.
+and `log.cleaner.io.max.bytes.per.second`. Each change to a partition is one line in the server's
+log.
 
 Settings are those of the topic. A directory of another broker does not say which settings its
-topics had there: what is not known to be old is not removed. So logs of topics that were not made
-here, and that nobody has configured here, stay as they are; the brokers' own topics are compacted,
-as everywhere.
+topics had there, and nothing is removed by guess. So logs of topics that were neither created nor
+configured here stay as they are; internal topics are compacted, as everywhere.
 
 Not here: what is due, and doing it (storage/maintenance.py)."""
 
@@ -60,7 +60,7 @@ def is_known(topic: Topic) -> bool:
 
 
 class Maintenance:
-    """The logs' turns. One thread calls it; `now` is in seconds, by the wall clock."""
+    """The maintenance of all logs, in turns. One thread calls it; `now`: wall clock seconds."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
@@ -100,7 +100,7 @@ class Maintenance:
         return SLEEP_MIN
 
     def close(self) -> None:
-        """Gives up what is under way."""
+        """Abandons what is under way."""
         for _, work in self._logs.values():
             work.close()
         for metric in self._metrics:  # another may look after these logs later
@@ -224,7 +224,7 @@ class MaintenanceThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns when nothing is being done any more; a pass of the cleaner is given up."""
+        """Returns when nothing is being done any more; a pass of the cleaner is abandoned."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join()

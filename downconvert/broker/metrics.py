@@ -29,7 +29,7 @@ BYTES: Final = tuple(float(4**power) for power in range(4, 16))  # 256 bytes to 
 
 
 class Metrics:
-    """The metrics of one broker, in a registry of its own. Any thread may call any method."""
+    """The metrics of one broker, in a registry of its own. Thread-safe."""
 
     def __init__(self, sessions: FetchSessions, purgatory: Purgatory) -> None:
         self.registry = CollectorRegistry()

@@ -58,8 +58,8 @@ class NetworkThread:
     """A selector, and the connections that it serves.
 
     converting: threads to which connections move once records are converted for them.
-    keeps_time: it tells the owners of exchanges whose time is up. on_tick: is called with the time
-    about once a second."""
+    keeps_time: this thread wakes the owners of exchanges whose deadline has passed. on_tick: called
+    with the time about once a second."""
 
     def __init__(
         self, serving: Serving, name: str, converting: "list[NetworkThread] | None" = None
@@ -103,7 +103,7 @@ class NetworkThread:
             self._ring()
 
     def wake_up(self) -> None:
-        """It looks at everything again."""
+        """Wakes the thread, which looks at everything again."""
         self._wake.ring()
 
     def stop(self) -> None:
@@ -184,7 +184,7 @@ class NetworkThread:
         return min(left, MEMORY_RETRY) if self._waiting_for_memory else left
 
     def _keep_time(self, now: float) -> float | None:
-        """When something is due next; None: nothing waits, or that is unknown."""
+        """The next deadline; None: nothing waits, or it is unknown."""
         try:
             return self._broker.keep_time(now)
         except Exception:
@@ -253,7 +253,7 @@ class NetworkThread:
             self._handle(connection)
 
     def _handle(self, connection: Connection) -> None:
-        """Takes the request: from here on there is an exchange, and it is this thread's."""
+        """Handles the request: from here on there is an exchange, which this thread owns."""
         frame, connection.frame = connection.frame, None
         assert frame is not None
         connection.exchange = self._broker.handle(

@@ -1,8 +1,9 @@
 """The owner of an exchange: the one thread that works on it, from its request to its answer's end.
 
-Other threads notice what happens to an exchange: records came, members joined, its time is up. They
-only post a step here, and the owner runs it in its turn. So no thread works on another's request,
-an error stays with the request that it belongs to, and no thread sees an exchange half done.
+Other threads notice what happens to an exchange: records arrived, members joined, a deadline
+passed. They only post a step here, and the owner runs it in its turn. So no thread works on
+another's request, an error stays with the request that it belongs to, and no thread sees an
+exchange half done.
 
 Not here: what a step is (exchange.py), when the owner's turn is (server.py)."""
 
@@ -31,15 +32,15 @@ class Owner:
         return bool(self._due or self._turns)
 
     def post(self, step: Step) -> None:
-        """Something has happened: the step is run as soon as the owner can."""
+        """Posts a step, which the owner runs as soon as it can."""
         self._due.append(step)
         if self._on_post is not None:
             self._on_post()
 
     def post_turn(self, step: Step) -> None:
-        """Work goes on: the step is run in the next turn, after others have had theirs.
+        """Posts the next turn of work in progress, to be run after others have had theirs.
 
-        The owner's own call."""
+        Only the owner calls this."""
         self._turns.append(step)
 
     def run_due(self, now: float) -> bool:

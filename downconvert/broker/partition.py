@@ -62,7 +62,7 @@ class Partition:
 
     @property
     def high_watermark(self) -> int:
-        """What is below is on every replica that counts."""
+        """Records below it are committed: every replica in sync has them."""
         if len(self.replicas) == 1:
             end, committed = self.end_offset, self.committed_end
             return end if committed is None else min(end, committed)
@@ -77,7 +77,7 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """What is below belongs to no open transaction, and is below the high watermark."""
+        """Records below it are below the high watermark, and of no open transaction."""
         with self.lock:
             return min(self.high_watermark, self.log.last_stable_offset)
 
@@ -89,8 +89,8 @@ class Partition:
         return self.last_stable_offset if committed else self.high_watermark
 
     def state(self) -> tuple[object, ...] | None:
-        """Of a log that is ours: differs whenever there may be something else to read. None: the
-        log is not ours. Cheap, and without the lock: half of a change differs, too.
+        """A value that differs whenever there may be something else to read; None: another process
+        writes the log. Cheap, and without the lock: a change half made differs, too.
 
         The last stable offset is not in it: it changes with the log's end, or the epoch, only."""
         writer = self._writer
@@ -217,7 +217,7 @@ class Partition:
             return self._advance(now)
 
     def isr_change(self, now: float) -> IsrChange | None:
-        """What the controller is to be asked for; None: nothing new."""
+        """The ISR to propose to the controller; None: nothing new."""
         with self.lock:
             if self._view is None:
                 return None
@@ -244,7 +244,7 @@ class Partition:
     def assign(
         self, leadership: Leadership, now: float, *, isr_min: int = 1, lag_max: float = 30.0
     ) -> None:
-        """Leads, or follows, from now on; nothing, if it is no news. `isr_min`:
+        """Becomes leader or follower; does nothing if it is already. `isr_min`:
         min.insync.replicas; `lag_max`: replica.lag.time.max.ms, in seconds.
 
         OSError: a new epoch could not be noted, and nothing has changed."""
@@ -317,7 +317,7 @@ class Partition:
             return self.end_offset
 
     def restart_at(self, offset: int) -> None:
-        """Begins again, empty, where the leader's log begins."""
+        """Starts again, empty, at the start of the leader's log."""
         with self.lock:
             self.log.writer.truncate_fully_and_start_at(offset)
             self.sequences = Sequences()

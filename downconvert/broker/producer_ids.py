@@ -1,7 +1,7 @@
 """Ids for idempotent producers: none is handed out twice, also after a crash.
 
-They are taken from blocks; which block is next is written down before any of its ids is handed out.
-Each node has a range of its own. An id that a log here has already, from a broker that had the
+They are taken from blocks; the next block is written to disk before any id of this one is handed
+out. Each node has a range of its own. An id that a log here has already, from a broker that had the
 directory before, is left out.
 
 Not here: what producers do with them (sequences.py)."""
@@ -31,7 +31,7 @@ class ProducerIds:
         self._block = range(0)
 
     def take(self) -> int:
-        """An id. OSError, StorageError: the block cannot be written down."""
+        """An id. OSError, StorageError: the block cannot be written to disk."""
         with self._lock:
             while True:
                 if not self._block:

@@ -22,7 +22,7 @@ STALE_MAX: Final = 64  # deadlines of what waits no more, beyond as many as are 
 
 
 class Waiting(Protocol):
-    """Something that is completed once: when it is due, or when its time is up."""
+    """A delayed operation: completed once, when it is due or at its deadline."""
 
     def is_due(self) -> bool:
         """Whether it can be completed now. Changes nothing."""
@@ -69,7 +69,7 @@ class Purgatory:
         deadline: float,
         exchange: Exchange | None = None,
     ) -> None:
-        """Completes it when it is due after a touch of one of the keys, or at its deadline, in
+        """Completes it when it is due after one of the keys was notified, or at its deadline, in
         seconds of the broker's clock; at once where that is now.
 
         exchange: the one that waits; only its owner may call this, and completes it. None: the
@@ -122,7 +122,7 @@ class Purgatory:
             return deadlines[0][0] if deadlines else None
 
     def _expire(self, now: float) -> bool:
-        """Tells the owners of what has waited too long; whether anything had."""
+        """Posts to the owners of what is past its deadline. Returns whether anything was."""
         expired = False
         while True:
             with self._lock:
@@ -142,7 +142,7 @@ class Purgatory:
             entry.exchange.post(partial(self._look, number))
 
     def _look(self, number: int, now: float) -> None:
-        """Completes it if it is due, or late. The owner's."""
+        """Completes it if it is due, or late. Only its owner calls this."""
         entry = self._entries.get(number)
         if entry is None:
             return

@@ -2,7 +2,7 @@
 
 Records go out as they are, or converted. A range may convert to nothing: markers, and batches from
 which compaction has removed all records at or after the offset asked for. An old client that gets
-nothing asks for the same offset again, for ever. So a conversion reads on, across batches and
+nothing fetches the same offset again, for ever. So a conversion reads on, across batches and
 segments, until there is a record. It never sends one below the offset asked for, as some clients
 hand those to the application.
 
@@ -72,13 +72,13 @@ class Contribution:
 
 
 def nothing(seen_to: int) -> Contribution:
-    """Never null: clients of 0.9 cannot read that."""
+    """No records; never null, which clients of 0.9 cannot parse."""
     return Contribution(b"", 0, seen_to)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """max_bytes: of the log. first: a first batch beyond that is sent all the same. is_hard: not
+    """max_bytes: of the log. first: a first batch that is larger is sent all the same. is_hard: not
     more than that goes out, but for a first message (Fetch below version 3)."""
 
     max_bytes: int

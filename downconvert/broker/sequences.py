@@ -1,6 +1,6 @@
 """Idempotent producers: which batch may follow a producer's last one, and which is a duplicate.
 
-A producer that gets no answer sends again. A duplicate of one of its last five batches is answered
+A producer that gets no answer retries. A duplicate of one of its last five batches is answered
 with the offsets that it has. What is known comes from the log itself, as storage keeps it:
 of each producer the last batch. The four before it are remembered here, for as many producers as
 fit, and are gone when the broker starts again, as are Kafka's up to its last snapshot.

@@ -25,7 +25,7 @@ from .topics import Topics
 
 
 class BrokerState:
-    """The state of one broker. Handlers are given it with each request. Any thread may use it."""
+    """The state of one broker. Handlers are given it with each request. Thread-safe."""
 
     def __init__(self, log_dir: LogDir, config: BrokerConfig | None = None) -> None:
         self.config = config or BrokerConfig()
@@ -44,7 +44,7 @@ class BrokerState:
         self.versions: Mapping[ApiKey, range] = {}  # of the requests that are served
 
     def _groups(self) -> Groups:
-        """The coordinator, with what the directory has of groups."""
+        """The group coordinator, with the groups that the directory has."""
         config, topics, time_of_day = self.config, self.topics, self.time_of_day
         kept_in = OffsetsTopic(config, topics, self.purgatory, time_of_day)
         offsets = Offsets(kept_in, topics, time_of_day, is_writable=config.is_writable)

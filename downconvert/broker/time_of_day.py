@@ -1,8 +1,8 @@
-"""The time of day, as records and commits have it, beside the clock that deadlines go by.
+"""The time of day for records and commits, as opposed to the clock for deadlines.
 
 A broker's `now` never goes back and never jumps, so that nothing is late because somebody has set
-the system's clock. What is written to disk says the time that others would say: that of the
-system's clock, also after it was set. Without a server the two are one.
+the system's clock. What is written to disk has the system's time, also after it
+was set. Without a server the two are the same.
 
 Not here: reading clocks (server.py)."""
 

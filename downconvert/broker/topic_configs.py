@@ -1,4 +1,5 @@
-"""The configuration of topics: which settings there are, what they may be, and where they are kept.
+"""The configuration of topics: which settings there are, their valid values, and where they are
+kept.
 
 Names, defaults and limits are Kafka's [TopicConfig, LogConfig]. What a topic has of its own is kept
 in one small file in the log directory; what an operator says when the broker starts comes before
@@ -144,7 +145,7 @@ def check(config: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def default_of(name: str, config: BrokerConfig) -> str:
-    """What a setting is in topics that say nothing about it."""
+    """The value of a setting in topics that do not set it."""
     if name == "max.message.bytes":
         return str(config.message_max_bytes)
     if name == "min.insync.replicas":
@@ -154,7 +155,7 @@ def default_of(name: str, config: BrokerConfig) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AppendConfig:
-    """What decides how records are taken in. Sizes in bytes, times in milliseconds."""
+    """How records are validated and appended. Sizes in bytes, times in milliseconds."""
 
     magic: int
     codec: Codec | None  # None: the producer's
@@ -196,7 +197,7 @@ def _magic(version: str) -> int:
 
 
 class TopicConfigs:
-    """What topics have of their own, by topic; as it is when the broker starts again."""
+    """The settings of topics that differ from the defaults, kept over restarts."""
 
     def __init__(self, log_dir: Path, config: BrokerConfig, files: Files = DISK) -> None:
         """CorruptFileError: the file has been changed, and cannot be read."""

@@ -1,4 +1,4 @@
-"""The topics of a broker: what is in its log directory, and what is said about them.
+"""The topics of a broker: the partitions in its log directory, ids and settings.
 
 A topic's id is the one that its partitions' metadata files have; a topic of an old broker has none
 there and gets one that depends on its name only, so that it stays the same."""
@@ -174,7 +174,7 @@ class Topics(Mapping[str, Topic]):
             _say(name, "configured", config=dict(own))
 
     def _make(self, name: str, indices: Iterable[int], topic_id: UUID) -> None:
-        """All of these partitions, of which there is none yet, or none."""
+        """Creates all of these partitions, or none. None of them exists yet."""
         logs = self.log_dir.logs
         made: list[TopicPartition] = []
         try:

@@ -1,4 +1,4 @@
-"""How a thread that waits in its selector is woken."""
+"""Wakes a thread that waits in its selector."""
 
 import socket
 from contextlib import suppress

@@ -25,7 +25,7 @@ from records.formats import (
     V2,
     Codec,
 )
-from records.kernel import Buffer, Outcome
+from records.kernel import Outcome
 from records.reader import read_batch
 from records.source import Records
 
@@ -61,6 +61,27 @@ class Converter:
     """Converts one range of records once. Its buffers are taken by the first step: an answer of
     many ranges holds those of one."""
 
+    __slots__ = (
+        "_aborted",
+        "_begin",
+        "_chunk_size",
+        "_committed_only",
+        "_compressed",
+        "_is_between",
+        "_is_direct",
+        "_last_kept",
+        "_oversize",
+        "_recodes",
+        "_request",
+        "_rules",
+        "_source",
+        "_transcoder",
+        "_went_on",
+        "direct",
+        "output",
+        "window",
+    )
+
     def __init__(
         self,
         request: Request,
@@ -86,9 +107,9 @@ class Converter:
         self._oversize = Oversize(*shared)
         self._compressed = CompressedEntries(*shared, kept)
         self._begin = self._compressed.begin
-        self._is_direct = not kept  # what comes next may be for the kernel alone
-        self._went_on = bool(kept)  # it was, the last time; or it will be, after what is kept
-        self._last_kept = max(kept, default=-1)  # position: up to there messages are made already
+        self._is_direct = True  # whether nothing has to be decided next, as far as is known
+        self._went_on = True  # whether it came further the last time that it tried
+        self._last_kept = max(kept, default=-1)  # position: it does not know what was kept up to it
         self._is_between = True  # it stands between two pieces, and needs no buffer to go on
         self._recodes = self._compressed.recodes(self._rules.target_codecs)
         # `transfer` reads two chunks at a time, and would not notice a record that is too large.
@@ -173,9 +194,8 @@ class Converter:
         transcode, measure = self._transcoder.transcode, self._transcoder.measure
         step = self._chunk_size
         while window.position < end:
-            is_direct = self._is_direct and window.position > self._last_kept
-            if self.direct is not None and is_direct and self._source is not None:
-                self._transfer(self.direct, self._source, end)
+            if self.direct is not None and self._goes_direct:
+                self._transfer(self.direct, end)
                 yield 0
                 continue
             if not window.is_open:
@@ -233,9 +253,16 @@ class Converter:
             elif outcome == END:
                 return
 
-    def _transfer(self, direct: Direct, source: tuple[int | Buffer, int], end: int) -> None:
+    @property
+    def _goes_direct(self) -> bool:
+        """Whether the kernel may convert and write what comes next."""
+        is_made = self.window.position <= self._last_kept
+        return self._is_direct and not is_made and self._source is not None
+
+    def _transfer(self, direct: Direct, end: int) -> None:
         """Lets the kernel go on for as long as nothing has to be decided."""
-        window = self.window
+        window, source = self.window, self._source
+        assert source is not None
         direct.promised, end, held = self.output.before_direct(direct.promised, end)
         where = (source, window.position, end, self._chunk_size)
         consumed, outcome = direct.run(self._transcoder, *where, self._recodes, held)

@@ -12,7 +12,6 @@ from struct import Struct
 from typing import Any, Final
 
 from records.batch import BatchHeader
-from records.channel import Write, writer
 from records.checksum import verify_checksum
 from records.codecs import CompressionLevel, open_encoder
 from records.compressed import CompressedBytes
@@ -28,7 +27,7 @@ from records.formats import (
     Codec,
 )
 from records.kernel import Buffer
-from records.sends import write_all
+from records.sends import PendingBytes, write_all
 from records.source import Records
 from records.window import Stretch
 
@@ -154,14 +153,12 @@ class LazyRecodedRecords:
 class LazyRecodedSend:
     """The bytes of one `LazyRecodedRecords`, once. Not for two threads at a time."""
 
-    __slots__ = ("_channel", "_pending", "_pieces", "_sent", "_write", "size")
+    __slots__ = ("_pending", "_pieces", "_sent", "size")
 
     def __init__(self, pieces: Iterator[memoryview], size: int) -> None:
         self.size = size
-        self._channel: Any = self  # no channel yet: nobody writes a send to itself
-        self._write: Write
         self._pieces: Iterator[memoryview] = pieces
-        self._pending = memoryview(b"")
+        self._pending = PendingBytes()
         self._sent = 0
 
     @property
@@ -184,20 +181,15 @@ class LazyRecodedSend:
     def _write_piece(self, channel: Any) -> int:
         if self.completed:
             return 0
-        if channel is not self._channel:
-            self._write = writer(channel)
-            self._channel = channel
-        if not self._pending:
+        if not self._pending.left:
             try:
-                self._pending = next(self._pieces)
+                self._pending.left = next(self._pieces)
             except BaseException as error:
                 self._pieces = Failed(error)
                 raise
-        written = self._write(self._pending)
-        self._pending = self._pending[written:]
+        written = self._pending.write_to(channel)
         self._sent += written
         if self.completed:
-            self._pending = memoryview(b"")
             self._pieces = iter(())
         return written
 

@@ -12,8 +12,8 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from records.channel import Write, writer
 from records.errors import CorruptRecordsError, RecordsError
+from records.sends import PendingBytes
 
 from .converter import Converter
 from .direct import Direct, descriptor_of
@@ -48,7 +48,6 @@ class LazyDownConvertSend:
     """The bytes of one `LazyDownConvertRecords`, once. Not for two threads at a time."""
 
     __slots__ = (
-        "_channel",
         "_clock",
         "_converter",
         "_ends_with_a_piece",
@@ -58,8 +57,6 @@ class LazyDownConvertSend:
         "_pieces",
         "_seconds",
         "_sent",
-        "_waiting",
-        "_write",
         "size",
     )
 
@@ -80,12 +77,9 @@ class LazyDownConvertSend:
         self._is_exact = is_exact
         self._ends_with_a_piece = ends_with_a_piece
         self._clock = clock
-        self._pending: memoryview | None = None  # converted, and not taken by the channel
-        self._waiting = b""  # what of it has been copied, so that buffers need not be held
+        self._pending = PendingBytes()  # converted, and not taken by the channel
         self._sent = self._filler_bytes = 0
         self._seconds = 0.0
-        self._channel: Any = self  # no channel yet: nobody writes a send to itself
-        self._write: Write
 
     @property
     def remaining(self) -> int:
@@ -111,17 +105,15 @@ class LazyDownConvertSend:
             where they cannot be read. Whoever asks again gets the same error: a send that failed
             is never completed. What the channel raises is raised as it is, and the next call goes
             on; `remaining` tells what was written before."""
-        if channel is not self._channel:
-            self._write = writer(channel)
-            self._channel = channel
         if budget is not None:
-            return self._write_chunks(descriptor_of(channel), budget)
-        written = self._write_chunk()
-        if self._pending is not None:
+            return self._write_chunks(channel, budget)
+        written = self._write_chunk(channel)
+        if self._pending.left:
             self._wait()
         return written
 
-    def _write_chunks(self, descriptor: tuple[int, bool] | None, budget: int) -> int:
+    def _write_chunks(self, channel: Any, budget: int) -> int:
+        descriptor = descriptor_of(channel)
         converter, window = self._converter, self._converter.window
         sent, position = self._sent, window.position
         try:
@@ -131,8 +123,8 @@ class LazyDownConvertSend:
                     break
                 if descriptor is not None:
                     converter.direct = Direct(*descriptor, self.remaining, budget - done)
-                self._write_chunk()
-                if self._pending is not None:
+                self._write_chunk(channel)
+                if self._pending.left:
                     break
         finally:
             converter.direct = None
@@ -140,18 +132,14 @@ class LazyDownConvertSend:
         return self._sent - sent
 
     def _wait(self) -> None:
-        """Holds nothing any more but what the channel has not taken."""
-        pending = self._pending
-        if pending is None or pending.obj is self._waiting:
-            self._converter.rest()
-        elif self._converter.can_rest:
-            self._waiting = bytes(pending)
-            self._pending = memoryview(self._waiting)
+        """Releases the buffers, and holds nothing but a copy of what the channel has not taken."""
+        if self._converter.can_rest:
+            self._pending.copy()
             self._converter.rest()
 
-    def _write_chunk(self) -> int:
+    def _write_chunk(self, channel: Any) -> int:
         pending = self._pending
-        if pending is None:
+        if not pending.left:
             remaining = self.size - self._sent
             if not remaining:
                 return 0
@@ -160,25 +148,22 @@ class LazyDownConvertSend:
             try:
                 size = next(self._pieces, None)
                 if size is None:
-                    pending = self._filler(remaining)
+                    pending.left = self._filler(remaining)
                 elif size > remaining:
-                    pending = self._cut(remaining)
+                    pending.left = self._cut(remaining)
                 else:
-                    pending = self._converter.output.ready[:size]
+                    pending.left = self._converter.output.ready[:size]
             except BaseException as error:
                 self._pieces = Failed(error)
                 self._converter.release()
                 raise
             self._seconds += clock() - started
-            if not pending:
+            if not pending.left:
                 return self._written_directly()
-            self._pending = pending  # also where the channel raises
-        written = self._write(pending)
-        if written == len(pending):
-            self._pending, self._waiting = None, b""
-        else:
-            self._pending = pending[written:]
-        self._count(written)
+        written = pending.write_to(channel)
+        self._sent += written
+        if self._sent == self.size:
+            self._end()
         return written
 
     def _written_directly(self) -> int:
@@ -187,17 +172,17 @@ class LazyDownConvertSend:
         if direct is None:
             return 0
         if direct.rest is not None:
-            self._pending = memoryview(direct.rest)
-        self._count(direct.written)
+            self._pending.left = memoryview(direct.rest)
+        self._sent += direct.written
+        if self._sent == self.size:
+            self._end()
         if direct.error and direct.error != errno.EINTR:
             raise OSError(direct.error, os.strerror(direct.error))
         return direct.written
 
-    def _count(self, written: int) -> None:
-        self._sent += written
-        if self._sent == self.size:
-            self._pieces = iter(())
-            self._converter.release()
+    def _end(self) -> None:
+        self._pieces = iter(())
+        self._converter.release()
 
     def _filler(self, remaining: int) -> memoryview:
         if self._is_exact:

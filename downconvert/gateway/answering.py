@@ -1,4 +1,4 @@
-"""How answers are made: to a request with a header, to a token without one."""
+"""Makes responses: to a request with a header, and to a SASL token without one."""
 
 from collections.abc import Generator
 

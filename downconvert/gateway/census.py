@@ -1,7 +1,7 @@
 """Which clients use old versions: what every client asks, in which version, and what was done.
 
-Brokers do not say this, and it is the list of what must be upgraded. It is bounded, because a
-client may call itself something else in every request."""
+Brokers do not report this, and it is the list of what must be upgraded. Its size is bounded,
+because a client may use another client id in every request."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -14,7 +14,7 @@ KEYS_MAX: Final = 10_000
 
 
 class ClientKey(NamedTuple):
-    """A client as it presents itself, and what it asks."""
+    """A client by what it says of itself, with an API and its version."""
 
     client_id: str
     software: str  # name and version, from ApiVersions v3 on
@@ -35,7 +35,7 @@ class ClientUse:
 
 
 class ClientCensus:
-    """Everything counted since the gateway started. Any thread may call anything."""
+    """Everything counted since the gateway started. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()

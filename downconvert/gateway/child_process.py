@@ -26,7 +26,7 @@ Configure = Callable[[], object]  # sets logging up
 
 
 class HandedListeners:
-    """Listening sockets that the parent opens. The loop's thread alone asks."""
+    """Listening sockets that the parent opens. Only the event loop's thread may call it."""
 
     def __init__(self, parent: socket.socket) -> None:
         self._parent = parent
@@ -59,7 +59,7 @@ def serve(
     config: GatewayConfig,
     configure: Configure,
 ) -> None:
-    """A child: serves until the parent says so, or is gone."""
+    """Runs a child process: serves until the parent tells it to stop, or has died."""
     # A terminal and a service manager signal all processes; the parent decides what it means.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

@@ -1,6 +1,6 @@
 """A client's request, of which perhaps only the beginning has arrived.
 
-That is enough to pass most requests on. Others are read whole, into memory, up to a limit."""
+That is enough to forward most requests. Others are read whole, into memory, up to a limit."""
 
 from asyncio import timeout
 from struct import Struct

@@ -1,4 +1,4 @@
-"""What an operator says of a gateway: listeners, the cluster, security, limits.
+"""The configuration of a gateway: listeners, the cluster, security, limits.
 
 From flags, or from a TOML file with the same names. Credentials come from a file or from the
 environment, and are shown nowhere."""
@@ -21,33 +21,33 @@ DEFAULT_LISTEN: Final = Address("127.0.0.1", 9092)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one client, and all of them, may take. Sizes in bytes, times in seconds."""
+    """Limits for one client and for all of them. Sizes in bytes, times in seconds."""
 
     connections: int = 10_000
     connections_per_address: int = 10_000
     request_size: int = 104_857_600  # Kafka's socket.request.max.bytes
     translated_size: int = 16_777_216  # of a request that is held in memory to be translated
     idle_timeout: float = 600.0  # Kafka's connections.max.idle.ms: without a request, or a byte
-    receive_timeout: float = 60.0  # for a client's request that has begun to be complete
+    receive_timeout: float = 60.0  # from the first to the last byte of a client's request
     connect_timeout: float = 10.0  # Kafka's socket.connection.setup.timeout.ms: to a broker
     request_timeout: float = 30.0  # Kafka's request.timeout.ms: for a broker's answer to begin
     drain_timeout: float = 10.0
-    memory: int = 16_777_216  # of large answers and conversions that wait to be sent, all together
+    memory: int = 16_777_216  # for all large responses and conversions that wait to be sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayConfig:
-    """All of it."""
+    """The whole configuration."""
 
     bootstrap: tuple[Address, ...]
     listen: Address = DEFAULT_LISTEN
-    advertised_host: str | None = None  # None: what the client reached us by
-    node_port_first: int | None = None  # the port of broker 0; None: the one behind the listener
+    advertised_host: str | None = None  # None: the address that the client connected to
+    node_port_first: int | None = None  # the port of broker 0; None: the listener's + 1
     node_ports: Mapping[int, int] = field(default_factory=dict)
     security: ClusterSecurity = field(default_factory=ClusterSecurity)
     tls_cert: str | None = None  # of the listeners
     tls_key: str | None = None
-    access: Access = field(default_factory=Access)  # of clients that no rule says anything else of
+    access: Access = field(default_factory=Access)  # of clients that no rule matches
     identities: Identities = field(default_factory=Identities)
     limits: Limits = Limits()
     policy: ConversionPolicy = field(default_factory=ConversionPolicy)
@@ -81,7 +81,7 @@ class GatewayConfig:
 
     @property
     def default(self) -> Identified:
-        """The rights of clients that no rule says anything else of."""
+        """The rights of clients that no rule matches."""
         return Identified(name="", access=self.access, credentials=self.security.credentials)
 
 

@@ -1,7 +1,7 @@
 """Serves one client, from its first byte to its last: reads requests, runs sessions, sends answers.
 
-The client's connection and the one to the cluster live and die together: a client whose broker is
-gone has to hear of it, and asks for metadata then, as of any broker."""
+The client's connection and the one to the cluster are closed together: a client whose broker has
+gone must notice, so that it asks for metadata as it does with any broker."""
 
 from asyncio import sleep, timeout
 from collections.abc import Awaitable, Callable, Coroutine
@@ -30,7 +30,7 @@ Answered = TypeVar("Answered")
 
 
 class RefusedLoginError(BadRequestError):
-    """A client did not prove its identity, or no rule is for it."""
+    """A client did not prove its identity, or no rule matches it."""
 
 
 class Connection:
@@ -76,7 +76,7 @@ class Connection:
         return self._session.software
 
     def end(self, error: BaseException) -> End:
-        """Why it ended, by what `serve` raised."""
+        """Why the connection ended, from the exception that `serve` raised."""
         match error:
             case UnreachableError():
                 return End.CLUSTER
@@ -91,8 +91,8 @@ class Connection:
         return End.CLUSTER if self._broker_ended else End.CLIENT
 
     async def serve(self) -> None:
-        """Until either side ends it. ConnectionEndedError, BadRequestError, TimeoutError,
-        UnreachableError, RecordsError, OSError: why it ended."""
+        """Serves the client until either side closes. ConnectionEndedError, BadRequestError,
+        TimeoutError, UnreachableError, RecordsError, OSError: why it ended."""
         limits = self._session.shared.config.limits
         self._client.patience = limits.idle_timeout
         self._client.on_end = self._client_ended
@@ -128,7 +128,7 @@ class Connection:
             self.close()
 
     def close(self) -> None:
-        """What has been written is still sent."""
+        """Closes the connection; what has been written is still sent."""
         self._client.close()
         if self._upstream is not None:
             self._upstream.close()
@@ -240,7 +240,7 @@ class Connection:
 
 
 def _described(prefix: memoryview) -> str:
-    """A request, for people."""
+    """A request, for log lines."""
     try:
         header = headers.parse(prefix)
     except BadRequestError:

@@ -29,5 +29,5 @@ class ConversionPool:
         return await asyncio.get_running_loop().run_in_executor(self._executor, turn)
 
     def close(self) -> None:
-        """Turns that have not begun never do."""
+        """Ends the threads. Turns that have not started are dropped."""
         self._executor.shutdown(wait=True, cancel_futures=True)

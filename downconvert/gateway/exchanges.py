@@ -1,4 +1,4 @@
-"""What a session asks of its connection. Nothing here knows sockets or threads.
+"""What a session asks of its connection. No sockets and no threads here.
 
 An exchange handles one request of a client. It is a generator: it yields what it needs (an answer
 of the cluster, the rest of the request, a turn in which to convert), is sent it, and returns the
@@ -39,7 +39,7 @@ class Ask:
         return start + encode(f"{self.api.name}Request", self.version, self.body)
 
     def answer(self, spool: Spool, correlation_id: int) -> Message:
-        """What the cluster answered. BadRequestError: that is no answer to this."""
+        """The cluster's response. BadRequestError: it is not a response to this request."""
         flexible = self.api is not ApiKey.ApiVersions and is_flexible(self.api, self.version)
         return spool.read(f"{self.api.name}Response", self.version, int(flexible), correlation_id)
 
@@ -75,7 +75,7 @@ TURN_SIZE: Final = 256 * 1024  # bytes of the log: 20 ms of gzip, the slowest co
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """So many seconds pass before the exchange goes on."""
+    """The exchange is resumed after this many seconds."""
 
     seconds: float
 
@@ -89,7 +89,8 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The client gets this. `ends`: why its connection ends then, if it does."""
+    """The response to the client. `ends`: why its connection is closed afterwards; None: it is
+    not."""
 
     send: ResponseSend
     ends: str | None = None
@@ -98,12 +99,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """The client expects nothing: acks 0."""
+    """No response: a produce with acks 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class HangUp:
-    """The connection ends, for this reason."""
+    """The connection is closed, for this reason."""
 
     reason: str
     is_login: bool = False

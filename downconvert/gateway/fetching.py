@@ -1,12 +1,13 @@
 """Fetch v0-v3: asked in a version that the cluster takes, answered in message format v0 or v1.
 
 The cluster answers with what is on its disks. A range that converts to nothing (markers, records
-that compaction took, what lies below the offset asked for) would leave an old client where it is
-for ever, so the gateway reads on until there is a record or the log ends. It reads on, too, where
-there is little: a cluster ends an answer with each segment, and some old clients do not get over a
-gap between two that compaction has left. And a cluster fills the
-first partition only with a batch that is larger than its limit, others wait until they are first:
-old clients do not change the order of their partitions, so those are asked for again alone."""
+that compaction removed, records below the fetch offset) would leave an old client at that offset
+for ever, so the gateway reads on until there is a record or the log ends. It also reads on where
+there is little: a cluster ends a response with each segment, and some old clients cannot skip a gap
+that compaction has left between two of them.
+
+A batch larger than its limit is returned for the first partition of a request only. Old clients do
+not rotate their partitions, so the gateway asks for such a partition again, alone."""
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
@@ -55,7 +56,7 @@ class Found:
         *,
         alone: bool,
     ) -> Generator[Turn, None, None]:
-        """Looks at what the cluster answered, and whether to ask it again."""
+        """Converts what the cluster returned, and decides whether to ask for more."""
         if self.sends and answer.error_code:  # the client hears of it when it asks for what follows
             self.is_done = True
             return
@@ -102,7 +103,8 @@ class Found:
         return limit - self.used if self.sends else limit
 
     def response(self) -> Message:
-        """The partition of the answer to the client. Never null records: some cannot parse it."""
+        """The partition's response to the client. Records are never null: some clients cannot parse
+        it."""
         answer = self.answer
         if answer is None:
             self.code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -122,7 +124,8 @@ def can_serve(version: int, served: range) -> bool:
 def fetch(
     body: Message, version: int, served: range, policy_of: PolicyOf, room: MemoryBudget
 ) -> Asking:
-    """Asks until every partition has a record, an error, or no more; the client's answer.
+    """Asks until every partition has a record, an error, or reached its end. Returns the client's
+    response.
 
     `served`: the cluster's versions."""
     to_version = min(served.stop - 1, WITH_NAMES)
@@ -157,10 +160,11 @@ def fetch(
         left = [one for one in found.values() if not one.is_done]
         wait = 0, 0  # one request waits once
         if left:
-            # One that got nothing beside others may get something alone.
+            # A partition that got nothing beside others may get something alone.
             asked = left if has_come_on else left[:1]
         elif may_wait and _has_only_skipped(found.values()):
-            # All that was left converts to nothing. A client that is told so at once asks at once.
+            # All that was left converts to nothing. A client that gets an empty response at once
+            # asks again at once.
             wait, may_wait = (body.max_wait_ms, body.min_bytes), False
             asked = list(found.values())
             for one in asked:
@@ -171,7 +175,7 @@ def fetch(
 
 
 def _has_only_skipped(found: Iterable[Found]) -> bool:
-    """Whether nothing was found, and that by reading past what is there."""
+    """Whether nothing was found although there were batches: all of them convert to nothing."""
     return all(not one.code and not one.sends for one in found) and any(
         one.offset > one.request.fetch_offset for one in found
     )

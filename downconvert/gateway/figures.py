@@ -31,7 +31,7 @@ class End(StrEnum):
 
 @dataclass(slots=True)
 class Latency:
-    """A histogram: how many took no longer than each bucket and longer than the one before."""
+    """A histogram: how many took at most a bucket's bound, and longer than the one before."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
     seconds: float = 0.0
@@ -48,7 +48,7 @@ class Figures:
     processes: int = 1
     connections: int = 0
     brokers: int = 0
-    unready: list[str] = field(default_factory=list)  # why clients should go elsewhere
+    unready: list[str] = field(default_factory=list)  # why clients should use another gateway
     failures: Counter[str] = field(default_factory=Counter)  # of brokers to answer, by address
     ends: Counter[str] = field(default_factory=Counter)  # of connections, by End
     throttled: dict[str, float] = field(default_factory=dict)  # seconds, by API
@@ -59,7 +59,7 @@ class Figures:
 
 
 class Counters:
-    """What the connections of one process count. Any thread may call anything."""
+    """What the connections of one process count. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()

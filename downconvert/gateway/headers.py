@@ -1,7 +1,7 @@
-"""What a gateway reads of a request that it may never understand: which API, which version, whose.
+"""Request headers, also of APIs whose fields are not known here: API, version, client id.
 
-A cluster has APIs that this project knows nothing of. Their requests pass through by their header's
-classic part alone, which is the same in all of them."""
+A cluster has APIs that this project does not know. Their requests are forwarded by the first fields
+of the header, which are the same in all versions."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class Header:
 
     @property
     def name(self) -> str:
-        """For people: `Fetch v0`."""
+        """For log lines: `Fetch v0`."""
         return f"{self.api.name if self.api is not None else f'API {self.key}'} v{self.version}"
 
 
@@ -37,7 +37,7 @@ def known(key: int) -> ApiKey | None:
 
 
 def parse(frame: memoryview) -> Header:
-    """The header of a frame, of which the beginning is enough. BadRequestError: it is none."""
+    """The header of a frame, of which the beginning is enough. BadRequestError: it has none."""
     cursor = Cursor(frame)
     start = reader("RequestHeader", CLASSIC)(cursor)
     api = known(start.request_api_key)

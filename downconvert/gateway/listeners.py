@@ -1,11 +1,10 @@
 """The sockets that clients connect to: one for the listener, and one for each broker.
 
-A socket is opened once, and each process of a gateway has a copy of it: whichever is free takes the
-next client. A port that another program has is an error, even if that program is a gateway, too:
-the system would deal out clients between the two clusters. Only gateways that both say so share
-ports.
+A socket is opened once, and each process of a gateway has a copy of it: whichever is free accepts
+the next client. A port in use is an error, even if the other program is a gateway: the kernel would
+distribute clients over two clusters. Only gateways that are both configured to do so share ports.
 
-Not here: how copies come to another process (processes.py)."""
+Not here: how copies are sent to another process (processes.py)."""
 
 import os
 import socket
@@ -27,7 +26,7 @@ class ListensFor(Protocol):
     def copies(self, node_id: int, port: int) -> list[socket.socket]:
         """The sockets of a node, one for each address of the host, to be closed by the caller.
 
-        OSError: the port cannot be had."""
+        OSError: the port cannot be bound."""
 
     def close(self, node_id: int) -> None:
         """The node is gone: its port is free once all copies are closed."""
@@ -36,7 +35,7 @@ class ListensFor(Protocol):
 
 
 class Listeners:
-    """All listening sockets of a gateway. Any thread may call anything."""
+    """All listening sockets of a gateway. Thread-safe."""
 
     def __init__(self, host: str, *, shares_ports: bool) -> None:
         self._host = host
@@ -47,7 +46,7 @@ class Listeners:
     def copies(self, node_id: int, port: int) -> list[socket.socket]:
         """The sockets of a node, one for each address of the host, to be closed by the caller.
 
-        OSError: the port cannot be had."""
+        OSError: the port cannot be bound."""
         with self._lock:
             if node_id not in self._sockets:
                 self._sockets[node_id] = self._opened(port)
@@ -89,7 +88,7 @@ class Listeners:
 
 
 def why(error: OSError) -> str:
-    """The reason that a port cannot be had, for people."""
+    """Why a port cannot be bound, for error messages."""
     if error.errno == EADDRINUSE:
         return f"{os.strerror(EADDRINUSE)} by another program, perhaps another gateway"
     number = error.errno or 0  # a name that is not known has one below 0
@@ -106,8 +105,8 @@ def server_context(config: GatewayConfig) -> ssl.SSLContext | None:
 
 
 def load_certificate(context: ssl.SSLContext, config: GatewayConfig) -> None:
-    """Shows this certificate from now on, and takes those of clients that are signed as the
-    settings say; those that were trusted before stay so. ConfigError: a file is none."""
+    """Presents this certificate from now on, and accepts client certificates that the configured
+    authority signed; authorities trusted before stay trusted. ConfigError: a file is invalid."""
     assert config.tls_cert is not None
     ca_file = config.identities.client_ca
     if ca_file is not None:
@@ -118,7 +117,7 @@ def load_certificate(context: ssl.SSLContext, config: GatewayConfig) -> None:
             raise ConfigError(
                 f"those who sign clients' certificates, {ca_file}: {reason}"
             ) from None
-        # A client without one may still log in, or come in by its network.
+        # A client without a certificate may still log in, or be admitted by its network.
         context.verify_mode = ssl.CERT_OPTIONAL
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(config.tls_cert, config.tls_key)

@@ -1,7 +1,7 @@
 """SASL at the gateway's own listener: a client says who it is before it may ask anything else.
 
 PLAIN and SCRAM, in all versions of SaslHandshake and SaslAuthenticate, and tokens without a header
-after a handshake of version 0. What is answered when is Kafka's.
+after a handshake of version 0. The order of responses is Kafka's.
 
 Not here: who the users are (identity.py), clients that log in to the cluster through the gateway
 (relay.py)."""
@@ -60,7 +60,7 @@ class Login:
         return _authenticated(header, ErrorCode.NONE, None, token)
 
     def take_raw(self, frame: memoryview, size: int, now: float) -> Taken:
-        """A token without a header. Its failure cannot be said but by hanging up."""
+        """A token without a header. A failure can only be reported by closing the connection."""
         frame = yield from whole(frame, size)
         try:
             token = yield from self._take(bytes(frame), now)
@@ -83,7 +83,7 @@ class Login:
     def _take(
         self, token: bytes, now: float
     ) -> Generator[Ask | Whole | Turn | Pause, memoryview, bytes]:
-        """The token to answer. AuthenticationError, and no sooner than guessing may be."""
+        """The token to answer with. AuthenticationError, after the delay that failed logins get."""
         assert self._authentication is not None
         wait = self._failed.wait(self._address, now)
         if wait:

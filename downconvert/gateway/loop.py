@@ -1,7 +1,8 @@
 """The event loop of a gateway: listens, accepts clients, keeps up with the cluster's brokers.
 
-It does nothing that takes time: conversions run elsewhere (conversion_pool.py). Not here: what one
-connection does (connection.py), the sockets that are listened on (listeners.py)."""
+It does nothing that takes time: conversions run in threads (conversion_pool.py).
+
+Not here: what one connection does (connection.py), listening sockets (listeners.py)."""
 
 import asyncio
 import logging
@@ -85,7 +86,7 @@ class ServingLoop:
             raise self._failure
 
     def ask_to_stop(self) -> None:
-        with suppress(RuntimeError):  # its loop has ended by itself, and is closed
+        with suppress(RuntimeError):  # the loop has ended by itself, and is closed
             if self._thread.is_alive():
                 self._loop.call_soon_threadsafe(self._stopping.set)
 
@@ -159,7 +160,8 @@ class ServingLoop:
         self._gateway.listeners.close(node_id)
 
     async def _listen_for_nodes(self) -> None:
-        """Listens for the brokers that there are, and no longer for those that are gone."""
+        """Opens a port for each broker of the cluster, and closes those of brokers that have
+        gone."""
         async with self._listening:
             topology = self._gateway.topology
             nodes = topology.nodes
@@ -180,8 +182,9 @@ class ServingLoop:
                 topology.unserved.pop(node_id, None)
 
     async def _know_nodes(self) -> None:
-        """Before an answer that may name brokers is sent. UnreachableError: it names one that
-        cannot be reached here; the next answer will not."""
+        """Opens the ports of new brokers, before a response that may name them is sent.
+
+        UnreachableError: it names one whose port cannot be bound; the next response will not."""
         topology = self._gateway.topology
         unknown = topology.nodes.keys() - self._listeners.keys() - topology.unserved.keys()
         if unknown:
@@ -192,7 +195,7 @@ class ServingLoop:
                 raise UnreachableError(f"cannot listen for {'; '.join(reasons)}")
 
     async def _refresh(self) -> None:
-        """Keeps up with brokers that come and go, also while no client asks."""
+        """Asks for the cluster's brokers from time to time, also while no client does."""
         retry = RETRY_SECONDS
         while True:
             seconds = self._gateway.config.refresh_seconds
@@ -307,7 +310,7 @@ class _Client(Stream):
 
 
 def log_end(connection: Connection, reason: End, text: str, seconds: float) -> None:
-    """One line for each connection: whose it was, why it ended, what it did."""
+    """Logs one line for each connection: its client, why it ended, what it did."""
     fields = {
         "client": connection.client_address,
         "client_id": connection.client_id,

@@ -1,11 +1,10 @@
 """Several processes behind one port: a gateway for more clients than one core can serve.
 
-The parent serves nobody. It opens each port once and hands copies to its children, so that the
-system deals out clients among them. It asks them for their figures, which it shows as those of one
-gateway, tells them of new settings, and starts a child again that died. A child whose parent died
-ends by itself.
+The parent serves no clients. It opens each port once and hands copies to its children, so that the
+kernel distributes clients over them. It adds up their figures, tells them new settings, and
+restarts a child that died. A child whose parent died ends by itself.
 
-Limits of connections and memory are for the whole gateway: each child has its share."""
+Limits of connections and memory are for the whole gateway: each child has an equal share."""
 
 import logging
 import socket
@@ -35,13 +34,13 @@ RESTART_SECONDS: Final = 1.0  # until a child that died is started again
 
 
 def _as_it_is() -> None:
-    """Logging is not set up."""
+    """Leaves logging as it is."""
 
 
 class Processes(Startable):
     """A running gateway of several processes. `configure` sets logging up in each.
 
-    ConfigError: a setting is of no use, which the first child finds."""
+    ConfigError: a setting is invalid; the first child finds that."""
 
     def __init__(self, config: GatewayConfig, count: int, configure: Configure = _as_it_is) -> None:
         self.config = config
@@ -56,7 +55,7 @@ class Processes(Startable):
         self.address: Address
 
     def start(self) -> None:
-        """Returns when clients can connect. OSError: a port cannot be had."""
+        """Returns when clients can connect. OSError: a port cannot be bound."""
         Gateway(self.config).pool.close()  # finds what is wrong before there are processes
         try:
             bootstrap = self._listeners.copies(BOOTSTRAP, self.config.listen.port)
@@ -83,7 +82,8 @@ class Processes(Startable):
         self._listeners.close_all()
 
     def reload(self, config: GatewayConfig) -> None:
-        """All of them go by other settings. ConfigError: the first cannot; nothing has changed."""
+        """Applies other settings to all of them. ConfigError: the first refused; nothing has
+        changed."""
         for child in self._children:
             child.ask("reload", _share(config, self._count))
         kept = {name: getattr(self.config, name) for name in NEEDS_RESTART}
@@ -94,7 +94,7 @@ class Processes(Startable):
         return not self._stopping.is_set() and all(one.is_alive for one in self._children)
 
     def figures(self) -> Figures:
-        """Those of all that answer, together."""
+        """The figures of all children that answer, added up."""
         every = []
         missing = 0
         for child in self._children:
@@ -113,14 +113,14 @@ class Processes(Startable):
         return child
 
     def _watch(self) -> None:
-        """Starts children again that died."""
+        """Restarts children that died."""
         while not self._stopping.is_set():
             wait([child.process.sentinel for child in self._children], timeout=0.2)
             for number, child in enumerate(self._children):
                 if not child.is_alive and not self._stopping.is_set():
                     code = child.process.exitcode
                     LOG.error(
-                        "process %d of the gateway died (%s): it is started again",
+                        "process %d of the gateway died (%s): it is restarted",
                         child.process.pid,
                         code,
                     )
@@ -197,7 +197,8 @@ class _Child:
         return self.process.is_alive()
 
     def ask(self, what: str, value: object = None, seconds: float = ANSWER_SECONDS) -> Any:
-        """Its answer. OSError: it has died, or does not answer; and what it raised."""
+        """Asks the child. Returns its answer, or raises what it raised. OSError: it has died, or
+        does not answer."""
         with self._lock:
             try:
                 self._control.send((what, value))
@@ -227,7 +228,7 @@ class _Child:
 
 
 def _share(config: GatewayConfig, count: int) -> GatewayConfig:
-    """The settings of one of so many processes."""
+    """The settings of one of `count` processes."""
     limits = config.limits
     shares = {
         name: -(-getattr(limits, name) // count)

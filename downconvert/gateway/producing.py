@@ -1,4 +1,4 @@
-"""Produce v0-v2: message sets of v0 and v1, told to the cluster as v2 batches.
+"""Produce v0-v2: message sets of v0 and v1, sent to the cluster as v2 batches.
 
 They are validated and converted by the rules of a broker's own up-conversion; offsets are the
 cluster's. Nothing is acknowledged before the cluster has acknowledged it."""
@@ -17,14 +17,12 @@ from .exchanges import TURN, Ask, Turn
 
 FIRST_WITH_V2, FIRST_FLEXIBLE = 3, 9
 WITHOUT_ADDRESSES: Final = 9  # the newest version whose answers name no brokers
-MESSAGE_SIZE_MAX: Final = (
-    4 << 20
-)  # bytes; a cluster's own limit, 1 MiB by default, is its own affair
+MESSAGE_SIZE_MAX: Final = 4 << 20  # bytes; the cluster applies its own limit, 1 MiB by default
 ANY_TIME: Final = 1 << 62  # milliseconds: which timestamps it takes too
 TAKEN: Final = AppendConfig(
     magic=V2,
     codec=None,
-    is_compacted=False,  # whether there must be keys, the cluster says
+    is_compacted=False,  # the cluster checks that there are keys
     is_append_time=False,
     message_size_max=MESSAGE_SIZE_MAX,
     before_max=ANY_TIME,
@@ -32,8 +30,8 @@ TAKEN: Final = AppendConfig(
     min_insync_replicas=1,
 )
 
-# What clients of these versions do not know. Each is told something that is not tried again in
-# vain, or is tried again where that helps.
+# Errors that clients of these versions do not know, and what they are told instead: a fatal error
+# where retrying is useless, a retriable one where it helps.
 OLD_CODES: Final = {
     ErrorCode.INVALID_RECORD: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_TIMESTAMP: ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -46,7 +44,7 @@ OLD_CODES: Final = {
 
 
 def acks(frame: memoryview, position: int, version: int) -> int:
-    """The acks of a request whose body begins at `position`; the rest need not be here."""
+    """The acks of a request whose body begins at `position`; the rest need not have arrived."""
     cursor = Cursor(frame, position)
     if version >= FIRST_FLEXIBLE:
         cursor.take(max(cursor.uvarint() - 1, 0))  # the transactional id

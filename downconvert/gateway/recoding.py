@@ -1,11 +1,11 @@
-"""Fetch v4-v9: clients that read format v2, and came before zstd did.
+"""Fetch v4-v9: clients that read format v2, and are older than zstd.
 
-A cluster gives them zstd all the same, or refuses (error 76) where the topic's own codec is zstd.
-So the cluster is asked in a version that gets whatever is there, and a zstd batch goes out in
-another codec. Everything else stays as it is: order, offsets, transactions.
+A cluster sends them zstd all the same, or error 76 where the topic's own codec is zstd. So the
+cluster is asked in a version that returns any codec, and a zstd batch is sent in another codec.
+Everything else stays as it is: order, offsets, transactions.
 
-Sessions of incremental fetches are not kept: a client that is told of none asks for everything each
-time, which no client minds.
+There are no sessions of incremental fetches: the response says so, and the client then names all
+partitions each time.
 
 Not here: clients of older formats (fetching.py), the recoding
 (downconvert/conversion/recode.py)."""
@@ -32,7 +32,8 @@ LOST_SESSION: Final = Message(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, r
 
 
 def can_serve(version: int, served: range) -> bool:
-    """Whether this version's clients do not know zstd, and the cluster can be asked instead."""
+    """Whether clients of this version do not know zstd, and the cluster serves a version that
+    does."""
     return AS_ON_DISK_SINCE <= version < ZSTD_SINCE and _to_version(served) >= ZSTD_SINCE
 
 
@@ -55,8 +56,9 @@ def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> As
 
 
 def as_it_is(body: Message, version: int) -> Asking:
-    """The client's answer, with the records as the cluster has them, and without a session: one
-    that continues another client's session would read topics that its request does not name."""
+    """The client's response, with the records as the cluster sends them, and without a session:
+    otherwise a client could continue another's session, and read topics that its own request does
+    not name."""
     if not _leaves_session(body, version):
         return LOST_SESSION
     answer = yield Ask(ApiKey.Fetch, version, body)
@@ -102,14 +104,15 @@ def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask | T
             said = yield Ask(ApiKey.Fetch, _to_version(served), again)
             found = [one for topic in said.responses for one in topic.partitions]
             if said.error_code or len(found) != 1 or found[0].error_code:
-                break  # the client hears of it when it asks for what follows
+                break  # the client gets the error when it asks for what follows
             part.__dict__.update(found[0].__dict__)
 
 
 def _readable(
     records: Spooled | None, target_codec: str
 ) -> Generator[Turn, None, Send | bytes | memoryview]:
-    """As they are, or with another codec in place of zstd. RecordsError: they cannot be had."""
+    """The records as they are, or with another codec in place of zstd. RecordsError: damage, or a
+    refusal, is all there is."""
     if records is None or not records.size:
         return b""
     if not any(header.codec is Codec.ZSTD for header in records.batches()):

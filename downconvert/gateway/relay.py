@@ -1,7 +1,7 @@
 """SASL of clients that log in to the cluster themselves, through the gateway.
 
-SaslHandshake 0 is followed by tokens without a header. To the cluster version 1 is spoken, whose
-tokens are requests. Not here: clients that log in to the gateway (login.py)."""
+SaslHandshake 0 is followed by tokens without a header. To the cluster the gateway uses version 1,
+whose tokens are requests. Not here: clients that log in to the gateway (login.py)."""
 
 from typing import Final
 
@@ -37,7 +37,7 @@ class Relay:
         return answered(header, answer)
 
     def take(self, frame: memoryview, size: int) -> Steps:
-        """A token without a header. Its failure cannot be said but by hanging up."""
+        """A token without a header. A failure can only be reported by closing the connection."""
         frame = yield from whole(frame, size)
         answer = yield Ask(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=frame))
         if answer.error_code:

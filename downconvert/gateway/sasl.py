@@ -19,7 +19,7 @@ class AuthenticationError(Exception):
 
 
 def authenticate(credentials: Credentials) -> Generator[Ask, Message, None]:
-    """Asks what authenticates the connection. AuthenticationError."""
+    """Yields the requests that authenticate the connection. AuthenticationError."""
     body = Message(mechanism=credentials.mechanism)
     answer = yield Ask(ApiKey.SaslHandshake, HANDSHAKE_VERSION, body)
     if answer.error_code:

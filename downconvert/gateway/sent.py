@@ -1,4 +1,4 @@
-"""What was done for an answer that has been sent, counted in the census."""
+"""Counts in the census what was converted for a response that has been sent."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,7 +25,7 @@ def count(send: ResponseSend, census: ClientCensus, key: ClientKey) -> None:
 
 
 def converts(send: ResponseSend) -> bool:
-    """Whether writing it may convert, or read a file: that is not for the event loop."""
+    """Whether writing it may convert, or read a file, which must not happen in the event loop."""
     return any(not isinstance(part, BufferedSend | memoryview) for part in _parts(send))
 
 

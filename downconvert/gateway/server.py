@@ -34,7 +34,7 @@ class Running(AbstractContextManager[object], Protocol):
 
     @property
     def address(self) -> Address:
-        """Where clients begin."""
+        """The bootstrap address for clients."""
 
     @property
     def is_alive(self) -> bool:
@@ -44,7 +44,7 @@ class Running(AbstractContextManager[object], Protocol):
         """What it has counted."""
 
     def reload(self, config: GatewayConfig) -> None:
-        """Later connections go by these settings. ConfigError: nothing has changed."""
+        """Applies these settings to later connections. ConfigError: nothing has changed."""
 
 
 def ports_of(config: GatewayConfig) -> Ports:
@@ -54,10 +54,10 @@ def ports_of(config: GatewayConfig) -> Ports:
 
 
 class Gateway(Startable):
-    """A running gateway. ConfigError: a certificate is of no use.
+    """A running gateway. ConfigError: a certificate is invalid.
 
-    `config` may be replaced: later connections go by the new one. Certificates and addresses of the
-    cluster need `reload`. `listeners`: None where it opens its ports itself."""
+    `config` may be replaced: it applies to later connections. Certificates and addresses of the
+    cluster need `reload`. `listeners`: None: it opens its ports itself."""
 
     def __init__(self, config: GatewayConfig, listeners: ListensFor | None = None) -> None:
         self.config = config
@@ -72,7 +72,7 @@ class Gateway(Startable):
         self.listeners = listeners or Listeners(
             config.listen.host, shares_ports=config.shares_ports
         )
-        # Each is built once: it reads files, which takes milliseconds.
+        # Built once: they read files, which takes milliseconds.
         self.server_tls = server_context(config)
         self.cluster_tls = tls_context(config.security)
         self.connections = Counter[str]()  # by the clients' addresses
@@ -80,7 +80,7 @@ class Gateway(Startable):
         self._loop = ServingLoop(self)
 
     def start(self) -> None:
-        """Returns when clients can connect. OSError: a port cannot be had."""
+        """Returns when clients can connect. OSError: a port cannot be bound."""
         try:
             self._loop.start()
         except BaseException:
@@ -95,10 +95,10 @@ class Gateway(Startable):
         self.pool.close()
 
     def reload(self, config: GatewayConfig) -> None:
-        """Goes by other settings from the next connection on: addresses of the cluster,
-        certificates, users, lists, limits. ConfigError: they cannot be, and nothing has changed.
+        """Applies other settings from the next connection on: addresses of the cluster,
+        certificates, users, lists, limits. ConfigError: they are invalid; nothing has changed.
 
-        Where clients connect stays as it is until a restart."""
+        The addresses that clients connect to change with a restart only."""
         if (config.tls_cert is None) != (self.server_tls is None):
             raise ConfigError("TLS of the listener begins or ends with a restart only")
         cluster_tls = tls_context(config.security)
@@ -116,7 +116,7 @@ class Gateway(Startable):
         return self._loop.is_alive
 
     def unready(self) -> list[str]:
-        """Why clients should be sent to another gateway; nothing: they need not."""
+        """Why clients should use another gateway; empty: they need not."""
         reasons = [] if self.is_alive else ["it is not running"]
         if self.cluster_failure is not None:
             reasons.append(f"the cluster: {self.cluster_failure}")
@@ -137,7 +137,7 @@ class Gateway(Startable):
         return figures
 
     def note(self, address: Address, reason: str | None) -> None:
-        """A broker has answered, or has not, for this reason."""
+        """Notes that a broker has answered (None), or why it has not."""
         is_news = self.topology.note(address, has_failed=reason is not None)
         if reason is not None:
             self.counters.broker_failed(str(address))

@@ -1,6 +1,6 @@
-"""One client's connection: what is done with each of its requests.
+"""One client's connection: decides what is done with each of its requests.
 
-A request is passed on as it is, answered here, or translated (translation.py, fetching.py,
+A request is forwarded as it is, answered here, or translated (translation.py, fetching.py,
 recoding.py, producing.py)."""
 
 import logging
@@ -52,14 +52,16 @@ class Session:
         self, shared: Shared, address: str, host: str, certificate: str | None = None
     ) -> None:
         self.shared = shared
-        self.identified: Identified | None = None  # None: it has to be, before it asks anything
+        self.identified: Identified | None = (
+            None  # None: it has to be identified before its first request
+        )
         self._certificate = certificate  # the name in the client's
         users = shared.config.identities.users
         self._login = None if users is None else Login(users, address, shared.failed_logins)
         if not shared.config.identities.is_needed:
             self.identified = shared.config.default
         self.address = address  # the client's
-        self.host = host  # ours, as the client is to reach us
+        self.host = host  # the gateway's, for the client to connect to
         self.software = ""
         self.client_id = ""
         self.api = OTHER  # of the last request: a name of which there are few
@@ -114,7 +116,7 @@ class Session:
             return self._answered(header, answer)
         return Forward()
 
-    # --- who asks
+    # --- identity
 
     @property
     def access(self) -> Access:
@@ -123,7 +125,7 @@ class Session:
 
     @property
     def credentials(self) -> Credentials | None:
-        """As whom the cluster is asked for this client."""
+        """The credentials with which the cluster is asked for this client."""
         return (self.identified or self.shared.config.default).credentials
 
     def throttle(self, received: int, sent: int, now: float) -> float:
@@ -142,7 +144,7 @@ class Session:
         return config.identities.find(config.default, self.address, user, self._certificate)
 
     def _logged_in(self, reply: Reply) -> Reply:
-        """A user that no rule is for is logged in, and refused."""
+        """A user that no rule matches is logged in, and refused."""
         assert self._login is not None
         if self._login.user is None or self.identified is not None:
             return reply
@@ -152,7 +154,7 @@ class Session:
         return reply
 
     def _versions_before_login(self, header: Header, frame: memoryview) -> Reply:
-        """From the last answer of any broker: for a client that is not identified none is asked."""
+        """From the last response of any broker: no broker is asked for an unidentified client."""
         if self.shared.topology.hello is None:
             return HangUp("the cluster has not yet said what it serves")
         self._cluster, known = self.shared.topology.hello, self._cluster
@@ -162,7 +164,7 @@ class Session:
         finally:
             self._cluster = known
 
-    # --- what the cluster is
+    # --- the cluster
 
     def _learn(self, answer: Message) -> None:
         if answer.error_code:
@@ -240,12 +242,12 @@ class Session:
         )
 
     def _is_changed(self, header: Header) -> bool:
-        """Whether a request that the cluster takes does not go to it as it is."""
+        """Whether a request that the cluster takes is not forwarded as it is."""
         creates_topics = header.api is ApiKey.Metadata and self.access.is_read_only
         return creates_topics or self._translator.may_be_recoded(header, self._names(header))
 
     def _names(self, header: Header) -> tuple[str, ...]:
-        """By which rules know a client."""
+        """The names by which rules know the client."""
         named = (self.software.replace(" ", "/"),) if self.software else ()
         return (*named, header.client_id or "")
 
@@ -270,7 +272,7 @@ class Session:
     # --- requests that are refused
 
     def _refuse(self, header: Header, frame: memoryview, size: int) -> Steps:
-        """A client that writes where it may not is told so, if it can be."""
+        """Refuses a write with an error, where the request has a response; else closes."""
         served = self._versions.cluster.get(header.key)
         if header.api is ApiKey.Produce and served is not None:
             body = yield from self._body(header, frame, size)
@@ -278,7 +280,7 @@ class Session:
         return HangUp(f"{header.name} is not served here")
 
     def _permitted(self, header: Header, frame: memoryview, size: int, now: float) -> Steps:
-        """Asks for what the client may name, and shows what it may know of."""
+        """Asks the cluster for what the client may name, and returns what it may see."""
         api, version, access = header.api, header.version, self.access
         assert api is not None, "only what is known is offered where there are lists"
         body = yield from self._body(header, frame, size)

@@ -1,4 +1,4 @@
-"""A gateway's settings as an operator writes them: a TOML file, and what flags put in its place.
+"""A gateway's settings as an operator writes them: a TOML file, overridden by flags.
 
     bootstrap = ["kafka-1:9092", "kafka-2:9092"]
     listen = "0.0.0.0:9092"
@@ -91,7 +91,7 @@ CLUSTER: Final = frozenset(
 def build(
     settings: Mapping[str, Any], environment: Mapping[str, str] = os.environ
 ) -> GatewayConfig:
-    """The configuration that settings say. ConfigError: what is wrong, and what to write."""
+    """The configuration from settings. ConfigError: what is wrong, and what to write."""
     check_known("a setting", settings, TOP)
     cluster = table_of(settings, "cluster")
     check_known("a setting of [cluster]", cluster, CLUSTER)
@@ -186,7 +186,7 @@ def _policy(settings: Mapping[str, Any]) -> ConversionPolicy:
 
 
 def _rules(settings: Mapping[str, Any]) -> tuple[RecodeRule, ...]:
-    """Those of the settings decide before those that every gateway has."""
+    """Rules from the settings come before the built-in ones."""
     rules = []
     for table in value_of(list, settings, "recode_rules", []):
         if not isinstance(table, dict):

@@ -1,7 +1,7 @@
-"""Bytes that go from one socket to another without coming into the process [splice(2)].
+"""Moves bytes from one socket to another without copying them to user space [splice(2)].
 
-An answer that passes through is moved by the kernel, through a pipe: no byte is copied to user
-space and back. For plain sockets of Linux only; others are copied (streams.py)."""
+The operating system moves a response through a pipe. For plain sockets on Linux only; others are
+copied (streams.py)."""
 
 import asyncio
 import fcntl
@@ -22,7 +22,7 @@ class TargetEndedError(Exception):
 
 
 class Splice:
-    """A pipe between two sockets that do not block, while an answer of `size` bytes passes.
+    """A pipe between two non-blocking sockets, for a response of `size` bytes.
 
     `left`: bytes that have not been taken from the source."""
 
@@ -43,7 +43,7 @@ class Splice:
 
     @property
     def pending(self) -> int:
-        """Bytes that have not been given to the target."""
+        """Bytes that the target has not taken."""
         return self.left + self._in_pipe
 
     async def run(self, has_ended: Callable[[], bool], to_read: Wait, to_write: Wait) -> bool:

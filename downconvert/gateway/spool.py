@@ -1,9 +1,8 @@
 """A response of the cluster while it is read and converted: in memory, or in a file.
 
-Small ones are in memory, and larger ones while the budget that all of a process share has room.
-The rest goes to files, and so do answers to consumers so slow that others have taken the budget.
-A file has no name and goes with its last user. Records in it are file-backed again, as on a
-broker, and are converted from there."""
+Small responses are kept in memory, and larger ones while the process's budget has room. All others
+go to files, which have no name and are deleted with their last reference. Records in a file are
+converted from there, as on a broker."""
 
 import tempfile
 from collections.abc import Callable
@@ -22,7 +21,7 @@ MEMORY_MAX: Final = 64 * 1024  # bytes of a response that needs no budget
 
 
 class Spool:
-    """Bytes that arrive piece by piece, up to a size that is known before."""
+    """Bytes that arrive in pieces, up to a size that is known in advance."""
 
     def __init__(
         self, size: int, directory: str | None = None, budget: MemoryBudget | None = None
@@ -64,7 +63,7 @@ class Spool:
 
 
 class _Budgeted(bytearray):
-    """Bytes that are released from the budget when no record and no send refers to them."""
+    """Bytes that return to the budget when no records and no send refer to them."""
 
     def __init__(self, budget: MemoryBudget, size: int) -> None:
         super().__init__()
@@ -75,7 +74,7 @@ class _Budgeted(bytearray):
 
 
 class _Unnamed(FileIO):
-    """A file without a name, which is gone when nothing refers to it."""
+    """A file without a name, deleted when nothing refers to it."""
 
     def __init__(self, directory: str) -> None:
         descriptor, path = tempfile.mkstemp(dir=directory, prefix="downconvert-")

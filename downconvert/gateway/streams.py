@@ -17,9 +17,9 @@ BUFFER_SIZE: Final = 16 * 1024  # bytes for reading
 PIECE_SIZE: Final = 64 * 1024  # bytes that are sent at a time, and so may have to wait
 SCRATCH_SIZE: Final = 256 * 1024  # bytes that a thread has for what is passed on at once
 WRITE_MAX: Final = 32 * 1024  # bytes that may wait to be written before the writer has to wait
-DIRECT_MIN: Final = 4096  # bytes that are worth a look at whether nothing waits before them
+DIRECT_MIN: Final = 4096  # bytes from which writing past the transport is worth the check
 CLIENT: Final = "the client"
-LINGER: Final = 10.0  # seconds that what has been written may take to be sent after the end
+LINGER: Final = 10.0  # seconds after closing for what has been written to be sent
 KEEPALIVE: Final = {  # a peer that vanished is noticed in two minutes
     "TCP_KEEPIDLE": 60,  # seconds without a byte until the system asks
     "TCP_KEEPINTVL": 10,  # seconds between two questions
@@ -32,7 +32,7 @@ _of_thread: Final = threading.local()
 
 
 def scratch() -> memoryview:
-    """A buffer of this thread's. What is in it is good until the event loop goes on."""
+    """A buffer of this thread's. Its content is valid until the next await."""
     if not hasattr(_of_thread, "scratch"):
         _of_thread.scratch = memoryview(bytearray(SCRATCH_SIZE))
     view: memoryview = _of_thread.scratch
@@ -40,7 +40,7 @@ def scratch() -> memoryview:
 
 
 class ConnectionEndedError(Exception):
-    """The other side closed the connection, or it broke. `peer`: its name, for people."""
+    """The other side closed the connection, or it broke. `peer`: its name, for messages."""
 
     def __init__(self, peer: str) -> None:
         super().__init__(f"{peer} closed the connection")
@@ -50,8 +50,8 @@ class ConnectionEndedError(Exception):
 class Stream(asyncio.BufferedProtocol):
     """One connection, for one task that reads and one that writes.
 
-    `peer`: the other side's name, for people. `patience`: seconds without a byte in the midst of
-    something after which it has failed; None: any number."""
+    `peer`: the other side's name, for messages. `patience`: seconds without progress after which a
+    transfer has failed; None: no limit."""
 
     def __init__(self, peer: str = "the other side", patience: float | None = None) -> None:
         self.peer = peer
@@ -156,9 +156,10 @@ class Stream(asyncio.BufferedProtocol):
         piece_size: int = SCRATCH_SIZE,
         goes_on: Callable[[], bool] = lambda: True,
     ) -> int:
-        """Hands what arrives to a sink, up to a size, as long as `goes_on`. Returns the bytes.
+        """Passes what arrives to a sink, up to `size` bytes, while `goes_on()`. Returns the bytes
+        passed.
 
-        What arrives meanwhile has no buffer of this connection's. ConnectionEndedError,
+        It is read into the thread's buffer and not into the connection's. ConnectionEndedError,
         TimeoutError, and what the sink raises."""
         piece = self.available[:size]
         if piece:
@@ -227,7 +228,7 @@ class Stream(asyncio.BufferedProtocol):
                 ) from None
 
     async def copy_to(self, other: "Stream", size: int) -> None:
-        """Passes on so many bytes, no faster than the other side takes them."""
+        """Forwards `size` bytes, no faster than the other side takes them."""
         is_plain = self._is_plain and other._is_plain
         if splicing.IS_POSSIBLE and is_plain and size >= splicing.WORTHWHILE:
             size -= await self._splice_to(other, size)
@@ -236,7 +237,7 @@ class Stream(asyncio.BufferedProtocol):
             await other.drain()
 
     async def _splice_to(self, other: "Stream", size: int) -> int:
-        """Moves so many bytes past this process. Returns how many it was."""
+        """Moves `size` bytes without copying them. Returns how many."""
         self.transport.pause_reading()
         self._is_paused = True
         arrived = min(size, len(self.available))
@@ -285,7 +286,7 @@ class Stream(asyncio.BufferedProtocol):
             asyncio.get_running_loop().call_later(LINGER, self.transport.abort)
 
     def abort(self) -> None:
-        """At once."""
+        """Closes at once; what has been written may be lost."""
         self.transport.abort()
 
     @staticmethod
@@ -332,9 +333,9 @@ class _Pouring:
 async def connect(
     host: str, port: int, context: ssl.SSLContext | None, patience: float | None = None
 ) -> Stream:
-    """A connection to a host. OSError; ssl.SSLError is one. How long it may take, the caller says.
+    """A connection to a host. OSError, also for TLS. Without a timeout: that is the caller's.
 
-    A host's other addresses are tried while the first one says nothing."""
+    A host's other addresses are tried while the first one does not answer."""
     loop = asyncio.get_running_loop()
     _, stream = await loop.create_connection(
         lambda: Stream(f"broker {host}:{port}", patience),

@@ -1,7 +1,7 @@
-"""Where the cluster's brokers are, and by which addresses of the gateway clients reach them.
+"""Where the cluster's brokers are, and at which addresses of the gateway clients reach them.
 
 Each broker has a listening port of its own: the first port plus the broker's id. That depends on
-nothing but the id, so that several gateways side by side need not agree on anything."""
+the id only, so that several gateways of one cluster need no coordination."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from downconvert.broker.errors import BadRequestError, ErrorCode
 from downconvert.broker.wire.schemas import ApiKey, Message
 
-BOOTSTRAP: Final = -1  # the "node" behind the listener that clients begin with
+BOOTSTRAP: Final = -1  # the "node" of the listener that clients bootstrap from
 PORT_MAX: Final = 65_535
 
 
@@ -43,7 +43,7 @@ class Ports:
 
 
 class Topology:
-    """The brokers of a cluster as they were seen last. Any thread may ask."""
+    """The brokers of a cluster, as of the last response. Thread-safe."""
 
     def __init__(self, bootstrap: Iterable[Address], ports: Ports) -> None:
         self.bootstrap = tuple(bootstrap)
@@ -69,7 +69,7 @@ class Topology:
         return () if known is None else (known,)
 
     def note(self, address: Address, *, has_failed: bool) -> bool:
-        """Those that failed last are tried last. Whether that is news."""
+        """Notes whether a broker has failed; those are tried last. Returns whether that is new."""
         with self._lock:
             is_news = (address in self._failed) != has_failed
             (self._failed.add if has_failed else self._failed.discard)(address)
@@ -77,7 +77,7 @@ class Topology:
         return is_news
 
     def learn(self, brokers: Iterable[Message]) -> None:
-        """Takes over what a Metadata or DescribeCluster response says: all brokers alive."""
+        """Takes over the brokers of a Metadata or DescribeCluster response: all that are alive."""
         nodes = {_id(broker): Address(broker.host, broker.port) for broker in brokers}
         if nodes:  # a broker that has just started knows of none
             with self._lock:

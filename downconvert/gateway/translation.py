@@ -1,8 +1,8 @@
-"""Requests of versions that the cluster no longer takes, told in one that it takes.
+"""Translates requests of versions that the cluster no longer takes.
 
-Most differ by fields only: what a version lacks has a default, what the client's version has and
-the cluster's has not is dropped. So the translation of most APIs is to read by one version and to
-write by another. What is more than that is below, or in a file of its own: Fetch (fetching.py),
+Most versions differ by fields only: a field that a version lacks has its default, one that only the
+client's version has is dropped. So most requests are translated by reading one version and writing
+another. Those that need more are below, or in a file of their own: Fetch (fetching.py),
 Produce (producing.py), and Metadata, which is read in all versions (session.py)."""
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Translate: TypeAlias = Callable[[Message, int], Asking]
 
 
 def translate(api: ApiKey, body: Message, version: int, to_version: int) -> Asking:
-    """Asks `body`, read by `version`, in `to_version`; the answer can be written by `version`."""
+    """Asks `body`, read in `version`, in `to_version`; the response can be written in `version`."""
     special = SPECIAL.get((api, version))
     if special is not None:
         return special(body, to_version)
@@ -32,11 +32,11 @@ def _by_fields(api: ApiKey, body: Message, to_version: int) -> Asking:
 
 
 def _list_offsets_v0(body: Message, to_version: int) -> Asking:
-    """A list of segments' first offsets is what v0 asks for, and no later version tells of them.
+    """v0 asks for the base offsets of segments, which no later version returns.
 
-    The end and the beginning can be told, and for a time the offset of the first record that is
-    not older. That is later than, or the same as, the segment's: a client reads all that it asked
-    for but the records of his segment that are older than the time."""
+    Instead there are the log's end and start, and for a timestamp the offset of the first record
+    that is not older. That is at or after the segment's base offset: a client misses only records
+    of that segment that are older than its timestamp."""
     firsts = yield Ask(ApiKey.ListOffsets, to_version, body)
     beginning = Message(replica_id=-1, topics=[_beginning(topic) for topic in body.topics])
     starts = yield Ask(ApiKey.ListOffsets, to_version, beginning)
@@ -72,7 +72,7 @@ def _beginning(topic: Message) -> Message:
 
 
 def _describe_configs_v0(body: Message, to_version: int) -> Asking:
-    """Whether a value is the default became where it comes from."""
+    """`is_default` became `config_source`."""
     answer = yield Ask(ApiKey.DescribeConfigs, to_version, body)
     for result in answer.results:
         for config in result.configs:
@@ -81,8 +81,8 @@ def _describe_configs_v0(body: Message, to_version: int) -> Asking:
 
 
 def _offset_fetch_v0(body: Message, to_version: int) -> Asking:
-    """v0 asked ZooKeeper, and an unknown partition was an error there. Clients of that age take
-    the error for the beginning of a group, as they take offset -1 of v1."""
+    """v0 read from ZooKeeper, where a partition without an offset was an error. Old clients take
+    that error for "no offset yet", as they take offset -1 of v1."""
     answer = yield Ask(ApiKey.OffsetFetch, to_version, body)
     for topic in answer.topics:
         for one in topic.partitions:
@@ -92,7 +92,7 @@ def _offset_fetch_v0(body: Message, to_version: int) -> Asking:
 
 
 def _join_group_v0(body: Message, to_version: int) -> Asking:
-    """One timeout became two."""
+    """v1 split the timeout into session and rebalance timeout."""
     body.rebalance_timeout_ms = body.session_timeout_ms
     return (yield Ask(ApiKey.JoinGroup, to_version, body))
 

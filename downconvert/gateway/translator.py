@@ -1,7 +1,7 @@
-"""Requests whose fields are read: how the cluster is asked, and what the client is answered.
+"""Requests that are parsed: how the cluster is asked, and how the client is answered.
 
 Not here: what is done for one API (translation.py, fetching.py, recoding.py, producing.py), which
-requests are read at all (session.py)."""
+requests are parsed (session.py)."""
 
 from collections.abc import Callable, Generator
 from typing import Final
@@ -23,7 +23,7 @@ METADATA_SAYS_WHAT_TO_MAKE: Final = 4  # from this version on: whether topics ar
 
 
 class Translator:
-    """Of one client and one broker. `host`: the gateway, as the client is to reach it.
+    """For one client and one broker. `host`: the gateway's, for the client to connect to.
 
     `names`, of a request: those by which rules know its client."""
 
@@ -36,7 +36,7 @@ class Translator:
     def ask(
         self, header: Header, body: Message, now: float, names: tuple[str, ...]
     ) -> Generator[Ask | Turn, Message, Message | HangUp | None]:
-        """The client's answer; None: it expects none. BadRequestError: there can be none."""
+        """The client's response; None: it expects none. BadRequestError: it cannot be answered."""
         api, version = header.api, header.version
         assert api is not None, "only what is known has fields"
         served = self._versions.cluster[api]
@@ -76,7 +76,7 @@ class Translator:
         return (yield from recoding.as_it_is(body, header.version))
 
     def _metadata(self, version: int, body: Message) -> Asking:
-        """Asked in a version that can say that no topics are meant, or that none is to be made."""
+        """Asks in a version that can name no topics at all, and forbid creating topics."""
         served = self._versions.cluster[ApiKey.Metadata]
         if self._access.is_read_only or self._access.written_topics:
             body.allow_auto_topic_creation = False
@@ -84,7 +84,7 @@ class Translator:
         return (yield Ask(ApiKey.Metadata, max(version, oldest), body))
 
     def may_be_recoded(self, header: Header, names: tuple[str, ...]) -> bool:
-        """Whether a fetch may bring records that the cluster would send and the client not read."""
+        """Whether a fetch may return records that the cluster sends and the client cannot read."""
         if header.api is not ApiKey.Fetch:
             return False
         config = self._shared.config

@@ -1,10 +1,10 @@
 """Records in parts that are converted in one turn each.
 
-A batch is converted without regard to others, so that a range may be cut between any two of them:
-each part is measured, and kept or sent, by itself. It is not cut where aborted transactions are
-left out, because the end of one is told by a marker that stands further on; nor where the size of
-what is compressed again is predicted: such a range may end before its records do, and nothing
-follows it. To predict is quick; it is compressed while it is sent, a piece in a turn.
+Batches are converted independently, so that a range may be cut between any two of them: each part
+is measured, and kept or sent, by itself. Two kinds of ranges are not cut. Where aborted
+transactions are left out, a marker further on says where one ends. And where sizes of compressed
+messages are predicted, a range may end before its records do, and nothing may follow it; predicting
+is quick, and compression happens while sending, a piece in a turn.
 
 Not here: on which thread a turn runs (conversion_pool.py)."""
 

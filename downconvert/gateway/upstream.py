@@ -1,4 +1,4 @@
-"""A client's connection to one broker of the cluster: asks, forwards, spools.
+"""A client's connection to one broker of the cluster: asks, forwards, keeps large responses.
 
 Not here: what is asked (session.py), how it is authenticated (sasl.py)."""
 
@@ -31,7 +31,7 @@ OWN_CLIENT_ID: Final = "lazy-downconvert-gateway"
 
 
 class UnreachableError(Exception):
-    """No broker of the cluster could be reached, or none would have us."""
+    """No broker of the cluster could be reached, or none accepted the gateway."""
 
 
 class SilentBrokerError(UnreachableError):
@@ -66,7 +66,8 @@ class Upstream:
         self._correlation_id = 0
 
     async def ask(self, ask: Ask, wait: float = 0.0) -> Message:
-        """A request of the gateway's own, and its answer. BadRequestError: that is none."""
+        """Asks a request of the gateway's own. Returns the response. BadRequestError: it is
+        invalid."""
         self._correlation_id += 1
         frame = ask.frame(self._correlation_id, OWN_CLIENT_ID)
         self.stream.send(LENGTH.pack(len(frame)) + frame)
@@ -76,7 +77,7 @@ class Upstream:
         return await self.answer(ask, self._correlation_id, wait)
 
     async def answer(self, ask: Ask, correlation_id: int, wait: float) -> Message:
-        """The answer to what has been sent, spooled where it is large."""
+        """The response to what has been sent, in a file where it is large."""
         spool = Spool(await self.response_size(wait), self._spool_dir, self._budget)
         while spool.received < spool.size:
             await self.stream.pour(spool.write, spool.size - spool.received)
@@ -124,8 +125,8 @@ async def reach(
 ) -> Upstream:
     """A connection to the first of these that answers. UnreachableError: none does.
 
-    That one accepts connections is not enough: a broker that hangs does that, too. `report` is told
-    of each that was tried: None, or why it could not be reached."""
+    Accepting a connection is not enough: a broker that hangs does that, too. `report` is called for
+    each that was tried, with None, or with why it could not be reached."""
     reasons = []
     limit = config.limits.connect_timeout
     for address in addresses:
@@ -179,7 +180,7 @@ async def _authenticate(upstream: Upstream, security: ClusterSecurity) -> None:
 
 
 def tls_context(security: ClusterSecurity) -> ssl.SSLContext | None:
-    """For connections to the cluster; None: they are plain. ConfigError: a file is of no use."""
+    """For connections to the cluster; None: they are plain. ConfigError: a file is invalid."""
     if not security.tls:
         return None
     try:

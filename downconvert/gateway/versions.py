@@ -1,8 +1,8 @@
-"""What a cluster serves, and what is offered to clients in its place.
+"""Which versions a cluster serves, and which the gateway offers to clients.
 
-Nothing here is a table of what Kafka 4 dropped: whatever the cluster's own answer lacks at the low
-end of an API whose fields are known is translated, and offered. At the high end it is the other way
-round: only what has been read and understood is offered."""
+There is no table of what Kafka 4 dropped: versions that are missing at the low end of the cluster's
+own ApiVersions response are translated, for all APIs whose fields are known. At the high end only
+versions are offered that this project knows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ PASSED: Final = {
     49: 1,  # AlterClientQuotas
     50: 0,  # DescribeUserScramCredentials
     51: 0,  # AlterUserScramCredentials
-    55: 1,  # DescribeQuorum; from version 2 on it tells the controllers' addresses
+    55: 1,  # DescribeQuorum; from version 2 on it returns the controllers' addresses
     57: 2,  # UpdateFeatures
     65: 0,  # DescribeTransactions
     66: 2,  # ListTransactions
@@ -56,11 +56,11 @@ LOGIN: Final[dict[int, range]] = {ApiKey.SaslHandshake: range(2), ApiKey.SaslAut
 
 @dataclass(frozen=True)
 class Versions:
-    """What can be asked through one listener, computed from what the cluster said."""
+    """The versions of one listener, computed from the cluster's ApiVersions response."""
 
     cluster: Mapping[int, range]
     is_read_only: bool = False
-    has_lists: bool = False  # of names: only what is known to name them is offered
+    has_lists: bool = False  # of names: only APIs in names.RULES are offered
     hides_sasl: bool = False  # the gateway authenticates itself, clients need not
     logs_in: bool = False  # clients authenticate with the gateway
 
@@ -82,7 +82,7 @@ class Versions:
 
     @cached_property
     def offered(self) -> dict[int, range]:
-        """What clients are told."""
+        """By API key, what clients see in ApiVersions."""
         own = LOGIN if self.logs_in else {}
         return own | {
             key: offered
@@ -95,7 +95,7 @@ class Versions:
         }
 
     def passes(self, key: int, version: int) -> bool:
-        """Whether the cluster itself understands a request that is offered."""
+        """Whether a request can be forwarded to the cluster in its own version."""
         return version in self.cluster.get(key, ()) and version >= self._floor(key)
 
     def nearest(self, key: int) -> int:

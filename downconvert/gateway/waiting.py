@@ -1,7 +1,7 @@
-"""How long a broker may take to answer, because the request tells it to wait.
+"""How long a broker may wait before it answers, because the request says so.
 
-A fetch waits for records, a member of a group for the others, an administrator for all brokers.
-That comes on top of the time-out of requests: a broker that says nothing for longer is hanging."""
+A fetch waits for records, a group member for the others, an admin request for all brokers. This is
+added to the request timeout: a broker that sends nothing for longer hangs."""
 
 from typing import Final
 
@@ -36,15 +36,15 @@ class Waits:
     """How long each request of one client may wait, in seconds."""
 
     def __init__(self) -> None:
-        self._rebalance = 0.0  # what the client's last JoinGroup said: SyncGroup waits as long
+        self._rebalance = 0.0  # from the client's last JoinGroup: SyncGroup waits as long
 
     def of_body(self, api: ApiKey, body: Message) -> float:
-        """For a request that is asked from its fields."""
+        """For a request that was parsed."""
         names = FIELDS.get(api, ("timeout_ms",) if api in TIMED else ())
         return self._noted(api, max((getattr(body, n, 0) or 0 for n in names), default=0))
 
     def of_frame(self, header: Header, frame: memoryview) -> float:
-        """For a request that is passed on, of which the beginning is enough."""
+        """For a request that is forwarded; its beginning is enough."""
         if header.api is None:
             return UNREAD
         try:

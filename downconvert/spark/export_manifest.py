@@ -80,7 +80,8 @@ class Exported:
 
 
 def parse(text: bytes) -> Exported:
-    """Parses a note. ValueError: it is none, or not whole. NoteError: it is of a later version."""
+    """Parses a note. ValueError: it is malformed, or cut off. NoteError: it is of a later
+    version."""
     found: Any = json.loads(text)
     if not isinstance(found, dict) or not isinstance(found.get("version"), int):
         raise ValueError("not a note of an export")

@@ -1,4 +1,4 @@
-"""Where records with certain keys are: file, byte and offset. For deletion requests, say.
+"""Where records with certain keys are: file, byte and offset. For example for deletion requests.
 
 Keys are compared in Arrow, as they are read; a batch's position is looked up only where a key was
 found.

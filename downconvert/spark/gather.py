@@ -102,7 +102,7 @@ EVERY_SECOND: Final = np.arange(0, 2 * ROWS_MAX, 2, dtype=np.int32)
 
 
 def timestamps(milliseconds: Any) -> Any:
-    """Timestamps as Spark has them. -1, which is none, is a millisecond before 1970, as in Spark's
+    """Timestamps as Spark has them. -1 (no timestamp) is a millisecond before 1970, as in Spark's
     Kafka source."""
     beyond = (milliseconds > TIMESTAMP_MAX) | (milliseconds < -TIMESTAMP_MAX)
     if not beyond.any():

@@ -19,8 +19,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from . import register
 from .jobs import JobError
-from .source import register
 from .spark_errors import in_a_line
 
 # A task whose worker was killed is tried again; local[*] would not do that.
@@ -98,7 +98,8 @@ def _started(name: str, master: str | None, options: dict[str, str]) -> SparkSes
 
 
 def _check_master(master: str) -> None:
-    """JobError: it is none, or none of the addresses of a standalone cluster's masters answers.
+    """JobError: it is malformed, or none of the addresses of a standalone cluster's masters
+    answers.
 
     Spark itself tries for a minute, and then ends with an error that does not say so."""
     if not MASTERS.fullmatch(master):

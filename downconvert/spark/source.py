@@ -4,8 +4,6 @@ Not here: its options (options.py), its columns (schemas.py), reading (reader.py
 
 from typing import Final
 
-from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
@@ -16,22 +14,6 @@ from .stream import SegmentStreamReader
 from .tables import options_of, with_options
 
 FORMAT: Final = "kafka-segments"
-FOUND: Final = "DATA_SOURCE_ALREADY_EXISTS"
-
-
-def register(session: SparkSession) -> None:
-    """Makes the format known to a session that has not found it by itself.
-
-        register(spark)
-        records = spark.read.format("kafka-segments").load("/backup/broker-1")
-        records.groupBy("topic", "partition").count().show()
-
-    Options and columns: docs/spark.md."""
-    try:
-        session.dataSource.register(SegmentSource)
-    except AnalysisException as error:
-        if error.getCondition() != FOUND:  # by way of pyspark_kafka_segments
-            raise
 
 
 class SegmentSource(DataSource):

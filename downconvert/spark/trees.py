@@ -114,7 +114,7 @@ def expanded(paths: Iterable[str]) -> list[str]:
     """Directories, with patterns replaced by the directories that they match: `*`, `?`, `[ab]`,
     `[^ab]` and `{a,b}`, as in the paths of Spark's file sources. A path that exists is no pattern.
 
-    NotADirectoryError: a path is none, or nothing matches a pattern."""
+    NotADirectoryError: a path is not a directory, or nothing matches a pattern."""
     found: list[str] = []
     for path in paths:
         if os.path.isdir(path):  # noqa: PTH112 - a path is a string here, as from Spark

@@ -43,7 +43,7 @@ class Checkpoints:
                 self._write(name, {**offsets, partition: offset})
 
     def forget(self, partition: TopicPartition) -> None:
-        """Returns when nothing is said of this partition any more.
+        """Removes the entries of this partition, and returns when that is on disk.
 
         DiskFullError: the files still do, until they are written again; nothing here does."""
         with self._lock:

@@ -1,4 +1,4 @@
-"""Which part of a compacted log the cleaner is to clean, and whether it is worth the work.
+"""Which part of a compacted log is dirty, and whether it is to be cleaned now.
 
 Kafka's rules [LogCleanerManager]: what was cleaned before ends at the cleaner's checkpoint. What is
 dirty begins there, and goes up to the active segment, the last stable offset, and the first segment

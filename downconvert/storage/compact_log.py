@@ -3,7 +3,7 @@
 A pass reads the keys of what is dirty, as many as fit the map of offsets; then it cleans all
 segments up to there, in groups that fit into one segment, each group into `.cleaned` files. When
 these are safe they become `.swap` files, take the place of the group, and get their names: whatever
-interrupts that, recovery completes it or takes it back (layout.py). Where the map was full, another
+interrupts that, recovery completes it or undoes it (layout.py). Where the map was full, another
 pass goes on from there.
 
 The log may be read, appended to and cut at its beginning between two steps, and by other threads
@@ -38,7 +38,7 @@ NANOSECONDS: Final = 1_000_000  # in a millisecond
 
 
 class InterruptedPassError(Exception):
-    """Segments have been truncated or deleted, or the log closed: what is known of them is old."""
+    """Segments have been truncated or deleted, or the log closed, since the pass began."""
 
 
 class Compaction:

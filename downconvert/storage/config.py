@@ -61,7 +61,8 @@ class LogConfig:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether old records go: `retention_ms` and `retention_bytes` count for nothing else."""
+        """Whether old records are deleted: only then do `retention_ms` and `retention_bytes`
+        apply."""
         return DELETE in self.cleanup_policy
 
     @property
@@ -74,7 +75,7 @@ class LogConfig:
 
     @classmethod
     def of(cls, settings: Mapping[str, str], defaults: "LogConfig | None" = None) -> "LogConfig":
-        """From a topic's settings by Kafka's names; others are not looked at.
+        """From a topic's settings by Kafka's names; others are ignored.
 
         ValueError: a value that the setting cannot have."""
         given: dict[str, Any] = {}

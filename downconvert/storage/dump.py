@@ -1,4 +1,4 @@
-"""What the small files of a log say, entry by entry: indexes, snapshots, checkpoints, metadata.
+"""The entries of a log's small files: indexes, snapshots, checkpoints, metadata.
 
 Not here: batches and records (records), whether an index fits its log (verify.py), how an entry is
 printed (cli)."""
@@ -29,7 +29,7 @@ Entry: TypeAlias = Mapping[str, int | str]  # by names as Kafka's dump tool prin
 
 
 def can_dump(path: Path) -> bool:
-    """Whether a file is of those that are read here, by its name."""
+    """Whether a file can be read here, by its name."""
     return _reader(path) is not None
 
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a log on disk, besides its records.
+"""Errors of a log on disk, besides those of its records.
 
 A wrong argument is a ValueError, and a file that is not there an OSError, as everywhere in Python.
 
@@ -27,7 +27,7 @@ class OffsetOutOfRangeError(StorageError):
 
 
 class CorruptIndexError(StorageError):
-    """An index that cannot be one. It holds nothing that the log does not: recovery rebuilds it."""
+    """A damaged index. It holds nothing that the log does not: recovery rebuilds it."""
 
     def __init__(self, reason: str, path: str) -> None:
         self.reason = reason
@@ -36,7 +36,7 @@ class CorruptIndexError(StorageError):
 
 
 class CorruptFileError(StorageError):
-    """A checkpoint, snapshot or properties file that does not say what it should."""
+    """A damaged checkpoint, snapshot or properties file."""
 
     def __init__(self, reason: str, path: str) -> None:
         self.reason = reason
@@ -62,7 +62,7 @@ class DiskFullError(StorageError):
 
 
 class LogDirOfflineError(StorageError):
-    """A directory whose disk has failed, and which is written to no more (Kafka's error 56)."""
+    """A directory whose disk has failed, and that is no longer written to (Kafka's error 56)."""
 
     def __init__(self, path: str, reason: str) -> None:
         self.path = path

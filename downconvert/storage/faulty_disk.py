@@ -1,13 +1,13 @@
 """A disk that fails: it loses what was not synced when it is killed, has no room left, or breaks.
 
-What is done to files is done to real ones below a directory, so that they can be mapped and read.
-Beside that it is remembered what of it was made safe. When the machine dies (`Killed`, at a given
+Operations are applied to real files below a directory, so that they can be mapped and read. What of
+them was synced is remembered. When the machine dies (`Killed`, at a given
 operation, in the middle of it if it is a write), `survivors` makes a directory as one might be
 found afterwards: of pages that were not synced some are there and some are not, sizes lie between
 the old and the new, and of the changes to names the first few were made, in their order.
 
 An operation that fails (`fail_next`) does so once, as with Linux: after a failed sync the system
-takes the pages that it could not write for written, and the next sync knows nothing of them.
+drops the pages that it could not write, and the next sync succeeds.
 
 What was written by `Disk` is trusted to be what it says; only `sync` makes anything safe here.
 For tests and simulations: no broker writes through it."""
@@ -26,11 +26,11 @@ PAGE_SIZE: Final = 4096
 
 
 class Killed(BaseException):
-    """The machine died. Not an Exception: nobody tidies up after that."""
+    """The machine died. Not an Exception, so that no handler cleans up after it."""
 
 
 class Inode:
-    """A file, whatever its name: what it has, and what of that is safe."""
+    """A file, whatever its name: its content, and the part that was synced."""
 
     def __init__(self, path: Path, safe: bytes) -> None:
         self.path: Path | None = path  # None: it has no name any more
@@ -99,7 +99,7 @@ class FaultyDisk:
         self._changes: list[tuple[Path | None, Path | None, Inode]] = []  # old name, new name
 
     def dies_in(self, operations: int) -> None:
-        """From now on."""
+        """Dies after so many more operations."""
         self._dies_at = self.operations + operations
 
     def fill(self, *, is_full: bool) -> None:
@@ -108,7 +108,7 @@ class FaultyDisk:
         self._full_for = None
 
     def fill_in(self, operations: int) -> None:
-        """From then on there is no room."""
+        """After so many more operations there is no room."""
         self._full = range(self.operations + operations, 2**63)
 
     def fill_for(self, path: Path) -> None:

@@ -24,8 +24,8 @@ LOG: Final = logging.getLogger(__name__)
 
 
 class FencedFiles:
-    """The `Files` of a directory, until one of its changes fails so that nobody can know what is
-    on the disk. `reason` says what has failed; None: nothing.
+    """The `Files` of a directory, until a change fails in such a way that the state of the disk is
+    unknown. `reason` says what has failed; None: nothing.
 
     `full_count`: how many changes have found no room."""
 
@@ -100,7 +100,7 @@ class FencedFiles:
         return LogDirOfflineError(str(self._directory), self.reason)
 
     def has_no_room(self, error: DiskFullError) -> None:
-        """Said once, until there is room again."""
+        """Logs that the disk is full, once until there is room again."""
         self.full_count += 1
         if self._full is None:
             LOG.error("%s; it is written to again when there is room", error)

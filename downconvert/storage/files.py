@@ -1,7 +1,7 @@
 """The one place that changes a disk: writes, truncations, renames and their syncs.
 
-Everything in this floor that writes is handed a `Files`; tests hand in one that loses what was not
-synced, or has no room left."""
+All code of this package that writes gets a `Files` as argument; tests pass one that loses what was
+not synced, or has no room left."""
 
 import errno
 import os
@@ -31,10 +31,10 @@ class WritableFile(Protocol):
     def fileno(self) -> int: ...
 
     def write_at(self, data: Buffer, position: int) -> None:
-        """Writes all of `data`. DiskFullError: there may be a part of it after the old end."""
+        """Writes all of `data`. DiskFullError: a part of it may have been written."""
 
     def truncate(self, size: int) -> None:
-        """Cuts the file off, or extends it by zeros that take no room."""
+        """Truncates the file, or extends it by zeros that take no room."""
 
     def sync(self) -> None:
         """Returns when what was written will survive the machine."""

@@ -64,7 +64,7 @@ class LogView(Protocol):
 
 
 class Follower:
-    """The view of a log that somebody else may be changing."""
+    """The view of a log that another process may be changing."""
 
     __slots__ = (
         "_listed",

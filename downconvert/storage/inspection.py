@@ -94,7 +94,7 @@ BLOCK_SIZE: Final = 512  # bytes; what stat counts in, whatever the disk's are
 
 
 def inspect_log(log: Log, *, deep: bool = False) -> Inspection:
-    """Looks through a log. Damage is noted; what is after it in its segment is not seen."""
+    """Reads a log. Damage is noted; what follows it in its segment is not read."""
     found = Inspection(partitions=1, records_with_headers=0 if deep else None)
     aborted = AbortedRanges(log.aborted(0, log.end_offset))
     for segment in log.segments:

@@ -29,7 +29,7 @@ class Layout:
 
 def read_layout(directory: Path) -> Layout:
     """Sorts the files of a directory by their names. OSError where there is no such directory;
-    CorruptFileError: something has the name of a file, and is none.
+    CorruptFileError: something with the name of a segment's file is not a file.
 
     Segments that a swap replaces are still among `logs`: see `replaced`."""
     layout = Layout()
@@ -66,8 +66,8 @@ def read_layout(directory: Path) -> Layout:
 
 
 def _check_is_gone(entry: os.DirEntry[str]) -> None:
-    """A file may go while a directory is listed. One that is there, and none to read (a pipe, a
-    link to nothing), cannot be passed over: without it the log may have a hole."""
+    """A file may be deleted while its directory is listed. One that exists and cannot be read (a
+    pipe, a dangling link) must not be skipped: without it the log may have a hole."""
     try:
         entry.stat(follow_symlinks=False)
     except FileNotFoundError:

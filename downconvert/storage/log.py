@@ -39,7 +39,8 @@ _NO_FILE: list[SharedFile] = []
 
 
 def _no_file() -> SharedFile:
-    """What ranges of nothing are of: one open file for all of them, as most fetches get nothing."""
+    """The file of empty ranges: one that is open for all of them, as most fetches return
+    nothing."""
     if not _NO_FILE or _NO_FILE[0].closed:  # closed by somebody who closed a range of it
         _NO_FILE[:] = [SharedFile(os.devnull)]
     return _NO_FILE[0]

@@ -1,4 +1,4 @@
-"""A broker's directory: the logs of many partitions, and what the broker notes about them.
+"""A broker's directory: the logs of many partitions, and the broker's checkpoints for them.
 
 Directories of every arrangement are read: of brokers with and without `meta.properties`, of KRaft
 nodes (whose `__cluster_metadata-0` is a log like any other), copies of which parts are missing, and

@@ -1,7 +1,7 @@
-"""What a log needs from time to time, in steps: a new segment, its old ones removed, compaction.
+"""Rolling, retention and compaction of a log, in steps.
 
-Each step is small, so that whoever takes them decides how much is done in a second. Nothing here
-waits or reads a clock: the time is handed in. The log may be read and appended to between steps;
+Each step is small, so that the caller decides how much is done in a second. Nothing here waits or
+reads a clock: the time is an argument. The log may be read and appended to between steps;
 with a `lock`, by other threads during them, which wait for moments only.
 
 Not here: when steps are taken (the broker), the rules (retention.py, cleanable.py)."""
@@ -95,14 +95,14 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What became of one step: whether there is more to do at once, and what is done."""
+    """The outcome of a step: whether there is more to do at once, and what was completed."""
 
     has_more: bool
     done: Done | None = None
 
 
 class Maintenance:
-    """Of one log that is open for writing."""
+    """The maintenance of one log that is open for writing."""
 
     def __init__(
         self,
@@ -137,8 +137,8 @@ class Maintenance:
     def step(self, config: LogConfig, now: int, size: int) -> Step:
         """A new segment, some segments removed, or about `size` bytes read by the cleaner.
 
-        CorruptRecordsError: the log cannot be cleaned; OSError, StorageError: the disk. Then what
-        was begun is given up, and a later step begins again."""
+        CorruptRecordsError: the log cannot be cleaned; OSError, StorageError: the disk. Then the
+        pass is abandoned, and a later step begins a new one."""
         if self._compaction is not None:
             return self._clean(self._compaction, size)
         with self._lock:
@@ -160,7 +160,7 @@ class Maintenance:
         return Step(True)
 
     def close(self) -> None:
-        """Gives up what is under way."""
+        """Abandons what is under way."""
         compaction, self._compaction = self._compaction, None
         if compaction is not None:
             compaction.close()

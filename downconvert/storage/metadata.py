@@ -1,4 +1,4 @@
-"""Whose a directory is: `meta.properties` of a broker's, `partition.metadata` of a partition's.
+"""Which broker or topic a directory belongs to: `meta.properties` and `partition.metadata`.
 
 `meta.properties` is a Java properties file (since 0.9): version 0 has broker.id and, later,
 cluster.id; version 1 (KRaft) has node.id, cluster.id and directory.id. `partition.metadata` (since

@@ -31,7 +31,7 @@ SEGMENT_KINDS: Final = (
 
 
 class State(StrEnum):
-    """A further suffix: where in its life a file is."""
+    """A further suffix: the state of a file between creation and deletion."""
 
     LIVE = ""
     DELETED = ".deleted"  # out of the log, to be removed
@@ -102,7 +102,7 @@ def parse_file_name(name: str) -> FileName | None:
 
 def parse_partition(name: str) -> TopicPartition | None:
     """The partition whose directory is called so. None for every other directory, and for those
-    that are being deleted, moved between disks, or belong to nobody any more (`-stray`)."""
+    that are being deleted, moved between disks, or stray (`-stray`)."""
     found = PARTITION.fullmatch(name)
     if found is None or NOT_A_PARTITION.fullmatch(name):
         return None

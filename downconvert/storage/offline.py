@@ -1,6 +1,4 @@
-"""A partition whose log cannot be opened: it has a place and a name, and nothing to read.
-
-One such partition is no reason not to serve the others. Kafka marks it offline, too."""
+"""A partition whose log cannot be opened: it is offline, and the others are served, as in Kafka."""
 
 from records import CorruptRecordsError
 
@@ -10,7 +8,7 @@ from .segments import Segments
 
 
 class OfflineView:
-    """The view of a log of which nothing is known but why."""
+    """The empty view of a log that cannot be opened; `reason` says why."""
 
     start_offset = 0
     end_offset = 0
@@ -29,7 +27,7 @@ class OfflineView:
         return self._producers
 
     def refresh(self, *, relist: bool = False) -> None:
-        """Nobody looks again."""
+        """Does nothing."""
 
     def close(self) -> None:
         """Nothing is open."""

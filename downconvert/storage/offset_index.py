@@ -63,7 +63,8 @@ class OffsetIndex(SegmentIndex):
         return self.entry(slot)[0] if slot < self.file.count else None
 
     def append(self, offset: int, position: int) -> None:
-        """ValueError: full, not above the last offset, or not to be told by 31 bits."""
+        """ValueError: full, not above the last offset, or more than 31 bits above the base
+        offset."""
         relative = offset - self.base_offset
         if not 0 <= relative <= RELATIVE_MAX:
             raise ValueError(f"offset {offset} does not fit an index of base {self.base_offset}")
@@ -73,7 +74,7 @@ class OffsetIndex(SegmentIndex):
         self._search.appended(relative << POSITION_BITS | position)
 
     def check(self) -> None:
-        """Kafka's sanity check. CorruptIndexError says what cannot be."""
+        """Kafka's sanity check. CorruptIndexError says what is wrong."""
         self.check_size()
         path = self.file.path
         if len(self) and self.last_offset < self.base_offset:

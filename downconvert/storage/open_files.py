@@ -1,4 +1,4 @@
-"""Bounds how many files are open: the segments that were not read for longest close theirs."""
+"""Bounds how many files are open: the least recently read segments close theirs."""
 
 from collections import OrderedDict
 from io import FileIO
@@ -10,10 +10,10 @@ OPEN_SEGMENTS_MAX: Final = 128
 
 
 class SharedFile(FileIO):
-    """A file for reading that lives as long as somebody holds a slice of it.
+    """A file for reading that stays open as long as there is a slice of it.
 
-    A fetch may still be sending what it was given when the segment has let go of the file, or has
-    been deleted."""
+    A fetch may still be sending a slice when the segment has released the file, or has been
+    deleted."""
 
     def __del__(self) -> None:
         self.close()

@@ -148,7 +148,8 @@ class ProducerStates:
 
 
 def read_marker(records: Records, header: BatchHeader) -> EndTransactionMarker | None:
-    """The end of a transaction that a control batch is. None: it is no control batch, or another.
+    """The transaction marker in a control batch. None: the batch is not a control batch, or has
+    another kind of control record.
 
     `header` is one of `records.batches()`."""
     if not header.is_control:
@@ -162,7 +163,7 @@ def read_marker(records: Records, header: BatchHeader) -> EndTransactionMarker |
 
 
 def read_snapshot(path: Path) -> ProducerStates:
-    """CorruptFileError: not what was written. OSError where there is no such file."""
+    """CorruptFileError: the file is damaged. OSError where there is no such file."""
     data = read_file(path)
     if len(data) < SNAPSHOT_HEAD.size:
         raise CorruptFileError("is too short for a snapshot", str(path))

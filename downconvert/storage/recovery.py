@@ -46,7 +46,7 @@ class Recovery:
 
 
 class RecoveredLog:
-    """A recovered directory: what a writer needs to know of it."""
+    """A recovered directory, for a writer."""
 
     def __init__(self, path: Path, open_files: OpenFiles, config: LogConfig, files: Files) -> None:
         self.path = path

@@ -17,7 +17,7 @@ from .segment import Segment
 
 @dataclass(frozen=True, slots=True)
 class Removable:
-    """How many segments may go, from the first on, and for which setting's sake."""
+    """How many segments may be removed, from the first on, and because of which setting."""
 
     count: int
     reason: str  # empty where none may
@@ -67,7 +67,7 @@ def youngest(log: Log, segment: Segment) -> int:
 
 
 def removable(log: Log, config: LogConfig, now: int, up_to: int | None = None) -> Removable:
-    """What may go of a log that is open for writing; `now` in milliseconds.
+    """What may be removed of a log that is open for writing; `now` in milliseconds.
 
     `up_to`: no segment with an offset at or above that (a high watermark, say)."""
     segments = list(log.segments)

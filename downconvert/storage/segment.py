@@ -154,7 +154,7 @@ class Segment:
         self.release()
 
     def release(self) -> None:
-        """Lets go of the files, each of which is closed when nobody reads it any more: slices that
+        """Releases the files, each of which is closed when nothing reads it any more: slices that
         were handed out keep theirs, and so does another thread that is looking into an index."""
         self._file = None
         indexes = self._indexes
@@ -197,7 +197,7 @@ class Segment:
     def _fits(self, records: FileRecords, entry: int) -> bool:
         """Whether an index entry with offset `entry` may point to the beginning of `records`.
 
-        Bytes inside of a batch may look like the head of one, but not of two on end."""
+        Bytes inside of a batch may look like the head of one, but not of two in a row."""
         batches = records.batches()
         try:
             first, second = next(batches, None), next(batches, None)

@@ -1,7 +1,7 @@
 """The files of a log's segments: how they are removed, and replaced by cleaned ones.
 
 Each change is made in an order that leaves a valid log after each step: a segment counts as long as
-its log file is there, so that this goes first and comes last.
+its log file exists, so that this is removed first and renamed last.
 
 Not here: which segments are removed or replaced (log_writer.py, compact_log.py), which files count
 after a crash (layout.py)."""
@@ -37,7 +37,7 @@ class SegmentDirectory:
         self._swaps: list[Segment] = []  # in the log, and without their final names
 
     def sync(self) -> None:
-        """Returns when names made and removed will survive the machine."""
+        """Returns when created and removed names are on disk."""
         self._files.sync_directory(self.path)
 
     # --- segments
@@ -82,7 +82,7 @@ class SegmentDirectory:
         self._finish_swaps()
 
     def _finish_swaps(self) -> None:
-        """Gives the files of replaced segments their names. A `.swap` file counts as much, so that
+        """Gives the files of replaced segments their names. A `.swap` file counts as well, so that
         DiskFullError, on file systems where a new name needs space, does no harm."""
         for segment in list(self._swaps):
             if segment in self.segments:

@@ -1,4 +1,4 @@
-"""Finds segments in paths that a person names.
+"""Finds segments in the paths of a command line.
 
 Not here: partitions and log directories as a broker lays them out (log_dir.py)."""
 

@@ -42,7 +42,8 @@ class SegmentReport:
 def check_segment(segment: Segment) -> SegmentReport:
     """Reads all of a segment. Nothing is changed.
 
-    OffsetOverflowError: sound batches that do not belong here. To cut them off would lose them."""
+    OffsetOverflowError: valid batches whose offsets do not fit this segment. Truncating would lose
+    them."""
     records = segment.slice(0, segment.size)
     good_size = batches = 0
     next_offset = segment.base_offset

@@ -56,7 +56,7 @@ class TimeIndex(SegmentIndex):
         """Adds an entry if its timestamp is above the last one's; an equal one adds nothing.
 
         `last`: it may take the entry that is kept free. ValueError: full, lower than the last
-        entry, or an offset that is not to be told by 31 bits."""
+        entry, or an offset more than 31 bits above the base offset."""
         if self.file.count >= self.file.capacity - (0 if last else 1):
             raise ValueError(f"{self.file.path.name} is full")
         relative = offset - self.base_offset
@@ -72,7 +72,7 @@ class TimeIndex(SegmentIndex):
             self._search.appended(timestamp)
 
     def check(self) -> None:
-        """Kafka's sanity check. CorruptIndexError says what cannot be."""
+        """Kafka's sanity check. CorruptIndexError says what is wrong."""
         self.check_size()
         path = self.file.path
         if not len(self):

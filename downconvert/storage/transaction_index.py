@@ -19,7 +19,7 @@ assert ENTRY.size == 34
 
 
 class AbortedTransaction(NamedTuple):
-    """What a producer wrote from the first to the last offset counts for nothing."""
+    """A producer's records from the first to the last offset are aborted."""
 
     producer_id: int
     first_offset: int

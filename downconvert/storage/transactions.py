@@ -48,7 +48,7 @@ class AbortedRanges:
             self._ranges[entry.producer_id].append((entry.first_offset, entry.last_offset))
 
     def cover(self, header: BatchHeader) -> bool:
-        """Whether this batch counts for nothing."""
+        """Whether this batch is of an aborted transaction."""
         if not header.is_transactional or header.producer_id not in self._ranges:
             return False
         ranges = self._ranges[header.producer_id]

@@ -34,7 +34,7 @@ Note = Callable[[str], None]
 
 
 class UpgradeError(StorageError):
-    """What was written is not what it was made from, or cannot be made. The source is as it was."""
+    """The result differs from its source, or cannot be made. The source is unchanged."""
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ def upgrade_in_place(
     files: Files = DISK,
     note: Note = lambda _: None,
 ) -> tuple[Upgrade, Path]:
-    """Upgrades beside `source`, and renames; the old directory is kept as what is given back.
+    """Upgrades into a new directory, and renames; the old one is kept, under the path returned.
 
     LogInUseError: a broker has the directory open."""
     source = source.resolve()

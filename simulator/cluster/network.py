@@ -17,7 +17,7 @@ Link = frozenset[str]  # two hosts
 
 
 class Machine(Protocol):
-    """What connections lead to: a host with a broker, which dies and is started again.
+    """The server side of connections: a host with a broker, which may die and be restarted.
 
     life: a number that changes with each death and each start. connections: those that are open
     to this life."""

@@ -1,6 +1,6 @@
 """The sending side: one thread, one selector, and for every writable connection a turn.
 
-That is how the broker's network threads work, and what lazy conversion is made for: a turn converts
+That is how the broker's network threads work, and what lazy conversion is for: a turn converts
 and writes at most `TURN_SIZE` bytes, a chunk at a time, so that no consumer waits long for a
 conversion that another one asked for. A request is the number of a fetch; the answer is its size,
 then its bytes."""

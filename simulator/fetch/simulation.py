@@ -61,7 +61,7 @@ def _rounds(
 
 
 def _of(step: Step, what: str, total: int) -> Callable[[int], None]:
-    """A step of which only the progress is left to give."""
+    """A step whose argument is only the progress."""
     return lambda done: step(what, done, total)
 
 

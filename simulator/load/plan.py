@@ -1,4 +1,4 @@
-"""Plans the walks: what clients request, and the answers that they must get.
+"""Plans what each client requests, and the answers that it must get.
 
 A client's next request begins after the last record that it read, and so depends on the answer
 before. Therefore each answer is made once before anything is measured, by a broker without sockets.

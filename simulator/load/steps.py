@@ -1,4 +1,4 @@
-"""A walk: the requests with which a client reads its partitions from beginning to end, and their
+"""The requests with which a client reads its partitions from beginning to end (its walk), and the
 expected answers."""
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Plots as SVG to stand inside of HTML: their text is text, in the page's own letters."""
+"""Plots as SVG inside of HTML: their text stays text, in the page's own font."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

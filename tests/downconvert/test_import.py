@@ -42,3 +42,8 @@ def test_every_public_name_is_there() -> None:
     assert set(downconvert.__all__) <= set(dir(downconvert))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         downconvert.nothing  # noqa: B018
+
+
+def test_sparks_format_is_registered_by_a_package_that_loads_no_spark() -> None:
+    found = loaded("from downconvert.spark import register")
+    assert found & set(FOREIGN.split()) == {"downconvert.spark"}

@@ -28,12 +28,12 @@ def test_what_a_channel_did_not_take_goes_first_the_next_time() -> None:
     pending = PendingBytes(memoryview(b"0123456789"))
     channel = Channel(3, 0, 2)
     assert [pending.write_to(channel) for _ in range(5)] == [3, 0, 2, 5, 0]
-    assert (channel.data, channel.writes, len(pending)) == (b"0123456789", 4, 0)
+    assert (channel.data, channel.writes, bytes(pending.left)) == (b"0123456789", 4, b"")
 
 
 def test_a_write_takes_no_more_than_it_may() -> None:
     pending, channel = PendingBytes(), Channel()
-    pending.put(memoryview(b"01234"))
+    pending.left = memoryview(b"01234")
     assert [pending.write_to(channel, 2) for _ in range(3)] == [2, 2, 1]
     assert channel.data == b"01234"
 
@@ -47,6 +47,22 @@ def test_an_error_of_one_channel_loses_nothing_for_the_next() -> None:
     third = Channel()
     assert pending.write_to(third) == 2
     assert (other.data, third.data) == (b"01", b"23")
+
+
+def test_what_waits_is_copied_once_and_survives_its_buffer() -> None:
+    buffer = bytearray(b"0123")
+    pending = PendingBytes(memoryview(buffer))
+    channel = Channel(1)
+    pending.write_to(channel)
+    pending.copy()
+    buffer[:] = b"----"
+    copied = pending.left.obj
+    pending.copy()
+    assert pending.left.obj is copied
+    pending.write_to(channel)
+    assert channel.data == b"0123"
+    pending.copy()
+    assert not pending.left
 
 
 class Holding:

@@ -1,7 +1,7 @@
-"""Failed logins, by address: who guesses passwords waits longer for each guess.
+"""Failed logins, by address: each further guess of a password has to wait longer.
 
 All connections of an address share its waits, so that many connections guess no faster than one.
-One that has not failed lately does not wait at all."""
+An address without a recent failure does not wait."""
 
 from collections import OrderedDict
 from threading import Lock
@@ -16,7 +16,7 @@ ADDRESSES_MAX: Final = 10_000
 
 
 class FailedLogins:
-    """Any thread may call anything. Times in seconds of any clock."""
+    """Thread-safe. Times in seconds of any one clock."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -24,7 +24,7 @@ class FailedLogins:
         self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def wait(self, address: str, now: float) -> float:
-        """Seconds until an attempt may be looked at, which is then this one's turn."""
+        """Seconds until this attempt may be checked. The caller has then taken its turn."""
         with self._lock:
             count, free_at = self._failures.get(address, (0, now))
             if now - free_at > FORGOTTEN:

@@ -1,6 +1,6 @@
-"""What DescribeGroups shows of members: bytes that name topics, too.
+"""Hides topics in the members of DescribeGroups, whose metadata and assignments name them.
 
-Subscriptions and assignments of consumers are read. What is not understood is hidden."""
+Subscriptions and assignments of consumers are parsed. What cannot be parsed is hidden."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -15,7 +15,7 @@ CONSUMERS: Final = "consumer"  # the protocol type of groups whose bytes are und
 
 
 def hide(group: Message, access: Access) -> None:
-    """Empties what names a topic that the client may not know of."""
+    """Empties metadata and assignments that name a topic the client may not see."""
     for member in getattr(group, "members", ()) if access.topics else ():
         metadata, assignment = member.member_metadata, member.member_assignment
         is_known = group.protocol_type == CONSUMERS

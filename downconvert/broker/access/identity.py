@@ -42,10 +42,10 @@ class Identified(Generic[C]):
 
 @dataclass(frozen=True, kw_only=True)
 class ClientRule(Generic[C]):
-    """Clients, and what they may do. What is not named fits any client.
+    """Which clients, and what they may do. A field that is not set matches any client.
 
-    `user` and `certificate` are patterns as of the shell, of the SASL user and of the common name
-    of the certificate; one that shows none does not fit them."""
+    `user` and `certificate` are shell patterns for the SASL user and for the common name of the
+    certificate; a client without one does not match."""
 
     access: Access
     credentials: C
@@ -83,7 +83,7 @@ class Identities(Generic[C]):
         user: str | None = None,
         certificate: str | None = None,
     ) -> Identified[C] | None:
-        """The client's rights; None: it has none.
+        """The client's rights; None: it is not admitted.
 
         `default`: those of clients that have shown who they are, where there are no rules."""
         name = user or certificate or address
@@ -97,7 +97,7 @@ class Identities(Generic[C]):
 
 
 def common_name(certificate: Any) -> str | None:
-    """Of a certificate as `ssl` tells it; None: there is none."""
+    """The common name of a certificate as `ssl` returns it; None: there is none."""
     names: Iterable[tuple[tuple[str, str], ...]] = (certificate or {}).get("subject", ())
     return next((value for one in names for key, value in one if key == COMMON_NAME), None)
 

@@ -1,9 +1,9 @@
 """Where requests and answers name topics, groups and transactional ids, API by API.
 
-What Kafka's message definitions say of their fields, as far as a listener with a list of names
-needs it. An API that is not in RULES is not understood.
+This is what a listener with a list of names needs of Kafka's message definitions. An API that is
+not in RULES is not served by such a listener.
 
-Not here: what is done with it (permissions.py)."""
+Not here: what is removed from requests and responses (permissions.py)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from downconvert.broker.wire.schemas import ApiKey, Message
 
 
 class Kind(Enum):
-    """What a name is of, and what a client is told that may not use it."""
+    """What a name stands for, and the error for a client that may not use it."""
 
     TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -73,7 +73,7 @@ class Names:
         return name
 
     def refusal(self, element: Any, code: int) -> Message:
-        """What is told of an element of the request."""
+        """The answer for an element of the request that is refused."""
         answer = Message(error_code=code)
         setattr(answer, self.told_name, self.name_of(element))
         if self.type:
@@ -125,7 +125,7 @@ RULES: Final[dict[int, Rule]] = {
         )
     ),
     ApiKey.ListOffsets: Rule(names=Names(told="topics", parts=Parts())),
-    # A client that is told of no brokers asks again for ever, and reports no error.
+    # A client that gets no brokers asks again for ever, and reports no error.
     ApiKey.Metadata: Rule(names=Names(told="topics"), is_always_asked=True),
     ApiKey.OffsetCommit: Rule(names=Names(told="topics", parts=Parts()), about=(GROUP,)),
     ApiKey.OffsetFetch: Rule(names=OFFSETS, about=(GROUP,)),
@@ -217,7 +217,7 @@ NEWEST: Final = {
     ApiKey.AddPartitionsToTxn: 3,
 }
 
-# What a client may ask that is to read and to change nothing but its own group's position.
+# What a read-only client may ask: it changes nothing but its own group's offsets.
 READING: Final = frozenset(
     {
         ApiKey.Fetch,

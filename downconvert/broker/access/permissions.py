@@ -1,12 +1,12 @@
 """Which parts of a request may go to the cluster, and which parts of the answer to the client.
 
-A listener with lists of names offers the APIs whose names are known (names.py) and no others: what
-is not understood is refused. What a client may not name is taken out of its request, never reaches
-the cluster, and is answered with Kafka's own error beside what the cluster says of the rest. What a
-client did not name and may not know of is taken out of the answer.
+A listener with lists of names offers the APIs whose names are known (names.py) and no others:
+others are refused. A name that a client may not use is removed from its request, never reaches the
+cluster, and is answered with Kafka's own error, beside the cluster's answer for the rest. Names
+that the client did not ask for and may not see are removed from the response.
 
-Bytes that members of a group hand to each other are theirs, but for DescribeGroups, which shows
-them to anybody.
+Metadata and assignments that the members of a group exchange are forwarded as they are, except by
+DescribeGroups, which shows them to any client.
 
 Not here: what the lists say (rights.py), when this is asked (the broker, a gateway's session)."""
 
@@ -55,7 +55,7 @@ CHANGING: Final[dict[int, ErrorCode]] = {
 
 
 def allows(access: Access, kind: Kind, name: str | None, *, writes: bool = False) -> bool:
-    """Whether a name may be used. None is no name."""
+    """Whether a name may be used; always for None, which is no name."""
     if name is None:
         return True
     match kind:
@@ -69,8 +69,8 @@ def allows(access: Access, kind: Kind, name: str | None, *, writes: bool = False
 
 
 def question(api: ApiKey, version: int, body: Message) -> tuple[int, Message] | None:
-    """The Metadata request, and its version, without whose answer nothing can be said of a
-    request: it names topics by their ids, or means all that there are."""
+    """The Metadata request, and its version, that has to be answered before this request can be
+    checked: the request names topics by their ids, or means all topics. None: it need not be."""
     if api is ApiKey.DeleteTopics and version >= DELETES_BY_ID:
         ids = [Message(topic_id=one.topic_id, name=None) for one in body.topics if _has_id(one)]
         return (METADATA_BY_ID, _metadata(ids)) if ids else None
@@ -97,7 +97,8 @@ def refused_writes(body: Message) -> Message:
 
 
 class Permission:
-    """What of one request may go to the cluster: what is left of its body.
+    """Removes from one request what may not go to the cluster, and from the response what the
+    client may not see.
 
     `topics`: those of the answer to `question`."""
 
@@ -109,7 +110,7 @@ class Permission:
         body: Message,
         topics: Iterable[Message] = (),
     ) -> None:
-        self.refusal: Message | None = None  # the whole answer: there is nothing to be asked
+        self.refusal: Message | None = None  # the whole response: nothing is left to be asked
         self._access = access
         self._api, self._version = api, version
         self._rule = RULES[api]
@@ -134,7 +135,7 @@ class Permission:
 
     @property
     def takes_all(self) -> bool:
-        """Whether nothing has been taken out of the request."""
+        """Whether nothing has been removed from the request."""
         return self.refusal is None and not self._refused and not self._refused_of_group
 
     # --- of the request
@@ -170,7 +171,7 @@ class Permission:
             self._refused += [names.refusal(one, OPERATION_NOT_ATTEMPTED) for one in kept]
             kept = []
         setattr(body, names.asked, kept)
-        # Nothing left is not asked for: to some APIs an empty list means all.
+        # Not sent where nothing is left: to some APIs an empty list means all.
         if not kept and not self._rule.is_always_asked:
             self.refusal = Message(**{names.told: self._refused} if names.told else {})
 
@@ -217,7 +218,7 @@ class Permission:
             self.refusal = Message(groups=self._refused)
 
     def _check_deletions(self, body: Message, names: dict[bytes, str | None]) -> None:
-        """Topics by name, or by an id whose name is looked up. One with both is not understood."""
+        """Topics by name, or by an id whose name is looked up. One with both is refused."""
         self._names = Names(told="responses")
         kept = []
         for topic in body.topics:
@@ -238,8 +239,8 @@ class Permission:
             self.refusal = Message(responses=self._refused)
 
     def _check_described(self, body: Message, topics: Iterable[Message]) -> None:
-        """All topics become those that may be known, so that no page of the answer is about
-        others, and the place to go on from is one of them."""
+        """Replaces "all topics" by those that the client may see, so that no page of the response
+        is about others, and the cursor names one of them."""
         if not body.topics:
             body.topics = [Message(name=one.name) for one in topics]
             names = {one.name for one in body.topics if self._access.allows(one.name)}
@@ -258,7 +259,7 @@ class Permission:
     # --- of the answer
 
     def complete(self, answer: Message) -> None:
-        """Takes out of the cluster's answer what the client may not know of, and adds what was
+        """Removes from the cluster's response what the client may not see, and adds what was
         refused."""
         match self._api:
             case ApiKey.OffsetFetch if self._version >= FETCHES_OF_GROUPS:

@@ -11,15 +11,15 @@ Network: TypeAlias = IPv4Network | IPv6Network
 
 
 class ConfigError(Exception):
-    """A setting that makes no sense, and what to say instead."""
+    """A setting is invalid. The message says what to write instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
     """What clients may do."""
 
-    networks: tuple[Network, ...] = ()  # none: every one
-    topics: tuple[str, ...] = ()  # patterns as of the shell; none: every one
+    networks: tuple[Network, ...] = ()  # empty: all
+    topics: tuple[str, ...] = ()  # shell patterns; empty: all
     written_topics: tuple[str, ...] = ()  # likewise: of those, the ones that may be changed
     groups: tuple[str, ...] = ()  # likewise
     transactional_ids: tuple[str, ...] = ()  # likewise
@@ -51,7 +51,7 @@ class Access:
 
     @property
     def has_lists(self) -> bool:
-        """Whether there are names that may not be named."""
+        """Whether the client may use only some names."""
         return bool(self.topics or self.written_topics or self.groups or self.transactional_ids)
 
 

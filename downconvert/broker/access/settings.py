@@ -29,7 +29,7 @@ TOP: Final = RIGHTS | {"networks", "users_file", "client_ca", "clients"}
 
 
 def load(path: Path) -> dict[str, Any]:
-    """A file's settings. ConfigError: it is no TOML; OSError: it cannot be read."""
+    """A file's settings. ConfigError: it is not TOML; OSError: it cannot be read."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -37,7 +37,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def access_of(settings: Mapping[str, Any], default: Access) -> Access:
-    """Rights; those that are not named are the default's. ConfigError."""
+    """Access rights; those that are not set are the default's. ConfigError."""
     named: dict[str, Any] = {
         name: tuple(texts_of(settings, name))
         for name in ("topics", "written_topics", "groups", "transactional_ids")

@@ -1,4 +1,4 @@
-"""What groups have committed, as the records of `__consumer_offsets` say it one after the other.
+"""Committed offsets, as the records of `__consumer_offsets` add up to them.
 
 What a transaction commits is pending until the transaction's marker: COMMIT makes it count, unless
 something later is there already, ABORT drops it. A tombstone removes what is pending, too. The

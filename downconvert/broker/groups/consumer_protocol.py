@@ -1,8 +1,7 @@
-"""What consumers say and are told in a group: subscriptions and assignments, as bytes.
+"""Subscriptions and assignments of consumers, as bytes: the protocol type "consumer".
 
-A group takes them for bytes; these are those of the protocol type "consumer". As Kafka's
-ConsumerProtocol: a version that is not known yet is read as the newest that is, and what follows is
-left unread. Partitions of a topic are written in one list, topics and lists sorted."""
+As in Kafka's ConsumerProtocol, a version that is not known yet is read as the newest known one, and
+what follows is ignored. Partitions of a topic are written in one list, topics and lists sorted."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ NO_GENERATION: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member wants, and what it has."""
+    """The topics that a member subscribes to, and the partitions that it owns."""
 
     topics: tuple[str, ...]
     user_data: bytes | None = None
@@ -33,14 +32,14 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a member gets."""
+    """The partitions that a member is assigned."""
 
     partitions: frozenset[Partition]
     user_data: bytes | None = None
 
 
 def read_subscription(data: bytes | memoryview) -> Subscription:
-    """BadRequestError: the bytes are none."""
+    """BadRequestError: the bytes are malformed."""
     found = _read("ConsumerProtocolSubscription", data)
     return Subscription(
         tuple(found.topics),
@@ -66,7 +65,7 @@ def write_subscription(subscription: Subscription, version: int = 3) -> bytes:
 
 
 def read_assignment(data: bytes | memoryview) -> Assignment:
-    """BadRequestError: the bytes are none. No bytes at all are no partitions."""
+    """BadRequestError: the bytes are malformed. Empty bytes are no partitions."""
     if not len(data):
         return Assignment(frozenset())
     found = _read("ConsumerProtocolAssignment", data)

@@ -1,4 +1,4 @@
-"""The coordinator of all groups: finds the group that a request is for, and calls it in time.
+"""The coordinator of all groups: finds the group that a request is for, and runs its timers.
 
 Members are answered when no lock is held. Not here: what groups do (group.py), where offsets are
 kept (offsets.py)."""
@@ -26,7 +26,7 @@ ID_MAX: Final = 0x7FFF  # bytes; older versions and records have no more for a s
 
 
 class Groups:
-    """By id. Any thread may call anything."""
+    """The groups of a broker, by id. Thread-safe."""
 
     def __init__(
         self,
@@ -192,7 +192,8 @@ class Groups:
             return self._offsets.remove(group_id, free, now), codes
 
     def forget_topics(self, names: Collection[str], now: float) -> None:
-        """Forgets what all groups have committed of topics that are no more, or will be made."""
+        """Forgets what all groups have committed for topics that are deleted, or about to be
+        created."""
         if not names:
             return
         with self._lock:
@@ -239,7 +240,7 @@ class Groups:
             return code
 
     def expire(self, now: float) -> None:
-        """Forgets offsets that have been kept for long enough, and then groups of nothing."""
+        """Forgets expired offsets, and then groups without any."""
         for group_id in self.ids():
             self._expire_group(group_id, now)
 
@@ -261,7 +262,7 @@ class Groups:
                 group.kill()
 
     def wake(self, group_id: str, deadline: float, now: float) -> None:
-        """What was to be done at a deadline. Purgatory's."""
+        """Runs a group's timers at a deadline. Called by the purgatory."""
         with self._lock:
             if self._alarms.get(group_id) != deadline:
                 return  # an earlier one was set later, and has done it
@@ -285,7 +286,7 @@ class Groups:
         self._purgatory.watch(_Expiry(self), (), now, now + self._check_interval)
 
     def check_retention(self, now: float) -> None:
-        """Expires, and again after a while. Purgatory's."""
+        """Forgets expired offsets, and watches for the next time. Called by the purgatory."""
         self.expire(now)
         with self._lock:
             self._is_armed = False

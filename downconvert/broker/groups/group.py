@@ -1,6 +1,6 @@
 """One group: what its members ask of it.
 
-What members say and are assigned are bytes that mean nothing here. No I/O and no clock: `now` is
+Metadata and assignments are opaque bytes here. No I/O and no clock: `now` is
 handed in, in seconds; answers are collected until `take_answers`; and `advance` is to be called at
 `next_deadline`.
 
@@ -163,7 +163,7 @@ class Group:
         )
 
     def kill(self) -> None:
-        """The group is no more. Only an empty one may be killed."""
+        """Marks the group as dead. Only an empty one may be."""
         assert self.state is State.EMPTY
         self._rebalance.state = State.DEAD
         self._rebalance.pending.clear()

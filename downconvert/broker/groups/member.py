@@ -41,7 +41,7 @@ class Join:
 
     @property
     def size(self) -> int:
-        """Bytes that a group keeps of it."""
+        """Bytes that the group keeps for this member."""
         return size_of(self.protocols)
 
 

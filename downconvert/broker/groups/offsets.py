@@ -43,7 +43,7 @@ SHOWN_MAX: Final = 60  # partitions that one line of the log names
 
 
 class Offsets:
-    """By group. Its owner holds a lock around every call."""
+    """Committed offsets by group. The caller holds a lock around every call."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class Offsets:
         self._kept.end((index, producer_id), committed=committed)
 
     def _say_what_is_odd(self) -> None:
-        """For the log: what of the topic is not here, and what is not settled in it."""
+        """Logs which partitions of the topic are missing, and which transactions are open."""
         count, missing = self.topic.count, self.topic.missing
         if missing:
             named = ", ".join(map(str, missing[:SHOWN_MAX]))

@@ -111,7 +111,8 @@ class OffsetsTopic:
     def append(
         self, group_id: str, records: Sequence[tuple[Key, bytes | None]], now: float
     ) -> tuple[ErrorCode, int]:
-        """One batch: an error, or none and the offset of the first record. `now` in seconds."""
+        """Appends one batch. Returns an error, or NONE and the offset of the first record. `now` in
+        seconds."""
         return self._append(self.partition_of(group_id), records, now)
 
     def bury(self, keys: Iterable[Key], now: float) -> ErrorCode:
@@ -155,8 +156,8 @@ class OffsetsTopic:
         return ErrorCode.NONE, appended.base_offset
 
     def _partition(self, index: int, time: int) -> tuple[Topic, Partition]:
-        """Makes it if it is missing, with every other one that is missing, so that their number is
-        clear from then on."""
+        """The partition of a group, created if it is missing, together with all that are missing,
+        so that their number is fixed from then on."""
         with self._topics.lock:
             topic = self._topics.get(OFFSETS_TOPIC)
             if topic is None:

@@ -5,7 +5,7 @@ others, and hands out an assignment for each. A member that joins, leaves, dies 
 subscription makes the others join again.
 
 The rules and error codes are those of Kafka 3.9's GroupCoordinator and GroupMetadata. One more: a
-member that is removed while it waits for its assignment is told so.
+member that is removed while it waits for its assignment gets an error.
 
 No I/O and no clock: `now` is handed in, in seconds. Answers are collected in `outbox`, to be called
 when no lock is held.
@@ -106,7 +106,7 @@ class Rebalance:
             self._has_newcomers = True
 
     def prepare_rebalance(self, now: float) -> None:
-        """Has all members join again, unless they are about to."""
+        """Makes all members join again, unless they are about to."""
         if self.state in (State.PREPARING, State.DEAD):
             return
         for member in self.members.values():
@@ -165,7 +165,7 @@ class Rebalance:
     # --- assigning
 
     def assign(self, assignments: dict[str, bytes], now: float) -> None:
-        """The leader has said what each member is to do: the generation is stable."""
+        """Stores the leader's assignments: the generation is stable."""
         before = {member.id: member.assignment for member in self.members.values()}
         for member in self.members.values():
             member.assignment = assignments.get(member.id, b"")
@@ -186,7 +186,7 @@ class Rebalance:
     # --- members
 
     def expel(self, member: Member, now: float) -> None:
-        """It is no member any more, and the others join again."""
+        """Removes a member; the others join again."""
         self._remove(member)
         if self.state in (State.STABLE, State.COMPLETING):
             self.prepare_rebalance(now)
@@ -199,7 +199,7 @@ class Rebalance:
         self.members.remove(member)
 
     def reset_session_timer(self, member: Member, now: float) -> None:
-        """A request of it came: it expires after its session's time-out from now."""
+        """Restarts the session timeout, as a request of the member has come."""
         member.deadline = now + member.session_timeout
 
     # --- answers

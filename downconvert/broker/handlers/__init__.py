@@ -1,1 +1,1 @@
-"""What answers each request: one file an API."""
+"""Request handlers, one file for each API."""

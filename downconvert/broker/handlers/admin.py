@@ -1,6 +1,4 @@
-"""What the requests of administrators have in common: whether they may, and which names are valid.
-
-Not here: the requests (a file each)."""
+"""Checks that admin requests have in common."""
 
 import re
 from collections import Counter
@@ -56,7 +54,7 @@ def topic_of(broker: BrokerState, name: str) -> Topic:
 
 
 def changeable(broker: BrokerState, name: str) -> Topic:
-    """A topic that clients may change. ApiError: it is none, or the brokers' own."""
+    """A topic that clients may change. ApiError: there is none, or it is internal."""
     topic = topic_of(broker, name)
     if topic.is_internal:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic is the brokers' own")
@@ -89,7 +87,7 @@ def answers_for(
 
 
 def refusal(error: Exception) -> ApiError:
-    """An error as a client is told it; all but ApiErrors are the disk's."""
+    """The error for a client; all but ApiErrors are the disk's."""
     if isinstance(error, ApiError):
         return error
     return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

@@ -1,6 +1,6 @@
-"""DeleteRecords: everything before an offset goes; -1 is everything that is replicated.
+"""DeleteRecords: deletes everything before an offset; -1 is the high watermark.
 
-What does not fill a segment is only hidden: it goes with its segment."""
+Whole segments are removed. What is left in the first one is hidden, and removed with it."""
 
 from typing import Final
 
@@ -35,7 +35,7 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
 
 
 def _delete(broker: BrokerState, topic: str, index: int, offset: int) -> int:
-    """The start of the log afterwards."""
+    """Deletes, and returns the log's new start."""
     check_writable(broker, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     found = changeable(broker, topic)
     partition = found.partitions.get(index)

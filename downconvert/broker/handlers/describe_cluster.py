@@ -1,4 +1,4 @@
-"""DescribeCluster: which brokers there are, by the address at which the client reached us."""
+"""DescribeCluster: the brokers, at the address that the client connected to."""
 
 from typing import Final
 

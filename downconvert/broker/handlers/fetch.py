@@ -69,7 +69,7 @@ class Fetch:
     # --- turns, and waiting
 
     def begin(self, now: float) -> None:
-        """Reads, unless it is plain that there is too little to convert."""
+        """Reads, unless sizes already show that there is too little to convert."""
         self._asked, self._idle = self._look.split(self._context.asked)
         found = None
         if self._deadline > now:
@@ -137,7 +137,7 @@ class Fetch:
         )
 
     def complete(self, now: float, *, timed_out: bool) -> None:
-        """Everything is read again, as what was read before may be gone."""
+        """Reads everything again, as what was read before may have been deleted."""
         if self._read.is_whole:
             self._read, self._reader.is_reported = FetchRead(), True
             self._look = self._new_look(now)
@@ -153,7 +153,7 @@ class Fetch:
 
     @property
     def _is_final(self) -> bool:
-        """Whether it is answered however little there is."""
+        """Whether to answer now, however little there is."""
         return self._read.has_news or not (self._read.results or self._idle)
 
     # --- answering

@@ -58,7 +58,7 @@ class _Written:
         return self._has_lost_leader() or self._is_replicated()
 
     def outcome(self) -> ErrorCode:
-        """What came of waiting for the replicas."""
+        """The outcome of waiting for the replicas."""
         if self._has_lost_leader():
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if not self._is_replicated():
@@ -77,7 +77,7 @@ class _Written:
 
 @dataclass(slots=True, eq=False)
 class _Produced:
-    """What has become of the records for one partition."""
+    """The outcome for the records of one partition."""
 
     topic: Message  # as asked
     index: int

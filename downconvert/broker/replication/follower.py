@@ -1,4 +1,4 @@
-"""A broker as a follower: keeps its replicas in step with those of one leader.
+"""A broker as a follower: fetches from one leader.
 
 No I/O: `request` returns the bytes of the next request, `response` takes those of its answer. Where
 the logs have diverged, which the leader says of a replica's last epoch, the replica first truncates

@@ -36,9 +36,9 @@ class Replication:
             follower.broker_epoch = broker_epoch
 
     def assign(self, leaderships: Mapping[TopicPartition, Leadership], now: float) -> None:
-        """What the controller says. Partitions that are not here are left out.
+        """Applies what the controller says. Partitions that are not here are skipped.
 
-        OSError: the disk would not note an epoch; the same may be said again."""
+        OSError: an epoch could not be written; it may be called again with the same."""
         config = self.broker.config
         for name, leadership in leaderships.items():
             topic = self.broker.topics.get(name.topic)

@@ -42,7 +42,7 @@ class Cursor:
         return len(self.data) - self.position
 
     def take(self, size: int) -> int:
-        """Goes on by `size` bytes; where they begin."""
+        """Moves on by `size` bytes. Returns where they begin."""
         position = self.position
         if size > len(self.data) - position:
             raise BadRequestError(f"{size} bytes at {position}: only {self.remaining} are left")
@@ -54,7 +54,7 @@ class Cursor:
         return self.data[start : start + size]
 
     def text(self, size: int, what: str = "a string") -> str:
-        """So many bytes of UTF-8; `what`: their name in an error."""
+        """Reads `size` bytes of UTF-8; `what`: the field's name in an error."""
         start = self.take(size)
         try:
             return str(self.data[start : start + size], "utf-8")

@@ -1,4 +1,4 @@
-"""Writes messages as bytes, and records as what sends them.
+"""Encodes messages as bytes, in which records stay sends.
 
 A message becomes a list of parts: bytes, and wherever a records field holds something that can be
 sent, that, untouched. So a response of a hundred converted partitions holds nothing but their

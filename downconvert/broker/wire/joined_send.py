@@ -32,6 +32,6 @@ class JoinedSend:
         return 0 if self.completed else self._left[0].write_to(channel, budget)
 
     def close(self) -> None:
-        """Nobody wants what has not been written."""
+        """Releases what is held for the rest, which is not wanted any more."""
         for part in self.parts:
             close(part)

@@ -41,7 +41,7 @@ class Request:
 
 
 def parse_header(frame: memoryview) -> RequestHeader:
-    """The header of a request's frame, without its length. BadRequestError: it is none."""
+    """The header of a request's frame, without its length. BadRequestError: it is malformed."""
     cursor = Cursor(frame)
     start = reader("RequestHeader", CLASSIC_HEADER)(cursor)
     try:

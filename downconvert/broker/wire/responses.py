@@ -45,10 +45,10 @@ class ResponseSend:
         return write_all(lambda left: self._write_part(channel, left), budget)
 
     def _write_part(self, channel: Any, budget: int | None) -> int:
-        while not self._pending and self._parts:
+        while not self._pending.left and self._parts:
             part = self._parts[0]
             if isinstance(part, bytearray):
-                self._pending.put(memoryview(part))
+                self._pending.left = memoryview(part)
             elif not part.completed:
                 written = part.write_to(channel, budget)
                 self._sent += written
@@ -59,7 +59,7 @@ class ResponseSend:
         return written
 
     def close(self) -> None:
-        """Nobody wants what has not been written: releases what is held for it."""
+        """Releases what is held for the rest, which is not wanted any more."""
         for part in self.records:
             close(part)
 

@@ -105,7 +105,7 @@ def test_without_its_extra_a_command_says_how_to_install_it(
         "inspect {tmp}",
         "upgrade {tmp} {tmp}-upgraded",
         "recover --dry-run {tmp}",
-        "simulate {segment} --consumers 1",
+        "simulate {segment} --consumers 1 --rounds 1",
         "--help",
         "--version",
     ],

@@ -18,7 +18,7 @@ KERNEL = "records._kernel records.native"
         "generate {tmp}/made size=16KiB",
         "inspect --deep {tmp}",
         "recover --dry-run {tmp}",
-        "simulate --generate size=16KiB --consumers 1",
+        "simulate --generate size=16KiB --consumers 1 --rounds 1",
         "simulate-cluster --seed 1 --seconds 1",
         "upgrade {tmp} {tmp}-upgraded",
         "serve {tmp} --listen 999.0.0.1:1",

@@ -43,7 +43,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     assert not missing(), f"not here: {', '.join(missing())}"
     from pyspark.sql import SparkSession
 
-    from downconvert.spark.source import register
+    from downconvert.spark import register
 
     scratch = tmp_path_factory.mktemp("spark")
     os.environ["PYSPARK_PYTHON"] = sys.executable  # workers are `python3` of the path otherwise

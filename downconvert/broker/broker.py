@@ -22,6 +22,7 @@ from downconvert.storage import LogDir
 
 from .access import permissions
 from .access.guard import is_limited, newest_offered
+from .access.names import READING
 from .access.permissions import Permission
 from .access.rights import Access
 from .config import BrokerConfig
@@ -133,7 +134,7 @@ class Broker(BrokerState):
         if not is_limited(access):
             return True
         api, version, body = exchange.request.api, exchange.request.version, exchange.request.body
-        if api in sasl.BEFORE:
+        if api in sasl.BEFORE or (api in READING and not access.has_lists):
             return True
         if version > newest_offered(access, api, version):
             raise BadRequestError(f"{api.name} v{version} is not offered to this client")

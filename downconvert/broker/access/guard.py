@@ -58,7 +58,7 @@ def newest_offered(access: Access, api: ApiKey, newest: int) -> int:
     offered."""
     if access.is_read_only and api not in READING | WRITING | CHANGING.keys():
         return -1
-    if not access.has_lists:
+    if not access.has_lists and api not in WRITING:
         return newest
     return min(newest, NEWEST.get(api, newest)) if api in RULES else -1
 

@@ -57,7 +57,7 @@ class Serving:
 def started(*arguments: str) -> Iterator[Serving]:
     """A server of this command line, from when it is ready until it is stopped. RuntimeError: it
     did not start, or did not end well."""
-    command = (sys.executable, "-m", "downconvert", *arguments, "--json")
+    command = (sys.executable, "-m", "downconvert", *arguments, "--json", "--quiet")
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, cwd=ROOT
     ) as process:

@@ -67,7 +67,7 @@ OUTSIDE: Final = {
     "downconvert/broker/wake.py",
     "downconvert/broker/maintenance.py",
     "downconvert/broker/tls.py",
-    "downconvert/broker/metrics_server.py",
+    "downconvert/broker/pages.py",
     "downconvert/gateway/server.py",
     "downconvert/gateway/listeners.py",
     "downconvert/gateway/connection.py",
@@ -79,7 +79,6 @@ OUTSIDE: Final = {
     "downconvert/gateway/processes.py",
     "downconvert/gateway/child_process.py",
     "downconvert/gateway/client_request.py",
-    "downconvert/gateway/observing.py",
 }
 LOCKS: Final = {"threading.Lock()", "threading.RLock()"}
 APART: Final = {"threading.local"}  # starts no thread: keeps what is each thread's apart

@@ -16,13 +16,18 @@ from struct import Struct
 from typing import Final
 
 from downconvert.broker.handlers.apis import APIS, Api
-from downconvert.broker.wire.requests import Request, parse_body, parse_header
+from downconvert.broker.wire.requests import Request, RequestHeader, parse_body, parse_header
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 
+from .access import permissions
+from .access.guard import is_limited, newest_offered
+from .access.names import READING
+from .access.permissions import Permission
+from .access.rights import Access
 from .config import BrokerConfig
-from .errors import BadRequestError
-from .exchange import Client, Exchange
+from .errors import BadRequestError, ErrorCode, FailedLoginError
+from .exchange import Client, Exchange, Quota
 from .fetch_versions import magic_of
 from .handlers import api_versions, produce, sasl
 from .owner import Owner, ThreadOwner
@@ -63,13 +68,13 @@ class Broker(BrokerState):
         BadRequestError: the bytes are no request that can be answered; the connection must end.
         The frame must stay as it is until the exchange is done, or `finished`."""
         mine = self._mine.owner if owner is None else owner
-        if self.credentials is not None and client.principal is None:
-            token = sasl.raw(client, frame, now, on_done)
-            if token is not None:
-                return token
+        client.requests += 1
+        if sasl.expects_token(client):
+            return sasl.raw(self, client, frame, now, on_done, mine)
         header = parse_header(frame)
-        if self.credentials is not None and client.principal is None:
-            sasl.check(header)
+        client.client_id = header.client_id or ""
+        if client.access is None:
+            self._identify(client, header)
         api = self.apis.get(header.api)
         if api is None:
             raise BadRequestError(f"{header.api.name} is not served here")
@@ -82,8 +87,10 @@ class Broker(BrokerState):
             return exchange
         exchange = Exchange(client, parse_body(header, frame), now, on_done, mine)
         self.metrics.received(exchange)
+        exchange.quota = self._quota(exchange)
         try:
-            api.handler(self, exchange, now)
+            if client.access is None or self._permits(exchange, client.access):
+                api.handler(self, exchange, now)
         except Exception as error:
             if not isinstance(error, BadRequestError):
                 exchange.defect = error
@@ -94,6 +101,62 @@ class Broker(BrokerState):
         else:
             self.purgatory.complete_due(now, expires=False)  # `keep_time` finds late ones
         return exchange
+
+    def _identify(self, client: Client, header: RequestHeader) -> None:
+        """FailedLoginError: it may not ask this before it has said who it is."""
+        guard = self.guard
+        if not guard.identities.is_needed:
+            client.access = guard.access
+        elif header.api not in sasl.BEFORE:
+            client.access = guard.find(client.address, None, client.certificate)
+            if client.access is None:
+                raise FailedLoginError(f"{header.api.name} before authentication")
+
+    def _quota(self, exchange: Exchange) -> Quota | None:
+        """What an exchange takes of its client's rate: a produce its request, a fetch its
+        answer."""
+        client, request = exchange.client, exchange.request
+        if client.access is None:
+            return None
+        who = client.principal or client.certificate or client.address
+        charge = self.quotas.charge
+        if request.api is ApiKey.Produce and client.access.producer_byte_rate is not None:
+            rate = client.access.producer_byte_rate
+            return lambda _, now: charge(who, "produce", request.size, rate, now)
+        if request.api is ApiKey.Fetch and client.access.consumer_byte_rate is not None:
+            rate = client.access.consumer_byte_rate
+            return lambda size, now: charge(who, "fetch", size, rate, now)
+        return None
+
+    def _permits(self, exchange: Exchange, access: Access) -> bool:
+        """Whether a handler is to see a request, of which what is not allowed is taken out; else
+        it has been answered. BadRequestError: it is not offered to this client."""
+        if not is_limited(access):
+            return True
+        api, version, body = exchange.request.api, exchange.request.version, exchange.request.body
+        if api in sasl.BEFORE or (api in READING and not access.has_lists):
+            return True
+        if version > newest_offered(access, api, version):
+            raise BadRequestError(f"{api.name} v{version} is not offered to this client")
+        if api is ApiKey.Metadata and version == 0:
+            body.topics = body.topics or None  # an empty list means all, and later none
+        permission = Permission(access, api, version, body, self._named(api, version, body))
+        if api is ApiKey.Produce and not body.acks and not permission.takes_all:
+            exchange.errors[ErrorCode.TOPIC_AUTHORIZATION_FAILED] += 1
+            exchange.hang_up("it may not produce there, and acks=0 has no other answer")
+        elif permission.refusal is not None:
+            exchange.reply(permission.refusal)
+        else:
+            exchange.permission = permission
+            return True
+        return False
+
+    def _named(self, api: ApiKey, version: int, body: Message) -> list[Message]:
+        """The topics that a request names by their ids, as far as it cannot be judged without."""
+        if permissions.question(api, version, body) is None:
+            return []
+        found = (self.topics.by_id(bytes(one.topic_id)) for one in body.topics)
+        return [Message(topic_id=one.id, name=one.name) for one in found if one is not None]
 
     def converts(self, frame: memoryview) -> bool:
         """Whether records are converted for a request, or are likely to be: for a fetch of an old
@@ -119,13 +182,15 @@ class Broker(BrokerState):
         except BadRequestError:  # which is told when it is handled
             return False
 
-    def finished(self, exchange: Exchange) -> None:
+    def finished(self, exchange: Exchange, now: float | None = None) -> None:
         """Releases what an exchange holds: its answer is sent, or its client has gone. Called once,
-        by its owner."""
+        by its owner. `now`: for who wants to know how long requests take."""
         if not exchange.is_done:
             exchange.abandon()
         self.purgatory.forget(exchange)
         self.chunk_budget.release(exchange.client.id)
+        if now is not None:
+            self.metrics.finished(exchange, now)
         if exchange.defect is not None:
             self.metrics.failed(exchange)
         if exchange.send is not None:

@@ -93,9 +93,11 @@ class Connection:
         "in_handshake",
         "incoming",
         "interest",
+        "is_muted",
         "last_activity",
         "request_started",
         "send",
+        "started",
         "waits_to_write",
     )
 
@@ -106,11 +108,13 @@ class Connection:
         self.exchange: Exchange | None = None  # from the request's last byte to its answer's
         self.frame: memoryview | None = None  # a request for another thread
         self.send: ResponseSend | None = None  # the answer, while it is sent
+        self.started = now
         self.last_activity = now  # when the last byte went either way
         # When the request, the handshake or the authentication that is under way began.
         self.request_started: float | None = None
         self.interest = 0  # what its selector looks for
         self.in_handshake = False  # of TLS
+        self.is_muted = False  # not read from, as it has taken more than its rate
         self.authenticates = False  # it has to, and has not yet
         self.waits_to_write = False
 

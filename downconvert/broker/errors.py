@@ -88,6 +88,10 @@ class BadRequestError(BrokerError):
     closed."""
 
 
+class FailedLoginError(BadRequestError):
+    """A client that is not who it says, or that has not said who it is."""
+
+
 class ApiError(BrokerError):
     """A request, or a part of one, that is answered with an error code."""
 

@@ -7,18 +7,25 @@ An exchange belongs to the thread that owns its connection: only that thread wor
 and sends the answer. Other threads post what is to be done."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
+from downconvert.broker.wire.error_codes import error_codes
 from downconvert.broker.wire.requests import Request
 from downconvert.broker.wire.responses import LENGTH_SIZE, ResponseSend, response
 from downconvert.broker.wire.schemas import Message
 
+from .access.permissions import Permission
+from .access.rights import Access
+from .endings import End
 from .owner import Owner, Step
 
 LOG: Final = logging.getLogger(__name__)
+# Is told the bytes of an answer, and the time; returns the seconds of throttling.
+Quota: TypeAlias = Callable[[int, float], float]
 
 
 @dataclass(slots=True, eq=False)
@@ -32,7 +39,12 @@ class Client:
     software_name: str = ""  # what it says in ApiVersions, from version 3 on
     software_version: str = ""
     principal: str | None = None  # once authenticated
+    certificate: str | None = None  # the name in it
+    access: Access | None = None  # what it may do; None: that is not known yet
     state: dict[str, object] = field(default_factory=dict)  # of an authentication under way
+    client_id: str = ""  # of its last request
+    requests: int = 0  # that it has sent
+    told: dict[str, set[int]] = field(default_factory=dict)  # refusals that are in the log
     is_converting: bool = False  # its last fetch needed another codec, and so will the next
 
 
@@ -46,11 +58,18 @@ class Exchange:
         "client",
         "close_after_reply",
         "defect",
+        "end",
+        "errors",
         "is_abandoned",
         "is_done",
+        "now",
+        "permission",
+        "quota",
         "received",
         "request",
         "send",
+        "throttle",
+        "why",
     )
 
     def __init__(
@@ -66,9 +85,15 @@ class Exchange:
         self.received = received  # seconds, of the broker's clock
         self.is_done = False
         self.close_after_reply = False  # the connection ends with the answer
+        self.end, self.why = End.REQUEST, ""  # where it does
         self.send: ResponseSend | None = None  # None once done: nothing is to be sent (acks 0)
         self.is_abandoned = False  # its client has gone
         self.defect: Exception | None = None  # why there is no other answer than hanging up
+        self.permission: Permission | None = None  # of a client that may not do everything
+        self.quota: Quota | None = None  # of a client that has one
+        self.throttle = 0.0  # seconds from `now` on in which its client is not read from
+        self.now = received  # when it was worked on last
+        self.errors = Counter[int]()  # that its answer tells
         self._on_done = on_done
         self._owner = Owner() if owner is None else owner
 
@@ -88,6 +113,7 @@ class Exchange:
         """Runs a step. An exception ends this exchange, and no other."""
         if self.is_done or self.is_abandoned:
             return
+        self.now = now
         try:
             step(now)
         except Exception as error:
@@ -95,11 +121,19 @@ class Exchange:
             LOG.exception("a defect: %s of %s is not answered", name, address)
             if not self.is_done:
                 self.defect = error
-                self.hang_up()
+                self.hang_up("a defect", End.DEFECT)
 
     def reply(self, body: Message, version: int | None = None) -> None:
         """Answers; in another version than the request's where the client's is not known."""
-        self._finish(response(self.request.header, body, version))
+        if self.permission is not None:
+            self.permission.complete(body)
+        self.errors = error_codes(self.request.api, body)
+        send = response(self.request.header, body, version)
+        self._charge(send.size)
+        if self.throttle:
+            body.throttle_time_ms = round(self.throttle * 1000)
+            send = response(self.request.header, body, version)
+        self._finish(send)
 
     def reply_bytes(self, frame: bytes) -> None:
         """Answers with a frame that has no header: a token of an authentication."""
@@ -107,12 +141,21 @@ class Exchange:
 
     def reply_nothing(self) -> None:
         """The client expects no response."""
+        self._charge(0)
         self._finish(None)
 
-    def hang_up(self) -> None:
+    def hang_up(self, why: str, end: End = End.REQUEST) -> None:
         """Closes the connection: the only way to refuse where there is no response."""
-        self.close_after_reply = True
+        self.close(why, end)
         self._finish(None)
+
+    def close(self, why: str, end: End = End.REQUEST) -> None:
+        """The connection ends with the answer."""
+        self.close_after_reply, self.why, self.end = True, why, end
+
+    def _charge(self, size: int) -> None:
+        if self.quota is not None:
+            self.throttle = self.quota(size, self.now)
 
     def _finish(self, send: ResponseSend | None) -> None:
         assert not self.is_done, f"{self.request.api.name} is answered twice"

@@ -17,6 +17,7 @@ from records import RecordsError
 from records.units import MiB
 from records.zero_copy import ZeroCopySend
 
+from .access.quotas import WINDOW
 from .conversions import is_enabled, names_of, policy_for, zstd_recode
 from .errors import ApiError, ErrorCode
 from .exchange import Exchange
@@ -65,7 +66,10 @@ class FetchReader:
         self._replica_id: int = (
             state.replica_id if self._version >= REPLICA_STATE_SINCE else request.replica_id
         )
-        self._max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
+        self.max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
+        rate = None if exchange.client.access is None else exchange.client.access.consumer_byte_rate
+        if rate is not None:
+            self.max_bytes = min(self.max_bytes, int(rate * WINDOW))
         self._starts: dict[Key, int] = {}  # how far earlier turns came
         self._so_far: Contribution | None = None  # of the partition that is being converted
         self.is_follower = self._replica_id >= 0
@@ -205,7 +209,7 @@ class FetchReader:
         size: int,
     ) -> Contribution:
         limits = Limits(
-            max_bytes=max(0, min(asked.max_bytes, self._max_bytes - size)),
+            max_bytes=max(0, min(asked.max_bytes, self.max_bytes - size)),
             first=not size or self._version < FIRST_BATCH_WHOLE_SINCE,
             is_hard=self._version < FIRST_BATCH_WHOLE_SINCE,
         )

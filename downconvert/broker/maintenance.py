@@ -19,13 +19,14 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from prometheus_client import Counter, Gauge
+from prometheus_client import Gauge
 
 from downconvert.storage import DiskFullError, LogConfig, TopicPartition
 from downconvert.storage import maintenance as storage
 from downconvert.storage.config import COMPACT
 from records import RecordsError
 
+from .metrics import PREFIX
 from .partition import Partition
 from .topics import OFFSETS_TOPIC, Topic
 
@@ -69,13 +70,17 @@ class Maintenance:
         self._unclean: dict[TopicPartition, str] = {}  # why the cleaner leaves a log alone
         self._unknown: set[str] = set()  # topics of which it has been said
         self._next_round = self._next_expiry = 0.0
-        registry = broker.metrics.registry
-        self._rolled = Counter("log_segments_rolled", "By their age.", registry=registry)
-        self._removed = Counter("log_segments_removed", "By retention.", registry=registry)
-        self._removed_bytes = Counter("log_bytes_removed", "By retention.", registry=registry)
-        self._cleaned_bytes = Counter("log_cleaner_bytes_read", "Cleaned.", registry=registry)
-        self._recopied_bytes = Counter("log_cleaner_bytes_written", "Left.", registry=registry)
-        unclean = Gauge("log_cleaner_uncleanable_partitions", "Not cleaned.", registry=registry)
+        metrics = broker.metrics
+        self._rolled = metrics.counter("rolled_segments", "Segments rolled by their age.")
+        self._removed = metrics.counter("removed_segments", "Segments removed by retention.")
+        self._removed_bytes = metrics.counter("removed_bytes", "Bytes removed by retention.")
+        self._cleaned_bytes = metrics.counter("cleaner_read_bytes", "Bytes that were compacted.")
+        self._recopied_bytes = metrics.counter("cleaner_written_bytes", "What was left of them.")
+        unclean = Gauge(
+            f"{PREFIX}_uncleanable_partitions",
+            "Logs that the cleaner leaves alone, as it cannot read them.",
+            registry=metrics.registry,
+        )
         unclean.set_function(lambda: len(self._unclean))
         counted = (self._rolled, self._removed, self._removed_bytes)
         self._metrics = (*counted, self._cleaned_bytes, self._recopied_bytes, unclean)
@@ -172,7 +177,7 @@ class Maintenance:
             self._failed(partition, error)
             return False, size
         if step.done is not None:
-            LOG.info("%s", step.done)
+            LOG.info("%s", step.done, extra={"fields": step.done.fields})
             self._count(step.done)
         return step.has_more, size
 

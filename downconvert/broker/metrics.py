@@ -1,10 +1,12 @@
 """What a broker counts, for its operator.
 
-What is converted has the names that Kafka's metrics have (FetchMessageConversionsPerSec,
-MessageConversionsTimeMs, TemporaryMemoryBytes, …), as Prometheus writes them. Kafka's time and
-memory of a fetch are those of the last partition that was converted in it; here they are sums.
+Names are Prometheus's: a prefix, base units, `_total`. What is converted is what Kafka's metrics
+count (FetchMessageConversionsPerSec, MessageConversionsTimeMs, TemporaryMemoryBytes, …). Kafka's
+time and memory of a fetch are those of the last partition that was converted in it; here they are
+sums.
 
-Not here: how they are served (metrics_server.py)."""
+Not here: what is looked at when it is asked for (gauges.py), how it is served
+(metrics_server.py)."""
 
 from typing import Final
 
@@ -13,12 +15,16 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from downconvert import ConversionStats, LazyDownConvertSend
 
 from .buffered_send import BufferedSend
+from .endings import End
+from .errors import ErrorCode
 from .exchange import Exchange
 from .fetch_session import FetchSessions
 from .purgatory import Purgatory
 from .reading import ConvertedSend
+from .series import BUCKETS, CLIENTS_MAX, NAME_MAX, TOPICS_MAX, BoundedLabels
 
-MILLISECONDS: Final = (0.1, 0.3, 1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000)
+PREFIX: Final = "downconvert_broker"
+CONVERSION_SECONDS: Final = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 BYTES: Final = tuple(float(4**power) for power in range(4, 16))  # 256 bytes to 1 GiB
 
 
@@ -27,56 +33,54 @@ class Metrics:
 
     def __init__(self, sessions: FetchSessions, purgatory: Purgatory) -> None:
         self.registry = CollectorRegistry()
-        self._requests = Counter(
-            "requests", "Requests taken.", ("request", "version"), registry=self.registry
+        self._clients = BoundedLabels(CLIENTS_MAX)
+        self._topics = BoundedLabels(TOPICS_MAX)
+        self._requests = self.counter("requests", "Requests taken.", "api", "version")
+        self._bytes_in = self.counter("request_bytes", "Bytes of requests.", "api")
+        self._bytes_out = self.counter("response_bytes", "Bytes of answers that were sent.", "api")
+        self._errors = self.counter("errors", "Errors told in answers.", "api", "code")
+        self._defects = self.counter(
+            "failed_requests", "Requests whose connection ended because of a defect here.", "api"
         )
-        self._bytes_in = Counter(
-            "bytes_in", "Bytes of requests.", ("request",), registry=self.registry
+        self._ends = self.counter("connections_ended", "Why connections ended.", "reason")
+        self._client_requests = self.counter(
+            "client_requests", "Requests taken. By client.", "client_id", "address"
         )
-        self._bytes_out = Counter(
-            "bytes_out", "Bytes of responses that were sent.", ("request",), registry=self.registry
+        self._client_records = self.counter(
+            "client_converted_records",
+            "Records converted for consumers of older formats. By client.",
+            "client_id",
+            "address",
         )
-        self._defects = Counter(
-            "requests_failed",
-            "Requests whose connection ended because of a defect here.",
-            ("request",),
-            registry=self.registry,
+        self._converted = self.counter(
+            "converted_records",
+            "Records converted for consumers (Fetch), or from producers (Produce), of older "
+            "formats.",
+            "api",
+            "topic",
         )
-        self._fetch_conversions = Counter(
-            "fetch_message_conversions",
-            "Records converted for consumers of older formats.",
-            ("topic",),
-            registry=self.registry,
+        self._filler = self.counter(
+            "filler_bytes", "Bytes sent only as they had been promised; none with exact sizes."
         )
-        self._produce_conversions = Counter(
-            "produce_message_conversions",
-            "Records converted for producers of older formats.",
-            ("topic",),
-            registry=self.registry,
-        )
-        self._conversions_time = Histogram(
-            "message_conversions_time_ms",
-            "Milliseconds spent converting, by request.",
-            ("request",),
-            buckets=MILLISECONDS,
-            registry=self.registry,
-        )
-        self._temporary_memory = Histogram(
-            "temporary_memory_bytes",
-            "Bytes that went through memory for conversions, by request: not held at a time.",
-            ("request",),
-            buckets=BYTES,
-            registry=self.registry,
-        )
-        self._filler = Counter(
-            "fetch_filler_bytes",
-            "Bytes sent only because they had been promised; none with exact sizes.",
-            registry=self.registry,
-        )
-        self._padding = Counter(
-            "fetch_padding_bytes",
+        self._padding = self.counter(
+            "padding_bytes",
             "Bytes in the keys of compressed messages, which keep a predicted size exact.",
-            registry=self.registry,
+        )
+        self._throttled = self.counter(
+            "throttled_seconds", "For which clients were not read from, as of their rates.", "api"
+        )
+        self._latencies = self._histogram(
+            "request_duration_seconds",
+            "From a request's arrival to the end of its answer, what it waited for included.",
+            BUCKETS,
+        )
+        self._conversions_time = self._histogram(
+            "conversion_duration_seconds", "Converting, by request.", CONVERSION_SECONDS
+        )
+        self._temporary_memory = self._histogram(
+            "conversion_memory_bytes",
+            "Bytes that went through memory for conversions, by request: not held at a time.",
+            BYTES,
         )
         for name, what, read in (
             ("fetch_sessions", "Fetch sessions.", lambda: len(sessions)),
@@ -86,51 +90,92 @@ class Metrics:
                 lambda: sessions.partitions,
             ),
             (
-                "purgatory_size",
+                "waiting_requests",
                 "Requests that wait for records, replicas or time.",
                 lambda: len(purgatory),
             ),
         ):
-            Gauge(name, what, registry=self.registry).set_function(read)
+            gauge = Gauge(f"{PREFIX}_{name}", what, registry=self.registry)
+            gauge.set_function(read)
+
+    def counter(self, name: str, what: str, *labels: str) -> Counter:
+        """A counter of this broker; `_total` comes to its name by itself."""
+        return Counter(f"{PREFIX}_{name}", what, labels, registry=self.registry)
+
+    def _histogram(self, name: str, what: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(
+            f"{PREFIX}_{name}", what, ("api",), buckets=buckets, registry=self.registry
+        )
+
+    # --- requests
 
     def received(self, exchange: Exchange) -> None:
         """A request was taken."""
         request = exchange.request
         self._requests.labels(request.api.name, str(request.version)).inc()
         self._bytes_in.labels(request.api.name).inc(request.size)
+        self._client_requests.labels(*self._client_of(exchange)).inc()
+
+    def finished(self, exchange: Exchange, now: float) -> None:
+        """A request has had its answer, whether that was sent or not. `now` in seconds, by the
+        clock of its arrival."""
+        name = exchange.request.api.name
+        self._latencies.labels(name).observe(max(0.0, now - exchange.received))
+        if exchange.throttle:
+            self._throttled.labels(name).inc(exchange.throttle)
 
     def failed(self, exchange: Exchange) -> None:
         """There is no answer, and the log says why."""
         self._defects.labels(exchange.request.api.name).inc()
 
+    def ended(self, end: End) -> None:
+        """A connection has ended."""
+        self._ends.labels(end.value).inc()
+
     def sent(self, exchange: Exchange) -> None:
         """A response was sent, or as much of it as will be."""
         send, name = exchange.send, exchange.request.api.name
+        for code, count in exchange.errors.items():
+            self._errors.labels(name, name_of(code)).inc(count)
         if send is None:
             return
         self._bytes_out.labels(name).inc(send.size - send.remaining)
         seconds = temporary = 0.0
-        is_converted = False
+        converted = 0
         for part in send.records:
             if not isinstance(part, ConvertedSend):
                 continue
             for stats in stats_of(part):
                 if stats.records_converted:
-                    is_converted = True
-                    self._fetch_conversions.labels(part.topic).inc(stats.records_converted)
+                    converted += stats.records_converted
+                    topic = self._topics.of(part.topic)
+                    self._converted.labels("Fetch", *topic).inc(stats.records_converted)
                 seconds += stats.seconds_converting
                 temporary += stats.temporary_bytes
                 self._filler.inc(stats.filler_bytes)
                 self._padding.inc(stats.padding_bytes)
-        if is_converted:
-            self._conversions_time.labels(name).observe(seconds * 1000)
+        if converted:
+            self._client_records.labels(*self._client_of(exchange)).inc(converted)
+            self._conversions_time.labels(name).observe(seconds)
             self._temporary_memory.labels(name).observe(temporary)
 
     def produced(self, topic: str, records: int, seconds: float, temporary_bytes: int) -> None:
         """Records of a producer were converted to the format on disk."""
-        self._produce_conversions.labels(topic).inc(records)
-        self._conversions_time.labels("Produce").observe(seconds * 1000)
+        self._converted.labels("Produce", *self._topics.of(topic)).inc(records)
+        self._conversions_time.labels("Produce").observe(seconds)
         self._temporary_memory.labels("Produce").observe(temporary_bytes)
+
+    def _client_of(self, exchange: Exchange) -> tuple[str, ...]:
+        client_id = exchange.request.header.client_id or ""
+        return self._clients.of(client_id[:NAME_MAX], exchange.client.address)
+
+
+def name_of(code: int) -> str:
+    """Kafka's name of an error, or its number."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
 
 
 def stats_of(send: ConvertedSend) -> list[ConversionStats]:

@@ -1,42 +1,51 @@
-"""What a server and its broker count, over HTTP for Prometheus: /metrics.
+"""What a server shows over HTTP.
 
-Not here: what is counted of requests (metrics.py)."""
+/healthz    200 while its threads run: to be restarted if not
+/readyz     200 while it takes connections and its disk works, else 503 and why
+/metrics    for Prometheus
 
-from types import TracebackType
-from typing import Self
+Not here: what is counted (metrics.py, gauges.py)."""
 
-from prometheus_client import Gauge, start_http_server
+from collections.abc import Iterator
 
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from .gauges import StateCollector, gauge
+from .pages import Pages, metrics_page, state_page
 from .server import Server
 
 
-class MetricsServer:
-    """An HTTP server with a thread of its own, until it is closed. OSError: no such port."""
+class MetricsServer(Pages):
+    """An HTTP server with threads of its own, until it is closed. OSError: no such port."""
 
     def __init__(self, server: Server, host: str, port: int) -> None:
-        registry = server.broker.metrics.registry
-        connections = Gauge("connections", "Connections of clients.", registry=registry)
-        connections.set_function(lambda: len(server.admission))
-        self._host = host
-        self._server, self._thread = start_http_server(port, host, registry)
+        self._registry = server.broker.metrics.registry
+        self._collectors: list[Collector] = [StateCollector(server.broker), _OfServer(server)]
+        pages = {
+            "/healthz": state_page(lambda: [] if server.is_alive else ["it is not running"]),
+            "/readyz": state_page(server.unready),
+            "/metrics": metrics_page(self._registry),
+        }
+        super().__init__(host, port, pages)
+        for collector in self._collectors:
+            self._registry.register(collector)
 
     @property
     def address(self) -> tuple[str, int]:
         """Host and port that it listens at."""
-        return self._host, self._server.server_port
+        return self.where.host, self.where.port
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        super().close()
+        for collector in self._collectors:
+            self._registry.unregister(collector)
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+class _OfServer(Collector):
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def collect(self) -> Iterator[Metric]:
+        yield gauge("connections", "Connections of clients.", len(self._server.admission))
+        yield gauge("ready", "1 while /readyz says so.", not self._server.unready())

@@ -15,18 +15,21 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from itertools import cycle
 from math import inf
 from selectors import EVENT_READ, EVENT_WRITE
 from threading import Thread, get_ident
 from typing import Final
 
+from .access.identity import common_name
 from .broker import Broker
 from .clock import Clock
 from .connection import Connection, ConnectionEndedError
 from .exchange import Exchange
 from .limits import Admission, Limits
 from .owner import Owner
+from .request_log import log_answer
 from .served_connections import NOT_NOW, ServedConnections
 from .tls import WANTS_READ, WANTS_WRITE, has_pending
 from .wake import Wake
@@ -77,7 +80,10 @@ class NetworkThread:
         self._sending: deque[Connection] = deque()  # whose channels take more
         self._waiting_for_memory: deque[Connection] = deque()  # whose requests find none
         self._pending: deque[Connection] = deque()  # of which TLS has bytes already
-        self._served = ServedConnections(serving.broker, serving.admission, self._selector)
+        self._served = ServedConnections(
+            serving.broker, serving.admission, self._selector, serving.clock
+        )
+        self._muted: list[tuple[float, int]] = []  # until when, which connection
         self._until = 0.0  # when it looks at the clock next, at the latest
         self._stop_by: float | None = None
         self._next_sweep = 0.0
@@ -107,6 +113,10 @@ class NetworkThread:
     def join(self) -> None:
         if self._thread.ident is not None:
             self._thread.join()
+
+    def is_alive(self) -> bool:
+        """Whether it runs."""
+        return self._thread.is_alive()
 
     def _on_done(self, exchange: Exchange) -> None:
         self._done.append(exchange)
@@ -141,6 +151,9 @@ class NetworkThread:
         if self.keeps_time:
             self._until = inf
             until = min(until, self._keep_time(now) or until)
+        if self._muted:
+            self._unmute(now)
+            until = min(until, self._muted[0][0]) if self._muted else until
         self._until = until
         self._begin_sends()
         for key, events in self._selector.select(self._timeout(until - now)):
@@ -268,11 +281,22 @@ class NetworkThread:
             connection.waits_to_write = True
         else:
             connection.waits_to_write = connection.in_handshake = False
+            self._see_certificate(connection)
             connection.request_started = (
                 connection.request_started if connection.authenticates else None
             )
         self._served.watch(connection)
         return not connection.in_handshake
+
+    def _see_certificate(self, connection: Connection) -> None:
+        """Who the client is, if its certificate says so: it need not log in then."""
+        client = connection.client
+        client.certificate = common_name(connection.channel.getpeercert())
+        if client.certificate is not None and connection.authenticates:
+            found = self._broker.guard.find(client.address, None, client.certificate)
+            if found is not None:
+                connection.authenticates = False
+                connection.incoming.size_max = self._limits.request_size
 
     def _begin_sends(self) -> None:
         while self._done:
@@ -315,14 +339,38 @@ class NetworkThread:
         exchange = connection.exchange
         assert exchange is not None
         connection.exchange = connection.send = None
-        self._broker.finished(exchange)
+        now = self._clock()
+        self._broker.finished(exchange, now)
+        log_answer(exchange, now)
         if exchange.close_after_reply:
-            raise ConnectionEndedError
+            self._served.close(connection, exchange.end, exchange.why)
+            return
         connection.incoming.release()
-        if connection.authenticates and connection.client.principal is not None:
+        if connection.authenticates and connection.client.access is not None:
             connection.authenticates = False
             connection.incoming.size_max = self._limits.request_size
-        connection.request_started = self._clock() if connection.authenticates else None
+        connection.request_started = now if connection.authenticates else None
+        if exchange.throttle:
+            self._mute(connection, exchange.now + exchange.throttle)
+        else:
+            self._listen_to(connection)
+
+    def _mute(self, connection: Connection, until: float) -> None:
+        """Does not read from it until then, by the clock."""
+        connection.is_muted = True
+        heappush(self._muted, (until, connection.client.id))
+        self._served.watch(connection, reads=False)
+
+    def _unmute(self, now: float) -> None:
+        while self._muted and self._muted[0][0] <= now:
+            _, number = heappop(self._muted)
+            connection = self._served.of(number)
+            if connection is not None:
+                connection.is_muted, connection.last_activity = False, now
+                self._served.guarded(connection, self._listen_to)
+
+    def _listen_to(self, connection: Connection) -> None:
+        """For its next request, of which TLS may have the bytes already."""
         self._served.watch(connection)
         if has_pending(connection.channel):
             self._pending.append(connection)

@@ -12,9 +12,12 @@ from typing import Final
 from records import RecordsError
 
 from .broker import Broker
+from .clock import Clock
 from .connection import Connection, ConnectionEndedError
-from .errors import BadRequestError
+from .endings import End
+from .errors import BadRequestError, FailedLoginError
 from .limits import Admission, Limits
+from .request_log import log_end
 from .tls import WANTS_READ
 
 LOG: Final = logging.getLogger(__name__)
@@ -24,8 +27,11 @@ NOT_NOW: Final = (BlockingIOError, InterruptedError, WANTS_READ)
 class ServedConnections:
     """The connections that a thread serves. Only that thread calls this."""
 
-    def __init__(self, broker: Broker, admission: Admission, selector: BaseSelector) -> None:
+    def __init__(
+        self, broker: Broker, admission: Admission, selector: BaseSelector, clock: Clock
+    ) -> None:
         self._broker = broker
+        self._clock = clock
         self._admission = admission
         self._selector = selector
         self._by_client: dict[int, Connection] = {}
@@ -66,14 +72,16 @@ class ServedConnections:
         except NOT_NOW:
             pass
         except (ConnectionEndedError, ConnectionError, TimeoutError):
-            self.close(connection)
+            self.close(connection, End.CLIENT, "it has gone")
+        except FailedLoginError as error:
+            self.close(connection, End.LOGIN, str(error))
         except (BadRequestError, OSError) as error:  # TLS errors are OSErrors
-            self.close(connection, logging.INFO, str(error))
+            self.close(connection, End.REQUEST, str(error))
         except RecordsError as error:
-            self.close(connection, logging.WARNING, f"its answer cannot be finished: {error}")
+            self.close(connection, End.ANSWER, f"its answer cannot be finished: {error}")
         except Exception:
             LOG.exception("a defect: %s is disconnected", connection.client.address)
-            self.close(connection)
+            self.close(connection, End.DEFECT, "a defect")
 
     def leave(self, connection: Connection) -> None:
         """It is closed, or another thread serves it from now on."""
@@ -83,39 +91,43 @@ class ServedConnections:
             self._selector.unregister(connection.channel)
             connection.interest = 0
 
-    def close(self, connection: Connection, level: int = logging.DEBUG, why: str = "gone") -> None:
+    def close(self, connection: Connection, end: End, why: str) -> None:
         """Ends a connection, and its exchange; what it held is released."""
-        LOG.log(level, "%s is disconnected: %s", connection.client.address, why)
+        now = self._clock()
+        log_end(connection.client, end, why, now - connection.started)
+        self._broker.metrics.ended(end)
         exchange, connection.exchange = connection.exchange, None
         connection.send = connection.frame = None
         try:
             self.leave(connection)
             if exchange is not None:
-                self._broker.finished(exchange)
+                self._broker.finished(exchange, now)
         finally:  # its memory and its place are released, whatever else is wrong
             connection.incoming.release()
             connection.channel.close()
             self._admission.dismiss(connection.client.address)
 
     def close_all(self) -> None:
+        """Ends all; the server stops."""
         for connection in list(self._by_client.values()):
-            self.close(connection)
+            self.close(connection, End.STOPPED, "the server stops, and it takes too long")
 
     def close_unused(self) -> None:
         """Ends those that have no request under way."""
         for connection in list(self._by_client.values()):
             if connection.exchange is None:
-                self.close(connection)
+                self.close(connection, End.STOPPED, "the server stops")
 
     def close_late(self, now: float, limits: Limits) -> None:
         """Ends those that have taken too long. `now`: seconds of the server's clock."""
         for connection in list(self._by_client.values()):
             waits = connection.exchange is not None and connection.send is None
+            waits = waits or connection.is_muted
             if (
                 connection.request_started is not None
                 and now - connection.request_started > limits.request
             ):
                 why = f"no whole request within {limits.request:g} s"
-                self.close(connection, logging.INFO, why)
+                self.close(connection, End.TIMEOUT, why)
             elif not waits and now - connection.last_activity > limits.idle:
-                self.close(connection)
+                self.close(connection, End.TIMEOUT, f"nothing for {limits.idle:g} s")

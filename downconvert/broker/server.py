@@ -24,17 +24,20 @@ from downconvert.broker.handlers.sasl import REQUEST_SIZE_MAX
 from .broker import Broker
 from .clock import Clock
 from .connection import Connection, Incoming
+from .endings import End
 from .exchange import Client
 from .lifecycle import Startable
 from .limits import Admission, Limits, RequestMemory
 from .maintenance import MaintenanceThread
 from .network_thread import NetworkThread, Serving
+from .request_log import log_end
 from .served_connections import NOT_NOW
 from .tls import wrap
 from .wake import Wake
 
 LOG: Final = logging.getLogger(__name__)
 BACKLOG: Final = 1024
+TOO_MANY: Final = "it has, or all have, too many connections"
 TOO_MANY_FILES: Final = 0.05  # seconds until the next try to accept
 
 
@@ -63,7 +66,7 @@ class Server(Startable):
         self.memory = RequestMemory(self.limits.requests_memory)
         self._listen = listen
         self._advertise = advertise
-        self._tls = tls
+        self.tls = tls  # may be replaced: later connections go by the new one
         serving = Serving(broker, self.limits, self.clock, self.admission, self._wake_timekeeper)
         self._converting = [
             NetworkThread(serving, f"converting-{n}") for n in range(network_threads)
@@ -120,6 +123,18 @@ class Server(Startable):
         self._wake.close()
 
     @property
+    def is_alive(self) -> bool:
+        """Whether all of its threads run."""
+        threads = [one.is_alive() for one in self._threads]
+        return not self._stopping and self._accepting.is_alive() and all(threads)
+
+    def unready(self) -> list[str]:
+        """Why clients should be sent to another broker; nothing: they need not."""
+        reasons = [] if self.is_alive else ["it is not running"]
+        offline = self.broker.topics.log_dir.offline_reason
+        return reasons if offline is None else [*reasons, f"its disk has failed: {offline}"]
+
+    @property
     def _threads(self) -> list[NetworkThread]:
         return self._network + self._converting
 
@@ -142,8 +157,10 @@ class Server(Startable):
                     LOG.warning("a connection is not taken: %s", error)
                     time.sleep(TOO_MANY_FILES)
                     continue
-                if not self.admission.admit(address[0]):
-                    LOG.info("%s has, or all have, too many connections", address[0])
+                refused = self._refused(address[0])
+                if refused is not None:
+                    log_end(Client(0, address[0]), End.REFUSED, refused, 0.0)
+                    self.broker.metrics.ended(End.REFUSED)
                     channel.close()
                     continue
                 try:
@@ -156,20 +173,26 @@ class Server(Startable):
                 else:
                     next(threads).take(connection)
 
+    def _refused(self, address: str) -> str | None:
+        """Why a connection is not taken; None: it is, and counted."""
+        if not self.broker.guard.access.admits(address):
+            return "its network is not allowed"
+        return None if self.admission.admit(address) else TOO_MANY
+
     def _connection(self, channel: socket.socket, address: str) -> Connection:
         channel.setblocking(False)
         channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         host, port = self._advertise or channel.getsockname()[:2]
         client = Client(next(self._ids), address, host, port)
-        authenticates = self.broker.credentials is not None
+        authenticates = self.broker.guard.find(address) is None
         size_max = self.limits.request_size
         incoming = Incoming(
             min(size_max, REQUEST_SIZE_MAX) if authenticates else size_max, self.memory
         )
         connection = Connection(client, channel, incoming, self.clock())
         connection.authenticates = authenticates
-        if self._tls is not None:
-            connection.channel = wrap(self._tls, channel)
+        if self.tls is not None:
+            connection.channel = wrap(self.tls, channel)
             connection.in_handshake = True
         if authenticates or connection.in_handshake:
             connection.request_started = connection.last_activity

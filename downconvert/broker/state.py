@@ -10,10 +10,12 @@ from downconvert.broker.groups.offsets_topic import OffsetsTopic
 from downconvert.broker.wire.schemas import ApiKey
 from downconvert.storage import LogDir
 
+from .access.failed_logins import FailedLogins
+from .access.guard import Guard
+from .access.quotas import Quotas
 from .buffered_send import MemoryBudget
 from .chunk_budget import ChunkBudget
 from .config import BrokerConfig
-from .credentials import Credentials
 from .fetch_session import FetchSessions
 from .metrics import Metrics
 from .producer_ids import ProducerIds
@@ -36,7 +38,9 @@ class BrokerState:
         self.memory_budget = MemoryBudget(self.config.conversions_kept_bytes)
         self.metrics = Metrics(self.fetch_sessions, self.purgatory)
         self.chunk_budget = ChunkBudget(self.config.policy)
-        self.credentials: Credentials | None = None  # None: clients need not authenticate
+        self.guard = Guard()  # may be replaced: later connections go by the new one
+        self.failed_logins = FailedLogins()
+        self.quotas = Quotas()
         self.versions: Mapping[ApiKey, range] = {}  # of the requests that are served
 
     def _groups(self) -> Groups:

@@ -16,8 +16,11 @@ class TlsError(Exception):
     """A certificate or a key that cannot be used."""
 
 
-def server_context(certificate: Path, key: Path | None = None) -> ssl.SSLContext:
-    """For a chain of certificates and its key, as PEM; both may be in one file. TlsError."""
+def server_context(
+    certificate: Path, key: Path | None = None, client_ca: Path | None = None
+) -> ssl.SSLContext:
+    """For a chain of certificates and its key, as PEM; both may be in one file. `client_ca`: who
+    signs clients' certificates; one without may still log in, or come by its network. TlsError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
@@ -26,6 +29,13 @@ def server_context(certificate: Path, key: Path | None = None) -> ssl.SSLContext
         names = f"{certificate}" + (f" and {key}" if key is not None else "")
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
         raise TlsError(f"{names}: no certificate with its key in PEM: {reason}") from None
+    if client_ca is not None:
+        try:
+            context.load_verify_locations(client_ca)
+        except OSError as error:  # ssl.SSLError is one
+            reason = error.strerror or error
+            raise TlsError(f"those who sign clients' certificates, {client_ca}: {reason}") from None
+        context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
 

@@ -3,6 +3,7 @@
 A topic's id is the one that its partitions' metadata files have; a topic of an old broker has none
 there and gets one that depends on its name only, so that it stays the same."""
 
+import logging
 from collections import defaultdict
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from contextlib import suppress
@@ -19,6 +20,7 @@ from .config import BrokerConfig
 from .partition import Partition
 from .topic_configs import AppendConfig, TopicConfigs
 
+LOG: Final = logging.getLogger(__name__)
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 INTERNAL_TOPICS: Final = (OFFSETS_TOPIC, "__transaction_state")
 
@@ -131,6 +133,7 @@ class Topics(Mapping[str, Topic]):
         with self.lock:
             self.configs.replace(name, own)
             self._make(name, range(count), uuid5(NAMESPACE_URL, f"{name}/{now}"))
+            _say(name, "made", partitions=count)
             return self._topics[name]
 
     def add_partitions(self, name: str, indices: Iterable[int]) -> None:
@@ -139,6 +142,7 @@ class Topics(Mapping[str, Topic]):
             topic = self._topics[name]
             missing = [index for index in indices if index not in topic.partitions]
             self._make(name, missing, UUID(bytes=topic.id))
+            _say(name, "given more partitions", partitions=len(topic.partitions))
 
     def delete(self, name: str) -> None:
         """Removes a topic and all its records. Errors as those of `create`; then some partitions
@@ -153,6 +157,7 @@ class Topics(Mapping[str, Topic]):
                 del self._topics[name]
                 self.refresh()
             self.configs.forget(name)
+            _say(name, "deleted")
 
     def configure(self, name: str, own: Mapping[str, str]) -> None:
         """Replaces what a topic has of its own. Errors as those of `create`."""
@@ -166,6 +171,7 @@ class Topics(Mapping[str, Topic]):
                 if partition.log.is_writable:
                     with partition.lock:
                         partition.log.writer.configure(config)
+            _say(name, "configured", config=dict(own))
 
     def _make(self, name: str, indices: Iterable[int], topic_id: UUID) -> None:
         """Creates all of these partitions, or none. None of them exists yet."""
@@ -201,6 +207,12 @@ class Topics(Mapping[str, Topic]):
 
     def _topic(self, name: str, partitions: dict[int, Partition]) -> Topic:
         return Topic(name, _read_id(name, partitions), partitions, self.configs.of(name))
+
+
+def _say(topic: str, what: str, **fields: object) -> None:
+    """A line of the log for a change that a client asked for."""
+    said = "".join(f", {name} {value}" for name, value in fields.items())
+    LOG.info("topic %s is %s%s", topic, what, said, extra={"fields": {"topic": topic} | fields})
 
 
 def _read_id(name: str, partitions: Mapping[int, Partition]) -> bytes:

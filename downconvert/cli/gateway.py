@@ -4,12 +4,10 @@ Not here: the gateway (gateway), the report of clients of old versions (gateway_
 
 import json
 import logging
-import resource
 import signal
 import sys
-import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,10 +19,13 @@ import click
 from records.backend import NAME, REFERENCE
 
 from .failure import CommandError
+from .logs import level_of, show_logs
+from .open_files import allow_files
 from .serve_options import RECODE
 from .terminal import REFERENCE_NOTICE
 
 LOG: Final = logging.getLogger("downconvert.gateway")
+LOGS: Final = ("downconvert.gateway",)
 SECONDS: Final = click.FloatRange(min=0, min_open=True)
 LIMITS: Final = ("connect_timeout", "request_timeout", "idle_timeout")
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -122,6 +123,8 @@ FLAGS: Final = {  # the settings that flags of other names, or of none in the fi
     default=1,
     help="Processes behind the one port; one for each core. [default: 1]",
 )
+@click.option("-v", "--verbose", is_flag=True, help="Log each request, too.")
+@click.option("-q", "--quiet", is_flag=True, help="Log warnings and errors only.")
 @click.option("--json", "as_json", is_flag=True, help="Ready line and log as JSON lines.")
 @click.option(
     "--report",
@@ -138,6 +141,8 @@ def gateway(
     file: Path | None,
     http: str | None,
     workers: int,
+    verbose: bool,
+    quiet: bool,
     as_json: bool,
     report: str | None,
     html: Path | None,
@@ -161,9 +166,9 @@ def gateway(
 
         show(report, html, as_json=as_json)
         return
+    from downconvert.broker.access.rights import ConfigError
     from downconvert.gateway.config import GatewayConfig
     from downconvert.gateway.processes import Processes
-    from downconvert.gateway.security import ConfigError
     from downconvert.gateway.server import Gateway, Running, ports_of
     from downconvert.gateway.settings import build, load
 
@@ -176,14 +181,13 @@ def gateway(
 
     config = read()
     context = click.get_current_context()
-    context.call_on_close(_log(as_json))
-    _allow_files()
+    log = partial(show_logs, LOGS, as_json=as_json, level=level_of(verbose=verbose, quiet=quiet))
+    context.call_on_close(log())
+    allow_files()
     stop = Event()
     running: Running
     try:
-        running = (
-            Gateway(config) if workers == 1 else Processes(config, workers, partial(_log, as_json))
-        )
+        running = Gateway(config) if workers == 1 else Processes(config, workers, log)
     except ConfigError as error:
         raise CommandError(str(error)) from None
     for number in SIGNALS:
@@ -203,6 +207,8 @@ def gateway(
             LOG.warning("%s", REFERENCE_NOTICE)
         address = running.address
         ready = {"ready": True, "host": address.host, "port": address.port}
+        if observation is not None:
+            ready["httpPort"] = observation.address.port
         text = f"ready: clients connect to {address}, brokers follow from port "
         text += f"{ports_of(config).first} on; Ctrl-C ends it"
         click.echo(json.dumps(ready) if as_json else text)
@@ -248,9 +254,9 @@ def _merged(file: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
 def _observe(running: Any, http: str | None) -> Any:
     if http is None:
         return None
+    from downconvert.broker.access.rights import ConfigError
     from downconvert.gateway.config import parse_address
     from downconvert.gateway.observing import Observation
-    from downconvert.gateway.security import ConfigError
 
     try:
         address = parse_address(http, 9100)
@@ -270,15 +276,8 @@ def _taken(address: Any, option: str, error: OSError) -> CommandError:
     return CommandError(f"cannot listen at {address}: {why(error)}; choose another with {option}")
 
 
-def _allow_files() -> None:
-    """As many connections as the system lets this process have."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
 def _reload(running: Any, read: Callable[[], Any]) -> None:
-    from downconvert.gateway.security import ConfigError
+    from downconvert.broker.access.rights import ConfigError
 
     try:
         running.reload(read())
@@ -292,32 +291,3 @@ def _on_signals(stop: Event, reload: Callable[[], None]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     signal.signal(signal.SIGHUP, lambda *_: reload())
-
-
-class _JsonLines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
-            "level": record.levelname.lower(),
-            "message": record.getMessage(),
-            **getattr(record, "fields", {}),
-        }
-        if record.exc_info:
-            line["trace"] = self.formatException(record.exc_info)
-        return json.dumps(line)
-
-
-def _log(as_json: bool) -> Callable[[], None]:
-    """Shows what the gateway logs, on standard error. Returns what ends that."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(_JsonLines() if as_json else logging.Formatter("%(asctime)s %(message)s"))
-    LOG.addHandler(handler)
-    LOG.setLevel(logging.INFO)
-    LOG.propagate = False
-
-    def end() -> None:
-        LOG.removeHandler(handler)
-        LOG.setLevel(logging.NOTSET)
-        LOG.propagate = True
-
-    return end

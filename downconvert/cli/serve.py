@@ -3,14 +3,11 @@
 Not here: the broker and its server (broker), what the options' texts mean (serve_options.py)."""
 
 import json
-import logging
-import resource
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from ssl import SSLContext
 from threading import Event
 from typing import Any, Final
 
@@ -19,17 +16,18 @@ from rich.table import Table
 
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.conversions import DEFAULT_RULES, RecodeRule
-from downconvert.broker.credentials import Credentials
 from downconvert.broker.following import Following
 from downconvert.broker.handlers.admin import PARTITIONS_MAX
 from downconvert.broker.limits import Limits
 from downconvert.broker.metrics_server import MetricsServer
 from downconvert.broker.server import Server
-from downconvert.broker.tls import TlsError, server_context
 from downconvert.storage import Log, LogDir, LogInUseError
 from records.units import format_size
 
 from .failure import CommandError
+from .logs import level_of, show_logs
+from .open_files import allow_files
+from .serve_guard import GuardFiles
 from .serve_options import ADDRESS, PORT_MAX, RECODE, TOPIC_CONFIG, grouped
 from .terminal import name_the_backend, notices
 from .values import SIZE
@@ -37,6 +35,7 @@ from .values import SIZE
 DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
 TOPICS_SHOWN_MAX: Final = 20
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+LOGS: Final = ("downconvert.broker", "downconvert.storage")
 
 
 @click.command(short_help="Be the broker of a log directory.")
@@ -105,6 +104,12 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
     help="Let only these in, by PLAIN or SCRAM: a line NAME:PASSWORD for each.",
 )
 @click.option(
+    "--access",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Who may do what, as TOML: users, certificates, networks, and rules for them.",
+)
+@click.option(
     "--metrics-port",
     type=click.IntRange(0, PORT_MAX),
     help="Serve /metrics for Prometheus there, on --listen's host.",
@@ -166,8 +171,9 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
     default=Limits().idle,
     help="Until a connection that is not used is closed.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Say why connections are closed.")
-@click.option("--json", "as_json", is_flag=True, help="The ready line as JSON, and nothing else.")
+@click.option("-v", "--verbose", is_flag=True, help="Log each request, too.")
+@click.option("-q", "--quiet", is_flag=True, help="Log warnings and errors only.")
+@click.option("--json", "as_json", is_flag=True, help="Ready line and log as JSON lines.")
 def serve(
     directory: Path,
     listen: tuple[str, int],
@@ -182,6 +188,7 @@ def serve(
     tls_cert: Path | None,
     tls_key: Path | None,
     sasl_users: Path | None,
+    access: Path | None,
     metrics_port: int | None,
     offsets_partitions: int | None,
     offsets_retention: int,
@@ -194,6 +201,7 @@ def serve(
     max_connections_per_address: int,
     idle_timeout: float,
     verbose: bool,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """Be the broker of LOGDIR, for consumers from Kafka 0.8 to today's.
@@ -208,9 +216,11 @@ def serve(
     downconvert serve /var/kafka --follow --metrics-port 9100
     downconvert serve /tmp/new --writable
     downconvert serve /var/kafka --tls-cert server.pem --sasl-users users.txt
+    downconvert serve /var/kafka --access access.toml
     downconvert serve /var/kafka --recode lz4=gzip:magic0 --topic-config events:retention.ms=-1
 
-    Ctrl-C or SIGTERM ends it; answers under way are finished first.
+    Ctrl-C or SIGTERM ends it; answers under way are finished first. SIGHUP reads users, rules and
+    certificates again, for connections that are made later.
     """
     if not directory.is_dir():
         raise CommandError(
@@ -223,10 +233,12 @@ def serve(
     if auto_create_topics and not writable:
         raise CommandError("--auto-create-topics makes topics: say --writable, too")
     name_the_backend()
-    click.get_current_context().call_on_close(_log(verbose=verbose))
-    _allow_files()
-    credentials = _credentials(sasl_users)
-    tls = _tls(tls_cert, tls_key)
+    click.get_current_context().call_on_close(
+        show_logs(LOGS, as_json=as_json, level=level_of(verbose=verbose, quiet=quiet))
+    )
+    allow_files()
+    files = GuardFiles(access, sasl_users, tls_cert, tls_key)
+    guard, tls = files.read()
     config = BrokerConfig(
         is_writable=writable,
         recode_rules=(*recode, *DEFAULT_RULES),
@@ -248,7 +260,7 @@ def serve(
     stop = Event()
     with ExitStack() as stack:
         broker = Broker(stack.enter_context(_opened(directory, writable=writable)), config)
-        broker.credentials = credentials
+        broker.guard = guard
         following = Following(broker, beyond_high_watermark=uncommitted) if follow else None
         if following is not None:
             following.refresh(0.0)
@@ -269,19 +281,13 @@ def serve(
             with _listening(listen[0], metrics_port, "--metrics-port"):
                 metrics = stack.enter_context(MetricsServer(server, listen[0], metrics_port))
             ready["metricsPort"] = metrics.address[1]
-        before = {number: signal.getsignal(number) for number in SIGNALS}
+        for number in (*SIGNALS, signal.SIGHUP):
+            stack.callback(signal.signal, number, signal.getsignal(number))
         for number in SIGNALS:
-            stack.callback(signal.signal, number, before[number])
             signal.signal(number, lambda *_: stop.set())
+        signal.signal(signal.SIGHUP, lambda *_: files.read_again(server))
         _announce(broker, ready, as_json=as_json)
         stop.wait()
-
-
-def _allow_files() -> None:
-    """As many connections as the system lets this process have."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _opened(directory: Path, *, writable: bool) -> LogDir:
@@ -291,24 +297,6 @@ def _opened(directory: Path, *, writable: bool) -> LogDir:
         raise CommandError(
             f"{error}; to read what it writes, say --follow and leave --writable out"
         ) from None
-
-
-def _credentials(users: Path | None) -> Credentials | None:
-    try:
-        return None if users is None else Credentials.load(users)
-    except ValueError as error:
-        raise CommandError(str(error)) from None
-
-
-def _tls(certificate: Path | None, key: Path | None) -> SSLContext | None:
-    if certificate is None:
-        if key is not None:
-            raise CommandError("--tls-key needs --tls-cert, the certificate that it belongs to")
-        return None
-    try:
-        return server_context(certificate, key)
-    except TlsError as error:
-        raise CommandError(str(error)) from None
 
 
 @contextmanager
@@ -359,25 +347,3 @@ def _show_topics(broker: Broker) -> None:
 def _size(log: Log) -> int:
     """Bytes."""
     return sum(log.end_of(segment) for segment in log.segments)
-
-
-def _log(*, verbose: bool) -> Callable[[], None]:
-    """Shows what the broker logs, on standard error. Returns what ends that."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    logs = [logging.getLogger(name) for name in ("downconvert.broker", "downconvert.storage")]
-    maintenance = logging.getLogger("downconvert.broker.maintenance")
-    for log in logs:
-        log.addHandler(handler)
-        log.setLevel(logging.INFO if verbose else logging.WARNING)
-        log.propagate = False
-    maintenance.setLevel(logging.INFO)  # what is removed is told
-
-    def end() -> None:
-        for log in logs:
-            log.removeHandler(handler)
-            log.setLevel(logging.NOTSET)
-            log.propagate = True
-        maintenance.setLevel(logging.NOTSET)
-
-    return end

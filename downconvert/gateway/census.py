@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
+from downconvert.broker.series import NAME_MAX, OTHERS
+
 KEYS_MAX: Final = 10_000
-NAME_MAX: Final = 128  # characters of what a client calls itself
-OTHERS: Final = "(others)"
 
 
 class ClientKey(NamedTuple):

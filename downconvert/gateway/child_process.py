@@ -13,8 +13,9 @@ from multiprocessing.connection import Connection
 from struct import Struct
 from typing import Any, Final
 
+from downconvert.broker.access.rights import ConfigError
+
 from .config import GatewayConfig
-from .security import ConfigError
 from .server import Gateway
 
 REQUEST: Final = Struct(">?ii")  # whether a node is gone, its id, its port

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from downconvert import ConversionPolicy
+from downconvert.broker.access.rights import Access, ConfigError
 from downconvert.broker.conversions import DEFAULT_RULES, RecodeRule
 
 from .identity import Identified, Identities
-from .security import Access, ClusterSecurity, ConfigError
+from .security import ClusterSecurity
 from .topology import Address
 
 DEFAULT_LISTEN: Final = Address("127.0.0.1", 9092)

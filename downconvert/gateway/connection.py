@@ -110,9 +110,14 @@ class Connection:
                     self._client.consume(LENGTH.size)
                     await self._client.ensure(min(size, PREFIX_SIZE))
                 started = perf_counter()
-                await self._exchange(size)
+                sent = await self._exchange(size)
                 self.requests += 1
                 self._counters.request_served(self._session.api, perf_counter() - started)
+                seconds = self._session.throttle(size, sent, perf_counter())
+                if seconds:
+                    self._counters.throttled(self._session.api, seconds)
+                    self._is_idle = True
+                    await sleep(seconds)
         finally:
             self.close()
 
@@ -141,15 +146,16 @@ class Connection:
             self._broker_ended = True
             self._client.close()
 
-    async def _exchange(self, size: int) -> None:
+    async def _exchange(self, size: int) -> int:
+        """Bytes of the answer."""
         request = ClientRequest(self._client, size, self._session.shared.config.limits)
         try:
-            await self._handle(request, size)
+            return await self._handle(request, size)
         except (UnreachableError, TimeoutError) as error:
             reason = str(error) or "it has not arrived whole in time"
             raise UnreachableError(f"{_described(request.prefix)}: {reason}") from error
 
-    async def _handle(self, request: ClientRequest, size: int) -> None:
+    async def _handle(self, request: ClientRequest, size: int) -> int:
         steps = self._session.exchange(request.prefix, size, self._clock())
         said: Any = None
         takes_time = False  # what the session does next
@@ -171,7 +177,7 @@ class Connection:
                     takes_time = upstream.answer_size > INLINE_MAX
                 case _:
                     break
-        await self._reply(step, request)
+        return await self._reply(step, request)
 
     async def _reached(self) -> Upstream:
         """The connection to the broker. It is made for the first request that needs it, so that
@@ -200,13 +206,14 @@ class Connection:
         finally:
             self._is_waiting = False
 
-    async def _reply(self, reply: Reply, request: ClientRequest) -> None:
+    async def _reply(self, reply: Reply, request: ClientRequest) -> int:
         match reply:
             case Answer(send, ends, is_login):
                 await self._before_answer()
                 await self._send(send)
                 if ends is not None:
                     raise RefusedLoginError(ends) if is_login else BadRequestError(ends)
+                return send.size
             case Forward(expects_response):
                 upstream = await self._reached()
                 await request.pass_to(upstream.stream)
@@ -214,9 +221,10 @@ class Connection:
                     header = headers.parse(request.prefix)
                     wait = self._waits.of_frame(header, request.prefix)
                     forward = upstream.forward_response(self._client, header.correlation_id, wait)
-                    await self._while_waiting(forward)
+                    return await self._while_waiting(forward)
             case HangUp(reason, is_login):
                 raise RefusedLoginError(reason) if is_login else BadRequestError(reason)
+        return 0
 
     async def _send(self, send: ResponseSend) -> None:
         try:

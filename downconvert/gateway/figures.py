@@ -9,12 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from threading import Lock
-from typing import Any, Final
+from typing import Any
+
+from downconvert.broker.series import BUCKETS
 
 from .census import merged
-
-# Seconds. A fetch waits 0.5 by default, a member of a group for minutes.
-BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 30.0)
 
 
 class End(StrEnum):
@@ -52,6 +51,7 @@ class Figures:
     unready: list[str] = field(default_factory=list)  # why clients should use another gateway
     failures: Counter[str] = field(default_factory=Counter)  # of brokers to answer, by address
     ends: Counter[str] = field(default_factory=Counter)  # of connections, by End
+    throttled: dict[str, float] = field(default_factory=dict)  # seconds, by API
     latencies: dict[str, Latency] = field(default_factory=dict)  # of requests, by API
     clients: list[dict[str, Any]] = field(default_factory=list)  # rows of the census
     cpu_seconds: float = 0.0
@@ -66,6 +66,7 @@ class Counters:
         self._failures = Counter[str]()
         self._ends = Counter[str]()
         self._latencies: dict[str, Latency] = {}
+        self._throttled: dict[str, float] = {}
 
     def broker_failed(self, address: str) -> None:
         with self._lock:
@@ -80,10 +81,16 @@ class Counters:
         with self._lock:
             self._latencies.setdefault(api, Latency()).add(seconds)
 
+    def throttled(self, api: str, seconds: float) -> None:
+        """A client is not read from for so long."""
+        with self._lock:
+            self._throttled[api] = self._throttled.get(api, 0.0) + seconds
+
     def copy_to(self, figures: Figures) -> None:
         with self._lock:
             figures.failures = self._failures.copy()
             figures.ends = self._ends.copy()
+            figures.throttled = self._throttled.copy()
             figures.latencies = {
                 api: Latency(one.counts.copy(), one.seconds) for api, one in self._latencies.items()
             }
@@ -102,6 +109,8 @@ def total(every: Iterable[Figures]) -> Figures:
         whole.ends += one.ends
         whole.cpu_seconds += one.cpu_seconds
         whole.resident_bytes += one.resident_bytes
+        for api, seconds in one.throttled.items():
+            whole.throttled[api] = whole.throttled.get(api, 0.0) + seconds
         for api, latency in one.latencies.items():
             known = whole.latencies.setdefault(api, Latency())
             known.counts = [a + b for a, b in zip(known.counts, latency.counts, strict=True)]

@@ -1,104 +1,11 @@
-"""Who a client is, which rights it has, and with which credentials the cluster is asked for it.
+"""Who a client of the gateway is, and as whom the cluster is asked for it."""
 
-A client shows a certificate, or a user and a password (login.py), or nothing but its address. The
-first rule that matches decides. Old clients that can do neither are admitted by a rule for their
-network.
+from typing import TypeAlias
 
-Not here: what the rights apply to (permissions.py), how rules are written (settings.py)."""
+from downconvert.broker.access import identity
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from typing import Any, Final
+from .security import Credentials
 
-from downconvert.broker.credentials import Credentials as Passwords
-
-from .security import Access, Credentials, Network, is_in
-
-COMMON_NAME: Final = "commonName"
-
-
-class Users(Passwords):
-    """Users and their passwords, which may travel to another process."""
-
-    def __init__(self, passwords: Mapping[str, str]) -> None:
-        super().__init__(passwords)
-        self._all = dict(passwords)
-
-    def __reduce__(self) -> tuple[type["Users"], tuple[dict[str, str]]]:
-        return Users, (self._all,)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identified:
-    """A client that has been identified."""
-
-    name: str  # for the log
-    access: Access
-    credentials: Credentials | None  # towards the cluster
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientRule:
-    """Which clients, and what they may do. A field that is not set matches any client.
-
-    `user` and `certificate` are shell patterns for the SASL user and for the common name of the
-    certificate; a client without one does not match."""
-
-    access: Access
-    credentials: Credentials | None
-    user: str | None = None
-    certificate: str | None = None
-    networks: tuple[Network, ...] = ()
-
-    def fits(self, address: str, user: str | None, certificate: str | None) -> bool:
-        return (
-            _matches(user, self.user)
-            and _matches(certificate, self.certificate)
-            and is_in(address, self.networks)
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identities:
-    """How the clients of a listener are identified.
-
-    Without users, certificates and rules every client has the listener's own rights."""
-
-    users: Users | None = field(default=None, compare=False)  # that log in with SASL
-    client_ca: str | None = None  # the file of those that sign clients' certificates
-    rules: tuple[ClientRule, ...] = ()
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether a client has to be identified."""
-        return self.users is not None or self.client_ca is not None or bool(self.rules)
-
-    def find(
-        self,
-        default: Identified,
-        address: str,
-        user: str | None = None,
-        certificate: str | None = None,
-    ) -> Identified | None:
-        """The client's rights; None: it is not admitted.
-
-        `default`: those of clients that have shown who they are, where there are no rules."""
-        name = user or certificate or address
-        for rule in self.rules:
-            if rule.fits(address, user, certificate):
-                return Identified(name=name, access=rule.access, credentials=rule.credentials)
-        is_known = user is not None or certificate is not None or not self.is_needed
-        if self.rules or not is_known:
-            return None
-        return Identified(name=name, access=default.access, credentials=default.credentials)
-
-
-def common_name(certificate: Any) -> str | None:
-    """The common name of a certificate as `ssl` returns it; None: there is none."""
-    names: Iterable[tuple[tuple[str, str], ...]] = (certificate or {}).get("subject", ())
-    return next((value for one in names for key, value in one if key == COMMON_NAME), None)
-
-
-def _matches(name: str | None, pattern: str | None) -> bool:
-    return pattern is None or (name is not None and fnmatchcase(name, pattern))
+Identified: TypeAlias = identity.Identified[Credentials | None]
+ClientRule: TypeAlias = identity.ClientRule[Credentials | None]
+Identities: TypeAlias = identity.Identities[Credentials | None]

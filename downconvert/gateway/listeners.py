@@ -13,8 +13,9 @@ from errno import EADDRINUSE
 from threading import Lock
 from typing import Final, Protocol
 
+from downconvert.broker.access.rights import ConfigError
+
 from .config import GatewayConfig
-from .security import ConfigError
 
 BACKLOG: Final = 512
 

@@ -8,6 +8,7 @@ Not here: who the users are (identity.py), clients that log in to the cluster th
 
 from collections.abc import Generator
 
+from downconvert.broker.access.failed_logins import FailedLogins
 from downconvert.broker.credentials import MECHANISMS, Authentication, AuthenticationError
 from downconvert.broker.credentials import Credentials as Users
 from downconvert.broker.errors import ErrorCode
@@ -17,7 +18,6 @@ from downconvert.broker.wire.schemas import ApiKey, Message
 
 from .answering import answered, raw_token, whole
 from .exchanges import TURN, Answer, Ask, HangUp, Pause, Reply, Turn, Whole
-from .failed_logins import FailedLogins
 from .headers import Header
 from .versions import LOGIN
 

@@ -15,6 +15,8 @@ from dataclasses import replace
 from threading import Lock, Thread
 from typing import Any, Final, Protocol
 
+from downconvert.broker.access.identity import common_name
+from downconvert.broker.access.rights import ConfigError
 from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.schemas import ApiKey, Message
@@ -24,9 +26,8 @@ from .connection import Connection
 from .conversion_pool import ConversionPool
 from .exchanges import Ask
 from .figures import Counters, End
-from .identity import common_name
 from .listeners import BACKLOG, ListensFor, why
-from .security import ConfigError, Credentials
+from .security import Credentials
 from .session import Session
 from .shared import Shared
 from .streams import CLIENT, ConnectionEndedError, Stream

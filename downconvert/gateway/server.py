@@ -3,26 +3,24 @@
 Not here: the event loop (loop.py), several processes behind one port (processes.py)."""
 
 import logging
-import os
-import resource
-import time
 from collections import Counter
 from contextlib import AbstractContextManager
-from pathlib import Path
 from threading import Lock
 from typing import Final, Protocol
 
+from downconvert.broker.access.failed_logins import FailedLogins
+from downconvert.broker.access.quotas import Quotas
+from downconvert.broker.access.rights import ConfigError
 from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.lifecycle import Startable
+from downconvert.broker.process_figures import cpu_seconds, resident_bytes
 
 from .census import ClientCensus
 from .config import GatewayConfig
 from .conversion_pool import ConversionPool
-from .failed_logins import FailedLogins
 from .figures import Counters, Figures
 from .listeners import Listeners, ListensFor, load_certificate, server_context
 from .loop import ServingLoop
-from .security import ConfigError
 from .shared import Shared
 from .topology import Address, Ports, Topology
 from .upstream import tls_context
@@ -66,6 +64,7 @@ class Gateway(Startable):
         self.census = ClientCensus()
         self.counters = Counters()
         self.failed_logins = FailedLogins()
+        self.quotas = Quotas()
         self.pool = ConversionPool()
         self.budget = MemoryBudget(config.limits.memory)
         self.topology = Topology(config.bootstrap, ports_of(config))
@@ -131,8 +130,8 @@ class Gateway(Startable):
             brokers=len(self.topology.nodes),
             unready=self.unready(),
             clients=self.census.rows(),
-            cpu_seconds=time.process_time(),
-            resident_bytes=_resident(),
+            cpu_seconds=cpu_seconds(),
+            resident_bytes=resident_bytes(),
         )
         self.counters.copy_to(figures)
         return figures
@@ -154,7 +153,14 @@ class Gateway(Startable):
     @property
     def shared(self) -> Shared:
         """What new sessions share."""
-        return Shared(self.config, self.topology, self.census, self.budget, self.failed_logins)
+        return Shared(
+            self.config,
+            self.topology,
+            self.census,
+            self.budget,
+            self.failed_logins,
+            self.quotas,
+        )
 
     def admit(self, address: str) -> str | None:
         """Counts a connection in. Returns why it is refused, if it is."""
@@ -175,11 +181,3 @@ class Gateway(Startable):
             self.connections[address] -= 1
             if not self.connections[address]:
                 del self.connections[address]
-
-
-def _resident() -> int:
-    """Bytes of memory that this process has."""
-    statm = Path("/proc/self/statm")
-    if statm.exists():
-        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # macOS: the most that it had

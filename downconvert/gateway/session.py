@@ -3,17 +3,22 @@
 A request is forwarded as it is, answered here, or translated (translation.py, fetching.py,
 recoding.py, producing.py)."""
 
+import logging
 from collections.abc import Generator
 from typing import Any, Final
 
+from downconvert.broker.access import permissions
+from downconvert.broker.access.permissions import Permission
+from downconvert.broker.access.rights import Access
 from downconvert.broker.errors import BadRequestError, ErrorCode
+from downconvert.broker.series import NAME_MAX
 from downconvert.broker.wire.decoder import decode
 from downconvert.broker.wire.responses import ResponseSend, response
 from downconvert.broker.wire.schemas import ApiKey, Message
 
-from . import headers, permissions, producing, sent
+from . import headers, producing, sent
 from .answering import request_header
-from .census import NAME_MAX, ClientKey
+from .census import ClientKey
 from .exchanges import (
     HELLO,
     Answer,
@@ -28,14 +33,14 @@ from .exchanges import (
 from .headers import Header
 from .identity import Identified
 from .login import Login
-from .permissions import Permission
 from .relay import Relay
-from .security import Access, Credentials
+from .security import Credentials
 from .shared import Shared
 from .topology import WITH_ADDRESSES
 from .translator import Translator
 from .versions import AUTHENTICATION, Versions
 
+LOG: Final = logging.getLogger(__name__)
 PRODUCE_WITH_ENDPOINTS: Final = 10
 OTHER: Final = "other"
 
@@ -123,6 +128,17 @@ class Session:
         """The credentials with which the cluster is asked for this client."""
         return (self.identified or self.shared.config.default).credentials
 
+    def throttle(self, received: int, sent: int, now: float) -> float:
+        """Seconds in which no further request is to be read: the last one, of so many bytes, had
+        an answer of so many, and its client has a rate."""
+        access, quotas = self.access, self.shared.quotas
+        who = (self.identified.name if self.identified is not None else "") or self.address
+        if self.api == ApiKey.Produce.name and access.producer_byte_rate is not None:
+            return quotas.charge(who, "produce", received, access.producer_byte_rate, now)
+        if self.api == ApiKey.Fetch.name and access.consumer_byte_rate is not None:
+            return quotas.charge(who, "fetch", sent, access.consumer_byte_rate, now)
+        return 0.0
+
     def _find(self, user: str | None) -> Identified | None:
         config = self.shared.config
         return config.identities.find(config.default, self.address, user, self._certificate)
@@ -176,6 +192,22 @@ class Session:
         client = ClientKey(client_id, self.software, self.address, api, header.version)
         is_translated = not passes and header.api is not ApiKey.ApiVersions
         self._client = self.shared.census.see(client, now, translated=is_translated)
+        if LOG.isEnabledFor(logging.DEBUG):
+            how = "is translated" if is_translated else "passes"
+            fields = {
+                "client": self.address,
+                "client_id": self.client_id,
+                "software": self.software,
+            }
+            fields |= {"request": header.name, "translation": how}
+            LOG.debug(
+                "client %s: %s %s [client id %r]",
+                self.address,
+                header.name,
+                how,
+                self.client_id,
+                extra={"fields": fields},
+            )
 
     def sent(self, send: ResponseSend) -> None:
         """A response of this session has been sent: counts what was converted for it."""

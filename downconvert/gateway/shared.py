@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, field
 
+from downconvert.broker.access.failed_logins import FailedLogins
+from downconvert.broker.access.quotas import Quotas
 from downconvert.broker.buffered_send import MemoryBudget
 
 from .census import ClientCensus
 from .config import GatewayConfig, Limits
-from .failed_logins import FailedLogins
 from .topology import Topology
 
 
@@ -19,3 +20,4 @@ class Shared:
     census: ClientCensus
     room: MemoryBudget = field(default_factory=lambda: MemoryBudget(Limits().memory))
     failed_logins: FailedLogins = field(default_factory=FailedLogins)
+    quotas: Quotas = field(default_factory=Quotas)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator
 from typing import Final
 
 from downconvert import ConversionPolicy
+from downconvert.broker.access.rights import Access
 from downconvert.broker.conversions import REFUSE, policy_for
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.schemas import ApiKey, Message
@@ -14,7 +15,6 @@ from downconvert.broker.wire.schemas import ApiKey, Message
 from . import fetching, producing, recoding, translation
 from .exchanges import Ask, Asking, HangUp, Turn
 from .headers import Header
-from .security import Access
 from .shared import Shared
 from .topology import WITH_ADDRESSES
 from .versions import Versions

@@ -9,6 +9,7 @@ from functools import partial
 from struct import Struct
 from typing import Final
 
+from downconvert.broker.access.rights import ConfigError
 from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.schemas import Message
@@ -17,7 +18,7 @@ from .config import GatewayConfig
 from .conversion_pool import ConversionPool
 from .exchanges import HELLO, Ask
 from .sasl import AuthenticationError, authenticate
-from .security import ClusterSecurity, ConfigError
+from .security import ClusterSecurity
 from .spool import Spool
 from .streams import ConnectionEndedError, Stream, connect
 from .topology import Address
@@ -99,14 +100,15 @@ class Upstream:
         self.stream.consume(LENGTH.size)
         return int(size)
 
-    async def forward_response(self, client: Stream, correlation_id: int, wait: float) -> None:
-        """Passes the response that comes next on, byte for byte."""
+    async def forward_response(self, client: Stream, correlation_id: int, wait: float) -> int:
+        """Passes the response that comes next on, byte for byte; how many there were."""
         size = await self.response_size(wait)
         await self.stream.ensure(CORRELATION.size)
         if CORRELATION.unpack_from(self.stream.available)[0] != correlation_id:
             raise BadRequestError("the cluster answered another request")
         client.send(LENGTH.pack(size))
         await self.stream.copy_to(client, size)
+        return size
 
     def close(self) -> None:
         self.stream.close()

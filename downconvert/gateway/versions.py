@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from downconvert.broker.access.names import NEWEST, READING, RULES
 from downconvert.broker.fetch_versions import AS_ON_DISK_SINCE, LEADERS_TOLD_SINCE
 from downconvert.broker.wire.schemas import ApiKey, Message, schema
 
 from .headers import known
-from .names import NEWEST, RULES
 
 # The APIs that pass through by their headers alone: their fields are not known here, but what is in
 # them is. The newest version of each of which that has been read: a later one may name brokers by
@@ -52,42 +52,6 @@ PASSED: Final = {
 AUTHENTICATION: Final = (ApiKey.SaslHandshake, ApiKey.SaslAuthenticate)
 # Those of a gateway that clients log in to.
 LOGIN: Final[dict[int, range]] = {ApiKey.SaslHandshake: range(2), ApiKey.SaslAuthenticate: range(3)}
-
-# What a read-only client may ask: it changes nothing but its own group's offsets.
-READING: Final = frozenset(
-    {
-        ApiKey.Fetch,
-        ApiKey.ListOffsets,
-        ApiKey.Metadata,
-        ApiKey.OffsetCommit,
-        ApiKey.OffsetFetch,
-        ApiKey.FindCoordinator,
-        ApiKey.JoinGroup,
-        ApiKey.Heartbeat,
-        ApiKey.LeaveGroup,
-        ApiKey.SyncGroup,
-        ApiKey.DescribeGroups,
-        ApiKey.ListGroups,
-        ApiKey.SaslHandshake,
-        ApiKey.ApiVersions,
-        ApiKey.OffsetForLeaderEpoch,
-        ApiKey.DescribeConfigs,
-        ApiKey.SaslAuthenticate,
-        ApiKey.DescribeCluster,
-        ApiKey.DescribeLogDirs,
-        ApiKey.DescribeProducers,
-        ApiKey.DescribeTopicPartitions,
-        46,  # ListPartitionReassignments
-        55,  # DescribeQuorum
-        65,  # DescribeTransactions
-        66,  # ListTransactions
-        68,  # ConsumerGroupHeartbeat
-        69,  # ConsumerGroupDescribe
-        71,  # GetTelemetrySubscriptions
-        72,  # PushTelemetry
-        74,  # ListConfigResources
-    }
-)
 
 
 @dataclass(frozen=True)

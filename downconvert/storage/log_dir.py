@@ -25,6 +25,7 @@ from .log import Log
 from .metadata import MetaProperties, read_meta_properties, read_topic_id
 from .names import DELETED_PARTITION, HIGH_WATERMARKS, TopicPartition, parse_partition
 from .open_files import OpenFiles
+from .recovery import Recovery
 from .session import Session
 
 LOG: Final = logging.getLogger(__name__)
@@ -157,7 +158,27 @@ class Logs(Mapping[TopicPartition, Log]):
         assert name is not None
         again = name in self._opened_before
         self._opened_before.add(name)
-        return Log.recover(path, self._session, self.config, self._open_files, again=again)
+        log = Log.recover(path, self._session, self.config, self._open_files, again=again)
+        _say_what_was_recovered(name, log.writer.recovery, log.end_offset)
+        return log
+
+
+def _say_what_was_recovered(name: TopicPartition, done: Recovery, end_offset: int) -> None:
+    """A line for a log that was not closed as it should be; a warning where records are lost."""
+    if not done.checked:
+        return
+    cut = done.bytes_cut
+    fields = {"partition": str(name), "segments": len(done.checked), "bytes_cut": cut}
+    LOG.log(
+        logging.WARNING if cut else logging.INFO,
+        "%s is recovered up to offset %d: %d segments were read again, %s bytes cut off%s",
+        name,
+        end_offset,
+        len(done.checked),
+        f"{cut:,}",
+        f", for {done.damage}" if done.damage is not None else "",
+        extra={"fields": fields},
+    )
 
 
 class LogDir:

@@ -7,8 +7,10 @@ before anything refers to them, and removed from the end of the log that nothing
 Not here: the active segment's files (segment_writer.py), those of the others
 (segment_directory.py), which segments are old (retention.py)."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Final
 
 from records import CorruptRecordsError, MemoryRecords
 from records.kernel import Buffer
@@ -28,6 +30,8 @@ from .segment import Segment
 from .segment_directory import SegmentDirectory
 from .segment_writer import SegmentWriter
 from .tail import Tail
+
+LOG: Final = logging.getLogger(__name__)
 
 
 class LogWriter:
@@ -157,7 +161,14 @@ class LogWriter:
         if records.size > self._config.segment_bytes:
             raise ValueError(f"an append of {records.size} bytes is larger than a segment may be")
         if self._active.is_due(headers, records.size, now):
+            rolled = self._active.segment
             self.roll(first_offset(headers, self.end_offset))
+            LOG.info(
+                "%s: a new segment begins at offset %d (segment.bytes)",
+                self.path.name,
+                self._active.segment.base_offset,
+                extra={"fields": {"partition": self.path.name, "bytes": rolled.size}},
+            )
         self._epochs.add(headers)
         if any(header.producer_id >= 0 for header in headers):
             self.producers_at_end()  # what is before them is known first

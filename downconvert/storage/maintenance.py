@@ -47,6 +47,24 @@ class Done:
     reason: str = ""
     count: CompactionCount = field(default_factory=CompactionCount)
 
+    @property
+    def fields(self) -> dict[str, object]:
+        """The same, for a log of JSON lines."""
+        said: dict[str, object] = {"partition": self.name, "done": self.kind.name.lower()}
+        said["offset"] = self.end_offset
+        match self.kind:
+            case Kind.ROLLED:
+                return said | {"why": self.reason}
+            case Kind.REMOVED:
+                return said | {"segments": self.segments, "bytes": self.size, "why": self.reason}
+            case Kind.CLEANED:
+                return said | {
+                    "records_before": self.count.records_in,
+                    "records_after": self.count.records_out,
+                    "bytes_before": self.count.bytes_in,
+                    "bytes_after": self.count.bytes_out,
+                }
+
     def __str__(self) -> str:
         if self.kind is Kind.ROLLED:
             return f"{self.name}: a new segment begins at offset {self.end_offset} ({self.reason})"

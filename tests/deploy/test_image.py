@@ -67,7 +67,7 @@ def test_the_gateway_and_serve_run_in_it(image: Image, logs: Path) -> None:
     with image.running(*serve, volume=logs) as broker:
         ready = broker.ready()
         assert answers(ready["port"])
-        assert 'request="ApiVersions"' in metrics(f"127.0.0.1:{ready['metricsPort']}")
+        assert 'api="ApiVersions"' in metrics(f"127.0.0.1:{ready['metricsPort']}")
         bootstrap = f"127.0.0.1:{ready['port']}"
         gateway = ("gateway", "--bootstrap", bootstrap, "--listen", "127.0.0.1:0", "--http", http)
         with image.running(*gateway, "--json") as before:

@@ -210,6 +210,15 @@ class Groups:
         with self._lock:
             return sorted(self._groups.keys() | self._offsets.ids())
 
+    def positions(self) -> list[tuple[str, str, int, int]]:
+        """All that is committed: group, topic, partition, offset."""
+        with self._lock:
+            return [
+                (group_id, topic, index, one.offset)
+                for group_id in self._offsets.ids()
+                for (topic, index), one in self._offsets.of(group_id).items()
+            ]
+
     def look(self, group_id: str, now: float, show: Callable[[Group], Message]) -> Message | None:
         """What is to be told of a group; None: there is none."""
         with self._visit(group_id, now) as group:

@@ -3,6 +3,7 @@
 A client that asks in a version that is not known gets the answer of version 0 with an error and the
 list, as brokers since 2.4 do, and asks again [KIP-511]."""
 
+from downconvert.broker.access.guard import offered
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
@@ -13,7 +14,9 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     body = exchange.request.body
     exchange.client.software_name = body.client_software_name
     exchange.client.software_version = body.client_software_version
-    keys = [_versions(key, versions) for key, versions in sorted(broker.versions.items())]
+    access = exchange.client.access or broker.guard.access
+    found = offered(access, broker.versions)
+    keys = [_versions(key, versions) for key, versions in sorted(found.items())]
     exchange.reply(Message(api_keys=keys))
 
 

@@ -59,7 +59,7 @@ class Fetch:
         self._context = context
         self._reader = reader
         request = exchange.request.body
-        self._min_bytes = request.min_bytes
+        self._min_bytes = min(request.min_bytes, max(reader.max_bytes, 1))  # it can have that
         self._deadline = now + min(max(0.0, request.max_wait_ms / 1000), WAIT_MAX)
         self._asked = context.asked  # but for those that are idle
         self._idle: list[Asked] = []

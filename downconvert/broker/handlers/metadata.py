@@ -40,8 +40,9 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         topics = []
         for one in asked:
             is_new = one.name is not None and one.name not in broker.topics
-            topics.append(_asked(broker, one, now if left else None))
-            left -= bool(left and is_new)
+            may_make = left > 0 and is_new and _may_write(exchange, one.name)
+            topics.append(_asked(broker, one, now if may_make else None))
+            left -= may_make
     client = exchange.client
     exchange.reply(
         Message(
@@ -52,6 +53,11 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
             cluster_authorized_operations=NOT_ASKED,
         )
     )
+
+
+def _may_write(exchange: Exchange, topic: str) -> bool:
+    access = exchange.client.access
+    return access is None or access.allows_writing(topic)
 
 
 def _asked(broker: BrokerState, asked: Message, create_at: float | None) -> Message:
@@ -95,7 +101,6 @@ def _made(broker: BrokerState, name: str, now: float) -> Topic | ErrorCode:
     except (OSError, StorageError) as error:
         LOG.warning("topic %s cannot be made: %s", name, error)
         return ErrorCode.LEADER_NOT_AVAILABLE  # the client asks again
-    LOG.info("topic %s is made with %d partitions, as a client asked for it", name, count)
     return topic
 
 

@@ -103,7 +103,8 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
             produced.append(_produce(broker, exchange, topic, one, now))
     if body.acks == NOBODY:
         if any(one.code is not ErrorCode.NONE for one in produced):
-            exchange.hang_up()
+            codes = {one.code.name for one in produced} - {ErrorCode.NONE.name}
+            exchange.hang_up(f"its records are refused without an answer: {min(codes)}")
         else:
             exchange.reply_nothing()
         return

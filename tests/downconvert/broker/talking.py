@@ -4,7 +4,8 @@ Not here: requests without sockets (asking.py), real clients (tests/clients)."""
 
 import socket
 import ssl
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -86,6 +87,14 @@ class Talk:
             return self.socket.recv(1) == b""
         except ConnectionError:
             return True
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    """Returns once it is so; AssertionError: it will not be."""
+    deadline = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 @contextmanager

@@ -29,7 +29,7 @@ def test_nothing_may_be_the_answer_and_so_may_hanging_up() -> None:
     done: list[Exchange] = []
     silent, rude = exchange(done), exchange(done)
     silent.reply_nothing()
-    rude.hang_up()
+    rude.hang_up("it is rude")
     assert done == [silent, rude]
     assert (silent.send, silent.close_after_reply, rude.send, rude.close_after_reply) == (
         None,

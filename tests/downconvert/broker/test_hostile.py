@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from downconvert.broker.access.rights import Access
 from downconvert.broker.limits import Limits
 from tests.damage import mutated
 
+from .guarding import guard_of
 from .hostile import attempt, hostile_broker, request
 from .talking import Talk, serving
 
@@ -20,6 +22,21 @@ SENT = 200
 @pytest.mark.parametrize("writable", [False, True])
 def test_requests_are_answered_or_end_their_connection(tmp_path: Path, writable: bool) -> None:
     with hostile_broker(tmp_path, writable=writable) as broker:
+        seen = {attempt(broker, SEED, number, number / 100) for number in range(MUTANTS)}
+    assert {"answered", "BadRequestError"} <= seen
+
+
+@pytest.mark.parametrize(
+    "access",
+    [
+        Access(topics=("a*", "t*"), groups=("g*",), consumer_byte_rate=1e6),
+        Access(is_read_only=True),
+        Access(written_topics=("a*",), transactional_ids=("x",)),
+    ],
+)
+def test_so_are_those_of_clients_that_may_not_do_everything(tmp_path: Path, access: Access) -> None:
+    with hostile_broker(tmp_path, writable=True) as broker:
+        broker.guard = guard_of(None, access)
         seen = {attempt(broker, SEED, number, number / 100) for number in range(MUTANTS)}
     assert {"answered", "BadRequestError"} <= seen
 

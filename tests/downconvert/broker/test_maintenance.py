@@ -88,7 +88,7 @@ def test_old_records_go_and_the_log_says_which(
         with closing(Maintenance(broker)) as maintenance:
             go_round(maintenance, now=0.100)
             registry = broker.metrics.registry
-            assert registry.get_sample_value("log_segments_removed_total") == 3
+            assert registry.get_sample_value("downconvert_broker_removed_segments_total") == 3
         assert log.start_offset == 8
 
 
@@ -174,7 +174,7 @@ def test_a_log_that_cannot_be_cleaned_is_left_alone_and_the_others_are_not(
             go_round(maintenance, now=1.0)
             go_round(maintenance, now=LATER)
             registry = broker.metrics.registry
-            assert registry.get_sample_value("log_cleaner_uncleanable_partitions") == 1
+            assert registry.get_sample_value("downconvert_broker_uncleanable_partitions") == 1
         assert caplog.text.count("t-0 is not cleaned any more: ") == 1
         assert len(offsets(broker.topics["u"].partitions[0].log.records())) == 3
 

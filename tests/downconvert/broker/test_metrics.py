@@ -15,7 +15,7 @@ from .fetching import broker_of, request
 
 
 def value(broker: Broker, name: str, **labels: str) -> float:
-    return broker.metrics.registry.get_sample_value(name, labels) or 0.0
+    return broker.metrics.registry.get_sample_value(f"downconvert_broker_{name}", labels) or 0.0
 
 
 def fetched(broker: Broker, version: int, *topics: str) -> int:
@@ -32,12 +32,12 @@ def test_records_that_were_converted_are_counted_by_topic(tmp_path: Path) -> Non
     with broker_of(tmp_path, topics) as broker:
         fetched(broker, 2, "a", "b")
         fetched(broker, 2, "a")
-        assert value(broker, "fetch_message_conversions_total", topic="a") == 6
-        assert value(broker, "fetch_message_conversions_total", topic="b") == 2
-        assert value(broker, "message_conversions_time_ms_count", request="Fetch") == 2
-        assert value(broker, "temporary_memory_bytes_sum", request="Fetch") > 3 * len(batch(0))
-        assert value(broker, "fetch_filler_bytes_total") == 0
-        assert value(broker, "fetch_padding_bytes_total") == 0
+        assert value(broker, "converted_records_total", api="Fetch", topic="a") == 6
+        assert value(broker, "converted_records_total", api="Fetch", topic="b") == 2
+        assert value(broker, "conversion_duration_seconds_count", api="Fetch") == 2
+        assert value(broker, "conversion_memory_bytes_sum", api="Fetch") > 3 * len(batch(0))
+        assert value(broker, "filler_bytes_total") == 0
+        assert value(broker, "padding_bytes_total") == 0
 
 
 def test_padding_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,23 +45,23 @@ def test_padding_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     batches = [batch(n, codec=Codec.GZIP, size=500) for n in range(9)]
     with broker_of(tmp_path, {"a": {0: batches}}) as broker:
         fetched(broker, 2, "a")
-        assert 0 < value(broker, "fetch_padding_bytes_total") < 100
+        assert 0 < value(broker, "padding_bytes_total") < 100
 
 
 def test_what_goes_out_as_it_is_counts_as_bytes_only(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"a": {0: [batch(0, 1, 2)]}}) as broker:
         size = fetched(broker, 12, "a")
-        assert value(broker, "bytes_out_total", request="Fetch") == size
-        assert value(broker, "fetch_message_conversions_total", topic="a") == 0
-        assert value(broker, "message_conversions_time_ms_count", request="Fetch") == 0
+        assert value(broker, "response_bytes_total", api="Fetch") == size
+        assert value(broker, "converted_records_total", api="Fetch", topic="a") == 0
+        assert value(broker, "conversion_duration_seconds_count", api="Fetch") == 0
 
 
 def test_requests_are_counted_by_their_version(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"a": {0: [batch(0)]}}) as broker:
         for version in (0, 1, 1):
             begin(broker, ApiKey.Metadata, version, Message(topics=[]))
-        assert value(broker, "requests_total", request="Metadata", version="1") == 2
-        assert value(broker, "bytes_in_total", request="Metadata") > 30
+        assert value(broker, "requests_total", api="Metadata", version="1") == 2
+        assert value(broker, "request_bytes_total", api="Metadata") > 30
 
 
 def test_a_response_that_was_cut_off_counts_as_far_as_it_came(tmp_path: Path) -> None:
@@ -79,8 +79,8 @@ def test_a_response_that_was_cut_off_counts_as_far_as_it_came(tmp_path: Path) ->
         for _ in range(2):
             exchange.send.write_to(channel)
         broker.metrics.sent(exchange)
-        assert value(broker, "bytes_out_total", request="Fetch") == len(taken)
-        assert 0 < value(broker, "fetch_message_conversions_total", topic="a") < 5000
+        assert value(broker, "response_bytes_total", api="Fetch") == len(taken)
+        assert 0 < value(broker, "converted_records_total", api="Fetch", topic="a") < 5000
 
 
 def test_each_broker_counts_for_itself(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_each_broker_counts_for_itself(tmp_path: Path) -> None:
         broker_of(tmp_path / "2", {"a": {0: [batch(0)]}}) as other,
     ):
         begin(one, ApiKey.Metadata, 0, Message(topics=[]))
-        assert value(other, "requests_total", request="Metadata", version="0") == 0
+        assert value(other, "requests_total", api="Metadata", version="0") == 0
 
 
 def test_what_waits_and_what_is_kept_can_be_watched(tmp_path: Path) -> None:
@@ -101,15 +101,15 @@ def test_what_waits_and_what_is_kept_can_be_watched(tmp_path: Path) -> None:
         body = request(broker, {"a": 1}, max_wait_ms=100, min_bytes=1)
         begin(broker, ApiKey.Fetch, 3, body)
         found = [value(broker, name) for name in ("fetch_sessions", "fetch_session_partitions")]
-        assert (*found, value(broker, "purgatory_size")) == (1, 1, 1)
+        assert (*found, value(broker, "waiting_requests")) == (1, 1, 1)
 
 
 def test_conversions_of_what_was_produced_are_counted(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"a": {0: [batch(0)]}}) as broker:
         broker.metrics.produced("a", 10, 0.5, 1000)
-        assert value(broker, "produce_message_conversions_total", topic="a") == 10
-        assert value(broker, "message_conversions_time_ms_sum", request="Produce") == (
-            pytest.approx(500)
+        assert value(broker, "converted_records_total", api="Produce", topic="a") == 10
+        assert value(broker, "conversion_duration_seconds_sum", api="Produce") == (
+            pytest.approx(0.5)
         )
 
 
@@ -126,5 +126,5 @@ def test_what_a_defect_ended_is_counted(tmp_path: Path, monkeypatch: pytest.Monk
         broker.finished(waiting)
         with pytest.raises(ValueError, match="a defect"):
             begin(broker, ApiKey.Fetch, 3, request(broker, {"a": 0}))
-        assert value(broker, "requests_failed_total", request="Fetch") == 2
+        assert value(broker, "failed_requests_total", api="Fetch") == 2
         assert not len(broker.purgatory)

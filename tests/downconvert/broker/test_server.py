@@ -18,8 +18,8 @@ from scramp import ScramClient
 
 from downconvert import LazyRecodedRecords
 from downconvert.broker import Broker
+from downconvert.broker.access.rights import Access
 from downconvert.broker.appending import prepare
-from downconvert.broker.credentials import Credentials
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.handlers.fetch import Fetch
 from downconvert.broker.limits import Limits
@@ -37,6 +37,7 @@ from tests.downconvert.storage.logs import batch
 
 from .asking import frame
 from .fetching import broker_of
+from .guarding import guard_of
 from .talking import API_VERSIONS, SECONDS, TOPIC, Talk, fetch, serving, serving_broker
 from .writable import writable_broker
 
@@ -563,7 +564,7 @@ def test_garbage_behind_a_handshake_ends_its_connection_alone(
 
 def test_who_does_not_authenticate_is_not_served(tmp_path: Path) -> None:
     broker = Broker(LogDir.open(tmp_path))
-    broker.credentials = Credentials({"alice": "wonderland"})
+    broker.guard = guard_of({"alice": "wonderland"})
     with serving_broker(broker, limits=QUICK) as server:
         with Talk(server.address) as talk:
             talk.send(ApiKey.Metadata, 0, Message(topics=[]))
@@ -579,7 +580,7 @@ def test_who_does_not_authenticate_is_not_served(tmp_path: Path) -> None:
 
 def test_who_authenticates_is_served(tmp_path: Path) -> None:
     broker = Broker(LogDir.open(tmp_path))
-    broker.credentials = Credentials({"alice": "wonderland"})
+    broker.guard = guard_of({"alice": "wonderland"})
     with serving_broker(broker) as server, Talk(server.address) as talk:
         theirs = ScramClient(["SCRAM-SHA-512"], "alice", "wonderland")
         talk.ask(ApiKey.SaslHandshake, 1, Message(mechanism="SCRAM-SHA-512"))
@@ -593,7 +594,7 @@ def test_who_authenticates_is_served(tmp_path: Path) -> None:
 
 def test_who_gives_a_wrong_password_hears_it_and_is_disconnected(tmp_path: Path) -> None:
     broker = Broker(LogDir.open(tmp_path))
-    broker.credentials = Credentials({"alice": "wonderland"})
+    broker.guard = guard_of({"alice": "wonderland"})
     with serving_broker(broker) as server, Talk(server.address) as talk:
         talk.ask(ApiKey.SaslHandshake, 1, Message(mechanism="PLAIN"))
         refused = talk.ask(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=b"\0alice\0wrong"))
@@ -658,3 +659,26 @@ def test_a_client_that_needs_another_codec_moves_to_where_nobody_waits(
             (topic,) = talk.ask(ApiKey.Fetch, 9, fetch()).responses
             assert len(topic.partitions[0].records)
     assert threads == ["network", "converting", "converting"]
+
+
+@pytest.mark.parametrize("is_tls", [False, True])
+def test_who_takes_more_than_its_rate_is_answered_and_then_waits(
+    tmp_path: Path, certificate: tuple[Path, Path], is_tls: bool
+) -> None:
+    """The clock of the test begins after the server's, so that the wait is never shorter."""
+    context = server_context(*certificate) if is_tls else None
+    theirs = ssl.create_default_context(cafile=certificate[0]) if is_tls else None
+    with serving(tmp_path, size=100, tls=context) as server:
+        rate = 4_000.0
+        server.broker.guard = guard_of(None, Access(consumer_byte_rate=rate))
+        with Talk(server.address, theirs) as talk, Talk(server.address, theirs) as other:
+            started = time.monotonic()
+            talk.send(ApiKey.Fetch, 4, fetch())
+            talk.send(ApiKey.Fetch, 4, fetch())  # is there, and not read
+            sizes = [len(talk.receive())]
+            assert other.is_served()
+            sizes.append(len(talk.receive()))
+            talk.send(*API_VERSIONS)
+            talk.receive()
+            assert time.monotonic() - started > sum(sizes) / rate - 1 - 0.1
+    assert sum(sizes) > 6_000

@@ -316,3 +316,13 @@ def test_a_port_that_is_taken_for_http_is_named(port: int, command: Command) -> 
     )
     assert ran.code == 2
     assert f"{LOOPBACK}:{port}" in one_line(ran.err)
+
+
+def test_requests_are_in_the_log_if_wanted(port: int) -> None:
+    with gateway(port, "-v", "--json") as running:
+        running.ask(ApiKey.Fetch, 0, fetch_body(0))
+        _, said = running.end()
+    lines = [json.loads(line) for line in said.splitlines()]
+    (line,) = (one for one in lines if one.get("request") == "Fetch v0")
+    assert line["client_id"] == "test"
+    assert line["translation"] in ("is translated", "passes")

@@ -3,6 +3,7 @@ import logging
 import os
 import resource
 import signal
+import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pytest
 
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.cli.serve_options import parse_address, parse_rule, parse_topic_config
+from tests.certificates import self_signed, signed
 from tests.downconvert.broker.talking import TOPIC, Talk, fetch
 from tests.downconvert.storage import logs
 
@@ -113,7 +115,7 @@ def test_users_and_metrics(log_dir: Path, tmp_path: Path) -> None:
             talk.send(ApiKey.Metadata, 0, Message(topics=[]))
             assert talk.has_ended()
         with urlopen(f"http://127.0.0.1:{ready['metricsPort']}/metrics", timeout=SECONDS) as page:
-            assert b"fetch_message_conversions" in page.read()
+            assert b"downconvert_broker_converted_records" in page.read()
         assert stopped(process)[0] == 0
 
 
@@ -145,6 +147,8 @@ def test_topics_are_made_for_those_who_ask_if_the_operator_says_so(tmp_path: Pat
         (("--tls-key", "key.pem"), "--tls-key needs --tls-cert"),
         (("--tls-cert", __file__), "no certificate"),
         (("--sasl-users", "/nowhere"), "no such file"),
+        (("--access", "/nowhere"), "no such file"),
+        (("--access", __file__), "test_serve.py"),
     ],
 )
 def test_wrong_options_are_told_in_one_line(
@@ -258,3 +262,105 @@ def test_settings_that_somebody_broke_are_named(log_dir: Path, command: Command)
     assert ran.code == 2
     assert f"{log_dir / 'topic-configs.json'}: " in ran.err
     assert "mend it, or move it away" in one_line(ran.err)
+
+
+def test_its_log_is_json_lines_that_say_what_happened(log_dir: Path) -> None:
+    with served(log_dir, "--writable") as (process, ready), Talk(address(ready)) as talk:
+        topic = Message(name="new", num_partitions=2, replication_factor=1)
+        talk.ask(ApiKey.CreateTopics, 0, Message(topics=[topic], timeout_ms=1000))
+        talk.ask(ApiKey.DeleteTopics, 1, Message(topic_names=["new"], timeout_ms=1000))
+        _, err = stopped(process)
+    lines = [json.loads(line) for line in err.splitlines()]
+    said = [(line["message"].partition(",")[0], line.get("topic")) for line in lines]
+    assert ("topic new is made", "new") in said
+    assert ("topic new is deleted", "new") in said
+    recovered = [line for line in lines if "is recovered up to offset 10" in line["message"]]
+    assert [(one["partition"], one["bytes_cut"]) for one in recovered] == [(f"{TOPIC}-0", 0)]
+    assert lines[-1]["reason"] == "server_stopped"
+
+
+def test_requests_are_in_the_log_if_wanted(log_dir: Path) -> None:
+    with served(log_dir, "-v") as (process, ready), Talk(address(ready)) as talk:
+        talk.ask(ApiKey.Fetch, 0, fetch())
+        _, err = stopped(process)
+    (line,) = (one for one in map(json.loads, err.splitlines()) if one.get("api") == "Fetch")
+    assert (line["client_id"], line["version"], line["records_converted"]) == ("test", 0, 10)
+
+
+def wait_for_line(process: subprocess.Popen[str], words: str) -> str:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if words in line:
+            return line
+    raise AssertionError(f"it ended without saying {words!r}")
+
+
+def login(talk: Talk, user: str, password: str) -> int:
+    """The error code of a login by PLAIN."""
+    talk.ask(ApiKey.SaslHandshake, 1, Message(mechanism="PLAIN"))
+    body = Message(auth_bytes=f"\0{user}\0{password}".encode())
+    code: int = talk.ask(ApiKey.SaslAuthenticate, 0, body).error_code
+    return code
+
+
+def topics_of(talk: Talk) -> list[str]:
+    return [one.name for one in talk.ask(ApiKey.Metadata, 1, Message(topics=None)).topics]
+
+
+def test_users_and_rules_hold_and_are_read_again_on_sighup(log_dir: Path, tmp_path: Path) -> None:
+    users, access = tmp_path / "users", tmp_path / "access.toml"
+    users.write_text("alice:wonderland\n")
+    rule = f'users_file = "{users}"\n[[clients]]\nuser = "*"\n'
+    access.write_text(rule)
+    with served(log_dir, "--access", access) as (process, ready):
+        with Talk(address(ready)) as before:
+            assert login(before, "alice", "wonderland") == 0
+            assert topics_of(before) == [TOPIC]
+            users.write_text("alice:wonderland\nbob:builder\n")
+            access.write_text(rule + 'topics = "other"\n')
+            process.send_signal(signal.SIGHUP)
+            wait_for_line(process, "have been read again")
+            assert topics_of(before) == [TOPIC]  # which was open before
+        with Talk(address(ready)) as talk:
+            assert login(talk, "bob", "builder") == 0
+            assert topics_of(talk) == []
+        access.write_text("= 1")
+        process.send_signal(signal.SIGHUP)
+        wait_for_line(process, "stay as they were")
+        with Talk(address(ready)) as talk:
+            assert login(talk, "bob", "guess") == 58
+            assert talk.has_ended()
+        line = json.loads(wait_for_line(process, "failed login"))
+        assert (line["client"], line["reason"], line["level"]) == (
+            "127.0.0.1",
+            "failed_login",
+            "warning",
+        )
+        assert stopped(process)[0] == 0
+
+
+def test_sighup_does_not_end_what_has_nothing_to_read_again(log_dir: Path) -> None:
+    with served(log_dir) as (process, ready), Talk(address(ready)) as talk:
+        process.send_signal(signal.SIGHUP)
+        wait_for_line(process, "have been read again")
+        assert talk.is_served()
+
+
+def test_certificates_of_clients_say_who_they_are(log_dir: Path, tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    (tmp_path / "ca").mkdir()
+    ca, ca_key = self_signed(tmp_path / "ca")
+    access = tmp_path / "access.toml"
+    access.write_text(f'client_ca = "{ca}"\n[[clients]]\ncertificate = "reader-*"\n')
+    options = ("--tls-cert", certificate, "--tls-key", key, "--access", access)
+    with served(log_dir, *options) as (_, ready):
+        for name, is_served in (("reader-1", True), ("other", False), (None, False)):
+            context = ssl.create_default_context(cafile=certificate)
+            if name is not None:
+                context.load_cert_chain(*signed(tmp_path, name, ca, ca_key))
+            with Talk(address(ready), context) as talk:
+                if is_served:
+                    assert topics_of(talk) == [TOPIC]
+                else:
+                    talk.send(ApiKey.Metadata, 1, Message(topics=None))
+                    assert talk.has_ended()

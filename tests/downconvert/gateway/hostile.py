@@ -14,11 +14,11 @@ from random import Random
 from typing import Final
 
 from downconvert.broker import Broker, BrokerConfig
+from downconvert.broker.access.rights import Access
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.exchanges import Answer, Ask
-from downconvert.gateway.security import Access
 from downconvert.gateway.topology import Address
 from downconvert.storage import LogDir, TopicPartition
 from records import Codec, RecordsError

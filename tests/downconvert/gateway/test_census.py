@@ -1,4 +1,5 @@
-from downconvert.gateway.census import KEYS_MAX, NAME_MAX, OTHERS, ClientCensus, ClientKey
+from downconvert.broker.series import NAME_MAX, OTHERS
+from downconvert.gateway.census import KEYS_MAX, ClientCensus, ClientKey
 
 
 def client(client_id: str = "app", api: str = "Fetch", version: int = 0) -> ClientKey:

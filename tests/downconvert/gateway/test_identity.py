@@ -1,16 +1,23 @@
 import pickle
 import ssl
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from downconvert.broker.access.identity import (
+    ClientRule,
+    Identified,
+    Identities,
+    Users,
+    common_name,
+)
+from downconvert.broker.access.rights import Access, parse_network
 from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.gateway.identity import ClientRule, Identified, Identities, Users, common_name
-from downconvert.gateway.security import Access, Credentials, parse_network
+from downconvert.gateway.security import Credentials
+from tests.certificates import self_signed, signed
 
 from .serving import Wire, cluster, gateway
-from .test_server import produced, self_signed
+from .test_server import produced
 
 DEFAULT = Identified(name="", access=Access(topics=("default",)), credentials=None)
 OF_USER, OF_CERTIFICATE, OF_NETWORK = (Access(topics=(name,)) for name in "ucn")
@@ -97,16 +104,3 @@ def test_certificates_of_clients_have_the_rights_of_their_rules(tmp_path: Path) 
             client.socket = context.wrap_socket(client.socket)
             client.send(ApiKey.Metadata, 1, Message(topics=None))
             assert client.has_ended()
-
-
-def signed(directory: Path, name: str, ca: str, ca_key: str) -> tuple[str, str]:
-    """A client's certificate and its key."""
-    request, certificate, key = (str(directory / f"{name}.{end}") for end in ("csr", "pem", "key"))
-    make = ["openssl", "req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}"]
-    sign = ["openssl", "x509", "-req", "-days", "1", "-CA", ca, "-CAkey", ca_key]
-    for command in (
-        [*make, "-out", request, "-keyout", key],
-        [*sign, "-CAcreateserial", "-in", request, "-out", certificate],
-    ):
-        subprocess.run(command, check=True, capture_output=True)
-    return certificate, key

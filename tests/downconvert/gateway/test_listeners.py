@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
+from downconvert.broker.access.rights import ConfigError
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.listeners import Listeners, why
-from downconvert.gateway.security import ConfigError
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.topology import Address
+from tests.certificates import self_signed
 
 from .serving import LOOPBACK, Wire, cluster, gateway
-from .test_server import self_signed, wait_for
+from .test_server import wait_for
 
 CONFIG = GatewayConfig(bootstrap=(Address(LOOPBACK, 1),), listen=Address(LOOPBACK, 0))
 ALL = Message(topics=None)

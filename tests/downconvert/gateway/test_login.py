@@ -10,11 +10,11 @@ from kafka.errors import KafkaError
 from scramp import ScramClient
 
 from downconvert.broker import Broker, ErrorCode
+from downconvert.broker.access.identity import ClientRule, Identities, Users
+from downconvert.broker.access.rights import Access
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.exchanges import HELLO, Answer, HangUp
-from downconvert.gateway.identity import ClientRule, Identities, Users
-from downconvert.gateway.security import Access
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.topology import Address
 from tests.downconvert.broker.asking import frame

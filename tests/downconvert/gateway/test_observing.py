@@ -8,9 +8,10 @@ from urllib.request import urlopen
 import pytest
 
 from downconvert.broker import ErrorCode
+from downconvert.broker.series import CLIENTS_MAX
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.census import ClientKey
-from downconvert.gateway.observing import CLIENTS_MAX, Observation
+from downconvert.gateway.observing import Observation
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.topology import Address
 from tests.ports import LOOPBACK, free_ports

@@ -15,6 +15,9 @@ from typing import Any, Final
 import pytest
 from kafka.protocol.schemas import load_json
 
+from downconvert.broker.access.names import RULES
+from downconvert.broker.access.permissions import METADATA_BY_ID, Permission
+from downconvert.broker.access.rights import Access
 from downconvert.broker.groups.consumer_protocol import (
     Assignment,
     Subscription,
@@ -26,10 +29,7 @@ from downconvert.broker.wire.schemas import ApiKey, Field, Message, is_flexible,
 from downconvert.gateway.census import ClientCensus
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.exchanges import Answer, Ask, Forward, HangUp, Reply, Whole
-from downconvert.gateway.names import RULES
-from downconvert.gateway.permissions import METADATA_BY_ID, Permission
 from downconvert.gateway.producing import FIRST_WITH_V2
-from downconvert.gateway.security import Access
 from downconvert.gateway.session import Session
 from downconvert.gateway.shared import Shared
 from downconvert.gateway.spool import Spool

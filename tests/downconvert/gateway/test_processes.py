@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from downconvert.broker.access.rights import Access, ConfigError
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.config import GatewayConfig, Limits
 from downconvert.gateway.observing import Observation
 from downconvert.gateway.processes import Processes
-from downconvert.gateway.security import Access, ConfigError
 from downconvert.gateway.topology import Address
 from tests.ports import LOOPBACK, free_ports
 

@@ -1,7 +1,6 @@
 """The gateway over real sockets. The cluster is our own server, which forgot the old versions."""
 
 import ssl
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,10 +10,11 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from downconvert.broker import Broker
+from downconvert.broker.access.rights import Access, parse_network
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.config import Limits
-from downconvert.gateway.security import Access, parse_network
 from downconvert.gateway.server import Gateway
+from tests.certificates import self_signed
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.storage.logs import batch
 
@@ -261,10 +261,25 @@ def resident() -> int:
     return int(line.split()[1]) * 1024
 
 
-def self_signed(directory: Path) -> tuple[str, str]:
-    """A certificate and its key."""
-    certificate, key = str(directory / "cert.pem"), str(directory / "key.pem")
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
-    command += ["-subj", "/CN=localhost", "-out", certificate, "-keyout", key]
-    subprocess.run(command, check=True, capture_output=True)
-    return certificate, key
+@pytest.mark.parametrize("version", [1, 4])
+def test_who_takes_more_than_its_rate_is_answered_and_then_waits(
+    tmp_path: Path, version: int
+) -> None:
+    """Whether its answers pass through or are converted; others do not wait for it."""
+    rate = 4_000.0
+    with (
+        cluster(tmp_path, "t") as (broker, port),
+        gateway(port, access=Access(consumer_byte_rate=rate)) as running,
+    ):
+        append(broker, batch(0, size=4_000))
+        with Wire(running.address) as client, Wire(running.address) as other:
+            started = time.monotonic()
+            client.send(ApiKey.Fetch, version, fetch_body(0))
+            client.send(ApiKey.Fetch, version, fetch_body(0))
+            sizes = [len(client.receive())]
+            assert other.ask(ApiKey.Metadata, 1, Message(topics=[])).brokers
+            sizes.append(len(client.receive()))
+            client.ask(ApiKey.Metadata, 1, Message(topics=[]))
+            assert time.monotonic() - started > sum(sizes) / rate - 1 - 0.1
+        assert sum(sizes) > 8_000
+        assert running.figures().throttled["Fetch"] > 0.5

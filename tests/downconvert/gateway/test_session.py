@@ -3,11 +3,12 @@ from dataclasses import replace
 import pytest
 
 from downconvert.broker import Broker, ErrorCode
+from downconvert.broker.access.rights import Access
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.exchanges import Answer, Ask, Forward, HangUp
-from downconvert.gateway.security import Access, ClusterSecurity, Credentials
+from downconvert.gateway.security import ClusterSecurity, Credentials
 from downconvert.gateway.topology import Address
 from tests.downconvert.broker.asking import frame
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from downconvert.broker.access.rights import ConfigError
 from downconvert.broker.conversions import DEFAULT_RULES, RecodeRule
-from downconvert.gateway.security import ConfigError
 from downconvert.gateway.settings import SECRET_VARIABLE, build, load
 from downconvert.gateway.topology import Address
 

@@ -13,13 +13,14 @@ from downconvert.gateway import splicing
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.streams import Stream
 from records.units import KiB
+from tests.certificates import self_signed
 from tests.downconvert.broker.asking import parsed
 from tests.downconvert.storage.logs import batch
 
 from .cutting import Cut, wired
 from .serving import LENGTH, Wire, cluster, gateway
 from .talk import fetch_body, values_of
-from .test_server import append, self_signed, wait_for
+from .test_server import append, wait_for
 
 VERSION = 11  # which the cluster takes as it is
 COUNT, SIZE = 60, 50_000  # records: 3 MB

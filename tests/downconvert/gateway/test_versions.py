@@ -2,8 +2,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from downconvert.broker.access.names import RULES
 from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.gateway.names import RULES
 from downconvert.gateway.versions import PASSED, Versions
 
 KAFKA_4 = {0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 18: (0, 5), 17: (0, 1)}

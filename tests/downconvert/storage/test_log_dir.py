@@ -1,17 +1,18 @@
 """A broker's directory: which logs there are, opened when they are asked for."""
 
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from downconvert.storage import DiskFullError, LogDir, LogDirOfflineError, TopicPartition
+from downconvert.storage import DiskFullError, LogConfig, LogDir, LogDirOfflineError, TopicPartition
 from downconvert.storage.checkpoint import read_offsets
 from downconvert.storage.faulty_disk import FaultyDisk
 from records import read
 
-from .logs import UNSYNCED, UnsyncedDisk, batch, offsets
+from .logs import UNSYNCED, UnsyncedDisk, batch, offsets, segment
 
 
 def test_logs_are_found_by_topic_and_partition(real: Path) -> None:
@@ -273,3 +274,23 @@ def test_a_clean_shutdown_does_not_vouch_for_a_partition_that_is_offline(tmp_pat
     (tmp_path / "t-1" / "00000000000000000002.log").unlink()
     LogDir.open(tmp_path, writable=True, files=UNSYNCED).close()
     assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_what_was_recovered_and_rolled_is_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="downconvert.storage")
+    whole = batch(0, 1)
+    segment(tmp_path / "t-0", 0, whole, whole[:70])
+    config = LogConfig(segment_bytes=len(whole))
+    with LogDir.open(tmp_path, writable=True, config=config) as log_dir:
+        log = log_dir.logs[TopicPartition("t", 0)]
+        log.writer.append(batch(2, 3))
+    said = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert said == [
+        (
+            "WARNING",
+            "t-0 is recovered up to offset 2: 1 segments were read again, 70 bytes cut off",
+        ),
+        ("INFO", "t-0: a new segment begins at offset 2 (segment.bytes)"),
+    ]

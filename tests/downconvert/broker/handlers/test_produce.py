@@ -160,7 +160,7 @@ def test_records_that_are_converted_are_counted(broker: Broker) -> None:
     for version, data in ((2, batch(magic=V1)), (1, batch(5, magic=V0)), (9, batch())):
         produce(broker, version, data)
     counted = broker.metrics.registry.get_sample_value(
-        "produce_message_conversions_total", {"topic": "t"}
+        "downconvert_broker_converted_records_total", {"api": "Produce", "topic": "t"}
     )
     assert counted == 8
 

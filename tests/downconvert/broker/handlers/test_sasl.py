@@ -5,9 +5,11 @@ from scramp import ScramClient
 
 from downconvert.broker import BadRequestError, Broker, Client, ErrorCode
 from downconvert.broker.credentials import MECHANISMS, SCRAM, Credentials
+from downconvert.broker.endings import End
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import answer, ask, begin, frame, sent, someone
+from tests.downconvert.broker.guarding import guard_of
 
 PASSWORDS = {"alice": "wonderland", "bob": "pa:ss wörd"}
 
@@ -15,7 +17,7 @@ PASSWORDS = {"alice": "wonderland", "bob": "pa:ss wörd"}
 @pytest.fixture
 def broker(tmp_path: Path) -> Broker:
     made = Broker(LogDir.open(tmp_path))
-    made.credentials = Credentials(PASSWORDS)
+    made.guard = guard_of(PASSWORDS)
     return made
 
 
@@ -120,8 +122,9 @@ def test_tokens_go_without_headers_after_a_handshake_of_version_0(broker: Broker
 def test_a_wrong_token_without_a_header_ends_the_connection(broker: Broker) -> None:
     client = someone()
     choose(broker, client, "PLAIN", version=0)
-    with pytest.raises(BadRequestError, match="Invalid username or password"):
-        broker.handle(client, memoryview(plain("alice", "wrong")), 0.0)
+    exchange = broker.handle(client, memoryview(plain("alice", "wrong")), 0.0)
+    assert (exchange.send, exchange.close_after_reply, exchange.end) == (None, True, End.LOGIN)
+    assert "Invalid username or password" in exchange.why
 
 
 @pytest.mark.parametrize(
@@ -162,3 +165,41 @@ def test_a_file_without_users_is_refused(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(ValueError, match="NAME:PASSWORD"):
         Credentials.load(path)
+
+
+@pytest.mark.parametrize("is_raw", [False, True])
+def test_who_guesses_waits_longer_for_each_guess(broker: Broker, is_raw: bool) -> None:
+    """All connections of its address together; others do not wait."""
+    now, waits = 0.0, []
+    for _ in range(4):
+        client = someone()
+        choose(broker, client, "PLAIN", version=int(not is_raw))
+        data = plain("alice", "guess")
+        if is_raw:
+            exchange = broker.handle(client, memoryview(data), now)
+        else:
+            body = Message(auth_bytes=data)
+            exchange = begin(broker, ApiKey.SaslAuthenticate, 1, body, client=client, now=now)
+        started = now
+        while not exchange.is_done:
+            due = broker.purgatory.next_deadline()
+            assert due is not None
+            now = due
+            broker.tick(now)
+        assert exchange.close_after_reply
+        waits.append(round(now - started, 3))
+    assert waits == [0, 0.1, 0.2, 0.4]
+    other = someone("10.0.0.2")
+    choose(broker, other, "PLAIN")
+    assert token(broker, other, plain("alice", "wonderland")).error_code == 0
+
+
+def test_a_token_that_waits_is_forgotten_with_its_client(broker: Broker) -> None:
+    for _ in range(2):
+        client = someone()
+        choose(broker, client, "PLAIN")
+        body = Message(auth_bytes=plain("alice", "guess"))
+        exchange = begin(broker, ApiKey.SaslAuthenticate, 1, body, client=client)
+    assert not exchange.is_done
+    broker.finished(exchange)
+    assert not len(broker.purgatory)

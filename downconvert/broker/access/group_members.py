@@ -9,14 +9,14 @@ from downconvert.broker.errors import BadRequestError
 from downconvert.broker.groups.consumer_protocol import read_assignment, read_subscription
 from downconvert.broker.wire.schemas import Message
 
-from .security import Access
+from .rights import Access
 
 CONSUMERS: Final = "consumer"  # the protocol type of groups whose bytes are understood
 
 
 def hide(group: Message, access: Access) -> None:
     """Empties metadata and assignments that name a topic the client may not see."""
-    for member in group.members if access.topics else ():
+    for member in getattr(group, "members", ()) if access.topics else ():
         metadata, assignment = member.member_metadata, member.member_assignment
         is_known = group.protocol_type == CONSUMERS
         if not (is_known and _may_be_seen(access, _subscribed, metadata)):

@@ -1,4 +1,9 @@
-from downconvert.gateway.failed_logins import ADDRESSES_MAX, FORGOTTEN, LONGEST_WAIT, FailedLogins
+from downconvert.broker.access.failed_logins import (
+    ADDRESSES_MAX,
+    FORGOTTEN,
+    LONGEST_WAIT,
+    FailedLogins,
+)
 
 
 def test_who_has_not_failed_does_not_wait() -> None:

@@ -199,6 +199,7 @@ RULES: Final[dict[int, Rule]] = {
             asked="groups_names", name="", told="results", told_name="group_id", kind=Kind.GROUP
         )
     ),
+    ApiKey.OffsetDelete: Rule(names=Names(told="topics", parts=Parts()), about=(GROUP,)),
     ApiKey.DescribeCluster: Rule(),
     ApiKey.DescribeProducers: Rule(
         names=Names(told="topics", parts=Parts(asked="partition_indexes", index=""))
@@ -215,3 +216,39 @@ NEWEST: Final = {
     ApiKey.OffsetFetch: 9,
     ApiKey.AddPartitionsToTxn: 3,
 }
+
+# What a read-only client may ask: it changes nothing but its own group's offsets.
+READING: Final = frozenset(
+    {
+        ApiKey.Fetch,
+        ApiKey.ListOffsets,
+        ApiKey.Metadata,
+        ApiKey.OffsetCommit,
+        ApiKey.OffsetFetch,
+        ApiKey.FindCoordinator,
+        ApiKey.JoinGroup,
+        ApiKey.Heartbeat,
+        ApiKey.LeaveGroup,
+        ApiKey.SyncGroup,
+        ApiKey.DescribeGroups,
+        ApiKey.ListGroups,
+        ApiKey.SaslHandshake,
+        ApiKey.ApiVersions,
+        ApiKey.OffsetForLeaderEpoch,
+        ApiKey.DescribeConfigs,
+        ApiKey.SaslAuthenticate,
+        ApiKey.DescribeCluster,
+        ApiKey.DescribeLogDirs,
+        ApiKey.DescribeProducers,
+        ApiKey.DescribeTopicPartitions,
+        46,  # ListPartitionReassignments
+        55,  # DescribeQuorum
+        65,  # DescribeTransactions
+        66,  # ListTransactions
+        68,  # ConsumerGroupHeartbeat
+        69,  # ConsumerGroupDescribe
+        71,  # GetTelemetrySubscriptions
+        72,  # PushTelemetry
+        74,  # ListConfigResources
+    }
+)

@@ -8,7 +8,7 @@ that the client did not ask for and may not see are removed from the response.
 Metadata and assignments that the members of a group exchange are forwarded as they are, except by
 DescribeGroups, which shows them to any client.
 
-Not here: the lists (config.py), which requests are checked (session.py)."""
+Not here: what the lists say (rights.py), when this is asked (the broker, a gateway's session)."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -18,7 +18,7 @@ from downconvert.broker.wire.schemas import ApiKey, Message
 
 from . import group_members
 from .names import COORDINATED, OFFSETS, RULES, Kind, Names
-from .security import Access
+from .rights import Access
 
 OPERATION_NOT_ATTEMPTED: Final = 55  # of an AddPartitionsToTxn another part of which is refused
 NO_ID: Final = bytes(16)
@@ -44,6 +44,14 @@ WRITING: Final = frozenset(
         ApiKey.AddPartitionsToTxn,
     }
 )
+
+
+# Those that change something else, and name no topic that they write to.
+CHANGING: Final[dict[int, ErrorCode]] = {
+    ApiKey.InitProducerId: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ApiKey.DeleteGroups: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ApiKey.OffsetDelete: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+}
 
 
 def allows(access: Access, kind: Kind, name: str | None, *, writes: bool = False) -> bool:
@@ -110,6 +118,9 @@ class Permission:
         self._refused: list[Message] = []  # elements of the answer
         self._refused_of_group: dict[str, list[Message]] = {}
         self._asked_ids: set[bytes] = set()
+        if access.is_read_only and api in CHANGING:
+            self.refusal = self._refusal_of_all(body, CHANGING[api])
+            return
         match api:
             case ApiKey.FindCoordinator:
                 self._check_coordinators(body)
@@ -269,10 +280,12 @@ class Permission:
                     answer.next_cursor = None
         names = self._names
         if names is not None:
-            told = [one for one in getattr(answer, names.told) if self._may_see(names, one)]
+            told = [one for one in getattr(answer, names.told, ()) if self._may_see(names, one)]
             setattr(answer, names.told, [*told, *self._refused])
 
     def _may_see(self, names: Names, element: Message) -> bool:
+        if not hasattr(element, names.told_name):  # told by an id, as of another's fetch session
+            return not self._access.has_lists
         return allows(self._access, names.kind_of(element), getattr(element, names.told_name))
 
     def _complete_offsets(self, answer: Message) -> None:

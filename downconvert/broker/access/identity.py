@@ -1,0 +1,106 @@
+"""Who a client is: what it has shown of itself, and which rule that fits.
+
+A client shows a certificate, or a user and a password, or nothing but its address. The first rule
+that fits decides. Old clients that can do neither come in by a rule for their network.
+
+`credentials` are as whom a gateway asks its cluster for the client; a broker has none.
+
+Not here: what the rights are about (permissions.py), how rules are written (settings.py)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Final, Generic, TypeVar
+
+from downconvert.broker.credentials import Credentials as Passwords
+
+from .rights import Access, Network, is_in
+
+COMMON_NAME: Final = "commonName"
+C = TypeVar("C")
+
+
+class Users(Passwords):
+    """Users and their passwords, which may travel to another process."""
+
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        super().__init__(passwords)
+        self._all = dict(passwords)
+
+    def __reduce__(self) -> tuple[type["Users"], tuple[dict[str, str]]]:
+        return Users, (self._all,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identified(Generic[C]):
+    """A client that has been identified."""
+
+    name: str  # for the log
+    access: Access
+    credentials: C  # towards a cluster
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientRule(Generic[C]):
+    """Which clients, and what they may do. A field that is not set matches any client.
+
+    `user` and `certificate` are shell patterns for the SASL user and for the common name of the
+    certificate; a client without one does not match."""
+
+    access: Access
+    credentials: C
+    user: str | None = None
+    certificate: str | None = None
+    networks: tuple[Network, ...] = ()
+
+    def fits(self, address: str, user: str | None, certificate: str | None) -> bool:
+        return (
+            _matches(user, self.user)
+            and _matches(certificate, self.certificate)
+            and is_in(address, self.networks)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identities(Generic[C]):
+    """How the clients of a listener are identified.
+
+    Without users, certificates and rules every client has the listener's own rights."""
+
+    users: Users | None = field(default=None, compare=False)  # that log in with SASL
+    client_ca: str | None = None  # the file of those that sign clients' certificates
+    rules: tuple[ClientRule[C], ...] = ()
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether a client has to be identified."""
+        return self.users is not None or self.client_ca is not None or bool(self.rules)
+
+    def find(
+        self,
+        default: Identified[C],
+        address: str,
+        user: str | None = None,
+        certificate: str | None = None,
+    ) -> Identified[C] | None:
+        """The client's rights; None: it is not admitted.
+
+        `default`: those of clients that have shown who they are, where there are no rules."""
+        name = user or certificate or address
+        for rule in self.rules:
+            if rule.fits(address, user, certificate):
+                return Identified(name=name, access=rule.access, credentials=rule.credentials)
+        is_known = user is not None or certificate is not None or not self.is_needed
+        if self.rules or not is_known:
+            return None
+        return Identified(name=name, access=default.access, credentials=default.credentials)
+
+
+def common_name(certificate: Any) -> str | None:
+    """The common name of a certificate as `ssl` returns it; None: there is none."""
+    names: Iterable[tuple[tuple[str, str], ...]] = (certificate or {}).get("subject", ())
+    return next((value for one in names for key, value in one if key == COMMON_NAME), None)
+
+
+def _matches(name: str | None, pattern: str | None) -> bool:
+    return pattern is None or (name is not None and fnmatchcase(name, pattern))

@@ -1,0 +1,151 @@
+"""Who may do what, as an operator writes it: the same names in a gateway's file and in a broker's.
+
+    users_file = "/etc/downconvert/users"
+    topics = ["metrics-*"]
+
+    [[clients]]
+    user = "loader-*"
+    written_topics = ["metrics-raw-*"]
+
+    [[clients]]
+    networks = ["10.1.0.0/16"]
+    read_only = true
+
+Not here: what it means (rights.py, identity.py)."""
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from .identity import C, ClientRule, Identities, Users
+from .rights import Access, ConfigError, parse_network
+
+RULE: Final = frozenset({"user", "certificate", "networks"})  # which clients a rule is for
+RATES: Final = frozenset({"producer_byte_rate", "consumer_byte_rate"})
+RIGHTS: Final = RATES | {"topics", "written_topics", "groups", "transactional_ids", "read_only"}
+TOP: Final = RIGHTS | {"networks", "users_file", "client_ca", "clients"}
+
+
+def load(path: Path) -> dict[str, Any]:
+    """A file's settings. ConfigError: it is not TOML; OSError: it cannot be read."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def access_of(settings: Mapping[str, Any], default: Access) -> Access:
+    """Access rights; those that are not set are the default's. ConfigError."""
+    named: dict[str, Any] = {
+        name: tuple(texts_of(settings, name))
+        for name in ("topics", "written_topics", "groups", "transactional_ids")
+        if name in settings
+    }
+    named |= {name: float(number_of(settings, name)) for name in RATES if name in settings}
+    networks = tuple(parse_network(text) for text in texts_of(settings, "networks"))
+    is_read_only = value_of(bool, settings, "read_only", default.is_read_only)
+    return replace(default, networks=networks, is_read_only=is_read_only, **named)
+
+
+def identities_of(
+    settings: Mapping[str, Any],
+    default: Access,
+    credentials_of: Callable[[Mapping[str, Any]], C],
+    more_names: frozenset[str] = frozenset(),
+) -> Identities[C]:
+    """Users, certificates and rules. `default`: the rights of the whole listener, which a rule has
+    where it names none. `credentials_of`: those of a rule's table, which may have `more_names`.
+    ConfigError."""
+    return Identities(
+        users=_users(settings),
+        client_ca=value_of(str, settings, "client_ca", None),
+        rules=tuple(
+            _rule(settings, table, default, credentials_of, more_names)
+            for table in value_of(list, settings, "clients", [])
+        ),
+    )
+
+
+def _users(settings: Mapping[str, Any]) -> Users | None:
+    path = value_of(str, settings, "users_file", None)
+    if path is None:
+        return None
+    try:
+        users = Users.load(Path(path))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"users_file: {error}") from None
+    assert isinstance(users, Users)
+    return users
+
+
+def _rule(
+    settings: Mapping[str, Any],
+    table: object,
+    default: Access,
+    credentials_of: Callable[[Mapping[str, Any]], C],
+    more_names: frozenset[str],
+) -> ClientRule[C]:
+    if not isinstance(table, dict):
+        raise ConfigError("clients are tables: write [[clients]] before each")
+    check_known("a setting of [[clients]]", table, RULE | RIGHTS | more_names)
+    if not RULE & table.keys():
+        raise ConfigError("a rule of [[clients]] is for a user, a certificate or networks")
+    user, certificate = (value_of(str, table, name, None) for name in ("user", "certificate"))
+    if user is not None and "users_file" not in settings:
+        raise ConfigError(f"a rule for user {user!r} needs users_file")
+    if certificate is not None and "client_ca" not in settings:
+        raise ConfigError(f"a rule for certificate {certificate!r} needs client_ca")
+    access = access_of(table, default)
+    return ClientRule(
+        access=replace(access, networks=()),
+        credentials=credentials_of(table),
+        user=user,
+        certificate=certificate,
+        networks=access.networks,
+    )
+
+
+# --- values of a file
+
+
+def check_known(what: str, settings: Mapping[str, Any], known: set[str] | frozenset[str]) -> None:
+    """ConfigError: a name that nobody knows, which is a slip of the pen."""
+    unknown = settings.keys() - known
+    if unknown:
+        raise ConfigError(f"{min(unknown)!r} is not {what}; there are: {', '.join(sorted(known))}")
+
+
+def table_of(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return dict(value_of(dict, settings, name, {}))
+
+
+def texts_of(settings: Mapping[str, Any], name: str) -> list[str]:
+    """A list, or one text with commas."""
+    if name not in settings:
+        return []
+    texts = settings[name]
+    texts = [texts] if isinstance(texts, str) else texts
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        raise ConfigError(f"{name} is a list of texts")
+    parts = [part.strip() for text in texts for part in text.split(",")]
+    if not any(parts):
+        # An empty list would mean "all" where an operator meant to restrict.
+        raise ConfigError(f"{name} is an empty list: name something, or leave {name} out")
+    return [part for part in parts if part]
+
+
+def number_of(settings: Mapping[str, Any], name: str) -> Any:
+    value = settings[name]
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        raise ConfigError(f"{name} is a number above 0, not {value!r}")
+    return value
+
+
+def value_of(kind: Callable[..., Any], settings: Mapping[str, Any], name: str, default: Any) -> Any:
+    """A value of this type, or the default."""
+    value = settings.get(name, default)
+    if value is not default and type(value) is not kind:
+        raise ConfigError(f"{name} is {value!r}, which should be of type {kind.__name__}")
+    return value

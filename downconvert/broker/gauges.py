@@ -1,0 +1,117 @@
+"""What a broker's state is at the moment when it is asked for: logs, disk, groups, process.
+
+Not here: what is counted as it happens (metrics.py)."""
+
+from collections import Counter
+from collections.abc import Iterator
+from shutil import disk_usage
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from downconvert.storage import StorageError
+
+from . import process_figures
+from .metrics import PREFIX
+from .partition import Partition
+from .series import TOPICS_MAX, BoundedLabels
+from .state import BrokerState
+
+
+class StateCollector(Collector):
+    """Looks at a broker for each scrape."""
+
+    def __init__(self, broker: BrokerState) -> None:
+        self._broker = broker
+        self._topics = BoundedLabels(TOPICS_MAX)
+        self._groups = BoundedLabels(TOPICS_MAX)
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._of_logs()
+        yield from self._of_disk()
+        yield self._lag()
+        for name, what, value in (
+            ("resident_memory_bytes", "Memory of the process.", process_figures.resident_bytes()),
+            ("open_files", "Files and sockets of the process.", process_figures.open_files()),
+            (
+                "open_files_max",
+                "How many files and sockets it may have.",
+                process_figures.open_files_max(),
+            ),
+        ):
+            yield gauge(name, what, value)
+        yield CounterMetricFamily(
+            f"{PREFIX}_cpu_seconds", "CPU time of the process.", value=process_figures.cpu_seconds()
+        )
+
+    def _of_logs(self) -> Iterator[Metric]:
+        sizes, counts, offline = Counter[tuple[str, ...]](), Counter[tuple[str, ...]](), 0
+        for partition in self._broker.topics.partitions():
+            labels = self._topics.of(partition.name.topic)
+            counts[labels] += 1
+            size = _size(partition)
+            offline += size is None
+            sizes[labels] += size or 0
+        for name, what, values in (
+            ("log_bytes", "Bytes of records on disk, by topic.", sizes),
+            ("partitions", "Partitions, by topic.", counts),
+        ):
+            family = GaugeMetricFamily(f"{PREFIX}_{name}", what, labels=("topic",))
+            for labels, value in values.items():
+                family.add_metric(list(labels), value)
+            yield family
+        yield gauge("offline_partitions", "Partitions that cannot be read or written.", offline)
+
+    def _of_disk(self) -> Iterator[Metric]:
+        log_dir = self._broker.topics.log_dir
+        is_offline = log_dir.offline_reason is not None
+        yield gauge("directory_offline", "1 after a failed write, until a restart.", is_offline)
+        yield CounterMetricFamily(
+            f"{PREFIX}_disk_full", "Writes that found no room.", value=log_dir.full_count
+        )
+        try:
+            disk = disk_usage(log_dir.path)
+        except OSError:
+            return
+        yield gauge("disk_free_bytes", "Of the file system of the logs.", disk.free)
+        yield gauge("disk_size_bytes", "Of the file system of the logs.", disk.total)
+
+    def _lag(self) -> Metric:
+        family = GaugeMetricFamily(
+            f"{PREFIX}_group_lag_records",
+            "Records below the high watermark that a group has not committed, by topic.",
+            labels=("group", "topic"),
+        )
+        lags = Counter[tuple[str, ...]]()
+        ends: dict[tuple[str, int], int] = {}
+        for group, topic, index, offset in self._broker.groups.positions():
+            if (topic, index) not in ends:
+                partition = self._broker.topics.partition(topic, index)
+                ends[topic, index] = offset if partition is None else _end(partition, offset)
+            lags[self._groups.of(group, topic)] += max(0, ends[topic, index] - offset)
+        for labels, lag in lags.items():
+            family.add_metric(list(labels), lag)
+        return family
+
+
+def gauge(name: str, what: str, value: float) -> Metric:
+    """One value of a broker."""
+    return GaugeMetricFamily(f"{PREFIX}_{name}", what, value=value)
+
+
+def _size(partition: Partition) -> int | None:
+    """Bytes; None: it is offline."""
+    log = partition.log
+    try:
+        if log.offline_reason is not None:
+            return None
+        return sum(log.end_of(segment) for segment in log.segments)
+    except (OSError, StorageError):  # deleted, or damaged, a moment ago
+        return None
+
+
+def _end(partition: Partition, otherwise: int) -> int:
+    try:
+        return partition.high_watermark
+    except (OSError, StorageError):
+        return otherwise

@@ -1,0 +1,103 @@
+"""A few pages over HTTP, for who watches a server: health, metrics, and what else it shows.
+
+A page is made anew for each request. Not here: which pages there are (metrics_server.py, and the
+gateway's observing.py)."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from socketserver import ThreadingMixIn
+from threading import Thread
+from types import TracebackType
+from typing import Any, Final, Self, TypeAlias
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+
+Start: TypeAlias = Callable[[str, list[tuple[str, str]]], object]
+Page: TypeAlias = Callable[[dict[str, Any], Start], Iterable[bytes]]  # a WSGI application
+
+SECONDS_MAX: Final = 30.0  # for a client to send its request, and to take its page
+
+
+def text_page(said: Callable[[], str], status: str = "200 OK") -> Page:
+    """Plain text."""
+    return lambda _, start: _answer(start, status, "text/plain", said())
+
+
+def json_page(value: Callable[[], object]) -> Page:
+    return lambda _, start: _answer(start, "200 OK", "application/json", json.dumps(value()))
+
+
+def state_page(reasons: Callable[[], list[str]]) -> Page:
+    """200 while nothing is wrong, else 503 and what is."""
+
+    def page(_: dict[str, Any], start: Start) -> Iterable[bytes]:
+        found = reasons()
+        status = "503 Service Unavailable" if found else "200 OK"
+        return _answer(start, status, "text/plain", "\n".join(found or ["ok"]) + "\n")
+
+    return page
+
+
+def metrics_page(registry: CollectorRegistry) -> Page:
+    """For Prometheus."""
+    page: Page = make_wsgi_app(registry)
+    return page
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Host and port that are listened at."""
+
+    host: str
+    port: int
+
+
+class Pages:
+    """An HTTP server with threads of its own, until it is closed. OSError: no such port."""
+
+    def __init__(self, host: str, port: int, pages: Mapping[str, Page]) -> None:
+        """`pages`: by their paths."""
+        known = " ".join(pages)
+        other = text_page(lambda: f"try {known}\n", "404 Not Found")
+
+        def app(environ: dict[str, Any], start: Start) -> Iterable[bytes]:
+            return pages.get(environ.get("PATH_INFO", ""), other)(environ, start)
+
+        self._server = make_server(host, port, app, _Server, _Handler)
+        self.where = Where(host, self._server.server_port)
+        self._thread = Thread(target=self._server.serve_forever, name="pages", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = SECONDS_MAX
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
+        """Scrapes are not logged."""
+
+
+def _answer(start: Start, status: str, kind: str, body: str) -> list[bytes]:
+    start(status, [("Content-Type", f"{kind}; charset=utf-8")])
+    return [body.encode()]

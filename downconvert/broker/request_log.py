@@ -1,0 +1,105 @@
+"""What is logged of clients: one line for each connection's end, and for what is refused.
+
+A line's `fields` are the same as JSON. With DEBUG each request has a line: whose it was, and what
+was done for it. What a client is refused again has lines with DEBUG only.
+
+Not here: where the lines go (the command)."""
+
+import logging
+from typing import Any, Final
+
+from .endings import End
+from .errors import ErrorCode
+from .exchange import Client, Exchange
+from .metrics import name_of, stats_of
+from .reading import ConvertedSend
+
+LOG: Final = logging.getLogger(__name__)
+WARNED: Final = (End.LOGIN, End.ANSWER, End.DEFECT)
+SHOWN_MAX: Final = 128  # characters of what a client says of itself
+REFUSALS: Final = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ErrorCode.SASL_AUTHENTICATION_FAILED,
+    ErrorCode.POLICY_VIOLATION,
+}
+
+
+def log_end(client: Client, end: End, why: str, seconds: float) -> None:
+    """A connection has ended after so long."""
+    fields = _fields_of(client) | {
+        "reason": end.value,
+        "requests": client.requests,
+        "seconds": round(seconds, 3),
+    }
+    LOG.log(
+        logging.WARNING if end in WARNED else logging.INFO,
+        "client %s: %s [%s after %d requests in %.1f s, client id %r, %s]",
+        client.address,
+        why,
+        end.value,
+        client.requests,
+        seconds,
+        fields["client_id"],
+        fields["software"] or "unknown software",
+        extra={"fields": fields},
+    )
+
+
+def log_answer(exchange: Exchange, now: float) -> None:
+    """A request has been answered, or will not be. `now` in seconds, by the clock of its
+    arrival."""
+    client, api = exchange.client, exchange.request.api.name
+    refused = {code for code in exchange.errors if code in REFUSALS} - client.told.get(api, set())
+    if refused:
+        client.told.setdefault(api, set()).update(refused)
+    elif not LOG.isEnabledFor(logging.DEBUG):
+        return
+    errors = {name_of(code): count for code, count in exchange.errors.items()}
+    fields = _fields_of(client) | {
+        "api": api,
+        "version": exchange.request.version,
+        "seconds": round(now - exchange.received, 6),
+        "errors": errors,
+        "records_converted": _converted(exchange),
+    }
+    LOG.log(
+        logging.INFO if refused else logging.DEBUG,
+        "client %s: %s v%d %s [%.1f ms, client id %r%s]",
+        client.address,
+        api,
+        exchange.request.version,
+        f"is refused: {', '.join(map(name_of, sorted(refused)))}" if refused else "is answered",
+        1000 * fields["seconds"],
+        fields["client_id"],
+        _said(errors, fields["records_converted"]),
+        extra={"fields": fields},
+    )
+
+
+def _said(errors: dict[str, int], converted: int) -> str:
+    parts = [f"{name} {count} times" for name, count in errors.items()]
+    parts += [f"{converted} records converted"] if converted else []
+    return "".join(f", {part}" for part in parts)
+
+
+def _converted(exchange: Exchange) -> int:
+    parts = () if exchange.send is None else exchange.send.records
+    return sum(
+        stats.records_converted
+        for part in parts
+        if isinstance(part, ConvertedSend)
+        for stats in stats_of(part)
+    )
+
+
+def _fields_of(client: Client) -> dict[str, Any]:
+    software = f"{client.software_name} {client.software_version}".strip()
+    return {
+        "client": client.address,
+        "client_id": client.client_id[:SHOWN_MAX],
+        "software": software[:SHOWN_MAX],
+        "user": client.principal or client.certificate,
+    }

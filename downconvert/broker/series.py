@@ -1,0 +1,32 @@
+"""What all metrics here have in common: latencies' buckets, and labels whose number is bounded.
+
+A client may call itself something else in every request, and each name would be a series that
+Prometheus keeps."""
+
+from threading import Lock
+from typing import Final
+
+# Seconds. A fetch waits 0.5 by default, a member of a group for minutes.
+BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 30.0)
+CLIENTS_MAX: Final = 100  # client ids with their addresses that metrics name
+TOPICS_MAX: Final = 1_000  # topics that metrics name, or groups with their topics
+NAME_MAX: Final = 128  # characters of what a client calls itself
+OTHERS: Final = "(others)"
+
+
+class BoundedLabels:
+    """The first so many that are asked for keep theirs; all others are one. Any thread may call."""
+
+    def __init__(self, count_max: int) -> None:
+        self._count_max = count_max
+        self._lock = Lock()
+        self._known: set[tuple[str, ...]] = set()
+
+    def of(self, *labels: str) -> tuple[str, ...]:
+        """These labels, or as many that stand for all others."""
+        if labels in self._known:
+            return labels
+        with self._lock:
+            if len(self._known) < self._count_max:
+                self._known.add(labels)
+        return labels if labels in self._known else (OTHERS,) * len(labels)

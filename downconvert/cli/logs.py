@@ -1,0 +1,57 @@
+"""What a server's command shows of its log: lines for people, or JSON with the same and more.
+
+Not here: what is logged."""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+FORMAT = "%(asctime)s %(message)s"
+
+
+class JsonLines(logging.Formatter):
+    """A line for each record: time (UTC), level, logger, message, and the record's `fields`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line = {
+            "time": f"{moment}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def level_of(*, verbose: bool, quiet: bool) -> int:
+    """Of what is shown. `verbose` goes before `quiet`."""
+    if verbose:
+        return logging.DEBUG
+    return logging.WARNING if quiet else logging.INFO
+
+
+def show_logs(
+    names: Sequence[str], *, as_json: bool, level: int = logging.INFO
+) -> Callable[[], None]:
+    """Shows these loggers on standard error, and what is below them. Returns what ends that, so
+    that nothing of it outlives its command."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines() if as_json else logging.Formatter(FORMAT))
+    logs = [logging.getLogger(name) for name in names]
+    before = [(log, log.level, log.propagate) for log in logs]
+    for log in logs:
+        log.addHandler(handler)
+        log.setLevel(level)
+        log.propagate = False
+
+    def end() -> None:
+        for log, was, propagated in before:
+            log.removeHandler(handler)
+            log.setLevel(was)
+            log.propagate = propagated
+
+    return end

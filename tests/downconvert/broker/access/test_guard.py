@@ -1,0 +1,273 @@
+"""What a broker lets clients do that may not do everything: over requests without sockets."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from downconvert.broker import BadRequestError, Broker, Client, ErrorCode
+from downconvert.broker.access.guard import Guard, newest_offered, offered
+from downconvert.broker.access.names import RULES
+from downconvert.broker.access.rights import Access, ConfigError
+from downconvert.broker.wire.schemas import ApiKey, Message, schema
+from tests.downconvert.broker.asking import ask, begin, frame, someone
+from tests.downconvert.broker.guarding import guard_of
+from tests.downconvert.broker.writable import writable_broker
+from tests.downconvert.storage.logs import batch
+
+MINE, OTHER = "mine-1", "other-1"
+LISTS: Final = Access(topics=("mine-*",), written_topics=("mine-*",), groups=("mine-*",))
+READER: Final = Access(is_read_only=True)
+DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+GROUP_DENIED: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with writable_broker(tmp_path, MINE, OTHER, auto_create_topics=True) as made:
+        yield made
+
+
+def client_of(broker: Broker, access: Access) -> Client:
+    broker.guard = guard_of(None, access)
+    return someone()
+
+
+def produce(topic: str, acks: int = 1) -> Message:
+    one = Message(index=0, records=batch(0))
+    return Message(acks=acks, timeout_ms=0, topic_data=[Message(name=topic, partition_data=[one])])
+
+
+def fetch(*topics: str) -> Message:
+    one = Message(partition=0, fetch_offset=0, partition_max_bytes=1000)
+    asked = [Message(topic=topic, partitions=[one]) for topic in topics]
+    return Message(replica_id=-1, max_wait_ms=0, max_bytes=1000, topics=asked)
+
+
+def test_topics_that_are_not_allowed_are_refused_beside_those_that_are(broker: Broker) -> None:
+    client = client_of(broker, LISTS)
+    for topic, code in ((MINE, 0), (OTHER, DENIED)):
+        (told,) = ask(broker, ApiKey.Produce, 9, produce(topic), client=client).responses
+        assert told.partition_responses[0].error_code == code
+    answer = ask(broker, ApiKey.Fetch, 4, fetch(MINE, OTHER), client=client)
+    codes = {one.topic: one.partitions[0].error_code for one in answer.responses}
+    assert codes == {MINE: 0, OTHER: DENIED}
+    assert broker.topics.partition(OTHER, 0).end_offset == 0  # type: ignore[union-attr]
+
+
+def test_topics_that_are_not_allowed_are_not_listed(broker: Broker) -> None:
+    client = client_of(broker, LISTS)
+    for version, asked in ((0, []), (1, None), (12, None)):
+        answer = ask(broker, ApiKey.Metadata, version, Message(topics=asked), client=client)
+        assert [one.name for one in answer.topics] == [MINE]
+    asked = [Message(name=OTHER), Message(name=MINE)]
+    answer = ask(broker, ApiKey.Metadata, 1, Message(topics=asked), client=client)
+    assert {one.name: one.error_code for one in answer.topics} == {OTHER: DENIED, MINE: 0}
+
+
+def test_topics_are_made_only_where_the_client_may_write(broker: Broker) -> None:
+    reader = client_of(broker, READER)
+    client = client_of(broker, LISTS)
+    for version in (0, 4):
+        asked = [Message(name="mine-2"), Message(name="other-2")]
+        body = Message(topics=asked, allow_auto_topic_creation=True)
+        assert ask(broker, ApiKey.Metadata, 1, body, client=client).topics
+        broker.guard = guard_of(None, READER)
+        body = Message(topics=[Message(name=f"read-{version}")], allow_auto_topic_creation=True)
+        ask(broker, ApiKey.Metadata, version, body, client=reader)
+    assert set(broker.topics) == {MINE, OTHER, "mine-2"}
+
+
+def test_groups_that_are_not_allowed_are_refused_and_not_listed(broker: Broker) -> None:
+    client = client_of(broker, LISTS)
+    committed = Message(partition_index=0, committed_offset=1, committed_metadata="")
+    topics = [Message(name=MINE, partitions=[committed])]
+    for group, code in (("mine-g", 0), ("other-g", GROUP_DENIED)):
+        body = Message(group_id=group, topics=topics)
+        (told,) = ask(broker, ApiKey.OffsetCommit, 0, body, client=client).topics
+        assert told.partitions[0].error_code == code
+        body = Message(group_id=group, topics=[])
+        assert ask(broker, ApiKey.OffsetDelete, 0, body, client=client).error_code == code
+    other = client_of(broker, Access())
+    ask(broker, ApiKey.OffsetCommit, 0, Message(group_id="other-g", topics=topics), client=other)
+    listed = ask(broker, ApiKey.ListGroups, 0, Message(), client=client).groups
+    assert [one.group_id for one in listed] == ["mine-g"]
+
+
+def test_who_may_only_read_changes_nothing(broker: Broker) -> None:
+    client = client_of(broker, READER)
+    before = broker.topics.partition(MINE, 0)
+    assert before is not None
+    asked: dict[ApiKey, Any] = {
+        ApiKey.Produce: produce(MINE),
+        ApiKey.CreateTopics: Message(topics=[Message(name="n", num_partitions=1)]),
+        ApiKey.DeleteTopics: Message(topic_names=[MINE]),
+        ApiKey.DeleteRecords: Message(
+            topics=[Message(name=MINE, partitions=[Message(partition_index=0, offset=-1)])]
+        ),
+        ApiKey.CreatePartitions: Message(topics=[Message(name=MINE, count=3, assignments=None)]),
+        ApiKey.AlterConfigs: Message(
+            resources=[Message(resource_type=2, resource_name=MINE, configs=[])]
+        ),
+        ApiKey.IncrementalAlterConfigs: Message(
+            resources=[Message(resource_type=2, resource_name=MINE, configs=[])]
+        ),
+        ApiKey.InitProducerId: Message(transactional_id=None),
+        ApiKey.DeleteGroups: Message(groups_names=["g"]),
+        ApiKey.OffsetDelete: Message(group_id="g", topics=[]),
+    }
+    for api, body in asked.items():
+        exchange = begin(broker, api, 0 if api is not ApiKey.Produce else 9, body, client=client)
+        refused = {ErrorCode(code).name for code in exchange.errors}
+        assert len(refused) == 1, api
+        assert refused.pop().endswith("_AUTHORIZATION_FAILED")
+    assert set(broker.topics) == {MINE, OTHER}
+    assert broker.topics.partition(MINE, 0) is before
+    assert before.end_offset == 0
+    assert ask(broker, ApiKey.Fetch, 4, fetch(MINE), client=client).responses[0].partitions
+
+
+def test_a_write_without_an_answer_that_is_refused_ends_the_connection(broker: Broker) -> None:
+    client = client_of(broker, LISTS)
+    exchange = begin(broker, ApiKey.Produce, 9, produce(OTHER, acks=0), client=client)
+    assert (exchange.send, exchange.close_after_reply) == (None, True)
+
+
+def test_a_topic_is_deleted_by_its_id_only_where_its_name_may_be_written(broker: Broker) -> None:
+    client = client_of(broker, LISTS)
+    topics = [Message(name=None, topic_id=broker.topics[name].id) for name in (MINE, OTHER)]
+    body = Message(topics=topics, timeout_ms=0)
+    told = ask(broker, ApiKey.DeleteTopics, 6, body, client=client).responses
+    assert sorted(one.error_code for one in told) == [0, ErrorCode.UNKNOWN_TOPIC_ID]
+    assert set(broker.topics) == {OTHER}
+
+
+def test_only_what_is_understood_is_offered_and_served(broker: Broker) -> None:
+    client = client_of(broker, LISTS)
+    answer = ask(broker, ApiKey.ApiVersions, 0, Message(), client=client)
+    newest = {ApiKey(one.api_key): one.max_version for one in answer.api_keys}
+    assert newest[ApiKey.Fetch] == 12
+    assert set(newest) <= set(RULES)
+    for api, served in broker.versions.items():
+        for version in range(newest.get(api, -1) + 1, served.stop):
+            with pytest.raises(BadRequestError, match="not offered"):
+                broker.handle(client, memoryview(frame(api, version, Message())), 0.0)
+
+
+def test_every_request_that_is_offered_is_answered_without_a_defect(broker: Broker) -> None:
+    """With nothing in it but defaults, by clients of all rights."""
+    for access in (LISTS, READER, Access(topics=("no",), is_read_only=True)):
+        client = client_of(broker, access)
+        for api, versions in offered(access, broker.versions).items():
+            for version in versions:
+                asked = frame(api, version, Message())
+                exchange = broker.handle(client, memoryview(asked), 0.0)
+                assert exchange.defect is None
+                broker.finished(exchange)
+
+
+def test_offered_versions_are_those_of_the_broker_for_who_may_do_everything() -> None:
+    everything = {api: range(schema(f"{api.name}Request").newest + 1) for api in ApiKey}
+    assert offered(Access(), everything) is everything
+    assert newest_offered(READER, ApiKey.Fetch, 18) == 18
+
+
+FILE = """
+users_file = "{users}"
+networks = ["127.0.0.0/8"]
+groups = ["team-*"]
+
+[[clients]]
+user = "writer"
+topics = ["a-*", "b"]
+
+[[clients]]
+networks = ["127.0.0.9"]
+read_only = true
+"""
+
+
+def test_rules_are_read_from_a_file(tmp_path: Path) -> None:
+    users, file = tmp_path / "users", tmp_path / "access.toml"
+    users.write_text("writer:secret\nother:secret\n")
+    file.write_text(FILE.format(users=users))
+    guard = Guard.load(file)
+    assert guard.access.admits("127.0.0.1")
+    assert not guard.access.admits("10.0.0.1")
+    writer = guard.find("127.0.0.1", "writer")
+    assert writer is not None
+    assert writer.allows_writing("a-1")
+    assert not writer.allows("c")
+    assert not writer.allows_group("other")
+    old = guard.find("127.0.0.9")
+    assert old is not None
+    assert old.is_read_only
+    assert guard.find("127.0.0.1", "other") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("topcis = []", "'topcis' is not a setting"),
+        ("topics = []", "empty list"),
+        ("[[clients]]\nread_only = true", "is for a user, a certificate or networks"),
+        ("[[clients]]\nuser = 'x'", "needs users_file"),
+        ("[[clients]]\nuser = 'x'\nsasl = 'PLAIN'", "'sasl' is not"),
+        ("= 1", "access.toml"),
+    ],
+)
+def test_what_makes_no_sense_is_told(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "access.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=said):
+        Guard.load(file)
+
+
+def test_answers_of_every_kind_leave_out_what_may_not_be_known(broker: Broker) -> None:
+    """Requests that name, or are told, what others have."""
+    everybody = client_of(broker, Access())
+    committed = Message(partition_index=0, committed_offset=1, committed_metadata="")
+    both = [Message(name=name, partitions=[committed]) for name in (MINE, OTHER)]
+    for group in ("mine-g", "other-g"):
+        ask(broker, ApiKey.OffsetCommit, 0, Message(group_id=group, topics=both), client=everybody)
+    client = client_of(broker, LISTS)
+    names = Message(partition_indexes=[0])
+    topics = [Message(name=name, **vars(names)) for name in (MINE, OTHER)]
+    partition = Message(partition_index=0, partition=0, offset=0, timestamp=-1, leader_epoch=0)
+    placed = [Message(name=n, topic=n, partitions=[partition]) for n in (MINE, OTHER)]
+    groups = [Message(group_id=name, topics=None) for name in ("mine-g", "other-g")]
+    asked: list[tuple[ApiKey, Message]] = [
+        (ApiKey.OffsetFetch, Message(group_id="mine-g", topics=topics, groups=groups)),
+        (ApiKey.OffsetFetch, Message(group_id="other-g", topics=topics, groups=groups)),
+        (ApiKey.DescribeGroups, Message(groups=["mine-g", "other-g", "mine-none"])),
+        (ApiKey.DescribeLogDirs, Message(topics=None)),
+        (ApiKey.ListOffsets, Message(replica_id=-1, topics=placed)),
+        (ApiKey.OffsetForLeaderEpoch, Message(replica_id=-1, topics=placed)),
+        (ApiKey.FindCoordinator, Message(key="other-g", coordinator_keys=["mine-g", "other-g"])),
+        (ApiKey.JoinGroup, Message(group_id="other-g", protocols=[])),
+        (ApiKey.ListGroups, Message()),
+    ]
+    for api, body in asked:
+        for version in offered(LISTS, broker.versions)[api]:
+            told = repr(ask(broker, api, version, body, client=client))
+            named = repr(body)
+            for name in (OTHER, "other-g"):
+                assert name in named or name not in told, (api, version)
+            if "error_code" in told and name in named:
+                assert str(int(DENIED)) in told or str(int(GROUP_DENIED)) in told
+
+
+def test_a_session_of_somebody_else_tells_nothing(broker: Broker) -> None:
+    everybody = client_of(broker, Access())
+    ask(broker, ApiKey.Produce, 9, produce(OTHER), client=everybody)
+    body = fetch(OTHER)
+    body.session_epoch = 0
+    session = ask(broker, ApiKey.Fetch, 11, body, client=everybody)
+    assert session.session_id
+    ask(broker, ApiKey.Produce, 9, produce(OTHER), client=everybody)
+    client = client_of(broker, LISTS)
+    body = fetch()
+    body.session_id, body.session_epoch = session.session_id, 1
+    told = ask(broker, ApiKey.Fetch, 11, body, client=client)
+    assert OTHER not in repr(told)

@@ -1,0 +1,95 @@
+"""What the log says of clients: each connection's end, what is refused, each request with DEBUG."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert.broker.limits import Limits
+from downconvert.broker.wire.schemas import ApiKey, Message
+
+from .talking import Talk, fetch, serving, wait_for
+
+NAME = "downconvert.broker.request_log"
+
+
+def fields(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    return [vars(record)["fields"] for record in caplog.records if record.name == NAME]
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO, logger=NAME)
+    return caplog
+
+
+def test_each_connections_end_is_a_line_that_says_why(
+    tmp_path: Path, log: pytest.LogCaptureFixture
+) -> None:
+    with serving(tmp_path, limits=Limits(connections=2, request=0.1)) as server:
+        with Talk(server.address) as talk, Talk(server.address) as other:
+            talk.ask(ApiKey.Metadata, 1, Message(topics=[]))
+            other.ask(ApiKey.Metadata, 1, Message(topics=[]))
+            with Talk(server.address) as third:
+                assert third.has_ended()
+            other.socket.sendall(bytes(2))  # half of a length
+            assert other.has_ended()
+        wait_for(lambda: len(fields(log)) == 3)
+        last = Talk(server.address)
+        assert last.is_served()
+    last.socket.close()
+    ends = fields(log)
+    assert [one["reason"] for one in ends] == [
+        "refused",
+        "timed_out",
+        "client_closed",
+        "server_stopped",
+    ]
+    assert [one["requests"] for one in ends] == [0, 1, 1, 1]
+    assert ends[2]["client_id"] == "test"
+    assert ends[2]["client"] == "127.0.0.1"
+    assert "[client_closed after 1 requests in " in log.text
+
+
+def test_what_is_refused_is_one_line_for_each_kind_and_connection(
+    tmp_path: Path, log: pytest.LogCaptureFixture
+) -> None:
+    topic = Message(name="new", num_partitions=1, replication_factor=1)
+    with serving(tmp_path) as server, Talk(server.address) as talk:
+        for _ in range(3):
+            talk.ask(ApiKey.CreateTopics, 0, Message(topics=[topic], timeout_ms=0))
+        talk.ask(ApiKey.DeleteTopics, 1, Message(topic_names=["new"], timeout_ms=0))
+        wait_for(lambda: len(fields(log)) == 2)
+    refused = [one for one in fields(log) if "api" in one]
+    assert [(one["api"], one["errors"]) for one in refused] == [
+        ("CreateTopics", {"CLUSTER_AUTHORIZATION_FAILED": 1}),
+        ("DeleteTopics", {"TOPIC_AUTHORIZATION_FAILED": 1}),
+    ]
+    assert "CreateTopics v0 is refused: CLUSTER_AUTHORIZATION_FAILED" in log.text
+
+
+def test_each_request_is_a_line_with_debug(tmp_path: Path, log: pytest.LogCaptureFixture) -> None:
+    log.set_level(logging.DEBUG, logger=NAME)
+    with serving(tmp_path) as server, Talk(server.address) as talk:
+        talk.ask(ApiKey.Fetch, 0, fetch())
+        wait_for(lambda: len(fields(log)) == 1)
+    (one, _) = fields(log)
+    assert (one["api"], one["version"], one["client_id"]) == ("Fetch", 0, "test")
+    assert one["records_converted"] == 30
+    assert "30 records converted" in log.text
+
+
+def test_a_defect_is_a_line_with_its_trace_and_one_for_the_end(
+    tmp_path: Path, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a defect")
+
+    with serving(tmp_path) as server, Talk(server.address) as talk:
+        monkeypatch.setattr(server.broker, "handle", fail)
+        talk.send(ApiKey.Metadata, 1, Message(topics=[]))
+        assert talk.has_ended()
+        wait_for(lambda: bool(fields(log)))
+    assert [one["reason"] for one in fields(log)] == ["defect"]
+    assert any(record.exc_info for record in log.records)

@@ -16,8 +16,10 @@ from records.errors import RecordsError
 from records.formats import (
     BATCH_HEADER,
     BATCH_HEADER_SIZE,
+    LOG_APPEND_TIME,
     MESSAGE_HEAD,
     MESSAGE_OVERHEAD,
+    PREFIX,
     V1,
     V2,
     Codec,
@@ -47,16 +49,16 @@ class Run:
     """Batches one after the other that are all compressed again, or convert to nothing.
 
     size: bytes of the messages that were measured; first_size: those of its first batch.
-    predicted: bytes of the messages that were not, of `count` batches."""
+    count: batches that were not, and are predicted."""
 
     __slots__ = (
+        "_bodies",
         "_first_end",
         "_ratios",
         "count",
         "end",
         "first_size",
         "position",
-        "predicted",
         "size",
     )
 
@@ -64,9 +66,9 @@ class Run:
         self.position = position
         self.end = self._first_end = end
         self.size = self.first_size = 0
-        self.predicted = 0.0
         self.count = 0
         self._ratios: dict[Codec, float] = {}
+        self._bodies: dict[float, int] = {}  # compressed bytes that are predicted, by ratio
 
     @property
     def is_exact(self) -> bool:
@@ -76,15 +78,17 @@ class Run:
     def promise(self) -> int:
         """Bytes to be promised for all of it."""
         margin = MARGIN + MARGIN_OF_FEW / (self.count + 1)
-        return self.size + ceil(self.predicted * (1 + margin))
+        predicted = HEAD * self.count + sum(r * size for r, size in self._bodies.items())
+        return self.size + ceil(predicted * (1 + margin))
 
-    def predict(self, entry: CompressedEntry) -> bool:
-        """Adds a batch; False: nothing is known of its codec."""
-        ratio = self._ratios.get(entry.codec)
+    def predict(self, codec: Codec, count: int, size: int) -> bool:
+        """Adds so many batches with so many compressed bytes; False: nothing is known of their
+        codec."""
+        ratio = self._ratios.get(codec)
         if ratio is None:
             return False
-        self.predicted += HEAD + ratio * body_size(entry)
-        self.count += 1
+        self._bodies[ratio] = self._bodies.get(ratio, 0) + size
+        self.count += count
         return True
 
     def learn(self, entry: CompressedEntry, size: int, share: float) -> None:
@@ -147,10 +151,50 @@ class PredictedEntries:
             return self._entries.begin(entry)
         run, position = self._run, self._window.position
         share = self._share_kept(entry)
-        if run is not None and (not share or (not self._keeps_all and run.predict(entry))):
+        if run is not None and not share:
             run.end = position + entry.size
             return 0
+        if (
+            run is not None
+            and not self._keeps_all
+            and run.predict(entry.codec, 1, body_size(entry))
+        ):
+            size = self._predict_alike(run, entry)
+            self._window.advance(size)  # and past the entry itself, as of any other
+            run.end = position + entry.size + size
+            return 0
         return self._measure(entry, position)
+
+    def _predict_alike(self, run: Run, entry: CompressedEntry) -> int:
+        """Predicts the v2 batches after an entry for as long as they are of its codec, and nothing
+        has to be decided or may be wrong: looking at a header here takes a tenth of the time.
+        Returns their bytes."""
+        if entry.magic < V2:
+            return 0
+        window = self._window
+        source, start = window.source, window.start + entry.size
+        end = window.start + window.records.size - window.position  # which may not be in the window
+        size_max, first_offset = self._size_max, self._request.first_offset
+        at, count, body = start, 0, 0
+        while at + BATCH_HEADER_SIZE <= window.filled:
+            header = BATCH_HEADER.unpack_from(source, at)
+            size = header[1] + PREFIX.size
+            is_alike = (
+                header[3] == V2
+                and header[5] & ~LOG_APPEND_TIME == entry.codec
+                and BATCH_HEADER_SIZE < size <= size_max
+                and header[6] >= 0
+                and header[12] > 0
+                and header[0] >= first_offset
+            )
+            if not is_alike or at + size > end:
+                break
+            at += size
+            count += 1
+            body += size - BATCH_HEADER_SIZE
+        if count:
+            run.predict(entry.codec, count, body)
+        return at - start
 
     def _measure(self, entry: CompressedEntry, position: int) -> int:
         """The size of an entry that is not part of a run, else 0."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker
+from downconvert.broker.clock import Clock
 from downconvert.broker.connection import Connection, ConnectionEndedError, Incoming
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.exchange import Client
@@ -28,7 +29,7 @@ class Place:
     def __init__(self, broker: Broker) -> None:
         self.selector = selectors.DefaultSelector()
         self.admission = Admission(LIMITS)
-        self.served = ServedConnections(broker, self.admission, self.selector)
+        self.served = ServedConnections(broker, self.admission, self.selector, Clock())
         self.sockets: list[socket.socket] = []
 
     def connection(self, now: float = 0.0) -> Connection:
@@ -59,9 +60,9 @@ def place(tmp_path: Path) -> Iterator[Place]:
 @pytest.mark.parametrize(
     ("error", "level", "said"),
     [
-        (ConnectionEndedError(), logging.DEBUG, "gone"),
-        (ConnectionResetError(), logging.DEBUG, "gone"),
-        (TimeoutError(), logging.DEBUG, "gone"),
+        (ConnectionEndedError(), logging.INFO, "gone"),
+        (ConnectionResetError(), logging.INFO, "gone"),
+        (TimeoutError(), logging.INFO, "gone"),
         (BadRequestError("a request of 7 bytes"), logging.INFO, "a request of 7 bytes"),
         (ssl.SSLError("no TLS"), logging.INFO, "no TLS"),
         (CorruptRecordsError("bad", 7), logging.WARNING, "its answer cannot be finished"),

@@ -32,7 +32,7 @@ from .processes import Serving, settled
 CONSUMERS: Final = 1000
 LIMIT: Final = 128 * KiB  # for a consumer
 ANSWER: Final = 50 * MiB
-ANSWER_LIMIT: Final = 4 * MiB  # that may show of it
+ANSWER_LIMIT: Final = 2 * MiB  # that may show of it
 BUDGET: Final = 64 * KiB  # that all may share: next to nothing, so that what each takes shows
 SLOW: Final = 3 * MiB  # an answer that fits no buffer of the system's
 RECORD: Final = 1000  # bytes

@@ -192,16 +192,17 @@ class Converter:
         window, output = self.window, self.output
         is_measuring = output.is_measuring
         transcode, measure = self._transcoder.transcode, self._transcoder.measure
-        step = self._chunk_size
+        step = chunk_size = self._chunk_size
         while window.position < end:
-            if self.direct is not None and self._goes_direct:
-                self._transfer(self.direct, end)
+            direct = self.direct
+            if direct is not None and self._goes_direct:
+                self._transfer(direct, end)
                 yield 0
                 continue
-            if not window.is_open:
-                window.open()
-                output.open()
             if window.start >= window.filled:
+                if not window.is_open:
+                    window.open()
+                    output.open()
                 window.read()
             start, left = window.start, end - window.position
             stop = min(start + step, window.filled)
@@ -215,13 +216,12 @@ class Converter:
                     window.source, start, stop, left, target, 0, len(target)
                 )
             window.position += consumed
-            window.start = start + consumed
-            self._is_direct = outcome != BATCH or self._went_on
-            if produced or window.start >= stop:
+            window.start = start = start + consumed
+            if direct is not None:
+                self._is_direct = outcome != BATCH or self._went_on
+            if produced or start >= stop:
                 yield produced
-                if not window.is_open:
-                    continue  # it has rested, and is asked the same again
-            step = self._chunk_size
+            step = chunk_size
             if outcome == SOURCE or (outcome == TARGET and not produced):
                 if consumed and stop < window.filled:
                     continue  # the window goes on after the chunk
@@ -233,6 +233,8 @@ class Converter:
                     yield from self._oversize.convert(left)
                     self._is_between = True
                 window.start = window.filled = 0
+            elif not window.is_open:
+                continue  # it has rested since, and is asked the same again
             elif outcome == BATCH:
                 entry = self._decide()
                 if entry is None:

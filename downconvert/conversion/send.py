@@ -151,14 +151,14 @@ class LazyDownConvertSend:
                     pending.left = self._filler(remaining)
                 elif size > remaining:
                     pending.left = self._cut(remaining)
-                else:
+                elif size:
                     pending.left = self._converter.output.ready[:size]
             except BaseException as error:
                 self._pieces = Failed(error)
                 self._converter.release()
                 raise
             self._seconds += clock() - started
-            if not pending.left:
+            if size == 0:
                 return self._written_directly()
         written = pending.write_to(channel)
         self._sent += written

@@ -10,7 +10,9 @@ def filled(send: ResponseSend) -> memoryview:
     piece = _Piece()
     while len(piece.data) < PIECE_SIZE and not send.completed:
         send.write_to(piece)
-    return memoryview(piece.data)
+    # Sends keep the channel that they have written to last, and with it what it holds.
+    data, piece.data = piece.data, bytearray()
+    return memoryview(data)
 
 
 class _Piece:

@@ -1,4 +1,4 @@
-"""What is predicted of batches is the same however they are looked at: one by one, or many at once."""
+"""What is predicted of batches is the same one by one, and many at once."""
 
 import random
 import struct
@@ -7,7 +7,15 @@ import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords
 from downconvert.conversion.prediction import PredictedEntries
-from records import Codec, ControlRecordType, MemoryRecords, Record, build, build_empty, build_marker
+from records import (
+    Codec,
+    ControlRecordType,
+    MemoryRecords,
+    Record,
+    build,
+    build_empty,
+    build_marker,
+)
 from records.errors import RecordsError
 from records.formats import ATTRIBUTES_AT_BATCH, MAGIC_AT, TimestampType
 
@@ -35,7 +43,9 @@ AMONG = {
     "nothing": b"",
     "another codec": batch(500, Codec.GZIP),
     "plain records": batch(500, Codec.NONE),
-    "a transaction": batch(500, transactional=True, producer_id=7, producer_epoch=0, base_sequence=0),
+    "a transaction": batch(
+        500, transactional=True, producer_id=7, producer_epoch=0, base_sequence=0
+    ),
     "a marker": build_marker(
         ControlRecordType.ABORT, offset=500, timestamp=0, producer_id=7, producer_epoch=0
     ),

@@ -47,10 +47,10 @@ demo/logs: $(VENV)/demo.$(KERNEL)
 	@mv $@.part $@
 
 test: build ## the suite, but for what needs others' programs: minutes
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m "not others"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not others"
 
 test-all: build ## all of it: Kafka's classes and brokers, Spark, old clients
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 build: $(VENV)/dev.$(KERNEL) ## the environment, and in it the kernel where cargo is
 	@$(BIN)/python -c 'from records.backend import NAME; print(f"kernel: {NAME}")'

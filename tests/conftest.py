@@ -74,8 +74,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             # What runs on each kernel in its turn need not be run on the reference as a whole.
             if not TAKES_A_KERNEL.isdisjoint(getattr(item, "fixturenames", ())):
                 item.add_marker(pytest.mark.each_kernel)
-            # A worker takes whole files, and one takes all that needs a Spark session.
-            item.add_marker(pytest.mark.xdist_group("spark" if needs_spark else name))
     items.sort(key=lambda item: not names.get(item.path, "").startswith(LONGEST))
 
 

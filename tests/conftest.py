@@ -56,7 +56,6 @@ LONGEST: Final = (
     "downconvert/gateway/",
     "downconvert/spark/",
 )
-TAKES_A_KERNEL: Final = {"kernel", "backend"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -72,7 +71,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 if item.get_closest_marker("timeout") is None:
                     item.add_marker(pytest.mark.timeout(OTHERS_SECONDS))
             # What runs on each kernel in its turn need not be run on the reference as a whole.
-            if not TAKES_A_KERNEL.isdisjoint(getattr(item, "fixturenames", ())):
+            if "kernel" in getattr(item, "fixturenames", ()):
                 item.add_marker(pytest.mark.each_kernel)
     items.sort(key=lambda item: not names.get(item.path, "").startswith(LONGEST))
 

@@ -6,6 +6,7 @@ another, in turns: other load on the machine slows all of them alike."""
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -75,19 +76,22 @@ class Contest:
         self._time_clients()
         return self.result
 
-    def _add(self, estimate: ConversionPolicy) -> None:
+    def _add(self, exact: ConversionPolicy) -> None:
         to_magic = self._options.to_magic
-        exact = replace(estimate, size="exact")
         measured = replace(exact, padding=False)  # all records of each fetch
         checked = check(self._shape, to_magic, self._path, self._fetches, measured)
-        case = Case(estimate.chunk_size, estimate.compression_level, checked)
+        case = Case(exact.chunk_size, exact.compression_level, checked)
         self.result.cases.append(case)
-        for policy, rounds in ((estimate, case.estimate), (exact, case.exact)):
-            ours = Ours(to_magic, self._path, self._fetches, policy, mapped=self._options.mapped)
-            self._ours.append((ours, rounds))
+        ours = partial(Ours, to_magic, self._path, self._fetches, mapped=self._options.mapped)
+        estimate = replace(exact, size="estimate")
+        self._ours += (
+            (ours(exact, in_turns=True), case.exact),
+            (ours(estimate, in_turns=True), case.estimate),
+            (ours(exact), case.chunks),
+        )
         if self._options.with_reference:
             first = self._fetches[:1]
-            case.reference = self._timed(reference_round(to_magic, self._path, first, estimate))
+            case.reference = self._timed(reference_round(to_magic, self._path, first, exact))
 
     def _jvms(self, stack: ExitStack) -> Iterator[tuple[KafkaJvm, list[Round]]]:
         to_magic, result = self._options.to_magic, self.result
@@ -118,13 +122,11 @@ class Contest:
 
 
 def policies(shape: Shape, chunks: tuple[int, ...]) -> Iterator[ConversionPolicy]:
-    """What a shape is converted under; sizes are estimated, as Kafka's are."""
+    """What a shape is converted under: the default, but for chunks and compression levels."""
     compression_levels: tuple[CompressionLevel, ...] = (
         ("fast", "kafka") if shape.codec is Codec.GZIP else ("fast",)
     )
     for chunk_size in chunks:
         for compression_level in compression_levels:
-            policy = ConversionPolicy(
-                chunk_size=chunk_size, size="estimate", compression_level=compression_level
-            )
+            policy = ConversionPolicy(chunk_size=chunk_size, compression_level=compression_level)
             yield replace(policy, recode={"zstd": "none"}) if shape.codec is Codec.ZSTD else policy

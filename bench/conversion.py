@@ -1,10 +1,10 @@
 """How many times as fast as Kafka's own converter are we?
 
-Both convert the same fetches of the same segment, on one core, in turns, lazily, into a channel
+Both convert the same fetches of the same segment, on one core, in turns, lazily, into something
 that takes everything at once: Kafka's LazyDownConversionRecords in a JVM that has been warmed up
-(it takes up to 20 rounds), and this project's, from Python. What counts is records converted a
-second. Kafka stops at the size that it promised, so that bytes of the source a second would
-flatter it.
+(it takes up to 20 rounds), and this project's, from Python, as it is by default: exact sizes, an
+answer in one call to the descriptor of /dev/null. What counts is records converted a second. Kafka
+stops at the size that it promised, so that bytes of the source a second would flatter it.
 
     python -m bench.conversion --shape none-100 --shape mixed --rounds 30 --markdown
 

@@ -1,10 +1,14 @@
-"""This project's conversion, as an embedder calls it: lazily, from Python, into a channel."""
+"""This project's conversion, as an embedder calls it from Python: lazily, to a descriptor or into
+an object."""
 
+import os
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
+from io import FileIO
 from pathlib import Path
 from time import perf_counter, process_time
+from typing import TypeAlias
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords
 from records import FileRecords
@@ -30,8 +34,15 @@ class Checksum:
         return len(data)
 
 
+Channel: TypeAlias = Discard | Checksum | FileIO
+
+
 class Ours:
-    """Converts the fetches of one segment under one policy."""
+    """Converts the fetches of one segment under one policy.
+
+    `in_turns`: an answer is one call, which writes to the descriptor of /dev/null, chunk after
+    chunk, as a server does with a socket that takes them. Else each chunk is a call and a write to
+    an object in Python."""
 
     def __init__(
         self,
@@ -41,15 +52,23 @@ class Ours:
         policy: ConversionPolicy,
         *,
         mapped: bool = False,
+        in_turns: bool = False,
     ) -> None:
+        self._in_turns = in_turns
         self._to_magic = to_magic
         self._log = FileRecords.open(segment, mapped=mapped)
         self._fetches = fetches
         self._policy = policy
 
     def round(self) -> Round:
+        if not self._in_turns:
+            return self._round(Discard())
+        with Path(os.devnull).open("wb", buffering=0) as nowhere:
+            return self._round(nowhere)
+
+    def _round(self, channel: Channel) -> Round:
         cpu, started = process_time(), perf_counter()
-        done = self._convert(Discard())
+        done = self._convert(channel)
         seconds, cpu_seconds = perf_counter() - started, process_time() - cpu
         return replace(done, seconds=seconds, cpu_seconds=cpu_seconds)
 
@@ -61,7 +80,7 @@ class Ours:
         seconds = perf_counter() - started
         return replace(done, seconds=seconds, cpu_seconds=seconds, crc=channel.crc)
 
-    def _convert(self, channel: Discard | Checksum) -> Round:
+    def _convert(self, channel: Channel) -> Round:
         """A round, but for how long it took."""
         records = sent = padding = 0
         waited = 0.0
@@ -71,11 +90,15 @@ class Ours:
                 self._log.slice(position, size), self._to_magic, first_offset, self._policy
             )
             send = lazy.to_send()
-            while not (send.completed or send.write_to(channel)):
-                pass
-            waited += perf_counter() - begun
-            while not send.completed:
-                send.write_to(channel)
+            if self._in_turns:
+                while not send.completed:
+                    send.write_to(channel, send.size)
+            else:
+                while not (send.completed or send.write_to(channel)):
+                    pass
+                waited += perf_counter() - begun
+                while not send.completed:
+                    send.write_to(channel)
             done = send.stats
             records += done.records_converted
             sent += done.bytes_out

@@ -19,6 +19,7 @@ COMPARISON: Final[Row] = (
     "x best",
     "x paired",
     "exact / estimate, time",
+    "a call a chunk, time",
     "padding",
     "first byte, ms",
     "size / Kafka's",
@@ -43,11 +44,12 @@ def comparison(results: Sequence[Result]) -> Iterator[Row]:
                 result.shape,
                 case.compression_level if "gzip" in result.shape else NONE,
                 f"{case.chunk_size // KiB} KiB",
-                millions(case.estimate),
+                millions(case.exact),
                 millions(result.kafka) if result.kafka else NONE,
                 f"{result.multiple(case):.2f}" if result.kafka else NONE,
                 f"{result.paired_multiple(case):.2f}" if result.kafka else NONE,
                 f"{case.exact_cost:.2f}",
+                f"{case.chunks_cost:.2f}",
                 f"{100 * case.padding:.1f} %" if case.padding else NONE,
                 f"{1000 * case.first_byte:.2f}",
                 NONE if size is None else f"{size:.3f}",
@@ -61,7 +63,7 @@ def others(results: Sequence[Result]) -> Iterator[Row]:
         clients = (result.clients.get(name) for name in ("aiokafka", "kafka-python"))
         yield (
             result.shape,
-            f"{best(case.estimate) / 1e6:.2f}",
+            f"{best(case.exact) / 1e6:.2f}",
             f"{best(result.kafka_eager) / 1e6:.2f}" if result.kafka_eager else NONE,
             *(
                 NONE if each is None else f"{each.rate / 1e6:.3f}"

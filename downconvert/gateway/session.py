@@ -286,7 +286,8 @@ class Session:
         body = yield from self._body(header, frame, size)
         topics: list[Message] = []
         question = permissions.question(api, version, body)
-        if question is not None and question[0] in self._versions.cluster[ApiKey.Metadata]:
+        # What a cluster does not tell the names of is not allowed.
+        if question is not None and self._versions.serves(ApiKey.Metadata, question[0]):
             topics = (yield Ask(ApiKey.Metadata, *question)).topics
         permission = Permission(access, api, version, body, topics)
         if permission.refusal is not None:

@@ -96,7 +96,11 @@ class Versions:
 
     def passes(self, key: int, version: int) -> bool:
         """Whether a request can be forwarded to the cluster in its own version."""
-        return version in self.cluster.get(key, ()) and version >= self._floor(key)
+        return self.serves(key, version) and version >= self._floor(key)
+
+    def serves(self, key: int, version: int) -> bool:
+        """Whether the cluster has it at all."""
+        return version in self.cluster.get(key, ())
 
     def nearest(self, key: int) -> int:
         """The version that older requests are translated to: the oldest that the cluster has, for

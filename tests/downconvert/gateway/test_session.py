@@ -218,3 +218,14 @@ def test_topics_may_be_read_and_others_written(broker: Broker) -> None:
     ]
     answer = through.ask(ApiKey.CreateTopics, 0, Message(topics=topics, timeout_ms=1))
     assert {one.name: one.error_code for one in answer.topics} == {"u": 0, "v": 29}
+
+
+def test_a_cluster_that_tells_no_names_of_topics_gets_no_request_by_their_ids(
+    broker: Broker,
+) -> None:
+    broker.apis = {key: api for key, api in broker.apis.items() if key is not ApiKey.Metadata}
+    through = limited(broker, topics=("t",))
+    body = Message(topics=[Message(name=None, topic_id=bytes(range(16)))], timeout_ms=1)
+    answer = through.ask(ApiKey.DeleteTopics, 6, body)
+    assert [one.error_code for one in answer.responses] == [ErrorCode.UNKNOWN_TOPIC_ID]
+    assert ApiKey.DeleteTopics not in {asked.api for asked in through.asked}

@@ -19,7 +19,7 @@ from .client_request import LENGTH, PREFIX_SIZE, ClientRequest
 from .conversion_pool import ConversionPool
 from .exchanges import HELLO, Answer, Ask, Forward, HangUp, Pause, Reply, Steps, Turn, Whole
 from .figures import Counters, End
-from .pieces import pieces
+from .pieces import pieces, send_converted
 from .sent import converts
 from .session import Session
 from .streams import CLIENT, ConnectionEndedError, Stream
@@ -228,11 +228,12 @@ class Connection:
 
     async def _send(self, send: ResponseSend) -> None:
         try:
-            takes_time = converts(send)
-            following = partial(next, pieces(send), None)
-            while piece := await self._pool.run(following) if takes_time else following():
-                self._client.send(piece)
-                await self._client.drain()
+            if converts(send):
+                await send_converted(send, self._client, self._pool)
+            else:
+                for piece in pieces(send):
+                    self._client.send(piece)
+                    await self._client.drain()
         except RecordsError as error:
             raise BadRequestError(f"the cluster's records: {error}") from error
         finally:

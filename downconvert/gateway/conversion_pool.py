@@ -25,8 +25,20 @@ class ConversionPool:
         self._executor = ThreadPoolExecutor(self.threads, NAME)
 
     async def run(self, turn: Callable[[], Result]) -> Result:
-        """What a turn returns or raises, but StopIteration, which no future can hold."""
-        return await asyncio.get_running_loop().run_in_executor(self._executor, turn)
+        """What a turn returns or raises, but StopIteration, which no future can hold.
+
+        A turn that has begun is waited for also where its connection is cancelled: what it uses is
+        not closed before it has ended."""
+        job = self._executor.submit(turn)
+        ended = asyncio.wrap_future(job)
+        try:
+            return await asyncio.shield(ended)
+        except asyncio.CancelledError:
+            if not job.cancel():
+                await asyncio.wait([ended])
+            if not ended.cancelled():
+                ended.exception()  # nobody wants it any more
+            raise
 
     def close(self) -> None:
         """Ends the threads. Turns that have not started are dropped."""

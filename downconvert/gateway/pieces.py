@@ -1,10 +1,39 @@
-"""A response in pieces, so that one system call sends what many writes made."""
+"""Responses on their way to a client: large ones in pieces, so that all have their turns.
+
+What has to be converted goes from where its records are to a plain socket within the kernel; to a
+TLS connection in pieces, so that one call sends what many writes made."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from downconvert.broker.wire.responses import ResponseSend
 
-from .streams import PIECE_SIZE
+from .conversion_pool import ConversionPool
+from .exchanges import TURN_SIZE
+from .streams import PIECE_SIZE, ConnectionEndedError, Stream
+
+
+async def send_converted(send: ResponseSend, client: Stream, pool: ConversionPool) -> None:
+    """Sends a response whose records are converted, by the pool's threads.
+
+    ConnectionEndedError, TimeoutError: of the client. RecordsError: as from the send."""
+    direct = await client.direct()
+    if direct is None:
+        following = partial(next, pieces(send), None)
+        while piece := await pool.run(following):
+            client.send(piece)
+            await client.drain()
+        return
+    with direct:
+        turn = partial(send.write_to, direct, TURN_SIZE)
+        while not send.completed:
+            try:
+                written = await pool.run(turn)
+            except ConnectionError as error:
+                client.abort()
+                raise ConnectionEndedError(client.peer) from error
+            if written < TURN_SIZE and not send.completed:
+                await client.takes_again(direct)
 
 
 def pieces(send: ResponseSend) -> Iterator[memoryview]:

@@ -60,9 +60,9 @@ class Splice:
                     if not self._fill():
                         return False
                 except BlockingIOError:
-                    await self._until(self._source, to_read, writes=False)
+                    await until(self._source, to_read, writes=False)
             while self._in_pipe and not self._empty():
-                await self._until(self._target, to_write, writes=True)
+                await until(self._target, to_write, writes=True)
             rounds += 1
             if rounds % ROUNDS == 0:
                 await asyncio.sleep(0)
@@ -85,24 +85,25 @@ class Splice:
             raise TargetEndedError from error
         return True
 
-    async def _until(self, file: int, wait: Wait, *, writes: bool) -> None:
-        loop = asyncio.get_running_loop()
-        add, remove = (
-            (loop.add_writer, loop.remove_writer)
-            if writes
-            else (loop.add_reader, loop.remove_reader)
-        )
-        future: asyncio.Future[None] = loop.create_future()
-        add(file, _set, future)
-        try:
-            await wait(future)
-        finally:
-            remove(file)
-
     def close(self) -> None:
         for file in self._files:
             os.close(file)
         self._files = []
+
+
+async def until(file: int, wait: Wait, *, writes: bool) -> None:
+    """Waits until a file takes something, or has something. It must be a copy: an event loop
+    watches a file for one purpose. What `wait` raises."""
+    loop = asyncio.get_running_loop()
+    add, remove = (
+        (loop.add_writer, loop.remove_writer) if writes else (loop.add_reader, loop.remove_reader)
+    )
+    future: asyncio.Future[None] = loop.create_future()
+    add(file, _set, future)
+    try:
+        await wait(future)
+    finally:
+        remove(file)
 
 
 def _set(future: "asyncio.Future[None]") -> None:

@@ -215,6 +215,43 @@ class Stream(asyncio.BufferedProtocol):
             self._writer = asyncio.get_running_loop().create_future()
             await self._moves(self._writer, lambda: -self.transport.get_write_buffer_size())
 
+    async def flushed(self) -> None:
+        """Waits until nothing is left to be written; for plain sockets, since one of TLS always has
+        something. ConnectionEndedError, TimeoutError."""
+        assert self._is_plain
+        self.transport.set_write_buffer_limits(high=0)
+        try:
+            await self.drain()
+        finally:
+            self.transport.set_write_buffer_limits(high=WRITE_MAX)
+
+    async def direct(self) -> socket.socket | None:
+        """A copy of its socket, for whoever writes past the transport, which has nothing left to
+        write then; None: what is written to it would not go out as it is. The caller closes it.
+
+        A copy, since the number of a file that was closed as the other side went may be that of
+        another connection by then. ConnectionEndedError, TimeoutError."""
+        if not self._is_plain:
+            return None
+        await self.flushed()
+        if self.transport.is_closing():
+            raise ConnectionEndedError(self.peer)
+        copy = socket.socket(fileno=os.dup(self._file))
+        copy.setblocking(False)
+        return copy
+
+    async def takes_again(self, direct: socket.socket) -> None:
+        """Waits until a direct copy takes something. ConnectionEndedError, TimeoutError."""
+
+        async def wait(future: "asyncio.Future[None]") -> None:
+            self._writer = future
+            if not self.transport.is_closing():
+                await self._moves(future, lambda: 0)
+
+        await splicing.until(direct.fileno(), wait, writes=True)
+        if self.transport.is_closing():
+            raise ConnectionEndedError(self.peer)
+
     async def _moves(self, future: "asyncio.Future[None]", progress: Callable[[], int]) -> None:
         """Waits for a future, or for a while in which there was progress. TimeoutError: none."""
         before = progress()
@@ -245,10 +282,9 @@ class Stream(asyncio.BufferedProtocol):
         self._start += arrived  # without `consume`, which would read on
         if self._start == self._end:
             self._start = self._end = 0
-        other.transport.set_write_buffer_limits(high=0)
         splice: splicing.Splice | None = None
         try:
-            await other.drain()  # until nothing is left to be written before what is moved
+            await other.flushed()
             splice = splicing.Splice(self._file, other._file, size - arrived)
             whole = await splice.run(
                 lambda: self.transport.is_closing() or other.transport.is_closing(),
@@ -260,7 +296,6 @@ class Stream(asyncio.BufferedProtocol):
         except splicing.TargetEndedError as error:
             raise ConnectionEndedError(other.peer) from error
         finally:
-            other.transport.set_write_buffer_limits(high=WRITE_MAX)
             if splice is not None:
                 splice.close()
             if not self.transport.is_closing():

@@ -1,16 +1,33 @@
-"""A response in pieces: all of it, in order, and no piece is held once it was handed on."""
+"""Responses on their way: all of it, in order, whatever the client does, and nothing is held."""
 
+import asyncio
+import ssl
+import threading
 import tracemalloc
 from io import BytesIO
+from pathlib import Path
+
+import pytest
 
 from downconvert import LazyDownConvertRecords
 from downconvert.broker.wire.requests import RequestHeader
 from downconvert.broker.wire.responses import ResponseSend, response
 from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway import pieces as module
+from downconvert.gateway.conversion_pool import ConversionPool
 from downconvert.gateway.pieces import pieces
 from downconvert.gateway.streams import PIECE_SIZE
 from records import MemoryRecords
+from tests.certificates import self_signed
+from tests.downconvert.broker.asking import parsed
 from tests.downconvert.storage.logs import batch
+
+from .serving import LENGTH, Wire, cluster, gateway
+from .talk import fetch_body, values_of
+from .test_server import append, wait_for
+
+COUNT, SIZE = 40, 50_000  # records: 2 MB
+OLD = 3  # a version of Fetch that needs conversion
 
 
 def answer(batches: int = 6) -> ResponseSend:
@@ -44,3 +61,88 @@ def test_a_piece_that_was_handed_on_is_not_held() -> None:
         tracemalloc.stop()
     assert count > 50
     assert peak < 5 * PIECE_SIZE
+
+
+def body() -> Message:
+    return fetch_body(0, max_bytes=1 << 23)
+
+
+def count(answer: Message) -> int:
+    return len(values_of(answer.responses[0].partitions[0]))
+
+
+def test_what_is_converted_for_a_plain_client_is_never_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_Piece", None)  # who made one would call it
+    with cluster(tmp_path, "t") as (broker, port), gateway(port) as running:
+        append(broker, *(batch(offset, size=SIZE) for offset in range(COUNT)))
+        with Wire(running.address) as client:
+            for _ in range(2):
+                assert count(client.ask(ApiKey.Fetch, OLD, body())) == COUNT
+
+
+def test_over_tls_it_is(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    certificate, key = self_signed(tmp_path)
+    with (
+        cluster(tmp_path / "log", "t") as (broker, port),
+        gateway(port, tls_cert=certificate, tls_key=key) as running,
+        Wire(running.address) as client,
+    ):
+        append(broker, *(batch(offset, size=SIZE) for offset in range(COUNT)))
+        context = ssl.create_default_context(cafile=certificate)
+        context.check_hostname = False
+        client.socket = context.wrap_socket(client.socket)
+        assert count(client.ask(ApiKey.Fetch, OLD, body())) == COUNT
+
+
+def test_a_slow_client_gets_all_of_it_and_what_comes_after(tmp_path: Path) -> None:
+    with cluster(tmp_path, "t") as (broker, port), gateway(port) as running:
+        append(broker, *(batch(offset, size=SIZE) for offset in range(COUNT)))
+        with Wire(running.address, SO_RCVBUF=4096) as client:
+            client.send(ApiKey.Fetch, OLD, body())
+            client.send(ApiKey.Metadata, 1, Message(topics=None))
+            size = client.take(LENGTH.size)
+            whole, left = bytearray(size), LENGTH.unpack(size)[0]
+            while left:
+                piece = client.take(min(left, 30_001))
+                whole += piece
+                left -= len(piece)
+            assert count(parsed(ApiKey.Fetch, OLD, bytes(whole))) == COUNT
+            assert parsed(ApiKey.Metadata, 1, client.receive()).topics
+
+
+def test_a_client_that_goes_in_the_midst_ends_it(tmp_path: Path) -> None:
+    with cluster(tmp_path, "t") as (broker, port), gateway(port) as running:
+        append(broker, *(batch(offset, size=SIZE) for offset in range(COUNT)))
+        with Wire(running.address, SO_RCVBUF=4096) as client:
+            client.send(ApiKey.Fetch, OLD, body())
+            client.take(1000)
+        wait_for(lambda: running.connections.total() == 0)
+        wait_for(lambda: bool(running.figures().ends["client_closed"]))
+
+
+def test_a_turn_that_has_begun_is_waited_for_where_its_connection_is_cancelled() -> None:
+    """What it writes to is not closed before, so that its number is not another's."""
+    begun, may_end, ended = threading.Event(), threading.Event(), []
+
+    def turn() -> None:
+        begun.set()
+        may_end.wait()
+        ended.append(True)
+
+    async def cancelled() -> None:
+        pool = ConversionPool(1)
+        job = asyncio.create_task(pool.run(turn))
+        await asyncio.to_thread(begun.wait)
+        job.cancel()
+        await asyncio.sleep(0.01)
+        assert not job.done()
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await job
+        assert ended
+        pool.close()
+
+    asyncio.run(cancelled())

@@ -23,15 +23,23 @@ class FileRecords:
     Slices share the descriptor, which lives until `close` of any of them; reading after that is a
     ValueError. A slice of a slice follows the rules of every slice (Kafka's does not work)."""
 
-    __slots__ = ("_file", "_origin", "_size", "_view")
+    __slots__ = ("_file", "_origin", "_size", "_view", "is_sealed")
 
     def __init__(
-        self, file: FileIO, origin: int, size: int, view: memoryview | None = None
+        self,
+        file: FileIO,
+        origin: int,
+        size: int,
+        view: memoryview | None = None,
+        *,
+        is_sealed: bool = False,
     ) -> None:
+        """`is_sealed`: see `sealed`."""
         self._file = file
         self._origin = origin
         self._size = size
         self._view = view
+        self.is_sealed = is_sealed
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, mapped: bool = False) -> "FileRecords":
@@ -103,7 +111,14 @@ class FileRecords:
         check_slice(self, position, size)
         size = min(size, self._size - position)
         view = None if self._view is None else self._view[position : position + size]
-        return FileRecords(self._file, self._origin + position, size, view)
+        return FileRecords(
+            self._file, self._origin + position, size, view, is_sealed=self.is_sealed
+        )
+
+    def sealed(self) -> "FileRecords":
+        """The same range of a file to which nobody writes any more. What is found out about it may
+        be kept for as long as the time of the file's last change and its size are the same."""
+        return FileRecords(self._file, self._origin, self._size, self._view, is_sealed=True)
 
     def to_send(self) -> ZeroCopySend:
         """A send of these bytes as they are, which go from the page cache to the socket."""

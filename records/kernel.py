@@ -251,10 +251,11 @@ class Transcoder(Protocol):
         It stands in a log, or in an uncompressed batch of one. `source` is a descriptor, or all of
         the file as a buffer; `channel` the descriptor of a plain socket (`is_socket`) or of a pipe
         or file. A chunk is what transcode makes of up to `chunk_size` bytes of source, in a target
-        of twice that or of what is left of `promised`, and is written by one call of the system.
-        The buffers belong to the thread.
+        of twice that or of what is left of `promised`. It is written by one call of the system, and
+        where a socket says that it has room for more, several chunks are. The buffers belong to the
+        thread.
 
-        Comes back with: CHANNEL, where a chunk was not taken whole; what is left of it is in the
+        Comes back with: CHANNEL, where not all was taken that was written; what is left is in the
         result and is the caller's, and so is the channel's error, unless it would only have blocked
         (EINTR is one: the caller asks again). LIMIT, where `promised` bytes have been written, or
         `budget` bytes have been consumed or written: no other chunk is begun then. END at `end`.

@@ -48,7 +48,8 @@ CLOCKS: Final = {"time", "sched", "signal"}
 WORLD: Final = SOCKETS | THREADS | CLOCKS
 STILL: Final = {"records", "downconvert.conversion", "downconvert", "downconvert.storage"}
 HARMLESS: Final = {
-    ("downconvert/conversion/kept_wrappers.py", "threading.Lock()"),  # starts no thread
+    ("downconvert/conversion/kept_wrappers.py", "threading.Lock()"),
+    ("downconvert/conversion/size_cache.py", "threading.Lock()"),  # starts no thread
     ("records/codecs/zstd.py", "threading.local"),  # starts no thread; keeps contexts apart
     ("downconvert/storage/checkpoints.py", "threading.RLock()"),  # logs of several threads share it
     ("downconvert/storage/open_files.py", "threading.Lock()"),  # as above

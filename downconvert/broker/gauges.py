@@ -9,6 +9,7 @@ from shutil import disk_usage
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from downconvert.conversion.size_cache import sizes
 from downconvert.storage import StorageError
 
 from . import process_figures
@@ -40,6 +41,7 @@ class StateCollector(Collector):
             ),
         ):
             yield gauge(name, what, value)
+        yield from _of_sizes()
         yield CounterMetricFamily(
             f"{PREFIX}_cpu_seconds", "CPU time of the process.", value=process_figures.cpu_seconds()
         )
@@ -92,6 +94,15 @@ class StateCollector(Collector):
         for labels, lag in lags.items():
             family.add_metric(list(labels), lag)
         return family
+
+
+def _of_sizes() -> Iterator[Metric]:
+    """Sizes of answers from segments that are not written any more."""
+    for name, what, count in (
+        ("size_cache_hits", "Sizes that another client had needed before.", sizes.hits),
+        ("size_cache_misses", "Sizes that had to be measured.", sizes.misses),
+    ):
+        yield CounterMetricFamily(f"{PREFIX}_{name}", what, value=count)
 
 
 def gauge(name: str, what: str, value: float) -> Metric:

@@ -4,7 +4,7 @@ What a fetch handler holds between building its response and writing it: how man
 response's record set will have, and nothing converted. Kafka's LazyDownConversionRecords
 (KIP-283).
 
-Not here: how the size is found (plan.py), the sending (send.py)."""
+Not here: how the size is found (plan.py, size_cache.py), the sending (send.py)."""
 
 from collections.abc import Iterable
 from time import perf_counter
@@ -13,10 +13,11 @@ from records.errors import RecordsError
 from records.source import Records
 
 from .converter import Converter
-from .plan import ends, plan
+from .plan import ends
 from .policy import AbortedTransaction, ConversionPolicy
 from .request import Request
 from .send import Clock, LazyDownConvertSend
+from .size_cache import sizes
 
 DEFAULT_POLICY = ConversionPolicy()
 
@@ -57,7 +58,7 @@ class LazyDownConvertRecords:
         self._records = records
         self._request = Request.of(to_magic, first_offset, policy, aborted)
         self._clock = clock
-        self._plan = plan(records, self._request)
+        self._plan = sizes.plan(records, self._request)
 
     @property
     def size(self) -> int:

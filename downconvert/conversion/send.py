@@ -10,7 +10,7 @@ Not here: what was promised (plan.py), the conversion (converter.py), how a chan
 import errno
 import os
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from records.errors import CorruptRecordsError, RecordsError
 from records.sends import PendingBytes
@@ -23,6 +23,8 @@ from .padded import CHANGED, NoRoomError
 from .stats import ConversionStats
 
 Clock = Callable[[], float]
+
+FIRST_CHUNK: Final = 1  # byte: a budget that the first chunk uses up
 
 
 def _pieces(converter: Converter, ends: Iterator[int]) -> Iterator[int]:
@@ -122,7 +124,10 @@ class LazyDownConvertSend:
                 if done >= budget:
                     break
                 if descriptor is not None:
-                    converter.direct = Direct(*descriptor, self.remaining, budget - done)
+                    # The kernel writes several chunks at once, but whoever waits for a first byte
+                    # gets it with the first.
+                    left = budget - done if self._sent else FIRST_CHUNK
+                    converter.direct = Direct(*descriptor, self.remaining, left)
                 self._write_chunk(channel)
                 if self._pending.left:
                     break

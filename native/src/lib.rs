@@ -41,5 +41,5 @@ pub use layout::{ROW_FIELDS, ROW_SIZE};
 pub use outcome::{Outcome, Progress};
 pub use reason::Reason;
 pub use transcoder::{Compress, Entered, Recode, RecordHead, Settings, Transcoder};
-pub use transfer::{Input, Limits, ReadAt, Recodes, Transferred};
+pub use transfer::{Channel, Input, Limits, ReadAt, Recodes, Transferred};
 pub use workspace::Workspace;

@@ -18,6 +18,10 @@ use crate::workspace::{Recoding, Sending, Workspace, room};
 /// as four kilobytes do.
 const LARGE_CHUNK_SIZE: usize = 64 * 1024;
 
+/// Of chunks that are written together. A reader is woken by each write: chunk by chunk it takes
+/// turns with the sender where both have one processor, and that costs more than a small conversion.
+const GATHERED_MAX: usize = 128 * 1024;
+
 /// What is converted: bytes of a log, by their position.
 pub enum Input<'a> {
     /// Mapped into memory, all of it.
@@ -30,6 +34,14 @@ pub enum Input<'a> {
 pub trait ReadAt: Sync {
     /// Reads at a position into the window; the bytes read, 0 at the end.
     fn read_at(&self, window: &mut [u8], position: u64) -> io::Result<usize>;
+}
+
+/// Where messages go.
+pub trait Channel: Write {
+    /// Bytes that it would take by one write, as far as it knows; None: it does not say.
+    fn room(&self) -> Option<usize> {
+        None
+    }
 }
 
 /// How far a transfer goes.
@@ -135,59 +147,177 @@ impl LogWindow<'_, '_> {
     }
 }
 
+/// Messages on their way to a channel. Those of several chunks are written at once where the channel
+/// has room for all of them, so that no more than a chunk is left to the caller.
+struct Outlet<'a> {
+    channel: &'a mut dyn Channel,
+    target: &'a mut [u8],
+    filled: usize,
+    /// Bytes with which a write is made.
+    enough: usize,
+    /// Of source, in a chunk.
+    chunk_size: usize,
+    rest: &'a mut Vec<u8>,
+    written: u64,
+    error: Option<io::Error>,
+}
+
+impl<'a> Outlet<'a> {
+    /// None: there is no memory for the chunks.
+    fn new(
+        channel: &'a mut dyn Channel,
+        target: &'a mut Vec<u8>,
+        rest: &'a mut Vec<u8>,
+        chunk_size: usize,
+    ) -> Option<Self> {
+        rest.clear();
+        let gathered = if channel.room().is_some() { GATHERED_MAX } else { 0 };
+        let target = room(target, chunk_size.saturating_mul(2).saturating_add(gathered))?;
+        let mut outlet = Self {
+            channel,
+            target,
+            filled: 0,
+            enough: 0,
+            chunk_size,
+            rest,
+            written: 0,
+            error: None,
+        };
+        outlet.look();
+        Some(outlet)
+    }
+
+    /// Looks how much can be written at once: what there is room for, but for what the channel may
+    /// need for itself, and for the chunk that goes beyond it.
+    fn look(&mut self) {
+        let free = self.channel.room().map_or(0, |free| free - free / 4);
+        self.enough = free.min(GATHERED_MAX).saturating_sub(self.chunk_size);
+    }
+
+    /// Bytes that have been made.
+    fn produced(&self) -> u64 {
+        self.written + self.filled as u64
+    }
+
+    /// Where the next chunk is made.
+    fn target(&mut self, size_max: usize) -> &mut [u8] {
+        let size = size_max.min(self.chunk_size.saturating_mul(2));
+        &mut self.target[self.filled..][..size]
+    }
+
+    /// Takes so many bytes of the target. False: the channel did not take what was written.
+    fn add(&mut self, size: usize) -> bool {
+        self.filled += size;
+        self.filled < self.enough || self.flush()
+    }
+
+    /// The same for messages that were made elsewhere.
+    fn put(&mut self, messages: &[u8]) -> bool {
+        if self.enough <= messages.len() {
+            return self.flush() && self.write(messages);
+        }
+        if self.target.len() - self.filled < messages.len() && !self.flush() {
+            return false;
+        }
+        self.target[self.filled..][..messages.len()].copy_from_slice(messages);
+        self.add(messages.len())
+    }
+
+    /// Writes what has been gathered. False: the channel did not take all of it.
+    fn flush(&mut self) -> bool {
+        let target = std::mem::take(&mut self.target);
+        let is_taken = self.write(&target[..self.filled]);
+        self.target = target;
+        self.filled = 0;
+        is_taken
+    }
+
+    fn write(&mut self, messages: &[u8]) -> bool {
+        if messages.is_empty() {
+            return true;
+        }
+        let taken = match self.channel.write(messages) {
+            Ok(taken) => taken.min(messages.len()),
+            Err(error) => {
+                self.error = (error.kind() != ErrorKind::WouldBlock).then_some(error);
+                0
+            }
+        };
+        self.written += taken as u64;
+        self.rest.extend_from_slice(&messages[taken..]);
+        self.look();
+        taken == messages.len()
+    }
+}
+
 impl Transcoder {
     /// Converts and writes until the channel takes no more, a limit is reached, or something has to
-    /// be decided. What the channel left of a chunk is `workspace.rest()`. `gzip`: a compressor for
-    /// the level `Fast`, in the place of the kernel's own.
+    /// be decided. What the channel left is `workspace.rest()`. `gzip`: a compressor for the level
+    /// `Fast`, in the place of the kernel's own.
     pub fn transfer(
         &mut self,
         input: &Input<'_>,
-        channel: &mut dyn Write,
+        channel: &mut dyn Channel,
         limits: &Limits,
         recodes: Option<&Recodes>,
-        mut gzip: Option<Compress<'_>>,
+        gzip: Option<Compress<'_>>,
         workspace: &mut Workspace,
     ) -> Transferred {
         let Workspace { recoding, sending } = workspace;
-        let Sending { window, target, rest, held: message } = sending;
+        let Sending { window, target, rest, held } = sending;
+        let log = LogWindow { input, window, start: 0, filled: 0 };
+        let Some(mut outlet) = Outlet::new(channel, target, rest, limits.chunk_size) else {
+            return Transferred { consumed: 0, written: 0, outcome: Outcome::Source, error: None };
+        };
+        let (consumed, mut outcome) =
+            self.convert(log, limits, recodes, gzip, recoding, held, &mut outlet);
+        if !outlet.flush() {
+            outcome = Outcome::Channel; // asked again, the same is found to be decided
+        }
+        Transferred { consumed, written: outlet.written, outcome, error: outlet.error }
+    }
+
+    /// Returns the bytes consumed, and why it came back. `message`: the one held back.
+    #[allow(clippy::too_many_arguments)] // what a transfer owns, in parts
+    fn convert(
+        &mut self,
+        mut log: LogWindow<'_, '_>,
+        limits: &Limits,
+        recodes: Option<&Recodes>,
+        mut gzip: Option<Compress<'_>>,
+        recoding: &mut Recoding,
+        message: &mut Vec<u8>,
+        outlet: &mut Outlet<'_>,
+    ) -> (u64, Outcome) {
         let holds = recodes.is_some_and(|recodes| recodes.holds);
-        rest.clear();
-        let mut done =
-            Transferred { consumed: 0, written: 0, outcome: Outcome::Source, error: None };
         let chunk_size = limits.chunk_size;
         let is_small = chunk_size < LARGE_CHUNK_SIZE;
         let window_size = if is_small { chunk_size.saturating_mul(2) } else { chunk_size };
-        let Some(target) = room(target, chunk_size.saturating_mul(2)) else {
-            return done;
-        };
-        let mut log = LogWindow { input, window, start: 0, filled: 0 };
         let mut step = chunk_size;
-        while limits.position + done.consumed < limits.end {
-            let is_due = done.consumed.max(done.written) >= limits.budget;
-            if is_due || done.written >= limits.promised {
-                done.outcome = Outcome::Limit;
-                return done;
+        let mut done = 0; // bytes consumed
+        while limits.position + done < limits.end {
+            let produced = outlet.produced();
+            if done.max(produced) >= limits.budget || produced >= limits.promised {
+                return (done, Outcome::Limit);
             }
-            let position = limits.position + done.consumed;
+            let position = limits.position + done;
             let left = limits.end - position;
             log.fill(position, window_size, left);
             let source = log.rest();
             if source.is_empty() {
-                done.outcome = Outcome::Source;
-                return done;
+                return (done, Outcome::Source);
             }
             let is_part = source.len() > step;
             let chunk = &source[..step.min(source.len())];
-            let owed = usize::try_from(limits.promised - done.written).unwrap_or(usize::MAX);
-            let room = if holds { 0 } else { owed.min(target.len()) };
-            let progress = self.transcode(chunk, left, &mut target[..room]);
+            let owed = usize::try_from(limits.promised - produced).unwrap_or(usize::MAX);
+            let target = outlet.target(if holds { 0 } else { owed });
+            let progress = self.transcode(chunk, left, target);
             let (consumed, produced) = (progress.consumed, progress.produced as usize);
-            done.consumed += consumed;
-            done.outcome = progress.outcome;
+            done += consumed;
             let is_first = log.start == 0;
             log.advance(consumed);
-            if produced > 0 && !write(channel, &target[..produced], rest, &mut done) {
-                return done;
+            if produced > 0 && !outlet.add(produced) {
+                return (done, Outcome::Channel);
             }
             let tried = std::mem::replace(&mut step, chunk_size);
             match progress.outcome {
@@ -201,32 +331,28 @@ impl Transcoder {
                 Outcome::Target if produced > 0 => {}
                 Outcome::Batch => {
                     let Some(recodes) = recodes else {
-                        return done;
+                        return (done, Outcome::Batch);
                     };
-                    let promised = limits.promised - done.written;
+                    let promised = limits.promised - outlet.produced();
                     let room = promised.saturating_sub(message.len() as u64);
-                    let left = limits.end - limits.position - done.consumed;
-                    let at = (limits.position + done.consumed, left, room);
+                    let at = (limits.position + done, limits.end - limits.position - done, room);
                     let Some(size) = self.recode_next(&mut log, at, recodes, &mut gzip, recoding)
                     else {
-                        return done;
+                        return (done, Outcome::Batch);
                     };
-                    done.consumed += size;
+                    done += size;
                     log.advance(size);
-                    let mut chunk = recoding.made.as_slice();
-                    if holds && !chunk.is_empty() {
+                    if holds && !recoding.made.is_empty() {
                         exchange(message, &mut recoding.made);
-                        chunk = &recoding.made;
                     }
-                    if !chunk.is_empty() && !write(channel, chunk, rest, &mut done) {
-                        return done;
+                    if !outlet.put(&recoding.made) {
+                        return (done, Outcome::Channel);
                     }
                 }
-                _ => return done,
+                outcome => return (done, outcome),
             }
         }
-        done.outcome = Outcome::End;
-        done
+        (done, Outcome::End)
     }
 
     /// Recodes the entry that is next. Returns its size. `at`: its position, the bytes left of the
@@ -288,27 +414,4 @@ fn exchange(held: &mut Vec<u8>, made: &mut Vec<u8>) {
     held.extend_from_slice(&made[..last]);
     made.drain(..last);
     std::mem::swap(held, made);
-}
-
-/// Writes a chunk. False: the channel did not take all of it.
-fn write(
-    channel: &mut dyn Write,
-    chunk: &[u8],
-    rest: &mut Vec<u8>,
-    done: &mut Transferred,
-) -> bool {
-    let taken = match channel.write(chunk) {
-        Ok(taken) => taken.min(chunk.len()),
-        Err(error) => {
-            done.error = (error.kind() != ErrorKind::WouldBlock).then_some(error);
-            0
-        }
-    };
-    done.written += taken as u64;
-    if taken == chunk.len() {
-        return true;
-    }
-    rest.extend_from_slice(&chunk[taken..]);
-    done.outcome = Outcome::Channel;
-    false
 }

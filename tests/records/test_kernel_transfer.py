@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from records import reference
 from records.codecs import compress
 from records.formats import (
     ATTRIBUTES_AT_BATCH,
@@ -200,6 +201,42 @@ def test_what_a_full_channel_left_of_a_chunk_comes_back(kernel: ModuleType, tmp_
             assert consumed < len(LOG)
     finally:
         channel.close()
+
+
+@each_kernel
+@pytest.mark.parametrize("sent_before", [0, 40])
+def test_a_socket_with_room_gets_several_chunks_at_once_and_leaves_at_most_one(
+    kernel: ModuleType, sent_before: int
+) -> None:
+    writer, reader = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # counts writes
+    with writer, reader:
+        for end in writer, reader:
+            end.setblocking(False)
+        for _ in range(sent_before):
+            writer.send(bytes(CHUNK))
+        transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
+        rest, position, writes, left = b"", 0, 0, list[int]()
+        expected = bytearray(sent_before * CHUNK) + converted(kernel, LOG)
+        taken = bytearray()
+        while len(taken) < len(expected):
+            if not rest:
+                consumed, _, _, rest, _, _ = transcoder.transfer(
+                    *(LOG, position, len(LOG), CHUNK, writer.fileno(), True, EVERYTHING),
+                    *(EVERYTHING, None, None),
+                )
+                position += consumed
+                left.append(len(rest or b""))
+            with suppress(BlockingIOError):
+                while True:
+                    taken += reader.recv(1 << 20)
+                    writes += 1
+            if rest:
+                writer.send(rest)
+                rest = b""
+    assert taken == expected
+    if kernel is not reference:
+        assert writes - sent_before < len(LOG) / CHUNK / 2
+    assert max(left) < 2 * CHUNK
 
 
 @each_kernel

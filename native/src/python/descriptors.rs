@@ -6,13 +6,13 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::mem::ManuallyDrop;
 use std::net::TcpStream;
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::ReadAt;
+use crate::{Channel, ReadAt};
 
 /// A file, read at positions.
 pub struct Readable(ManuallyDrop<File>);
@@ -75,6 +75,46 @@ impl Write for Writable {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+impl Channel for Writable {
+    fn room(&self) -> Option<usize> {
+        match self {
+            Self::Socket(socket) => room_of(socket.as_raw_fd()),
+            Self::File(_) => None,
+        }
+    }
+}
+
+/// What a socket has room for, as Linux counts it: its buffer's size less what lies in it, with what
+/// the kernel needs for itself. Of TCP that is what has not been acknowledged either.
+#[cfg(target_os = "linux")]
+fn room_of(descriptor: i32) -> Option<usize> {
+    use libc::{SK_MEMINFO_SNDBUF, SK_MEMINFO_WMEM_ALLOC, SK_MEMINFO_WMEM_QUEUED};
+    let mut figures = [0_u32; SK_MEMINFO_WMEM_QUEUED as usize + 1];
+    let mut size = size_of_val(&figures) as libc::socklen_t;
+    // SAFETY: `figures` is `size` bytes long, and the system writes no more than that; a descriptor
+    // that is no socket, or is closed, is an error.
+    let failed = unsafe {
+        libc::getsockopt(
+            descriptor,
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            figures.as_mut_ptr().cast(),
+            &raw mut size,
+        )
+    };
+    if failed != 0 || (size as usize) < size_of_val(&figures) {
+        return None;
+    }
+    let figure = |at: i32| figures[at as usize];
+    let queued = figure(SK_MEMINFO_WMEM_ALLOC).max(figure(SK_MEMINFO_WMEM_QUEUED));
+    Some(figure(SK_MEMINFO_SNDBUF).saturating_sub(queued) as usize)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn room_of(_: i32) -> Option<usize> {
+    None
 }
 
 fn check(descriptor: i32) -> PyResult<()> {

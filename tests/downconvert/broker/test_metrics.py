@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker
+from downconvert.broker.gauges import StateCollector
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.conversion import prediction
 from records import Codec
@@ -46,6 +47,20 @@ def test_padding_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with broker_of(tmp_path, {"a": {0: batches}}) as broker:
         fetched(broker, 2, "a")
         assert 0 < value(broker, "padding_bytes_total") < 100
+
+
+def test_sizes_that_were_measured_before_are_counted(tmp_path: Path) -> None:
+    with broker_of(tmp_path, {"a": {0: [batch(0, 1)], 2: [batch(2, 3)]}}) as broker:
+
+        def counts() -> list[float]:
+            families = {family.name: family for family in StateCollector(broker).collect()}
+            names = ("hits", "misses")
+            return [families[f"downconvert_broker_size_cache_{n}"].samples[0].value for n in names]
+
+        before = counts()
+        for _ in range(3):
+            fetched(broker, 2, "a")
+        assert [b - a for a, b in zip(before, counts(), strict=True)] == [2, 1]
 
 
 def test_what_goes_out_as_it_is_counts_as_bytes_only(tmp_path: Path) -> None:

@@ -299,3 +299,10 @@ def test_reads_of_nothing_open_no_files(log: Log) -> None:
     assert len(set(Path("/proc/self/fd").iterdir()) - before) <= 1  # of listing them
     found[0].close()
     assert log.read(34, 100).to_send().completed
+
+
+def test_what_is_read_is_sealed_but_in_the_last_segment(log: Log) -> None:
+    segments = list(log.segments)
+    sealed = [log.read(segment.base_offset, 1 << 20).is_sealed for segment in segments]
+    assert len(segments) > 1
+    assert sealed == [True] * (len(segments) - 1) + [False]

@@ -1,0 +1,95 @@
+"""Sizes that were measured once, for the next client that asks for the same records.
+
+An exact size costs a second parse of what is uncompressed, and the first batches of what is
+compressed again. A segment that is not written any more converts to the same size every time. So
+what was planned for a range of one is kept, whoever asks: one cache for the process, as all
+brokers in it share its memory.
+
+Whoever hands a range out says that it does not change (`FileRecords.sealed`; a log says it of all
+segments but its last). Truncating a log makes an older segment its last one again: the time of the
+file's last change is part of the key, and so are its inode and its size, so that neither a file
+that was written again nor another one in its place is taken for the one that was measured.
+
+Not here: measuring (plan.py), messages that were made on the way (kept_wrappers.py)."""
+
+from collections import OrderedDict
+from dataclasses import replace
+from functools import lru_cache
+from os import fstat
+from threading import Lock
+from typing import Final, TypeAlias
+
+from records import FileRecords
+from records.source import Records
+
+from .kept_wrappers import NOTHING_KEPT
+from .plan import Plan, plan
+from .policy import CHUNK_SIZE_MIN, ConversionPolicy
+from .request import Request
+
+# An entry takes half a KiB, since none holds messages, errors or transactions: 4 MiB in all. That
+# is as many answers of 1 MiB as there are in 8 GiB of log.
+ENTRIES_MAX: Final = 8192
+
+Key: TypeAlias = tuple[object, ...]
+
+
+class SizeCache:
+    """The plans that were used last. Thread-safe. hits: plans that were there; misses: those of
+    ranges that do not change and had to be made."""
+
+    def __init__(self, entries_max: int = ENTRIES_MAX) -> None:
+        self.hits = self.misses = 0
+        self._max = entries_max
+        self._plans: OrderedDict[Key, Plan] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    def plan(self, records: Records, request: Request) -> Plan:
+        """As `plan.plan`. Where it was made for another client, nothing is read."""
+        key = _key(records, request)
+        if key is None:
+            return plan(records, request)
+        with self._lock:
+            found = self._plans.get(key)
+            if found is not None:
+                self._plans.move_to_end(key)
+                self.hits += 1
+                return found
+            self.misses += 1
+        made = plan(records, request)
+        if made.damage is None:  # errors are not shared: each carries where it was raised
+            with self._lock:
+                self._plans[key] = replace(made, kept=NOTHING_KEPT) if made.kept else made
+                if len(self._plans) > self._max:
+                    self._plans.popitem(last=False)
+        return made
+
+
+def _key(records: Records, request: Request) -> Key | None:
+    """What a plan depends on; None: something that may change, or is as large as anything."""
+    if not isinstance(records, FileRecords) or not records.is_sealed or request.aborted:
+        return None
+    status = fstat(records.fileno())
+    return (
+        status.st_dev,
+        status.st_ino,
+        status.st_mtime_ns,
+        status.st_size,
+        records.origin,
+        records.size,
+        request.to_magic,
+        request.first_offset,
+        _of_any_chunk_size(request.policy),
+    )
+
+
+@lru_cache(maxsize=64)
+def _of_any_chunk_size(policy: ConversionPolicy) -> ConversionPolicy:
+    """Sizes do not depend on it, and a broker changes it with its load."""
+    return replace(policy, chunk_size=CHUNK_SIZE_MIN)
+
+
+sizes: Final = SizeCache()

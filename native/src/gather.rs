@@ -120,9 +120,7 @@ pub fn gather_headers(rows: &[u8], source: &[u8]) -> Result<Headers, Refusal> {
 }
 
 /// Reads a header that the kernel has checked.
-pub fn next_header<'a>(
-    headers: &mut Cursor<'a>,
-) -> Result<(&'a [u8], Option<&'a [u8]>), Refusal> {
+pub fn next_header<'a>(headers: &mut Cursor<'a>) -> Result<(&'a [u8], Option<&'a [u8]>), Refusal> {
     let size = varint::read_i32(headers).map_err(|_| NOT_HEADERS)?;
     let size = usize::try_from(size).map_err(|_| NOT_HEADERS)?;
     let key = headers.take(size).map_err(|_| NOT_HEADERS)?;

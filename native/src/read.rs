@@ -7,8 +7,8 @@ use crate::codec::{self, Codec};
 use crate::crc::{crc32, crc32c};
 use crate::header::Header;
 use crate::layout::{
-    ATTRIBUTES_AT_LEGACY, BASE_SEQUENCE_AT, BATCH_HEADER_SIZE, CODEC_MASK,
-    CONTROL, CRC_AT_BATCH, CRC_AT_LEGACY, ENTRY_HEAD_SIZE, MAGIC_AT, PREFIX_SIZE, ROW_SIZE, V2,
+    ATTRIBUTES_AT_LEGACY, BASE_SEQUENCE_AT, BATCH_HEADER_SIZE, CODEC_MASK, CONTROL, CRC_AT_BATCH,
+    CRC_AT_LEGACY, ENTRY_HEAD_SIZE, MAGIC_AT, PREFIX_SIZE, ROW_SIZE, V2,
 };
 use crate::message::{bytes_at, prefix};
 use crate::outcome::Outcome;

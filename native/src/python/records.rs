@@ -4,9 +4,12 @@
 //! Small neighbours share the bytes that they are made of: a record alone then keeps no more than
 //! `SHARED_SIZE` of others in memory. A larger one has its own.
 
+#![allow(unsafe_code)]
+
 use std::cell::Cell;
 
 use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
@@ -249,9 +252,10 @@ impl<'py, 'a> Records<'py, 'a> {
     }
 
     fn make_waiting(&mut self) -> PyResult<()> {
-        let (Some(start), Some(end)) =
-            (self.waiting.first().map(|row| row.first), self.waiting.iter().map(|row| row.last).max())
-        else {
+        let (Some(start), Some(end)) = (
+            self.waiting.first().map(|row| row.first),
+            self.waiting.iter().map(|row| row.last).max(),
+        ) else {
             return Ok(());
         };
         let bytes = PyBytes::new(self.py, &self.source[start..end]).unbind();
@@ -275,7 +279,9 @@ impl<'py, 'a> Records<'py, 'a> {
 
     fn make_large(&mut self, row: &Row) -> PyResult<()> {
         let field = |span: Span| match span.size {
-            Some(size) => PyBytes::new(self.py, &self.source[span.at..][..size]).into_any().unbind(),
+            Some(size) => {
+                PyBytes::new(self.py, &self.source[span.at..][..size]).into_any().unbind()
+            }
             None => self.py.None(),
         };
         let headers = &self.source[row.headers.at..][..row.headers.size.unwrap_or(0)];
@@ -303,5 +309,10 @@ fn new<'py>(py: Python<'py>, row: &Row, fields: Fields) -> PyResult<Bound<'py, R
         timestamp_type: row.timestamp_type as i8, // it was checked
         fields,
     };
-    Bound::new(py, record)
+    let record = Bound::new(py, record)?;
+    // SAFETY: the object is alive and complete. The collector need not look at it: it refers to
+    // bytes, and to tuples of bytes and text, which refer to nothing that could refer to it. To
+    // untrack an object twice, as its deallocation does, is allowed.
+    unsafe { ffi::PyObject_GC_UnTrack(record.as_ptr().cast()) };
+    Ok(record)
 }

@@ -42,7 +42,7 @@ pub enum Fields {
 }
 
 /// One record: `records.record.Record` where this kernel runs.
-#[pyclass(frozen, module = "records.record")]
+#[pyclass(frozen, freelist = 1024, module = "records.record")]
 pub struct Record {
     #[pyo3(get)]
     pub offset: i64,

@@ -403,8 +403,9 @@ class ReadEntries(Protocol):
     It may leave any entry to its caller, who reads it step by step and finds the same records. It
     leaves what is damaged (with `verify` its checksum is compared), what decompresses to more than
     `size_max` bytes, large batches and compressed messages. Records of control batches are left
-    out, unless `control`. All that is made at once is bounded: a thousand records or `size_max`
-    bytes, and those of one more batch. ValueError: indices outside of the source."""
+    out, unless `control`. What is made at once is bounded: after some hundred records, or
+    `size_max` decompressed bytes, no other batch is begun. ValueError: indices outside of the
+    source."""
 
     def __call__(
         self, source: Buffer, start: int, end: int, verify: bool, control: bool, size_max: int

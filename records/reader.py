@@ -11,6 +11,7 @@ Not here: a batch step by step (batch_reader.py), where batches begin (source.py
 
 from collections.abc import Iterator
 from itertools import chain
+from typing import Final
 
 from .backend import read_entries
 from .batch import BatchHeader
@@ -20,13 +21,17 @@ from .source import Records, read_headers
 
 __all__ = ["Record", "read", "read_batch", "read_rows"]
 
+# Several batches of a producer's usual size, and few enough that they and their records stay in the
+# processor's cache until they are looked at.
+READ_SIZE: Final = 64 * 1024  # bytes
+
 
 def read(
     records: Records, *, verify: bool = True, record_size_max: int | None = None
 ) -> Iterator[Record]:
     """All records, without those of control batches: what a consumer is given.
 
-    Some are read ahead: a hundred KiB of log, or of what it decompresses to a MiB.
+    Some are read ahead: 64 KiB of log, or what one batch decompresses to.
 
     `record_size_max` bounds memory: a record of more bytes is a RecordTooLargeError, whose size is
     as much of it as was looked at.
@@ -72,7 +77,7 @@ def read_rows(
 
 def _read(records: Records, verify: bool, record_size_max: int | None) -> Iterator[list[Record]]:
     size, size_max = records.size, body_size_max(record_size_max)
-    window = memoryview(bytearray(min(ENTRY_SIZE_MAX, size_max, size)))
+    window = memoryview(bytearray(min(READ_SIZE, size_max, size)))
     reader: BatchReader | None = None
     position = start = filled = 0  # `position` is that of `window[start]`
     while True:

@@ -15,8 +15,10 @@ use crate::outcome::Outcome;
 use crate::transcoder::{Entered, Settings, Transcoder};
 use crate::workspace::room;
 
-/// Of one entry, and the number after which no other entry is begun.
-pub const RECORDS_MAX: usize = 1024;
+/// Of one entry.
+const RECORDS_MAX: usize = 1024;
+/// After so many no other entry is begun: they are still in the cache when they are looked at.
+pub const RECORDS_ENOUGH: usize = 512;
 const NO_SEQUENCE: i32 = -1;
 /// A buffer of more bytes is not kept.
 const KEPT_MAX: usize = 1024 * 1024;

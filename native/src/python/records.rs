@@ -19,7 +19,7 @@ use super::record::{self, Fields, Made, Place, Record, Shared};
 use crate::crc32;
 use crate::item::TIMESTAMP_TYPE_NONE;
 use crate::layout::{CRC_AT_LEGACY, MAGIC_AT, PREFIX_SIZE, ROW_SIZE, SIZE_FIELD_SIZE, V0};
-use crate::read::{self, RECORDS_MAX, Reading, Wanted};
+use crate::read::{self, RECORDS_ENOUGH, Reading, Wanted};
 use crate::rows::{self, Refusal};
 
 /// As `records/kernel.py` has it: a page, which costs nothing beside a window.
@@ -53,7 +53,7 @@ pub fn read_entries<'py>(
     let mut reading = READING.take().unwrap_or_default();
     let mut made = Vec::new();
     let (mut consumed, mut decompressed) = (0, 0);
-    while made.len() < RECORDS_MAX && decompressed < size_max.0 {
+    while made.len() < RECORDS_ENOUGH && decompressed < size_max.0 {
         let Some(entry) = read::first_entry(&window[consumed..]) else {
             break;
         };

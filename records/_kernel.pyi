@@ -1,6 +1,7 @@
 """The compiled kernel, native/src/face: what it does is in kernel.py."""
 
 from .kernel import Buffer, Progress, Recodes, Transferred
+from .record import Record as Record
 
 class Transcoder:
     def __new__(
@@ -100,6 +101,39 @@ def encode(
     at: int,
     limit: int,
 ) -> Progress: ...
+def read_entries(
+    source: Buffer, start: int, end: int, verify: bool, control: bool, size_max: int
+) -> tuple[list[Record], int]: ...
+def make_records(
+    rows: Buffer,
+    rows_start: int,
+    rows_end: int,
+    source: Buffer,
+    base_offset: int,
+    base_sequence: int,
+) -> list[Record]: ...
+def make_inner_records(
+    rows: Buffer,
+    rows_start: int,
+    rows_end: int,
+    source: Buffer,
+    at: int,
+    timestamp_type: int,
+    verify: bool,
+) -> tuple[list[Record], int]: ...
+def gather_column(
+    rows: Buffer,
+    rows_start: int,
+    rows_end: int,
+    source: Buffer,
+    values: bool,
+    ends: Buffer,
+    validity: Buffer,
+    data: Buffer,
+) -> tuple[int, int]: ...
+def gather_headers(
+    rows: Buffer, rows_start: int, rows_end: int, source: Buffer
+) -> tuple[bytes, bytes, bytes, bytes, bytes, bytes]: ...
 def crc32(source: Buffer, start: int, end: int, value: int = 0) -> int: ...
 def gzip_compress(source: Buffer, start: int, end: int, level: int) -> bytes: ...
 def decompress(

@@ -15,9 +15,45 @@ if TYPE_CHECKING:
     Transcoder: type[kernel.Transcoder]
     encode: kernel.Encode
     crc32: kernel.Crc32
+    make_records: kernel.MakeRecords
+    make_inner_records: kernel.MakeInnerRecords
+    gather_column: kernel.GatherColumn
+    gather_headers: kernel.GatherHeaders
+    read_entries: kernel.ReadEntries
 elif NAME == NATIVE:
-    from .native import Transcoder, crc32, encode
+    from .native import (
+        Transcoder,
+        crc32,
+        encode,
+        gather_column,
+        gather_headers,
+        make_inner_records,
+        make_records,
+        read_entries,
+    )
 else:
-    from .reference import Transcoder, crc32, encode
+    from .reference import (
+        Transcoder,
+        crc32,
+        encode,
+        gather_column,
+        gather_headers,
+        make_inner_records,
+        make_records,
+        read_entries,
+    )
 
-__all__ = ["ENVIRONMENT_VARIABLE", "NAME", "NATIVE", "REFERENCE", "Transcoder", "crc32", "encode"]
+__all__ = [
+    "ENVIRONMENT_VARIABLE",
+    "NAME",
+    "NATIVE",
+    "REFERENCE",
+    "Transcoder",
+    "crc32",
+    "encode",
+    "gather_column",
+    "gather_headers",
+    "make_inner_records",
+    "make_records",
+    "read_entries",
+]

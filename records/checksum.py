@@ -2,7 +2,7 @@
 
 It is computed a window at a time, so that a batch of any size costs no memory.
 
-Not here: the messages inside of a compressed message, which have one each (reader.py)."""
+Not here: comparing those of all messages inside of a compressed one (reader.py; downconvert)."""
 
 from typing import Final
 
@@ -10,9 +10,10 @@ from .backend import crc32
 from .batch import BatchHeader
 from .crc32c import crc32c
 from .errors import CorruptRecordsError
-from .formats import ATTRIBUTES_AT_BATCH, MAGIC_AT, V2
+from .formats import ATTRIBUTES_AT_BATCH, CRC, CRC_AT_LEGACY, MAGIC_AT, V2
+from .kernel import Buffer
 from .source import Records
-from .window import Stretch
+from .window import Stretch, Window
 
 WINDOW_SIZE: Final = 64 * 1024  # bytes
 MISMATCH: Final = "checksum does not match"
@@ -31,3 +32,20 @@ def verify_checksum(records: Records, header: BatchHeader) -> None:
         crc = crc32c(window[:read], crc) if is_batch else crc32(window, 0, read, crc)
     if crc != header.crc:
         raise CorruptRecordsError(MISMATCH, records.origin + header.position)
+
+
+def check_entry(entry: Buffer, header: BatchHeader, position: int) -> None:
+    """As `verify_checksum`, of an entry that is in memory; `position` is for the error."""
+    if header.magic == V2:
+        crc = crc32c(memoryview(entry)[ATTRIBUTES_AT_BATCH : header.size])
+    else:
+        crc = crc32(entry, MAGIC_AT, header.size)
+    if crc != header.crc:
+        raise CorruptRecordsError(MISMATCH, position)
+
+
+def is_sound(window: Window, at: int, end: int) -> bool:
+    """Whether the message from `at` to `end` has the checksum that it says."""
+    said: int = CRC.unpack_from(window.buffer, at + CRC_AT_LEGACY)[0]
+    found: int = crc32(window.buffer, at + MAGIC_AT, end)
+    return found == said

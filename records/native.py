@@ -4,13 +4,26 @@ ImportError where it has not been built. Besides what every kernel does (kernel.
 for data in memory, from the libraries that it is built with. `gzip_compress(source, start, end,
 level)` makes one member, by libdeflate. `decompress(codec, source, start, end, magic, limit)`
 returns what data of message format `magic` decompresses to, or None where that is more than
-`limit`, or the data is damaged or framed in an unusual way: records/codecs tells which.
+`limit`, or the data is damaged or framed in an unusual way: records/codecs tells which. `Record` is
+the class of records.record where this kernel runs.
 
 Not here: which kernel runs (backend.py)."""
 
 from typing import TYPE_CHECKING
 
-from ._kernel import Transcoder, crc32, decompress, encode, gzip_compress
+from ._kernel import (
+    Record,
+    Transcoder,
+    crc32,
+    decompress,
+    encode,
+    gather_column,
+    gather_headers,
+    gzip_compress,
+    make_inner_records,
+    make_records,
+    read_entries,
+)
 
 if TYPE_CHECKING:
     from . import kernel
@@ -18,5 +31,22 @@ if TYPE_CHECKING:
     _transcoder: type[kernel.Transcoder] = Transcoder
     _encode: kernel.Encode = encode
     _crc32: kernel.Crc32 = crc32
+    _make_records: kernel.MakeRecords = make_records
+    _make_inner_records: kernel.MakeInnerRecords = make_inner_records
+    _gather_column: kernel.GatherColumn = gather_column
+    _gather_headers: kernel.GatherHeaders = gather_headers
+    _read_entries: kernel.ReadEntries = read_entries
 
-__all__ = ["Transcoder", "crc32", "decompress", "encode", "gzip_compress"]
+__all__ = [
+    "Record",
+    "Transcoder",
+    "crc32",
+    "decompress",
+    "encode",
+    "gather_column",
+    "gather_headers",
+    "gzip_compress",
+    "make_inner_records",
+    "make_records",
+    "read_entries",
+]

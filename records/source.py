@@ -63,15 +63,15 @@ def check_slice(records: Records, position: int, size: int) -> None:
         raise ValueError(f"a slice at {position} begins after the {records.size} bytes of records")
 
 
-def read_headers(records: Records) -> Iterator[BatchHeader]:
-    """Reads header after header, by the rules of Kafka's file stream: what `Records.batches` does.
+def read_headers(records: Records, position: int = 0) -> Iterator[BatchHeader]:
+    """Reads header after header, by the rules of Kafka's file stream: what `Records.batches` does,
+    here from any entry on.
 
     A tail of up to 17 bytes, and an entry that runs past the end, end it without an error. A size
     that no entry has, and an unknown magic or codec, are errors (rules 1-3 of a log, kernel.py)."""
     size, origin = records.size, records.origin
     window = memoryview(bytearray(min(WINDOW_SIZE, size)))
     start = end = 0  # the positions that the window holds
-    position = 0
     while (remaining := size - position) > IGNORED_TAIL_SIZE:
         head_end = position + min(BATCH_HEADER_SIZE, remaining)
         if head_end > end:

@@ -1,9 +1,7 @@
 """From the kernel's rows to Arrow's columns, without an object for each record.
 
-A row has the positions of key and value in a buffer (records/kernel.py). An array of Arrow's has
-its bytes one after the other, so they are gathered: the buffer is described as an array of twice as
-many pieces, of which every second one is a key and the others are what is between them, and Arrow
-takes every second one.
+A row has the positions of key, value and headers in a buffer (records/kernel.py). An array of
+Arrow's has its bytes one after the other: the kernel gathers them into buffers of Arrow's.
 
 Not here: filling the buffer (rows.py)."""
 
@@ -13,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from records.backend import gather_column, gather_headers
 from records.kernel import ROW_FIELDS, Buffer
-from records.varint import read_varint
 
 from .bounds import Bounds
 from .schemas import TIMESTAMP
@@ -85,20 +83,12 @@ class Gatherer:
 def gathered(rows: Any, source: Buffer, name: str) -> Any:
     """The keys or values that rows point to in the source."""
     count = len(rows)
-    at, sizes = rows[:, AT[f"{name}_at"]], rows[:, AT[f"{name}_size"]]
-    ends = np.empty(2 * count + 1, np.int32)
-    ends[0:-1:2] = at
-    np.add(at, np.maximum(sizes, 0), out=ends[1::2], casting="unsafe")
-    ends[-1] = ends[-2]
-    pieces = pa.Array.from_buffers(
-        pa.binary(), 2 * count, [None, pa.py_buffer(ends), pa.py_buffer(source)]
-    )
-    nulls = sizes < 0
-    wanted = pa.array(EVERY_SECOND[:count], mask=nulls if nulls.any() else None)
-    return pieces.take(wanted)
-
-
-EVERY_SECOND: Final = np.arange(0, 2 * ROWS_MAX, 2, dtype=np.int32)
+    size = int(np.maximum(rows[:, AT[f"{name}_size"]], 0).sum())
+    validity, ends = pa.allocate_buffer((count + 7) // 8), pa.allocate_buffer(4 * (count + 1))
+    data = pa.allocate_buffer(size)
+    _, nulls = gather_column(rows, 0, rows.nbytes, source, name == "value", ends, validity, data)
+    buffers = [validity if nulls else None, ends, data]
+    return pa.Array.from_buffers(pa.binary(), count, buffers, nulls)
 
 
 def timestamps(milliseconds: Any) -> Any:
@@ -114,28 +104,20 @@ def timestamps(milliseconds: Any) -> Any:
 def headers(rows: Any, source: Buffer) -> Any:
     """The headers of records; null where there are none. Bytes in keys that are not UTF-8
     become U+FFFD, as in Kafka's consumer."""
-    keys: list[str] = []
-    values: list[bytes | None] = []
+    found = gather_headers(rows, 0, rows.nbytes, source)
+    ends, key_ends, keys, value_ends, values, validity = map(pa.py_buffer, found)
     counts = rows[:, AT["headers_count"]]
-    ends = np.zeros(len(rows) + 1, np.int32)
-    np.cumsum(counts, out=ends[1:], dtype=np.int32)
-    present = rows[counts > 0]
-    for at, size, count in present[:, AT["headers_at"] : AT["headers_count"] + 1].tolist():
-        fields, position = bytes(memoryview(source)[at : at + size]), 0
-        for _ in range(count):
-            key_size, position = read_varint(fields, position, size)
-            keys.append(fields[position : position + key_size].decode("utf-8", "replace"))
-            value_size, position = read_varint(fields, position + key_size, size)
-            value = fields[position : position + value_size] if value_size >= 0 else None
-            values.append(value)
-            position += max(value_size, 0)
+    total = key_ends.size // 4 - 1
     pairs = pa.StructArray.from_arrays(
-        [pa.array(keys, pa.string()), pa.array(values, pa.binary())],
+        [
+            pa.Array.from_buffers(pa.string(), total, [None, key_ends, keys]),
+            pa.Array.from_buffers(pa.binary(), total, [validity, value_ends, values]),
+        ],
         fields=[pa.field("key", pa.string()), pa.field("value", pa.binary())],
     )
     return pa.Array.from_buffers(
         pa.list_(pa.field("element", pairs.type)),
         len(rows),
-        [pa.array(counts > 0).buffers()[1], pa.py_buffer(ends)],
+        [pa.array(counts > 0).buffers()[1], ends],
         children=[pairs],
     )

@@ -14,12 +14,11 @@ import numpy as np
 
 from records import BatchHeader, CorruptRecordsError, Records, TimestampType
 from records.batch import SIZE_AT
-from records.checksum import MISMATCH
+from records.checksum import MISMATCH, is_sound
 from records.compressed import CompressedBytes, DecompressedWindow
 from records.formats import BATCH_HEADER_SIZE, MAGIC_AT, MESSAGE_HEAD, PREFIX, SIZE_FIELD, V0, V2
 from records.inner_offsets import NO_MESSAGES, OffsetScan, are_relative, offset_delta
 from records.kernel import ROW_SIZE, Outcome
-from records.record import is_sound
 
 from .accumulator import BUFFER_SIZE, Accumulator
 from .gather import AT, FIELDS

@@ -1,5 +1,6 @@
-//! CRC-32 (IEEE), which v0 and v1 messages carry each. libdeflate's: most others are slow on
-//! buffers as short as messages.
+//! CRC-32 (IEEE), which v0 and v1 messages carry each, and CRC-32C, which v2 batches do.
+//!
+//! The former is libdeflate's: most others are slow on buffers as short as messages.
 
 use libdeflater::Crc;
 
@@ -11,9 +12,19 @@ pub fn crc32(value: u32, bytes: &[u8]) -> u32 {
     crc.sum()
 }
 
+/// The CRC-32C of `bytes`.
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::crc32;
+    use super::{crc32, crc32c};
+
+    #[test]
+    fn the_check_value_of_castagnolis_polynomial_comes_out() {
+        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+    }
 
     #[test]
     fn the_check_value_of_the_polynomial_comes_out_in_one_piece_or_two() {

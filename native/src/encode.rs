@@ -2,21 +2,15 @@
 //!
 //! Not here: batch headers, wrappers and their checksums (records/builder.py).
 
-use crate::item::{Field, Item};
-use crate::layout::{self, ROW_FIELDS, ROW_SIZE, SIZE_MAX, V0, V1, V2};
+use crate::item::Item;
+use crate::layout::{self, ROW_SIZE, SIZE_MAX, V0, V1, V2};
 use crate::outcome::{Outcome, Progress, Stop};
+use crate::rows::{self, Refusal, TOO_LARGE};
 use crate::sink::{Messages, Sink};
 use crate::varint;
 
-/// Why rows cannot be written.
-pub type Refusal = &'static str;
-
 const MAGIC: Refusal = "magic is not 0, 1 or 2";
-const ROWS: Refusal = "rows are not whole";
-const POSITION: Refusal = "a position is outside of the source";
 const OFFSET_DELTA: Refusal = "an offset delta is no 32-bit integer";
-const HEADER_COUNT: Refusal = "a header count is no 32-bit integer";
-const TOO_LARGE: Refusal = "a record is too large";
 
 /// What all records of a batch are relative to.
 struct Bases {
@@ -33,10 +27,7 @@ pub fn encode(
     base_timestamp: i64,
     target: &mut [u8],
 ) -> Result<Progress, Refusal> {
-    let (rows, rest) = rows.as_chunks::<ROW_SIZE>();
-    if !rest.is_empty() {
-        return Err(ROWS);
-    }
+    let rows = rows::of(rows)?;
     let bases = Bases { offset: base_offset, timestamp: base_timestamp };
     match magic {
         V2 => encode_batch(rows, source, &bases, target),
@@ -82,7 +73,7 @@ fn encode_batch(
     let mut produced = 0;
     let mut consumed = 0;
     for row in rows {
-        let (headers, headers_count) = headers_of(row, source)?;
+        let (headers, headers_count) = rows::headers_of(&rows::fields(row), source)?;
         let item = Item { headers, headers_count, ..item_of(row, source)? };
         let Some(size) = write_record(&item, bases, &mut target[produced..])? else {
             let outcome = Outcome::Target;
@@ -156,41 +147,14 @@ impl Writer<'_> {
 /// A row's fields but for its headers.
 fn item_of<'a>(row: &[u8; ROW_SIZE], source: &'a [u8]) -> Result<Item<'a>, Refusal> {
     let [offset, timestamp, timestamp_type, key_at, key_size, value_at, value_size, ..] =
-        fields(row);
+        rows::fields(row);
     Ok(Item {
         offset,
         timestamp,
         timestamp_type: i8::from(timestamp_type == 1),
-        key: field_of(source, key_at, key_size)?,
-        value: field_of(source, value_at, value_size)?,
+        key: rows::field_of(source, key_at, key_size)?,
+        value: rows::field_of(source, value_at, value_size)?,
         headers: &[],
         headers_count: 0,
     })
-}
-
-fn headers_of<'a>(row: &[u8; ROW_SIZE], source: &'a [u8]) -> Result<(&'a [u8], i32), Refusal> {
-    let [.., headers_at, headers_size, headers_count] = fields(row);
-    let headers = part(source, headers_at, headers_size)?;
-    let count = i32::try_from(headers_count).ok().filter(|count| *count >= 0);
-    Ok((headers, count.ok_or(HEADER_COUNT)?))
-}
-
-fn fields(row: &[u8; ROW_SIZE]) -> [i64; ROW_FIELDS] {
-    let (fields, _) = row.as_chunks();
-    std::array::from_fn(|index| i64::from_ne_bytes(fields[index]))
-}
-
-fn field_of(source: &[u8], at: i64, size: i64) -> Result<Field<'_>, Refusal> {
-    if size < 0 {
-        return Ok(Field { size: -1, bytes: &[] });
-    }
-    let bytes = part(source, at, size)?;
-    let size = i32::try_from(size).map_err(|_| TOO_LARGE)?;
-    Ok(Field { size, bytes })
-}
-
-fn part(source: &[u8], at: i64, size: i64) -> Result<&[u8], Refusal> {
-    let at = usize::try_from(at).map_err(|_| POSITION)?;
-    let size = usize::try_from(size).map_err(|_| POSITION)?;
-    source.get(at..).and_then(|rest| rest.get(..size)).ok_or(POSITION)
 }

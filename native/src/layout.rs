@@ -44,16 +44,20 @@ pub const fn message_overhead(magic: u8) -> usize {
 pub const BATCH_HEADER_SIZE: usize = 61;
 /// The smallest size that a v2 batch may state.
 pub const BATCH_SIZE_MIN: i32 = (BATCH_HEADER_SIZE - PREFIX_SIZE) as i32;
+/// Where a v2 batch keeps its CRC-32C; it covers what is after it.
+pub const CRC_AT_BATCH: usize = MAGIC_AT + 1;
 /// Only the second byte of the attributes says anything.
-pub const ATTRIBUTES_AT_BATCH: usize = MAGIC_AT + 1 + 4 + 1;
+pub const ATTRIBUTES_AT_BATCH: usize = CRC_AT_BATCH + 4 + 1;
 /// Last offset - base offset.
 pub const LAST_OFFSET_DELTA_AT: usize = ATTRIBUTES_AT_BATCH + 1;
 /// What the records' timestamps are relative to.
 pub const BASE_TIMESTAMP_AT: usize = LAST_OFFSET_DELTA_AT + 4;
 /// Under LogAppendTime the timestamp of all records.
 pub const MAX_TIMESTAMP_AT: usize = BASE_TIMESTAMP_AT + 8;
+/// The sequence number of the first record, or -1.
+pub const BASE_SEQUENCE_AT: usize = MAX_TIMESTAMP_AT + 8 + 8 + 2;
 /// The last field of a batch header.
-pub const RECORDS_COUNT_AT: usize = MAX_TIMESTAMP_AT + 8 + 8 + 2 + 4;
+pub const RECORDS_COUNT_AT: usize = BASE_SEQUENCE_AT + 4;
 
 /// Attribute bits of every format.
 pub const CODEC_MASK: u8 = 0x07;

@@ -17,6 +17,7 @@ mod crc;
 mod cursor;
 mod encode;
 mod fast_path;
+mod gather;
 mod header;
 mod item;
 mod layout;
@@ -24,8 +25,10 @@ mod message;
 mod outcome;
 #[cfg(feature = "python")]
 mod python;
+mod read;
 mod reason;
 mod record;
+mod rows;
 mod sink;
 mod transcoder;
 mod transfer;

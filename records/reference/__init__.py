@@ -11,16 +11,28 @@ two differ, read the rules, then this, then the native one.
 - transcoder.py: the rules of a log, of a batch's records and of a message's entries
 - recode.py: a compressed entry to compressed messages
 - transfer.py: from a file to a channel
-- encode.py: rows to records"""
+- encode.py: rows to bytes of records
+- rows.py, making.py, gathering.py: rows to records, and to columns"""
 
 import zlib
 
 from records.kernel import Buffer
 
 from .encode import encode
+from .gathering import gather_column, gather_headers
+from .making import make_inner_records, make_records, read_entries
 from .transcoder import Transcoder
 
-__all__ = ["Transcoder", "crc32", "encode"]
+__all__ = [
+    "Transcoder",
+    "crc32",
+    "encode",
+    "gather_column",
+    "gather_headers",
+    "make_inner_records",
+    "make_records",
+    "read_entries",
+]
 
 
 def crc32(source: Buffer, start: int, end: int, value: int = 0) -> int:

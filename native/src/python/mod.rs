@@ -7,6 +7,9 @@ mod arguments;
 mod buffers;
 mod codecs;
 mod descriptors;
+mod gather;
+mod record;
+mod records;
 mod transcoder;
 
 use pyo3::exceptions::{PyMemoryError, PyValueError};
@@ -87,6 +90,12 @@ fn gzip_compress<'py>(
 #[pymodule]
 fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<transcoder::Transcoder>()?;
+    module.add_class::<record::Record>()?;
+    module.add_function(wrap_pyfunction!(records::read_entries, module)?)?;
+    module.add_function(wrap_pyfunction!(records::make_records, module)?)?;
+    module.add_function(wrap_pyfunction!(records::make_inner_records, module)?)?;
+    module.add_function(wrap_pyfunction!(gather::gather_column, module)?)?;
+    module.add_function(wrap_pyfunction!(gather::gather_headers, module)?)?;
     module.add_function(wrap_pyfunction!(encode, module)?)?;
     module.add_function(wrap_pyfunction!(crc32, module)?)?;
     module.add_function(wrap_pyfunction!(gzip_compress, module)?)?;

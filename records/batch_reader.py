@@ -1,0 +1,207 @@
+"""Reads a batch a window at a time: any batch, large, damaged or unusual as it may be.
+
+A small one is read, and decompressed, at once; of a large one there is never more than a window in
+memory. Either goes through the kernel, which says where keys and values lie (`columns`), and makes
+records of that, some at a time. A window grows for a record that is larger, since the caller is
+given that record as a whole.
+
+Sources: Kafka's DefaultRecordBatch, AbstractLegacyRecordBatch and RecordBatchIterator.
+
+Not here: ordinary batches, many at once (reader.py), decompression (compressed.py), offsets in
+compressed messages (inner_offsets.py), what a record is (record.py)."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from .backend import Transcoder, make_inner_records, make_records
+from .batch import NONE, BatchHeader
+from .checksum import MISMATCH, check_entry, verify_checksum
+from .compressed import CompressedBytes, DecompressedWindow
+from .errors import CorruptRecordsError, RecordTooLargeError
+from .formats import BATCH_HEADER_SIZE, V0, V2, TimestampType
+from .inner_offsets import (
+    EVERY_OFFSET,
+    NO_MESSAGES,
+    ROWS_MAX,
+    OffsetScan,
+    are_relative,
+    offset_delta,
+)
+from .kernel import ROW_SIZE, Outcome
+from .record import Record
+from .source import Records
+from .window import WINDOW_SIZE, Stretch, Window
+
+COMPRESSED_WINDOW_SIZE: Final = 16 * 1024  # bytes
+
+# What is read, and decompressed, at once. Producers make batches of 16 KiB, and of 1 MiB at most,
+# unless they are told otherwise.
+ENTRY_SIZE_MAX: Final = 128 * 1024  # bytes
+BODY_SIZE_MAX: Final = 1024 * 1024
+
+
+class BatchReader:
+    """Reads batch after batch with the same buffers."""
+
+    def __init__(self, records: Records, verify: bool, record_size_max: int | None) -> None:
+        self._records = records
+        self._verify = verify
+        self._record_size_max = record_size_max
+        self._transcoder = Transcoder(V0, EVERY_OFFSET, 0, False)
+        self._rows = bytearray(ROWS_MAX * ROW_SIZE)
+        self._compressed = memoryview(b"")
+        self._scan: OffsetScan | None = None
+        self.body_size_max = body_size_max(record_size_max)
+
+    def read(self, header: BatchHeader, entry: memoryview | None) -> Iterator[list[Record]]:
+        """The records of a batch, some at a time. `entry`: all of it, if it is in memory."""
+        if self._verify:
+            if entry is None:
+                verify_checksum(self._records, header)
+            else:
+                check_entry(entry, header, self._position(header))
+        if header.records_count == 0:  # kept by compaction for its producer's sake
+            return iter(())
+        if header.codec and header.magic != V2:
+            return self._compressed_message(header, entry)
+        return self._batch(header, entry)
+
+    def rows(self, header: BatchHeader) -> Iterator[bytearray]:
+        """The rows of a v2 batch, some at a time."""
+        window = self._enter(header, None)
+        for size in self._columns(window, header):
+            yield self._rows[:size]
+        self._leave(window, header)
+
+    # --- v2 batches, and messages of a log
+
+    def _batch(self, header: BatchHeader, entry: memoryview | None) -> Iterator[list[Record]]:
+        base_sequence = header.base_sequence if header.magic == V2 else NONE
+        window = self._enter(header, entry)
+        for size in self._columns(window, header):
+            yield make_records(
+                self._rows, 0, size, window.buffer, header.base_offset, base_sequence
+            )
+        self._leave(window, header)
+
+    def _enter(self, header: BatchHeader, entry: memoryview | None) -> Window:
+        """Stands before the first record. Where there is none, before what says why."""
+        if header.codec:
+            compressed = CompressedBytes.of(self._records, header)
+            head = bytearray(BATCH_HEADER_SIZE)
+            self._read_head(head, header)
+            self._transcoder.enter_batch(head, 0, False, False, False)
+            return self._decompressed(compressed, entry)
+        self._transcoder.leave()
+        self._transcoder.allow_next()  # a control batch is read, too
+        if entry is not None and len(entry) <= self.body_size_max:
+            return Window(None, entry, self._position(header))
+        stretch = Stretch(self._records, header.position, header.position + header.size)
+        return Window(stretch, bytearray(WINDOW_SIZE), self._position(header))
+
+    def _leave(self, window: Window, header: BatchHeader) -> None:
+        if header.codec and window.has_more():
+            raise window.damage("bytes left after the last record", window.start)
+
+    # --- messages with messages inside
+
+    def _compressed_message(
+        self, header: BatchHeader, entry: memoryview | None
+    ) -> Iterator[list[Record]]:
+        compressed = CompressedBytes.of(self._records, header)
+        window = self._decompressed(compressed, entry)
+        delta = 0
+        if are_relative(header.magic, header.base_offset):
+            last = self._last_offset_inside(window, header)
+            delta = offset_delta(header.magic, header.base_offset, last, self._position(header))
+            if window.holds_all:
+                window.start = 0
+            else:
+                window = self._decompressed(compressed, None)
+        append_time = None
+        if header.timestamp_type is TimestampType.LOG_APPEND:
+            append_time = header.max_timestamp
+        self._transcoder.enter_entries(header.magic, delta, append_time, False, False, False)
+        kind, is_empty = header.timestamp_type, True
+        for size in self._columns(window, header):
+            is_empty = False
+            found, at = make_inner_records(
+                self._rows, 0, size, window.buffer, window.start, kind, self._verify
+            )
+            count = len(found)
+            yield found
+            if count * ROW_SIZE < size:
+                raise window.damage(MISMATCH, at)
+        if is_empty:
+            raise CorruptRecordsError(NO_MESSAGES, self._position(header))
+
+    def _last_offset_inside(self, window: DecompressedWindow, header: BatchHeader) -> int:
+        if self._scan is None:
+            self._scan = OffsetScan()
+        last = self._scan.last_offset(window, lambda window: self._make_room(window, header))
+        if last is None:
+            raise CorruptRecordsError(NO_MESSAGES, self._position(header))
+        return last
+
+    # --- windows
+
+    def _decompressed(
+        self, compressed: CompressedBytes, entry: memoryview | None
+    ) -> DecompressedWindow:
+        if entry is not None:
+            data = entry[compressed.start : compressed.end]
+            body = compressed.at_once(data, self.body_size_max)
+            if body is not None:
+                return DecompressedWindow(None, body, compressed.error_position)
+        if not self._compressed:
+            self._compressed = memoryview(bytearray(COMPRESSED_WINDOW_SIZE))
+        stream = compressed.open(self._compressed)
+        return DecompressedWindow(stream, bytearray(WINDOW_SIZE), compressed.error_position)
+
+    def _columns(self, window: Window, header: BatchHeader) -> Iterator[int]:
+        """Fills the rows for one batch, some at a time: how many bytes of them there are. Their
+        records lie from `window.start` on."""
+        transcoder, rows = self._transcoder, self._rows
+        while True:
+            if window.start == window.filled:
+                window.fill()
+            consumed, produced, outcome = transcoder.columns(
+                window.buffer, window.start, window.filled, window.remaining, rows, 0, len(rows)
+            )
+            if produced:
+                yield produced
+            window.start += consumed
+            if outcome == Outcome.SOURCE:
+                self._make_room(window, header)
+            elif outcome == Outcome.DAMAGE:
+                reason, index = transcoder.damage or ("", window.start)
+                raise window.damage(reason, index)
+            elif outcome != Outcome.TARGET:
+                return
+
+    def _make_room(self, window: Window, header: BatchHeader) -> None:
+        """Reads more of the record that begins the window, which grows if it must, and may."""
+        limit, held = self._record_size_max, window.filled - window.start
+        if limit is not None and held > limit:
+            raise RecordTooLargeError(held, limit, self._position(header))
+        window.fill()
+
+    # --- the entry
+
+    def _read_head(self, target: bytearray, header: BatchHeader) -> None:
+        stretch = Stretch(self._records, header.position, header.position + len(target))
+        view = memoryview(target)
+        while view:
+            view = view[stretch.read_into(view) :]
+
+    def _position(self, header: BatchHeader) -> int:
+        """Where the entry begins in the file."""
+        return self._records.origin + header.position
+
+
+def body_size_max(record_size_max: int | None) -> int:
+    """How much is decompressed at once: where records may not be larger than that, no more of them
+    is in memory than a window."""
+    if record_size_max is None:
+        return BODY_SIZE_MAX
+    return min(BODY_SIZE_MAX, max(record_size_max, WINDOW_SIZE))

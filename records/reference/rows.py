@@ -1,0 +1,38 @@
+"""Rows that a caller hands back, and what their positions say of the source.
+
+Not here: writing rows (writing.py)."""
+
+from collections.abc import Iterator
+
+from records.kernel import ROW_SIZE, Buffer
+from records.record import ROW, Row
+from records.varint import read_varint
+
+
+def rows_between(rows: Buffer, start: int, end: int) -> Iterator[Row]:
+    view = memoryview(rows).cast("B")
+    if not 0 <= start <= end <= len(view):
+        raise ValueError("the range is not inside of the rows")
+    if (end - start) % ROW_SIZE:
+        raise ValueError("rows are not whole")
+    for at in range(start, end, ROW_SIZE):
+        yield ROW.unpack_from(view, at)
+
+
+def part(source: memoryview, at: int, size: int) -> memoryview:
+    if at < 0 or size < 0 or size > len(source) - at:
+        raise ValueError("a position is outside of the source")
+    return source[at : at + size]
+
+
+def headers_in(encoded: memoryview, count: int) -> Iterator[tuple[bytes, bytes | None]]:
+    """Keys and values of `count` headers."""
+    at, end = 0, len(encoded)
+    for _ in range(count):
+        size, at = read_varint(encoded, at, end)
+        key = bytes(part(encoded, at, size))
+        at += size
+        size, at = read_varint(encoded, at, end)
+        value = bytes(part(encoded, at, size)) if size >= 0 else None
+        at += max(size, 0)
+        yield key, value

@@ -83,6 +83,11 @@ class FileRecords:
         return str(self._file.name)
 
     @property
+    def file(self) -> FileIO:
+        """The open file, which all slices share."""
+        return self._file
+
+    @property
     def view(self) -> memoryview | None:
         return self._view
 

@@ -1,16 +1,18 @@
-"""Converted bytes that are kept in memory until they are sent.
+"""Converted bytes that are kept in memory until they are sent, once or to many.
 
 An answer states its size before its first byte. What is compressed again has to be made for its
 size to be known, so that an exact size costs the work twice: once to measure, once to send. While
 the budget lasts, the bytes of the first time are kept instead. All answers share one budget, since
 a slow client holds its bytes for as long as it takes.
 
-Not here: what is kept and what is measured (fetch_assembly.py)."""
+Not here: what is kept for whoever asks next (conversion_cache.py), for one answer
+(fetch_assembly.py)."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from threading import Lock
 from time import perf_counter
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 from downconvert import AbortedTransaction, ConversionPolicy, ConversionStats, convert
 from records import RecordsError
@@ -23,19 +25,29 @@ BUFFERED_SIZE_MAX: Final = 4 * MiB
 
 WRITE_SIZE_MAX: Final = 64 * KiB  # so that other connections have their turns
 
+# What is compressed again costs about as many times more, for each byte that it is decompressed to.
+COMPRESSED_WEIGHT: Final = 8
+
+Take: TypeAlias = Callable[[int], bool]  # takes so many bytes of a budget; False: it has fewer
+
 
 class MemoryBudget:
     """How many bytes all answers of a broker together may hold. Thread-safe."""
 
-    __slots__ = ("_left", "_lock")
+    __slots__ = ("_left", "_lock", "size")
 
     def __init__(self, size: int) -> None:
+        self.size = size
         self._left = size
         self._lock = Lock()
 
     @property
     def left(self) -> int:
         return self._left
+
+    @property
+    def held(self) -> int:
+        return self.size - self._left
 
     def take(self, size: int) -> bool:
         """Takes `size` bytes, until they are released. False: there are not as many."""
@@ -50,26 +62,165 @@ class MemoryBudget:
             self._left += size
 
 
-class BufferedSend:
-    """Converted bytes on their way out, whose memory is released when they are sent."""
+class KeptBytes:
+    """Converted bytes, for any number of holders: the last one to release them releases their
+    memory. Whoever makes them holds them. Thread-safe.
 
-    __slots__ = ("_budget", "_data", "_held", "_pending", "damage", "size", "stats")
+    damage: why they end before the records do."""
+
+    __slots__ = ("_budget", "_held", "_holders", "_lock", "damage", "data", "stats")
 
     def __init__(
         self,
-        data: bytearray,
+        data: bytes,
         budget: MemoryBudget,
         held: int,
         stats: ConversionStats,
-        damage: RecordsError | None,
+        damage: RecordsError | None = None,
     ) -> None:
-        self.size = len(data)
+        """`held`: bytes of the budget that are taken for them."""
+        self.data = data
         self.stats = stats
-        self.damage = damage  # why it ends before the records do
-        self._data = memoryview(data)
-        self._pending = PendingBytes(self._data)
+        self.damage = damage
         self._budget = budget
         self._held = held
+        self._holders = 1
+        self._lock = Lock()
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether more than one holds them."""
+        return self._holders > 1
+
+    def hold(self) -> Self:
+        with self._lock:
+            self._holders += 1
+        return self
+
+    def release(self) -> None:
+        with self._lock:
+            self._holders -= 1
+            if self._holders:
+                return
+            held, self._held = self._held, 0
+            self.data = b""
+        self._budget.release(held)
+
+
+class Keeping:
+    """A conversion whose bytes are kept, done in as many steps as its caller likes."""
+
+    __slots__ = ("_budget", "_conversion", "_damage", "_data", "_held", "_seconds", "_take")
+
+    def __init__(
+        self,
+        records: Records,
+        to_magic: int,
+        first_offset: int,
+        policy: ConversionPolicy,
+        budget: MemoryBudget,
+        *,
+        aborted: Iterable[AbortedTransaction] = (),
+        take: Take | None = None,
+    ) -> None:
+        """`take`: how bytes are taken of the budget, if not by its own `take`."""
+        self._conversion = convert(records, to_magic, first_offset, policy, aborted=aborted)
+        self._budget = budget
+        self._take = take or budget.take
+        self._data = bytearray()
+        self._held = 0
+        self._seconds = 0.0
+        self._damage: RecordsError | None = None
+
+    @property
+    def source_size(self) -> int:
+        """Bytes of the records that have been converted: whole batches, once all of it has been."""
+        return self._conversion.stats.bytes_in
+
+    def run(self, work: int | None = None, clock: Callable[[], float] = perf_counter) -> int:
+        """Converts until about so much work is done, or to the end. Returns what is left of `work`;
+        0 or less: there is more to do.
+
+        Work is counted in bytes that go through memory; those of compressed batches count several
+        times. NoMemoryError: the budget has no room for it, or it is too large. RecordsError:
+        damage or a refusal is all there is; OSError: the disk. Then nothing is held."""
+        started = clock()
+        left = 1 if work is None else work
+        done = self._done()
+        try:
+            for piece in self._conversion:
+                size = len(piece)
+                if self._held + size > BUFFERED_SIZE_MAX:
+                    raise NoMemoryError(is_large=True)
+                if not self._take(size):
+                    raise NoMemoryError(is_large=False)
+                self._held += size
+                self._data += piece
+                if work is not None:
+                    left = work + done - self._done()
+                    if left <= 0:
+                        break
+        except RecordsError as error:
+            if not self._data:
+                self.close()
+                raise
+            self._damage = error
+        except BaseException:
+            self.close()
+            raise
+        self._seconds += clock() - started
+        return left
+
+    def _done(self) -> int:
+        stats = self._conversion.stats
+        weight = COMPRESSED_WEIGHT if self._conversion.compresses else 1
+        return stats.temporary_bytes * weight
+
+    @property
+    def damage(self) -> RecordsError | None:
+        """Why it ended before the records do."""
+        return self._damage
+
+    def kept(self, overhead: int = 0) -> KeptBytes:
+        """What has become of it, once all is done. `overhead`: bytes of the budget that its holder
+        has taken besides."""
+        stats = self._conversion.stats
+        stats.seconds_converting = self._seconds
+        held, self._held = self._held, 0
+        return KeptBytes(bytes(self._data), self._budget, held + overhead, stats, self._damage)
+
+    def close(self) -> None:
+        """Releases what is held: nobody wants it, or it has failed."""
+        held, self._held = self._held, 0
+        self._data = bytearray()
+        self._budget.release(held)
+
+    def __del__(self) -> None:
+        if self._held:
+            self.close()
+
+
+class NoMemoryError(Exception):
+    """There is no room to keep a conversion. is_large: nor will there be."""
+
+    def __init__(self, *, is_large: bool) -> None:
+        super().__init__("too large to be kept" if is_large else "no room to keep it")
+        self.is_large = is_large
+
+
+class BufferedSend:
+    """Kept bytes on their way out, from `start` on. It holds them until they are sent."""
+
+    __slots__ = ("_data", "_kept", "_pending", "damage", "size", "stats")
+
+    def __init__(self, kept: KeptBytes, stats: ConversionStats, start: int = 0) -> None:
+        """Takes over its caller's hold of the bytes. `stats`: what was done for this one."""
+        self._kept: KeptBytes | None = kept
+        self._data = memoryview(kept.data)[start:]
+        self.size = len(self._data)
+        self.stats = stats
+        self.damage = kept.damage
+        self._pending = PendingBytes(self._data)
 
     @classmethod
     def of(
@@ -85,28 +236,13 @@ class BufferedSend:
     ) -> Self | None:
         """The records converted; None: the budget has no room for them. RecordsError: damage or a
         refusal is all there is."""
-        data = bytearray()
-        held = 0
-        damage: RecordsError | None = None
-        started = clock()
-        conversion = convert(records, to_magic, first_offset, policy, aborted=aborted)
+        keeping = Keeping(records, to_magic, first_offset, policy, budget, aborted=aborted)
         try:
-            for piece in conversion:
-                if held + len(piece) > BUFFERED_SIZE_MAX or not budget.take(len(piece)):
-                    budget.release(held)
-                    return None
-                held += len(piece)
-                data += piece
-        except RecordsError as error:
-            if not data:
-                raise
-            damage = error
-        except BaseException:  # the disk
-            budget.release(held)
-            raise
-        stats = conversion.stats
-        stats.seconds_converting = clock() - started
-        return cls(data, budget, held, stats, damage)
+            keeping.run(clock=clock)
+        except NoMemoryError:
+            return None
+        kept = keeping.kept()
+        return cls(kept, replace(kept.stats))
 
     def cut(self, size: int) -> None:
         """Sends only the first `size` bytes."""
@@ -137,12 +273,13 @@ class BufferedSend:
         return written
 
     def close(self) -> None:
-        """Releases the memory: all is sent, or the rest is not wanted."""
-        held, self._held = self._held, 0
+        """Releases the bytes: all are sent, or the rest is not wanted."""
+        kept, self._kept = self._kept, None
         self._data = memoryview(b"")
         self._pending.left = self._data
-        self._budget.release(held)
+        if kept is not None:
+            kept.release()
 
     def __del__(self) -> None:  # a connection that ended
-        if self._held:
+        if self._kept is not None:
             self.close()

@@ -52,9 +52,9 @@ def convert_range(
 
     What is measured by compressing it is kept while the budget lasts, so that it is done once.
     RecordsError: damage, or a refusal, is all there is."""
-    first = next(records.batches(), None)
     is_measured = policy.size == "exact" and not policy.predicts
-    if budget is not None and first is not None and first.codec and is_measured:
+    first = next(records.batches(), None) if budget is not None and is_measured else None
+    if budget is not None and first is not None and first.codec:
         buffered = BufferedSend.of(records, magic, offset, policy, budget, aborted=aborted)
         if buffered is not None:
             return buffered

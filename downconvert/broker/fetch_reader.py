@@ -255,7 +255,8 @@ class FetchReader:
             limits,
             magic=self._magic,
             policy=policy,
-            budget=self._broker.memory_budget,
+            cache=self._broker.conversion_cache,
+            client=self._exchange.client.id,
             start=self._starts.get(asked.key),
             so_far=self._so_far,
         )

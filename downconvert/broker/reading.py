@@ -21,7 +21,7 @@ from records.formats import PREFIX, V2
 from records.sends import Send
 from records.units import MiB
 
-from .buffered_send import MemoryBudget
+from .conversion_cache import ConversionCache
 from .fetch_assembly import (
     convert_range,
     end_offset_of,
@@ -32,6 +32,7 @@ from .fetch_assembly import (
     to_send,
 )
 from .partition import Partition
+from .shared_range import Asker, Ends, SharedRange, take
 
 # How much of a log is skipped in one turn, where it has nothing for a client. That takes some
 # milliseconds, after which other requests have a turn.
@@ -126,18 +127,21 @@ def read_converted(
     *,
     magic: int,
     policy: ConversionPolicy,
-    budget: MemoryBudget | None = None,
+    cache: ConversionCache | None = None,
+    client: int = 0,
     start: int | None = None,
     so_far: Contribution | None = None,
 ) -> Contribution:
     """Converted to messages of format `magic`, none of them below `offset`.
 
-    `budget`: for what is compressed again. `start`: where an earlier turn has come to; `so_far`:
-    what it has converted. No lock is held while anything is measured. RecordsError: damage, or a
-    refusal, is the next there is."""
+    `cache`: of what other clients ask for, too; `client`: the number of this one. `start`: where an
+    earlier turn has come to; `so_far`: what it has converted. No lock of the partition is held
+    while anything is measured. RecordsError: damage, or a refusal, is the next there is."""
     position = offset if start is None else start
     if so_far is not None and so_far.source_size:
-        return _continued(partition, offset, position, up_to, limits, magic, policy, budget, so_far)
+        return _continued(partition, offset, position, up_to, limits, magic, policy, so_far)
+    if cache is not None and not cache.keeps(policy):
+        cache = None
     skipped = 0
     while True:
         records = partition.read(position, limits.max_bytes, up_to)
@@ -147,8 +151,15 @@ def read_converted(
         if not policy.trim_compressed and (after := _after_what_is_below(records, offset)):
             position = after
             continue
+        if cache is not None:
+            asker = Asker(client, magic, offset, policy, _room(limits))
+            shared = take(cache, records, asker, is_tail=records.size < limits.max_bytes)
+            if shared.size:
+                return _shared(partition, records, up_to, limits, asker, shared)
+            if shared.ends is Ends.LATER:
+                return Contribution(b"", 0, position, is_whole=False)
         piece = records if policy.predicts else _one_turn_of(records)
-        converted = _converted(piece, magic, offset, policy, limits, budget)
+        converted = _converted(piece, magic, offset, policy, limits)
         if converted is not None:
             send, is_all = converted
             sends, size = [send], piece.size
@@ -157,7 +168,7 @@ def read_converted(
                 more = ConvertedSend(partition.name.topic, sends)
                 return Contribution(more, size, end, is_whole=False)
             if is_all:
-                size += _join(partition, records, up_to, limits, magic, policy, budget, sends)
+                size += _join(partition, records, up_to, limits, magic, policy, sends)
             return Contribution(ConvertedSend(partition.name.topic, sends), size, up_to)
         skipped_range = skip(partition.read(position, SKIP_SIZE, up_to), magic, offset, policy)
         if skipped_range.next_offset is None:  # no entry of it is whole
@@ -176,7 +187,6 @@ def _continued(
     limits: Limits,
     magic: int,
     policy: ConversionPolicy,
-    budget: MemoryBudget | None,
     so_far: Contribution,
 ) -> Contribution:
     """Another turn of a range of which something has been converted. Damage in the rest is reported
@@ -190,7 +200,7 @@ def _continued(
         records = partition.read(position, left, up_to) if position < up_to and left > 0 else None
         if records is not None and 0 < records.size <= left:
             piece = records if policy.predicts else _one_turn_of(records)
-            converted = convert_range(piece, magic, offset, policy, budget)
+            converted = convert_range(piece, magic, offset, policy, None)
             size += piece.size
             room = limits.max_bytes - sent if limits.is_hard else converted.size
             if converted.size and room > 0:
@@ -201,6 +211,45 @@ def _continued(
         pass
     converted_send = ConvertedSend(partition.name.topic, sends)
     return Contribution(converted_send, size, up_to if end is None else end, is_whole=end is None)
+
+
+def _room(limits: Limits) -> int | None:
+    return limits.max_bytes if limits.is_hard else None
+
+
+def _shared(
+    partition: Partition,
+    records: FileRecords,
+    up_to: int,
+    limits: Limits,
+    asker: Asker,
+    shared: SharedRange,
+) -> Contribution:
+    """What begins with chunks that other clients get, too. What is not kept follows while it is
+    sent; damage in it is reported to the next fetch, which begins with it."""
+    topic, sends, size = partition.name.topic, list[Send](shared.sends), shared.source_size
+    size_max = _size_max(shared.size, limits, lambda: shared.head)
+    if size_max is not None:
+        shared.cut(size_max)
+        return Contribution(ConvertedSend(topic, sends), size, up_to)
+    if shared.ends is Ends.ALL:
+        how = asker.magic, asker.policy
+        size = records.size
+        size += _join(partition, records, up_to, limits, *how, sends, shared.end_offset)
+        return Contribution(ConvertedSend(topic, sends), size, up_to)
+    rest = records.slice(size, records.size - size)
+    try:
+        if shared.ends is Ends.COLD and asker.policy.predicts:
+            converted = convert_range(rest, asker.magic, asker.offset, asker.policy, None)
+            room = converted.size if asker.room is None else asker.room - shared.size
+            if converted.size and room > 0:
+                sends.append(to_send(converted, min(room, converted.size)))
+            return Contribution(ConvertedSend(topic, sends), records.size, up_to)
+        following = next(rest.batches(), None)
+    except (RecordsError, OSError):
+        following = None
+    seen_to = up_to if following is None else following.base_offset
+    return Contribution(ConvertedSend(topic, sends), size, seen_to)
 
 
 def _one_turn_of(records: FileRecords) -> FileRecords:
@@ -290,10 +339,9 @@ def _converted(
     offset: int,
     policy: ConversionPolicy,
     limits: Limits,
-    budget: MemoryBudget | None,
 ) -> tuple[Send, bool] | None:
     """What sends a range, and whether that is all of it; None: there is nothing in it."""
-    converted = convert_range(records, magic, offset, policy, budget)
+    converted = convert_range(records, magic, offset, policy, None)
     if not converted.size:
         return None
     size_max = _size_max(
@@ -321,23 +369,23 @@ def _join(
     limits: Limits,
     magic: int,
     policy: ConversionPolicy,
-    budget: MemoryBudget | None,
     sends: list[Send],
+    end_of: Callable[[FileRecords], int | None] = end_offset_of,
 ) -> int:
     """Adds what follows in the next segments, as far as it fits. Returns how many bytes of
-    the log that is.
+    the log that is. `end_of`: the offset after the last batch of `records`.
 
     Damage there is reported to the next fetch, which begins with it."""
     size = used = records.size
     try:
         while joins_more(used, limits.max_bytes - used):
-            end = end_offset_of(records)
+            end, end_of = end_of(records), end_offset_of
             if end is None or end >= up_to:
                 break
             records = partition.read(end, limits.max_bytes - used, up_to)
             if not 0 < records.size <= limits.max_bytes - used:
                 break
-            converted = convert_range(records, magic, end, policy, budget)
+            converted = convert_range(records, magic, end, policy, None)
             used += records.size
             if converted.size:
                 sends.append(to_send(converted))

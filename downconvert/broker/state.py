@@ -16,6 +16,7 @@ from .access.quotas import Quotas
 from .buffered_send import MemoryBudget
 from .chunk_budget import ChunkBudget
 from .config import BrokerConfig
+from .conversion_cache import ConversionCache
 from .fetch_session import FetchSessions
 from .metrics import Metrics
 from .producer_ids import ProducerIds
@@ -36,6 +37,7 @@ class BrokerState:
         self.groups = self._groups()
         self.fetch_sessions = FetchSessions(self.config.fetch_session_slots)
         self.memory_budget = MemoryBudget(self.config.conversions_kept_bytes)
+        self.conversion_cache = ConversionCache(self.memory_budget)
         self.metrics = Metrics(self.fetch_sessions, self.purgatory)
         self.chunk_budget = ChunkBudget(self.config.policy)
         self.guard = Guard()  # may be replaced: later connections go by the new one

@@ -46,6 +46,11 @@ class Conversion:
         return bytes(self._converter.output.ready[:size])
 
     @property
+    def compresses(self) -> bool:
+        """Whether something has had to be compressed again."""
+        return self._converter.compresses
+
+    @property
     def stats(self) -> ConversionStats:
         """What has been done so far. `bytes_in` is where the next entry or record begins."""
         return self._converter.stats(bytes_out=self._size)

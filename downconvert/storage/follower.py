@@ -133,7 +133,10 @@ class Follower:
             self._load(read_layout(self._path))
             self._listed = listed
         if self._tail is not None and not self._tail.advance():
-            self._producers.forget()  # the log was truncated, and may be as long again by now
+            # The log was truncated, and may be as long again by now. Its file is opened anew, so
+            # that what was read of it before is not taken for what is there now.
+            self._tail.segment.release()
+            self._producers.forget()
 
     def close(self) -> None:
         for segment in self.segments:

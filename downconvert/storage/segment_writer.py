@@ -171,6 +171,7 @@ class SegmentWriter:
 
     def _cut(self, position: int, next_offset: int) -> None:
         self._file.truncate(position)
+        self.segment.release()  # nobody takes what will be written here for what was
         self.position, self.next_offset = position, next_offset
         self._indexes.truncate_to(next_offset)
         self._transactions.truncate_to(next_offset)

@@ -8,14 +8,12 @@ import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords
 from downconvert.broker.buffered_send import BufferedSend, MemoryBudget
-from downconvert.broker.wire.schemas import ApiKey
 from records import Codec, MemoryRecords, RecordsError
 from records.formats import BATCH_HEADER_SIZE
 from tests.damage import spliced
 from tests.downconvert.storage.logs import batch
 
-from .asking import begin, sent
-from .fetching import OLD_VERSIONS, broker_of, fetch, records_of, request
+from .fetching import OLD_VERSIONS, broker_of, fetch, records_of
 
 POLICY = ConversionPolicy()
 MEASURED = ConversionPolicy(padding=False)
@@ -100,15 +98,6 @@ def test_room_comes_back_at_once_when_nobody_wants_the_rest() -> None:
     assert room.left == 1_000_000
 
 
-def test_an_answer_that_is_not_sent_gives_its_room_back(tmp_path: Path) -> None:
-    with broker_of(tmp_path, {"events": {0: [BATCHES]}}, policy=MEASURED) as broker:
-        room = broker.memory_budget.left
-        exchange = begin(broker, ApiKey.Fetch, 3, request(broker, {"events": 0}))
-        assert broker.memory_budget.left < room
-        broker.finished(exchange)
-        assert broker.memory_budget.left == room
-
-
 def test_room_comes_back_when_a_connection_ends() -> None:
     room = MemoryBudget(1_000_000)
     kept = BufferedSend.of(MemoryRecords(BATCHES), 1, 0, POLICY, room)
@@ -137,13 +126,3 @@ def test_clients_get_the_same_with_and_without_room(
     with broker_of(tmp_path, {"events": segments}, conversions_kept_bytes=room) as broker:
         found = records_of(fetch(broker, version, "events", 33))
         assert [one.offset for one in found] == list(range(33, 102))
-
-
-def test_a_broker_keeps_no_more_than_it_has_room_for(tmp_path: Path) -> None:
-    topics = {f"t{i}": {0: [BATCHES]} for i in range(6)}
-    room = 2 * len(BATCHES)
-    with broker_of(tmp_path, topics, policy=MEASURED, conversions_kept_bytes=room) as broker:
-        exchange = begin(broker, ApiKey.Fetch, 3, request(broker, dict.fromkeys(topics, 0)))
-        assert 0 <= broker.memory_budget.left < room
-        assert len(sent(exchange)) > 6 * len(BATCHES) // 2
-        assert broker.memory_budget.left == room

@@ -44,7 +44,7 @@ def test_records_that_were_converted_are_counted_by_topic(tmp_path: Path) -> Non
 def test_padding_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prediction, "SMALL", 0)  # else so few bytes are measured, not padded
     batches = [batch(n, codec=Codec.GZIP, size=500) for n in range(9)]
-    with broker_of(tmp_path, {"a": {0: batches}}) as broker:
+    with broker_of(tmp_path, {"a": {0: batches}}, conversions_kept_bytes=0) as broker:
         fetched(broker, 2, "a")
         assert 0 < value(broker, "padding_bytes_total") < 100
 

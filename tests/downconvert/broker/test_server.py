@@ -445,8 +445,8 @@ def test_a_client_that_does_not_read_keeps_nobody_waiting(tmp_path: Path) -> Non
         with Talk(server.address) as other:
             assert fetched(other, 2)
             assert fetched(other, 4)
-        for talk in slow:  # and gets all, once it does
-            assert len(talk.receive()) > 7 * MiB
+        for talk in slow:  # and gets its answer, once it does; of what several ask for, a turn's
+            assert len(talk.receive()) > MiB // 2
 
 
 def test_a_flood_of_connections_leaves_nothing_behind(server: Server) -> None:

@@ -1,0 +1,271 @@
+"""What was just converted, kept for whoever asks for it next.
+
+A thousand old consumers at the tail of a topic ask for the same bytes. Those are converted once, a
+chunk of some batches at a time, and sent to all of them from the same memory.
+
+What is kept belongs to the open file of a segment, and is found by where it begins in it. A log
+opens a file anew when its bytes may have changed (truncated, cleaned, made again under the same
+name), and what was kept of it before is not found from then on. What is kept for the next clients
+and what is held for those that are slow share one budget. Where it is used up, what was asked for
+least recently is evicted.
+
+Chunks are kept from the second client on that asks for them, and at the tail of a log at once: one
+consumer that reads a whole log by itself fills no memory with what nobody asks for again.
+
+Not here: of which chunks an answer is made (shared_range.py), the bytes (buffered_send.py)."""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from io import FileIO
+from threading import Lock
+from typing import Final, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
+
+from downconvert import ConversionPolicy
+from records import BatchHeader, FileRecords, RecordsError
+from records.formats import V2
+from records.units import KiB
+
+from .buffered_send import Keeping, KeptBytes, MemoryBudget, NoMemoryError
+from .chunk_budget import LARGE, SMALL
+from .message_index import MessageIndex
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+WHOLE: Final = -1  # instead of an offset: no record is left out
+
+ENTRY_OVERHEAD: Final = KiB  # bytes that the bookkeeping of a chunk takes, generously
+ASKED_MAX: Final = 4096  # places of which it is remembered who asked for them
+SCAN_MAX: Final = 64  # chunks looked at to find one that can be evicted
+CONVERTING_MAX: Final = 64  # conversions under way, some of which nobody may want any more
+NOBODY: Final = -1  # of all clients: it cannot be kept, as it is damaged or too large
+
+
+class Key(NamedTuple):
+    """file: a number of the open file. position: where the first batch begins in it. first_offset:
+    of the first record, in a batch that is converted for clients that ask for that; or WHOLE."""
+
+    file: int
+    position: int
+    magic: int
+    policy: ConversionPolicy
+    first_offset: int
+
+
+class Place(NamedTuple):
+    """Where in a file somebody asks for something: which of its stretches of equal size."""
+
+    file: int
+    number: int
+    magic: int
+    policy: ConversionPolicy
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Some batches, converted. kept: the bytes. source_size: of the batches that they come from.
+    first: the header of the first one. was_shared: with a client that it was not made for."""
+
+    kept: KeptBytes
+    source_size: int
+    first: BatchHeader
+    was_shared: bool = False
+    _index: MessageIndex | None = None
+    _end_offset: int | None = None
+
+    def start_of(self, offset: int) -> tuple[int, int]:
+        """How many bytes, and how many messages, are before the first one at or after an offset.
+        Only where the messages up to there are plain."""
+        if self._index is None:
+            self._index = MessageIndex(self.kept.data)
+        return self._index.find(offset)
+
+    def end_offset(self, records: FileRecords) -> int | None:
+        """The offset after the last batch of the chunk, which `records` begin with."""
+        if self._end_offset is None:
+            for header in records.slice(0, self.source_size).batches():
+                self._end_offset = header.last_offset + 1
+        return self._end_offset
+
+
+class _Converting:
+    """A conversion under way, which any thread may take further, one at a time."""
+
+    __slots__ = ("first", "keeping", "lock")
+
+    def __init__(self, keeping: Keeping, first: BatchHeader) -> None:
+        self.keeping = keeping
+        self.first = first
+        self.lock = Lock()
+
+
+class ConversionCache:
+    """The chunks that are kept, in one budget with what is held by sends. Thread-safe.
+
+    hits: chunks that were there when somebody asked. misses: those that were not. evictions: those
+    that made room for others."""
+
+    def __init__(self, budget: MemoryBudget) -> None:
+        self.budget = budget
+        self.hits = self.misses = self.evictions = 0
+        self._lock = Lock()
+        self._chunks: OrderedDict[Key, Chunk] = OrderedDict()  # the least recently used first
+        self._converting: OrderedDict[Key, _Converting] = OrderedDict()
+        self._files: WeakKeyDictionary[FileIO, int] = WeakKeyDictionary()
+        self._files_count = 0
+        self._asked: OrderedDict[Place, int] = OrderedDict()  # by which client first
+        self._shared: OrderedDict[tuple[int, int], None] = OrderedDict()  # files and formats
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    def keeps(self, policy: ConversionPolicy) -> bool:
+        """Whether anything that a policy asks for is kept: what has an exact size, and does not
+        depend on transactions before it."""
+        is_exact = policy.size == "exact" and policy.trim_compressed
+        return self.budget.size > 0 and is_exact and policy.isolation == "read_uncommitted"
+
+    def number_of(self, records: FileRecords) -> int:
+        """The number of the open file."""
+        number = self._files.get(records.file)
+        if number is None:
+            with self._lock:
+                self._files_count += 1
+                number = self._files[records.file] = self._files_count
+        return number
+
+    # --- what is there
+
+    def find(self, key: Key) -> Chunk | None:
+        """A chunk, held for its caller, who releases it."""
+        with self._lock:
+            chunk = self._chunks.get(key)
+            if chunk is None:
+                return None
+            self._chunks.move_to_end(key)
+            self.hits += 1
+            if not chunk.was_shared:
+                chunk.was_shared = True
+                _remember(self._shared, (key.file, key.magic), None)
+            chunk.kept.hold()
+            return chunk
+
+    def is_shared(self, file: int, magic: int) -> bool:
+        """Whether what was kept of a file was asked for again, as of late."""
+        return (file, magic) in self._shared
+
+    def is_converting(self, key: Key) -> bool:
+        return key in self._converting
+
+    # --- who has asked
+
+    def asked_by(self, place: Place) -> int | None:
+        """The client that asked first; NOBODY: it cannot be kept; None: nobody has asked."""
+        return self._asked.get(place)
+
+    def note_asked(self, places: Iterable[Place], client: int) -> None:
+        """A client asks for what is there, and it is not kept."""
+        with self._lock:
+            self.misses += 1
+            for place in places:
+                _remember(self._asked, place, self._asked.get(place, client))
+
+    # --- what is made
+
+    def convert(
+        self, key: Key, place: Place, batches: FileRecords, first: BatchHeader, work: int
+    ) -> tuple[Chunk | None, int]:
+        """Converts a chunk of batches, or goes on with that, until `work` is used up. Returns the
+        chunk, held for its caller, and what is left of the work; None and 0 or less: it takes
+        another turn; None and more: it is not kept.
+
+        One thread converts a chunk at a time, and another that wants it waits for as long as such
+        a turn takes, for it has nothing else to do that would be faster. OSError: the disk."""
+        with self._lock:
+            converting = self._converting.get(key)
+            if converting is None:
+                self.misses += 1
+                converting = _Converting(self._keeping(key, batches, first), first)
+                _remember(self._converting, key, converting, CONVERTING_MAX)
+        with converting.lock:
+            if self._converting.get(key) is not converting:  # somebody else has come to its end
+                return self.find(key), work
+            is_over = True
+            try:
+                left = converting.keeping.run(work)
+                is_over = left > 0
+                if not is_over:
+                    return None, left
+                return self._keep(key, converting), left
+            except (RecordsError, NoMemoryError) as error:
+                converting.keeping.close()
+                if not isinstance(error, NoMemoryError) or error.is_large:
+                    with self._lock:
+                        _remember(self._asked, place, NOBODY)
+                return None, work
+            finally:
+                if is_over:
+                    with self._lock:
+                        self._converting.pop(key, None)
+
+    def _keeping(self, key: Key, batches: FileRecords, first: BatchHeader) -> Keeping:
+        # In a log whose offsets fall, what is before the first one is left out: nobody who asks for
+        # this chunk asks for that. A compressed message of v0 or v1 only says its last offset.
+        first_offset = key.first_offset
+        if first_offset == WHOLE:
+            first_offset = first.base_offset if first.magic == V2 else 0
+        return Keeping(
+            batches, key.magic, first_offset, key.policy, self.budget, take=self._make_room
+        )
+
+    def _keep(self, key: Key, converting: _Converting) -> Chunk:
+        """RecordsError: it is damaged. NoMemoryError: there is no room."""
+        keeping = converting.keeping
+        if keeping.damage is not None:
+            raise keeping.damage
+        if not self._make_room(ENTRY_OVERHEAD):
+            raise NoMemoryError(is_large=False)
+        chunk = Chunk(keeping.kept(ENTRY_OVERHEAD), keeping.source_size, converting.first)
+        chunk.kept.hold()
+        with self._lock:
+            self._chunks[key] = chunk
+        return chunk
+
+    # --- memory
+
+    def _make_room(self, size: int) -> bool:
+        """Takes bytes of the budget, and evicts for that what was used least recently and is not
+        being sent. False: there is not enough of it."""
+        for _ in range(SCAN_MAX if size <= self.budget.size else 0):
+            if self.budget.take(size):
+                return True
+            with self._lock:
+                if not self._chunks:
+                    return False
+                key, chunk = self._chunks.popitem(last=False)
+                if chunk.kept.is_shared:  # its memory would not be free
+                    self._chunks[key] = chunk
+                    continue
+                self.evictions += 1
+                if not chunk.was_shared:
+                    self._shared.pop((key.file, key.magic), None)
+            chunk.kept.release()
+        return False
+
+
+@lru_cache(maxsize=64)
+def kept_policy(policy: ConversionPolicy) -> ConversionPolicy:
+    """The policy by which what all its clients share is converted: nothing is padded, as the size
+    is known by then, and chunks are as large for all of them."""
+    size = LARGE if policy.chunk_size == SMALL else policy.chunk_size
+    return replace(policy, chunk_size=size, padding=False)
+
+
+def _remember(known: OrderedDict[K, V], key: K, value: V, count_max: int = ASKED_MAX) -> None:
+    known[key] = value
+    known.move_to_end(key)
+    if len(known) > count_max:
+        known.popitem(last=False)

@@ -1,0 +1,243 @@
+"""Ranges that several clients are sent: the same bytes as without, converted once."""
+
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from downconvert import ConversionPolicy, convert
+from downconvert.broker import shared_range
+from downconvert.broker.buffered_send import MemoryBudget
+from downconvert.broker.conversion_cache import ConversionCache
+from downconvert.broker.shared_range import Asker, Ends, SharedRange, take
+from records import Codec, FileRecords
+from records.formats import BATCH_HEADER_SIZE, V1, V2
+from tests.damage import spliced
+from tests.downconvert.storage.logs import batch
+
+MEASURED = ConversionPolicy(padding=False)
+DEFAULT = ConversionPolicy()
+MiB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_range, "CHUNK_SIZE", 1000)
+
+
+def log_of(path: Path, *batches: bytes) -> FileRecords:
+    file = path / "log"
+    file.write_bytes(b"".join(batches))
+    return FileRecords.open(file)
+
+
+def sent(taken: SharedRange) -> bytes:
+    channel = BytesIO()
+    for send in taken.sends:
+        while not send.completed:
+            send.write_to(channel)
+    return channel.getvalue()
+
+
+def converted(records: FileRecords, taken: SharedRange, asker: Asker) -> bytes:
+    """What it would have been without others."""
+    alone = records.slice(0, taken.source_size)
+    return b"".join(convert(alone, asker.magic, asker.offset, MEASURED))
+
+
+def all_of(
+    cache: ConversionCache, records: FileRecords, asker: Asker, *, is_tail: bool = True
+) -> SharedRange:
+    """What is taken once no turn is wanted any more."""
+    for _ in range(1000):
+        taken = take(cache, records, asker, is_tail=is_tail)
+        if taken.ends is not Ends.LATER or taken.sends:
+            return taken
+    raise AssertionError("it takes turns for ever")
+
+
+LOGS = st.lists(
+    st.tuples(
+        st.sampled_from([Codec.NONE, Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD]),
+        st.integers(1, 40),  # records
+        st.sampled_from([10, 100]),  # bytes of each
+        st.integers(0, 3),  # offsets that are not there any more, before each batch
+        st.sampled_from([V2, V2, V2, V1]),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def batches_of(log: Sequence[tuple[Codec, int, int, int, int]]) -> list[bytes]:
+    batches, offset = [], 0
+    for codec, count, size, gap, magic in log:
+        offset += gap
+        if magic == V1 and codec in (Codec.ZSTD, Codec.NONE):
+            magic, count = V1 if codec is Codec.NONE else V2, 1
+        offsets = range(offset, offset + count)
+        batches.append(batch(*offsets, size=size, codec=codec, magic=magic))
+        offset += count
+    return batches
+
+
+@given(
+    log=LOGS,
+    asks=st.lists(
+        st.tuples(
+            st.integers(0, 12),  # the batch that it begins in
+            st.integers(0, 39),  # how far in that
+            st.sampled_from([0, 1]),
+            st.integers(1, 6000),  # bytes that it asks for
+            st.integers(1, 3),  # its client
+        ),
+        min_size=2,
+        max_size=12,
+    ),
+    budget=st.sampled_from([3000, 20_000, 10_000_000]),
+)
+def test_a_client_gets_the_bytes_that_it_would_get_without_others(
+    log: list[tuple[Codec, int, int, int, int]],
+    asks: list[tuple[int, int, int, int, int]],
+    budget: int,
+) -> None:
+    with TemporaryDirectory() as directory:
+        whole = log_of(Path(directory), *batches_of(log))
+        headers = list(whole.batches())
+        cache = ConversionCache(MemoryBudget(budget))
+        for number, within, magic, size, client in asks:
+            first = headers[number % len(headers)]
+            offset = min(first.base_offset + within, first.last_offset)
+            left = whole.size - first.position
+            records = whole.slice(first.position, min(left, max(size, first.size)))
+            asker = Asker(client, magic, offset, MEASURED)
+            taken = all_of(cache, records, asker, is_tail=records.size == left)
+            assert cache.budget.left >= 0
+            assert sum(send.size for send in taken.sends) == taken.size
+            count = sum(send.stats.records_converted for send in taken.sends)
+            data = sent(taken)
+            assert data == converted(records, taken, asker)
+            assert count <= sum(log[n][1] for n in range(len(log)))
+
+
+PLAIN = [batch(n, n + 1, size=200) for n in range(0, 40, 2)]
+PACKED = [batch(*range(n, n + 20), size=90, codec=Codec.GZIP) for n in range(0, 400, 20)]
+
+
+def test_what_one_reads_by_itself_is_not_kept_and_what_two_read_is(tmp_path: Path) -> None:
+    records = log_of(tmp_path, *PLAIN)
+    cache = ConversionCache(MemoryBudget(MiB))
+    for client in (1, 1):
+        alone = take(cache, records, Asker(client, 1, 0, DEFAULT), is_tail=False)
+        assert (alone.ends, alone.source_size, len(cache)) == (Ends.COLD, 0, 0)
+    second = all_of(cache, records, Asker(2, 1, 0, DEFAULT), is_tail=False)
+    made = len(cache)
+    assert second.source_size > 0
+    third = all_of(cache, records, Asker(3, 1, 0, DEFAULT), is_tail=False)
+    assert len(cache) == made
+    assert sent(third) == sent(second)
+    assert cache.hits >= made
+
+
+def test_at_the_tail_it_is_kept_for_the_next_at_once(tmp_path: Path) -> None:
+    records = log_of(tmp_path, *PLAIN[:2])
+    cache = ConversionCache(MemoryBudget(MiB))
+    first = take(cache, records, Asker(1, 1, 0, DEFAULT), is_tail=True)
+    second = take(cache, records, Asker(2, 1, 0, DEFAULT), is_tail=True)
+    assert (cache.hits, cache.misses) == (1, 1)
+    assert sent(first) == sent(second) == converted(records, first, Asker(1, 1, 0, DEFAULT))
+    assert first.end_offset(records) == 4
+
+
+@pytest.mark.parametrize("batches", [PLAIN[:3], PACKED[:3]])
+def test_clients_that_begin_in_one_batch_share_what_they_can(
+    batches: list[bytes], tmp_path: Path
+) -> None:
+    records = log_of(tmp_path, *batches)
+    last = next(records.batches()).last_offset
+    cache = ConversionCache(MemoryBudget(MiB))
+    for offset in range(last + 1):
+        asker = Asker(offset, 1, offset, DEFAULT)
+        assert sent(all_of(cache, records, asker)) == converted(
+            records, all_of(cache, records, asker), asker
+        )
+    is_plain = batches[0] is PLAIN[0]
+    own = 0 if is_plain else last  # one batch, for each offset but its first
+    assert cache.misses <= own + 4  # two by the first client, and the chunks that are shared
+
+
+def test_clients_go_on_from_the_same_places_wherever_they_began(tmp_path: Path) -> None:
+    whole = log_of(tmp_path, *PLAIN)
+    headers = list(whole.batches())
+    cache = ConversionCache(MemoryBudget(MiB))
+    for client in (1, 2, 1, 2, 3, 4, 5):
+        position = headers[client % 3].position  # all of them in the first chunk
+        misses = cache.misses
+        while position < whole.size:
+            size = min(2000 + 300 * client, whole.size - position)  # ends in the midst of a batch
+            records = whole.slice(position, size)
+            asker = Asker(client, 1, 0, MEASURED)
+            taken = take(cache, records, asker, is_tail=position + size == whole.size)
+            position += taken.source_size or headers[0].size * (size // headers[0].size)
+            taken.close()
+    assert cache.misses == misses, "all is there by now"
+    assert cache.budget.held < 3 * whole.size
+
+
+def test_work_is_done_in_turns_and_by_whoever_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_range, "CHUNK_SIZE", MiB)
+    monkeypatch.setattr(shared_range, "WORK_A_TURN", 10_000)
+    records = log_of(tmp_path, *PACKED)
+    cache = ConversionCache(MemoryBudget(MiB))
+    turns = 0
+    while not (taken := take(cache, records, Asker(turns, 1, 0, DEFAULT), is_tail=True)).size:
+        assert taken.ends is Ends.LATER
+        turns += 1
+    assert turns >= 10
+    assert cache.misses == 1
+    assert sent(taken) == converted(records, taken, Asker(0, 1, 0, DEFAULT))
+
+
+def test_an_answer_ends_where_its_turn_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_range, "WORK_A_TURN", 1)
+    records = log_of(tmp_path, *PLAIN)
+    taken = take(ConversionCache(MemoryBudget(MiB)), records, Asker(1, 1, 0, DEFAULT), is_tail=True)
+    assert taken.ends is Ends.COLD, "nobody else has asked"
+    cache = ConversionCache(MemoryBudget(MiB))
+    for client in (1, 2):
+        taken = all_of(cache, records, Asker(client, 1, 0, DEFAULT))
+    assert taken.ends is Ends.LATER
+    assert 0 < taken.source_size < records.size
+
+
+def test_what_is_damaged_is_left_to_whoever_sends_it(tmp_path: Path) -> None:
+    bad = spliced(batch(6, 7, codec=Codec.GZIP), BATCH_HEADER_SIZE, b"no gzip", drop=7)
+    records = log_of(tmp_path, *PACKED[:1], bad)
+    cache = ConversionCache(MemoryBudget(MiB))
+    for client in range(3):
+        taken = all_of(cache, records, Asker(client, 1, 0, DEFAULT))
+        assert (taken.ends, taken.size) == (Ends.COLD, 0)
+    assert cache.budget.left == MiB
+    assert cache.misses == 3, "it is tried once"
+
+
+def test_what_is_as_tiny_as_its_appends_fills_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_range, "PARTS_MAX", 3)
+    tiny = [batch(n) for n in range(9)]
+    records = log_of(tmp_path, *tiny)
+    cache = ConversionCache(MemoryBudget(MiB))
+    for end in range(len(tiny)):
+        appended = records.slice(end * len(tiny[0]), len(tiny[0]))
+        take(cache, appended, Asker(1, 1, end, DEFAULT), is_tail=True).close()
+    taken = take(cache, records, Asker(2, 1, 0, DEFAULT), is_tail=True)
+    assert (len(taken.sends), taken.ends) == (3, Ends.COLD)

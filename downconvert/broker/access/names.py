@@ -204,6 +204,23 @@ RULES: Final[dict[int, Rule]] = {
     ApiKey.DescribeProducers: Rule(
         names=Names(told="topics", parts=Parts(asked="partition_indexes", index=""))
     ),
+    ApiKey.DescribeTransactions: Rule(
+        names=Names(
+            asked="transactional_ids",
+            name="",
+            told="transaction_states",
+            told_name="transactional_id",
+            kind=Kind.TRANSACTIONAL_ID,
+        )
+    ),
+    ApiKey.ListTransactions: Rule(
+        names=Names(
+            asked="",
+            told="transaction_states",
+            told_name="transactional_id",
+            kind=Kind.TRANSACTIONAL_ID,
+        )
+    ),
     ApiKey.DescribeTopicPartitions: Rule(names=Names(told="topics")),
 }
 
@@ -243,8 +260,8 @@ READING: Final = frozenset(
         ApiKey.DescribeTopicPartitions,
         46,  # ListPartitionReassignments
         55,  # DescribeQuorum
-        65,  # DescribeTransactions
-        66,  # ListTransactions
+        ApiKey.DescribeTransactions,
+        ApiKey.ListTransactions,
         68,  # ConsumerGroupHeartbeat
         69,  # ConsumerGroupDescribe
         71,  # GetTelemetrySubscriptions

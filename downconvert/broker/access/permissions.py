@@ -272,6 +272,9 @@ class Permission:
             case ApiKey.Metadata:
                 for topic in answer.topics:
                     self._hide_name(topic)
+            case ApiKey.DescribeTransactions:
+                for one in answer.transaction_states:
+                    one.topics = [it for it in one.topics if self._access.allows(it.topic)]
             case ApiKey.DescribeGroups:
                 for group in answer.groups:
                     group_members.hide(group, self._access)

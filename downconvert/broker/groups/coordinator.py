@@ -135,6 +135,10 @@ class Groups:
         """Of `__consumer_offsets`."""
         return self._offsets.topic.count
 
+    def partition_of(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` that the group's offsets are in."""
+        return self._offsets.topic.partition_of(group_id)
+
     def is_elsewhere(self, group_id: str) -> bool:
         """Whether another broker coordinates the group: it leads the partition that the group's
         offsets are in."""

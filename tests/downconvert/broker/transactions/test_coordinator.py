@@ -54,7 +54,8 @@ def test_what_is_committed_is_read_from_then_on(broker: Broker, producer: Produc
     assert (committed(broker), committed(broker, ONE)) == ([], [])
     assert producer.end() is ErrorCode.NONE
     assert (committed(broker), committed(broker, ONE)) == ([b"a", b"b"], [b"c"])
-    assert is_stable(broker) and is_stable(broker, ONE)
+    assert is_stable(broker)
+    assert is_stable(broker, ONE)
 
 
 def test_what_is_aborted_is_never_read(broker: Broker, producer: Producing) -> None:
@@ -215,7 +216,8 @@ def test_a_producer_goes_on_after_an_error_with_the_next_epoch(
     producer.write([b"a"])
     lost = producer.id, producer.epoch
     assert producer.begin(goes_on=True) is ErrorCode.NONE
-    assert committed(broker) == [] and is_stable(broker)
+    assert committed(broker) == []
+    assert is_stable(broker)
     producer.write([b"b"])
     producer.end()
     assert committed(broker) == [b"b"]
@@ -260,7 +262,8 @@ def test_after_the_last_epoch_comes_another_producer_id(broker: Broker) -> None:
     assert producer.begin(goes_on=True) is ErrorCode.NONE
     assert producer.id != first
     assert producer.epoch == 0
-    assert is_stable(broker) and committed(broker) == []
+    assert is_stable(broker)
+    assert committed(broker) == []
     producer.write([b"b"])
     producer.end()
     assert committed(broker) == [b"b"]
@@ -355,7 +358,8 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted(
     assert not is_stable(broker)
     caplog.set_level(logging.WARNING)
     broker.tick(NOW + TIMEOUT_MS / 1000 + 11)
-    assert is_stable(broker) and committed(broker) == []
+    assert is_stable(broker)
+    assert committed(broker) == []
     assert state(broker).transaction_state == "CompleteAbort"
     assert "its transaction is aborted after 60000 ms" in caplog.text
     assert value(broker, "transactions_ended_total", outcome="timed_out") == 1
@@ -406,7 +410,8 @@ def test_one_whose_producer_has_gone_is_aborted_after_a_restart(tmp_path: Path) 
         producer.write([b"a"])
     with writable_broker(tmp_path) as broker:
         broker.tick(NOW + 3600)  # and nobody has asked for anything
-        assert is_stable(broker) and committed(broker) == []
+        assert is_stable(broker)
+        assert committed(broker) == []
 
 
 def test_what_cannot_be_marked_is_marked_later(

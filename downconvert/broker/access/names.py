@@ -232,6 +232,7 @@ NEWEST: Final = {
     ApiKey.OffsetCommit: 9,
     ApiKey.OffsetFetch: 9,
     ApiKey.AddPartitionsToTxn: 3,
+    ApiKey.ListTransactions: 1,  # later ones name ids by a pattern
 }
 
 # What a read-only client may ask: it changes nothing but its own group's offsets.

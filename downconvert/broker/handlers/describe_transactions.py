@@ -15,13 +15,12 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
 
 def _describe(broker: BrokerState, transactional_id: str) -> Message:
     if not transactional_id:
-        return Message(error_code=ErrorCode.INVALID_REQUEST, transactional_id=transactional_id)
+        return _none(transactional_id, ErrorCode.INVALID_REQUEST)
     if not broker.config.is_writable:  # its directory's own broker knows
-        return Message(error_code=ErrorCode.NOT_COORDINATOR, transactional_id=transactional_id)
+        return _none(transactional_id, ErrorCode.NOT_COORDINATOR)
     one = broker.transactions.get(transactional_id)
     if one is None:
-        code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-        return Message(error_code=code, transactional_id=transactional_id)
+        return _none(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
     return Message(
         transactional_id=transactional_id,
         transaction_state=one.state.title,
@@ -31,3 +30,7 @@ def _describe(broker: BrokerState, transactional_id: str) -> Message:
         producer_epoch=one.epoch,
         topics=topics_of(list(one.partitions)),
     )
+
+
+def _none(transactional_id: str, code: ErrorCode) -> Message:
+    return Message(error_code=code, transactional_id=transactional_id, topics=[])

@@ -45,8 +45,8 @@ def exposed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
         rates = {kind: directory / f"{kind}.toml" for kind in ("producer", "consumer")}
         for kind, path in rates.items():
             path.write_text(f"{kind}_byte_rate = {RATE}\n")
-        options = ("--writable", "--metrics-port", 0, "--access", rates["producer"])
-        broker = ready(stack, "serve", directory, *listen, *options)
+        writable = ("--writable", "--metrics-port", 0, "--access", rates["producer"])
+        broker = ready(stack, "serve", directory, *listen, *writable)
         bootstrap = f"127.0.0.1:1,127.0.0.1:{broker['port']}"  # nobody listens at port 1
         options = ("--bootstrap", bootstrap, "--http", "127.0.0.1:0", "--config", rates["consumer"])
         gateway = ready(stack, "gateway", *listen, *options)

@@ -40,6 +40,8 @@ OTHERS_PROGRAMS: Final = (
     "downconvert/broker/test_group_clients.py",
     "downconvert/broker/test_group_differential.py",
     "downconvert/broker/test_produce_differential.py",
+    "downconvert/broker/test_transaction_clients.py",
+    "downconvert/broker/test_transaction_log_differential.py",
     "downconvert/cli/test_spark.py",
     "downconvert/spark/test_convert.py",
     "downconvert/spark/test_discovery.py",

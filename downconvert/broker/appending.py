@@ -9,7 +9,8 @@ The rules, and the error codes, are those of Kafka's LogValidator and UnifiedLog
 that no reader ever meets a record that it cannot convert: a timestamp below -1 is refused, and
 offsets inside of an uncompressed batch are made to follow one another, as in a compressed one.
 
-Not here: appending (partition.py), duplicates of idempotent producers (sequences.py)."""
+Not here: appending (partition.py), duplicates of idempotent producers (sequences.py), which
+transactions are open (transactions/coordinator.py)."""
 
 from dataclasses import dataclass, field
 from struct import Struct
@@ -95,9 +96,11 @@ class Prepared:
         return self.data
 
 
-def prepare(data: memoryview, config: AppendConfig, now: int) -> Prepared | None:
+def prepare(
+    data: memoryview, config: AppendConfig, now: int, *, by_coordinator: bool = False
+) -> Prepared | None:
     """Validates the records of one partition in a request; None: there is no whole batch. `now` in
-    milliseconds.
+    milliseconds. by_coordinator: they are a coordinator's own, which number no batches.
 
     What follows the last whole batch is dropped. ApiError: it is refused, and why."""
     records = MemoryRecords(data)
@@ -105,7 +108,7 @@ def prepare(data: memoryview, config: AppendConfig, now: int) -> Prepared | None
         first = next(records.batches(), None)
         if first is None:
             return None
-        codec = _check_batches(records, first, config)
+        codec = _check_batches(records, first, config, by_coordinator=by_coordinator)
     except CorruptRecordsError as error:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
     try:
@@ -132,7 +135,9 @@ def needs_rewriting(first: BatchHeader, codec: Codec, config: AppendConfig) -> b
 # --- batches
 
 
-def _check_batches(records: MemoryRecords, first: BatchHeader, config: AppendConfig) -> Codec:
+def _check_batches(
+    records: MemoryRecords, first: BatchHeader, config: AppendConfig, *, by_coordinator: bool
+) -> Codec:
     """Checks everything but the records; returns the codec of a compressed batch, if any."""
     codec, count = Codec.NONE, 0
     for header in records.batches():
@@ -141,7 +146,7 @@ def _check_batches(records: MemoryRecords, first: BatchHeader, config: AppendCon
         if header.size > config.message_size_max:
             raise _too_large(header.size, config)
         verify_checksum(records, header)
-        _check_batch(header, first, config)
+        _check_batch(header, first, config, by_coordinator=by_coordinator)
         codec = header.codec or codec
         count += 1
     if count > 1 and (first.magic == V2 or codec):
@@ -149,21 +154,21 @@ def _check_batches(records: MemoryRecords, first: BatchHeader, config: AppendCon
     return codec
 
 
-def _check_batch(header: BatchHeader, first: BatchHeader, config: AppendConfig) -> None:
+def _check_batch(
+    header: BatchHeader, first: BatchHeader, config: AppendConfig, *, by_coordinator: bool
+) -> None:
     if header.magic != first.magic:
         raise _invalid(f"message formats v{first.magic} and v{header.magic} in one request")
     if header.magic < V2:
         return
-    if header.is_transactional:
-        raise ApiError(
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served here"
-        )
     count = header.records_count or 0
     if count <= 0 or count != header.last_offset_delta + 1:
         raise _invalid(f"{count} records up to offset delta {header.last_offset_delta}")
     if header.is_control:
         raise _invalid("clients may not write control records")
-    if header.producer_id >= 0 and header.base_sequence < 0:
+    if header.is_transactional and header.producer_id < 0:
+        raise _invalid("a transaction without a producer id")
+    if header.producer_id >= 0 and header.base_sequence < 0 and not by_coordinator:
         raise _invalid(f"sequence number {header.base_sequence} of producer {header.producer_id}")
     if header.producer_id >= 0 and config.magic < V2:
         raise ApiError(

@@ -43,7 +43,13 @@ class BrokerConfig:
     offsets_topic_num_partitions: int | None = None
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
+    transaction_max_timeout_ms: int = 900_000
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
+    # Partitions of `__transaction_state`; None: those that are found.
+    transaction_state_log_num_partitions: int | None = None
     transactional_id_expiration_ms: int = 604_800_000
+    transactional_ids_max: int = 100_000
     # What is done to logs in the background, where the broker may write.
     cleans_up: bool = True  # else nothing is: no retention, no cleaner, no rolling by age
     log_initial_task_delay_ms: int = 30_000

@@ -28,7 +28,7 @@ from records import RecordsError
 
 from .metrics import PREFIX
 from .partition import Partition
-from .topics import OFFSETS_TOPIC, Topic
+from .topics import INTERNAL_TOPICS, Topic
 
 if TYPE_CHECKING:
     from .broker import Broker
@@ -38,7 +38,7 @@ STEP: Final = 256 * 1024  # bytes that a step reads: about 30 ms of work
 SLEEP_MIN: Final = 0.001  # seconds, so that threads with clients waiting come first
 AFTER_DEFECT: Final = 1.0  # seconds
 
-COMPACTED: Final = {OFFSETS_TOPIC, "__transaction_state"}
+COMPACTED: Final = set(INTERNAL_TOPICS)
 METADATA: Final = "__cluster_metadata"  # a controller's, which removes what its snapshots hold
 INTERNAL: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024)}
 OURS: Final = 5  # the version of the ids of topics that were made here; brokers of Kafka make 4

@@ -4,7 +4,7 @@ A page is made anew for each request. Not here: which pages there are (metrics_s
 gateway's observing.py)."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from socketserver import ThreadingMixIn
 from threading import Thread
@@ -12,6 +12,8 @@ from typing import Any, Final, Self, TypeAlias
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 
 Start: TypeAlias = Callable[[str, list[tuple[str, str]]], object]
 Page: TypeAlias = Callable[[dict[str, Any], Start], Iterable[bytes]]  # a WSGI application
@@ -40,9 +42,27 @@ def state_page(reasons: Callable[[], list[str]]) -> Page:
 
 
 def metrics_page(registry: CollectorRegistry) -> Page:
-    """For Prometheus."""
-    page: Page = make_wsgi_app(registry)
+    """For Prometheus; without `_created`, which would be a second series for each counter."""
+    page: Page = make_wsgi_app(_Shown(registry))
     return page
+
+
+class _Shown:
+    """What is shown of a registry: the part of its face that the page asks for."""
+
+    def __init__(self, registry: Collector) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterator[Metric]:
+        for family in self._registry.collect():
+            created = f"{family.name}_created"
+            family.samples = [sample for sample in family.samples if sample.name != created]
+            yield family
+
+    def restricted_registry(self, names: Iterable[str]) -> "_Shown":
+        """For who asks for some names only."""
+        assert isinstance(self._registry, CollectorRegistry)
+        return _Shown(self._registry.restricted_registry(names))
 
 
 @dataclass(frozen=True, slots=True)

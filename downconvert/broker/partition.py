@@ -2,14 +2,16 @@
 
 Not here: the log itself (storage.Log), the followers (replication/replica.py)."""
 
+from collections.abc import Callable
 from threading import RLock
-from typing import Final
+from typing import Final, TypeAlias
 
 from downconvert.broker.replication.leader_epochs import EpochEnd
 from downconvert.broker.replication.replica import IsrChange, Leadership, Replicas
 from downconvert.storage import AbortedTransaction, Log, TopicPartition
 from downconvert.storage.names import OFFSET_MAX
-from records import FileRecords, MemoryRecords
+from downconvert.storage.producer_state import ProducerState
+from records import BatchHeader, ControlRecordType, FileRecords, MemoryRecords, build_marker
 
 from .appending import Appended, Prepared
 from .errors import ApiError, ErrorCode
@@ -19,6 +21,8 @@ from .sequences import Sequences
 CONSUMER: Final = -1  # the replica ids of fetches that are no follower's
 DEBUG_CONSUMER: Final = -2
 FUTURE_REPLICA: Final = -3
+# Whether a transaction's batch may be appended; ApiError: it may not.
+CheckBatch: TypeAlias = Callable[[BatchHeader], None]
 
 
 class Partition:
@@ -160,9 +164,12 @@ class Partition:
 
     # --- leading
 
-    def append(self, prepared: Prepared, now: int) -> Appended:
+    def append(
+        self, prepared: Prepared, now: int, check_batch: CheckBatch | None = None
+    ) -> Appended:
         """Appends what a producer sent at the log's end, or finds that it is there already. `now`
-        in milliseconds.
+        in milliseconds. check_batch: is asked about batches of transactions, under the lock, so
+        that none comes after its transaction's marker.
 
         ApiError: this broker does not lead, the producer's sequence number is not the next, or the
         log cannot hold this much. OSError, StorageError: the disk; then nothing is appended."""
@@ -170,17 +177,54 @@ class Partition:
             self.check(-1, leader=True)
             appended = self._known(prepared)
             if appended is None:
+                batch = prepared.batches[0]
+                if batch.is_transactional:
+                    if check_batch is None:
+                        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+                    check_batch(batch)
                 appended = self._append(prepared, now)
             self._advance(now / 1000)
             return appended
 
+    def append_marker(
+        self, kind: ControlRecordType, producer: tuple[int, int], coordinator_epoch: int, now: int
+    ) -> None:
+        """Ends the transaction of a producer's id and epoch, if it has written here; COMMIT or
+        ABORT. `now` in milliseconds. Errors as those of `append`."""
+        producer_id, epoch = producer
+        with self.lock:
+            self.check(-1, leader=True)
+            writer = self.log.writer
+            marker = build_marker(
+                kind,
+                offset=writer.end_offset,
+                timestamp=now,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                coordinator_epoch=coordinator_epoch,
+                leader_epoch=self.leader_epoch,
+            )
+            writer.append(marker, now)
+            self._advance(now / 1000)
+
+    def producers(self) -> list[ProducerState]:
+        """What the log knows of its producers."""
+        with self.lock:
+            return self.log.producers()
+
     def _known(self, prepared: Prepared) -> Appended | None:
         """Where a batch of an idempotent producer is in the log, if it is there already."""
         batch = prepared.batches[0]
-        if batch.producer_id < 0:
+        if batch.producer_id < 0 or batch.base_sequence < 0:  # a coordinator numbers none
             return None
-        known = self.sequences.check(batch, self.log.writer.producers)
+        producers = self.log.writer.producers
+        known = self.sequences.check(batch, producers)
         if known is None:
+            state = producers.get(batch.producer_id)
+            is_open = state is not None and state.transaction_start >= 0
+            if is_open and not batch.is_transactional:
+                said = f"producer {batch.producer_id} has a transaction open here"
+                raise ApiError(ErrorCode.INVALID_TXN_STATE, said)
             return None
         return Appended(known.base_offset, known.last_offset, known.timestamp)
 
@@ -194,7 +238,7 @@ class Partition:
             end_offset = writer.append(data, now)
         except ValueError as error:  # larger than a segment
             raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, str(error)) from error
-        if batch.producer_id >= 0:
+        if batch.producer_id >= 0 and batch.base_sequence >= 0:
             self.sequences.note(batch, base_offset)
         return Appended(base_offset, end_offset - 1, prepared.log_append_time)
 

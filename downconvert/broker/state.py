@@ -1,4 +1,4 @@
-"""What all requests of a broker share: its topics, its groups, and everything that waits.
+"""What all requests of a broker share: its topics, groups and transactions, and all that waits.
 
 Not here: which requests are served, and by what (broker.py, handlers/apis.py)."""
 
@@ -7,6 +7,11 @@ from collections.abc import Mapping
 from downconvert.broker.groups.coordinator import Groups
 from downconvert.broker.groups.offsets import Offsets
 from downconvert.broker.groups.offsets_topic import OffsetsTopic
+from downconvert.broker.transactions.coordinator import Transactions
+from downconvert.broker.transactions.counts import Counts
+from downconvert.broker.transactions.markers import Markers
+from downconvert.broker.transactions.state_topic import StateTopic
+from downconvert.broker.transactions.sweep import Sweep
 from downconvert.broker.wire.schemas import ApiKey
 from downconvert.storage import LogDir
 
@@ -39,6 +44,8 @@ class BrokerState:
         self.memory_budget = MemoryBudget(self.config.conversions_kept_bytes)
         self.conversion_cache = ConversionCache(self.memory_budget)
         self.metrics = Metrics(self.fetch_sessions, self.purgatory)
+        self.transactions = self._transactions()
+        self._sweep = Sweep(self.transactions, self.config, self.purgatory)
         self.chunk_budget = ChunkBudget(self.config.policy)
         self.guard = Guard()  # may be replaced: later connections go by the new one
         self.failed_logins = FailedLogins()
@@ -51,3 +58,16 @@ class BrokerState:
         kept_in = OffsetsTopic(config, topics, self.purgatory, time_of_day)
         offsets = Offsets(kept_in, topics, time_of_day, is_writable=config.is_writable)
         return Groups(config, offsets, self.purgatory, time_of_day)
+
+    def _transactions(self) -> Transactions:
+        """The transaction coordinator, with the transactional ids that the directory has."""
+        config, topics, time_of_day = self.config, self.topics, self.time_of_day
+        return Transactions(
+            config,
+            topics,
+            StateTopic(config, topics, self.purgatory, time_of_day),
+            Markers(topics, self.groups, self.purgatory),
+            self.producer_ids,
+            time_of_day,
+            Counts(self.metrics),
+        )

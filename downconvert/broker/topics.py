@@ -22,7 +22,8 @@ from .topic_configs import AppendConfig, TopicConfigs
 
 LOG: Final = logging.getLogger(__name__)
 OFFSETS_TOPIC: Final = "__consumer_offsets"
-INTERNAL_TOPICS: Final = (OFFSETS_TOPIC, "__transaction_state")
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+INTERNAL_TOPICS: Final = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
 
 @dataclass(slots=True, eq=False)

@@ -36,6 +36,7 @@ class Rewritten:
     codec: Codec
     append_time: int | None  # milliseconds; None: the records' own timestamps
     producer: tuple[int, int, int]  # id, epoch, base sequence
+    is_transactional: bool
 
     def build(self, base_offset: int) -> bytearray:
         """The records at their offsets from `base_offset` on."""
@@ -55,6 +56,7 @@ class Rewritten:
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
                 base_sequence=base_sequence,
+                transactional=self.is_transactional,
             )
         )
 
@@ -106,7 +108,8 @@ def rewrite(
     columns = Columns(
         range(len(keys)), timestamps, keys, values, all_headers if has_headers else ()
     )
-    return Rewritten(columns, config.magic, codec, append_time, producer)
+    transactional = first.is_transactional
+    return Rewritten(columns, config.magic, codec, append_time, producer, transactional)
 
 
 def _check_old(magic: int, codec: Codec, has_headers: bool) -> None:

@@ -22,6 +22,7 @@ from .log_writer import LogWriter
 from .names import TopicPartition, parse_file_name, parse_partition
 from .offline import OfflineView
 from .open_files import OpenFiles, SharedFile
+from .producer_state import ProducerState
 from .producers import Producers
 from .recovery import RecoveredLog
 from .runs import runs_of
@@ -206,6 +207,11 @@ class Log:
         """The damage after the last good batch, which recovery cuts off. None: there is none, or
         only a batch that is not whole."""
         return self._view.damage
+
+    def producers(self) -> list[ProducerState]:
+        """What is known of its producers, at the end."""
+        self._view.refresh()
+        return list(self._view.producers_at_end().states.producers.values())
 
     def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
         """The aborted transactions with records from offset `start` up to `end`."""

@@ -13,6 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from downconvert.broker.wire.schemas import ApiKey, Message
+from tests.downconvert.broker.asking import parsed
 from tests.downconvert.broker.talking import SECONDS, TOPIC, Talk, fetch, wait_for
 from tests.downconvert.cli.running import start
 from tests.downconvert.storage import logs
@@ -23,6 +24,7 @@ DASHBOARD: Final = json.loads(
 NAME: Final = re.compile(r"\bdownconvert_\w+")
 GROUPED: Final = re.compile(r"\bby \(([^)]*)\)")
 SHOWN: Final = re.compile(r"{{(\w+)}}")
+RATE: Final = 200  # bytes a second: less than one answer takes, or one produce
 OF_PROMETHEUS: Final = {"instance", "job"}  # which the scrape adds
 
 
@@ -40,9 +42,13 @@ def exposed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     logs.segment(directory / f"{TOPIC}-0", 0, logs.batch(*range(10)))
     with ExitStack() as stack:
         listen = ("--listen", "127.0.0.1:0", "--json")
-        broker = ready(stack, "serve", directory, *listen, "--writable", "--metrics-port", 0)
+        rates = {kind: directory / f"{kind}.toml" for kind in ("producer", "consumer")}
+        for kind, path in rates.items():
+            path.write_text(f"{kind}_byte_rate = {RATE}\n")
+        writable = ("--writable", "--metrics-port", 0, "--access", rates["producer"])
+        broker = ready(stack, "serve", directory, *listen, *writable)
         bootstrap = f"127.0.0.1:1,127.0.0.1:{broker['port']}"  # nobody listens at port 1
-        options = ("--bootstrap", bootstrap, "--http", "127.0.0.1:0")
+        options = ("--bootstrap", bootstrap, "--http", "127.0.0.1:0", "--config", rates["consumer"])
         gateway = ready(stack, "gateway", *listen, *options)
         for one in (broker, gateway):
             use((one["host"], one["port"]))
@@ -68,13 +74,25 @@ def ready(stack: ExitStack, *arguments: object) -> dict[str, Any]:
 
 
 def use(address: tuple[str, int]) -> None:
-    """As an old consumer does; and one request that is answered with an error."""
+    """As an old consumer does, with one request that is answered with an error; and a transaction.
+    What takes more than its rate comes last."""
     with Talk(address) as talk:
-        assert talk.ask(ApiKey.Fetch, 0, fetch()).responses
-        talk.ask(ApiKey.Fetch, 4, fetch(offset=10_000))
         committed = Message(partition_index=0, committed_offset=3, committed_metadata="")
         topics = [Message(name=TOPIC, partitions=[committed])]
         talk.ask(ApiKey.OffsetCommit, 0, Message(group_id="g", topics=topics))
+        begin = Message(transactional_id="tx", transaction_timeout_ms=10_000)
+        begun = talk.ask(ApiKey.InitProducerId, 1, begin)
+        producer = {"producer_id": begun.producer_id, "producer_epoch": begun.producer_epoch}
+        transaction = Message(transactional_id="tx", group_id="g", committed=True, **producer)
+        talk.ask(ApiKey.AddOffsetsToTxn, 1, transaction)
+        assert not talk.ask(ApiKey.EndTxn, 1, transaction).error_code
+        partition = Message(index=0, records=logs.batch(0, size=RATE))
+        data = [Message(name=TOPIC, partition_data=[partition])]
+        talk.send(ApiKey.Fetch, 4, fetch(offset=10_000))
+        talk.send(ApiKey.Fetch, 0, fetch())
+        talk.send(ApiKey.Produce, 3, Message(acks=1, timeout_ms=1000, topic_data=data))
+        for api, version in ((ApiKey.Fetch, 4), (ApiKey.Fetch, 0), (ApiKey.Produce, 3)):
+            parsed(api, version, talk.receive())
 
 
 def scraped(port: int) -> str:

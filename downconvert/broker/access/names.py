@@ -204,6 +204,23 @@ RULES: Final[dict[int, Rule]] = {
     ApiKey.DescribeProducers: Rule(
         names=Names(told="topics", parts=Parts(asked="partition_indexes", index=""))
     ),
+    ApiKey.DescribeTransactions: Rule(
+        names=Names(
+            asked="transactional_ids",
+            name="",
+            told="transaction_states",
+            told_name="transactional_id",
+            kind=Kind.TRANSACTIONAL_ID,
+        )
+    ),
+    ApiKey.ListTransactions: Rule(
+        names=Names(
+            asked="",
+            told="transaction_states",
+            told_name="transactional_id",
+            kind=Kind.TRANSACTIONAL_ID,
+        )
+    ),
     ApiKey.DescribeTopicPartitions: Rule(names=Names(told="topics")),
 }
 
@@ -215,6 +232,7 @@ NEWEST: Final = {
     ApiKey.OffsetCommit: 9,
     ApiKey.OffsetFetch: 9,
     ApiKey.AddPartitionsToTxn: 3,
+    ApiKey.ListTransactions: 1,  # later ones name ids by a pattern
 }
 
 # What a read-only client may ask: it changes nothing but its own group's offsets.
@@ -243,8 +261,8 @@ READING: Final = frozenset(
         ApiKey.DescribeTopicPartitions,
         46,  # ListPartitionReassignments
         55,  # DescribeQuorum
-        65,  # DescribeTransactions
-        66,  # ListTransactions
+        ApiKey.DescribeTransactions,
+        ApiKey.ListTransactions,
         68,  # ConsumerGroupHeartbeat
         69,  # ConsumerGroupDescribe
         71,  # GetTelemetrySubscriptions

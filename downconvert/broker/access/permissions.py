@@ -20,7 +20,6 @@ from . import group_members
 from .names import COORDINATED, OFFSETS, RULES, Kind, Names
 from .rights import Access
 
-OPERATION_NOT_ATTEMPTED: Final = 55  # of an AddPartitionsToTxn another part of which is refused
 NO_ID: Final = bytes(16)
 
 # From these versions on the fields are others.
@@ -168,7 +167,8 @@ class Permission:
         if not self._refused:
             return
         if self._rule.is_all_or_nothing:
-            self._refused += [names.refusal(one, OPERATION_NOT_ATTEMPTED) for one in kept]
+            code = ErrorCode.OPERATION_NOT_ATTEMPTED
+            self._refused += [names.refusal(one, code) for one in kept]
             kept = []
         setattr(body, names.asked, kept)
         # Not sent where nothing is left: to some APIs an empty list means all.
@@ -272,6 +272,9 @@ class Permission:
             case ApiKey.Metadata:
                 for topic in answer.topics:
                     self._hide_name(topic)
+            case ApiKey.DescribeTransactions:
+                for one in answer.transaction_states:
+                    one.topics = [it for it in one.topics if self._access.allows(it.topic)]
             case ApiKey.DescribeGroups:
                 for group in answer.groups:
                     group_members.hide(group, self._access)

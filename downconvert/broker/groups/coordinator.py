@@ -11,6 +11,7 @@ from typing import Final
 
 from downconvert.broker.config import BrokerConfig
 from downconvert.broker.errors import ErrorCode
+from downconvert.broker.partition import CheckBatch
 from downconvert.broker.purgatory import Purgatory
 from downconvert.broker.time_of_day import TimeOfDay
 from downconvert.broker.wire.schemas import Message
@@ -134,6 +135,10 @@ class Groups:
         """Of `__consumer_offsets`."""
         return self._offsets.topic.count
 
+    def partition_of(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` that the group's offsets are in."""
+        return self._offsets.topic.partition_of(group_id)
+
     def is_elsewhere(self, group_id: str) -> bool:
         """Whether another broker coordinates the group: it leads the partition that the group's
         offsets are in."""
@@ -165,6 +170,44 @@ class Groups:
                 )
             code = group.check_commit(identity, now)
             return code or self._offsets.commit(group_id, offsets, now)
+
+    def commit_in_transaction(
+        self,
+        group_id: str,
+        identity: MemberIdentity,
+        offsets: Mapping[Partition, Committed],
+        producer: tuple[int, int],
+        check: CheckBatch,
+        now: float,
+    ) -> ErrorCode:
+        """Keeps offsets that count when a producer's transaction is committed, or says why not;
+        as `Offsets.commit`."""
+        code = self._check(group_id)
+        if code:
+            return code
+        with self._visit(group_id, now, create=identity.generation < 0) as group:
+            if group is None:
+                is_full = identity.generation < 0
+                return (
+                    ErrorCode.COORDINATOR_NOT_AVAILABLE if is_full else ErrorCode.ILLEGAL_GENERATION
+                )
+            code = group.check_commit_in_transaction(identity)
+            if code:
+                return code
+            return self._offsets.commit(group_id, offsets, now, producer=producer, check=check)
+
+    def end_transaction(
+        self, index: int, producer_id: int, write_marker: Callable[[], None], *, committed: bool
+    ) -> None:
+        """As `Offsets.end_transaction`."""
+        with self._lock:
+            self._offsets.end_transaction(index, producer_id, write_marker, committed=committed)
+
+    def ensure_partition(self, group_id: str, now: float) -> tuple[ErrorCode, int]:
+        """An error, or NONE and the partition of `__consumer_offsets` that the group's offsets are
+        in, which is there from now on."""
+        code = self._check(group_id)
+        return (code, -1) if code else self._offsets.topic.ensure(group_id, now)
 
     def delete_offsets(
         self, group_id: str, partitions: Iterable[Partition], now: float

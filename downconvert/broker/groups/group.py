@@ -103,6 +103,16 @@ class Group:
             self._rebalance.expel(self.members[member_id], now)
         return code
 
+    def check_commit_in_transaction(self, identity: MemberIdentity) -> ErrorCode:
+        """Whether a producer may commit what a member with this identity has read; one that does
+        not say may, as its transaction stands for it [KIP-447]."""
+        if self.state is State.DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if self.state is State.EMPTY and identity.generation < 0:
+            return ErrorCode.NONE
+        said = identity.generation >= 0 or identity.member_id or identity.instance_id is not None
+        return self._check_identity(identity) if said else ErrorCode.NONE
+
     def check_commit(self, identity: MemberIdentity, now: float) -> ErrorCode:
         """Whether a client with this identity may commit offsets."""
         if self.state is State.DEAD:

@@ -7,11 +7,21 @@ OffsetCommitValue, GroupMetadataKey and GroupMetadataValue.
 Not here: the log that they are in (offsets.py)."""
 
 from dataclasses import dataclass
-from struct import Struct
 from typing import Final, TypeAlias
 
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.decoder import Cursor
+from downconvert.broker.wire.primitives import (
+    INT16,
+    INT32,
+    INT64,
+    data_of,
+    nullable,
+    number,
+    string,
+    tags,
+    text,
+)
 
 from .member import Member
 
@@ -21,7 +31,6 @@ NO_TIME: Final = -1
 NO_EPOCH: Final = -1
 NO_ID: Final = bytes(16)
 TOPIC_ID_TAG: Final = 0
-INT16, INT32, INT64 = Struct(">h"), Struct(">i"), Struct(">q")
 OFFSET_KEYS: Final = range(2)  # both look the same
 GROUP_KEY: Final = 2
 FLEXIBLE: Final = 4  # the version of either value whose lengths are compact, written by Kafka 4
@@ -65,24 +74,24 @@ class Key:
 def read_key(data: bytes) -> Key | None:
     """None: it is of something that is not kept here. BadRequestError: it is damaged."""
     cursor = Cursor(memoryview(data))
-    version = _number(cursor, INT16)
+    version = number(cursor, INT16)
     if version in OFFSET_KEYS:
-        group_id, topic = _text(cursor), _text(cursor)
-        return Key(group_id, (topic, _number(cursor, INT32)))
-    return Key(_text(cursor)) if version == GROUP_KEY else None
+        group_id, topic = text(cursor), text(cursor)
+        return Key(group_id, (topic, number(cursor, INT32)))
+    return Key(text(cursor)) if version == GROUP_KEY else None
 
 
 def read_committed(data: bytes) -> Committed:
     """The value of an offset's record. BadRequestError: it is damaged, or of a later version."""
     cursor = Cursor(memoryview(data))
     version = _version(cursor)
-    offset = _number(cursor, INT64)
-    epoch = _number(cursor, INT32) if version >= 3 else NO_EPOCH
-    metadata = _text(cursor, version)
-    commit_time = _number(cursor, INT64)
-    expire_time = _number(cursor, INT64) if version == 1 else NO_TIME
-    tags = _tags(cursor) if version >= FLEXIBLE else {}
-    topic_id = tags.get(TOPIC_ID_TAG, NO_ID)
+    offset = number(cursor, INT64)
+    epoch = number(cursor, INT32) if version >= 3 else NO_EPOCH
+    metadata = text(cursor, compact=version >= FLEXIBLE)
+    commit_time = number(cursor, INT64)
+    expire_time = number(cursor, INT64) if version == 1 else NO_TIME
+    tagged = tags(cursor) if version >= FLEXIBLE else {}
+    topic_id = tagged.get(TOPIC_ID_TAG, NO_ID)
     if len(topic_id) != len(NO_ID):
         raise BadRequestError(f"a topic id of {len(topic_id)} bytes")
     return Committed(offset, epoch, metadata, commit_time, expire_time, topic_id)
@@ -92,10 +101,11 @@ def read_group(data: bytes) -> StoredGroup:
     """The value of a group's record. BadRequestError as above."""
     cursor = Cursor(memoryview(data))
     version = _version(cursor)
-    protocol_type, generation = _text(cursor, version), _number(cursor, INT32)
-    protocol, leader = _nullable(cursor, version), _nullable(cursor, version)
-    time = _number(cursor, INT64) if version >= 2 else NO_TIME
-    count = cursor.uvarint() - 1 if version >= FLEXIBLE else _number(cursor, INT32)
+    compact = version >= FLEXIBLE
+    protocol_type, generation = text(cursor, compact=compact), number(cursor, INT32)
+    protocol, leader = nullable(cursor, compact=compact), nullable(cursor, compact=compact)
+    time = number(cursor, INT64) if version >= 2 else NO_TIME
+    count = cursor.uvarint() - 1 if compact else number(cursor, INT32)
     if count > cursor.remaining:
         raise BadRequestError(f"{count} members in {cursor.remaining} bytes")
     members = tuple(_member(cursor, version, protocol) for _ in range(count))
@@ -103,14 +113,16 @@ def read_group(data: bytes) -> StoredGroup:
 
 
 def _member(cursor: Cursor, version: int, protocol: str | None) -> Member:
-    member_id = _text(cursor, version)
-    instance_id = _nullable(cursor, version) if version >= 3 else None
-    client_id, client_host = _text(cursor, version), _text(cursor, version)
-    rebalance = _number(cursor, INT32) if version >= 1 else None
-    session = _number(cursor, INT32)
-    subscription, assignment = _bytes(cursor, version), _bytes(cursor, version)
-    if version >= FLEXIBLE:
-        _tags(cursor)
+    compact = version >= FLEXIBLE
+    member_id = text(cursor, compact=compact)
+    instance_id = nullable(cursor, compact=compact) if version >= 3 else None
+    client_id, client_host = text(cursor, compact=compact), text(cursor, compact=compact)
+    rebalance = number(cursor, INT32) if version >= 1 else None
+    session = number(cursor, INT32)
+    subscription = data_of(cursor, compact=compact)
+    assignment = data_of(cursor, compact=compact)
+    if compact:
+        tags(cursor)
     return Member(
         member_id,
         instance_id,
@@ -124,43 +136,10 @@ def _member(cursor: Cursor, version: int, protocol: str | None) -> Member:
 
 
 def _version(cursor: Cursor) -> int:
-    version = _number(cursor, INT16)
+    version = number(cursor, INT16)
     if not 0 <= version <= FLEXIBLE:
         raise BadRequestError(f"a value of version {version}")
     return version
-
-
-def _number(cursor: Cursor, kind: Struct) -> int:
-    value: int = kind.unpack_from(cursor.data, cursor.take(kind.size))[0]
-    return value
-
-
-def _nullable(cursor: Cursor, version: int = 0) -> str | None:
-    size = cursor.uvarint() - 1 if version >= FLEXIBLE else _number(cursor, INT16)
-    if size < 0:
-        return None
-    return cursor.text(size)
-
-
-def _text(cursor: Cursor, version: int = 0) -> str:
-    return _nullable(cursor, version) or ""
-
-
-def _bytes(cursor: Cursor, version: int) -> bytes:
-    size = cursor.uvarint() - 1 if version >= FLEXIBLE else _number(cursor, INT32)
-    if size < 0:
-        return b""
-    start = cursor.take(size)
-    return bytes(cursor.data[start : start + size])
-
-
-def _tags(cursor: Cursor) -> dict[int, bytes]:
-    found = {}
-    for _ in range(cursor.uvarint()):
-        tag, size = cursor.uvarint(), cursor.uvarint()
-        start = cursor.take(size)
-        found[tag] = bytes(cursor.data[start : start + size])
-    return found
 
 
 # --- writing
@@ -168,14 +147,14 @@ def _tags(cursor: Cursor) -> dict[int, bytes]:
 
 def write_key(key: Key) -> bytes:
     if key.partition is None:
-        return INT16.pack(GROUP_KEY) + _string(key.group_id)
+        return INT16.pack(GROUP_KEY) + string(key.group_id)
     topic, index = key.partition
-    return INT16.pack(1) + _string(key.group_id) + _string(topic) + INT32.pack(index)
+    return INT16.pack(1) + string(key.group_id) + string(topic) + INT32.pack(index)
 
 
 def write_committed(committed: Committed) -> bytes:
     """In version 3; in 1, the only one with a time to expire at, where there is one."""
-    offset, metadata = INT64.pack(committed.offset), _string(committed.metadata)
+    offset, metadata = INT64.pack(committed.offset), string(committed.metadata)
     time = INT64.pack(committed.commit_time)
     if committed.expire_time != NO_TIME:
         return INT16.pack(1) + offset + metadata + time + INT64.pack(committed.expire_time)
@@ -185,21 +164,14 @@ def write_committed(committed: Committed) -> bytes:
 def write_group(group: StoredGroup) -> bytes:
     """In version 3, the first that has static members."""
     written = bytearray(INT16.pack(3))
-    written += _string(group.protocol_type) + INT32.pack(group.generation)
-    written += _string(group.protocol) + _string(group.leader) + INT64.pack(group.time)
+    written += string(group.protocol_type) + INT32.pack(group.generation)
+    written += string(group.protocol) + string(group.leader) + INT64.pack(group.time)
     written += INT32.pack(len(group.members))
     for member in group.members:
-        written += _string(member.id) + _string(member.instance_id)
-        written += _string(member.client_id) + _string(member.client_host)
+        written += string(member.id) + string(member.instance_id)
+        written += string(member.client_id) + string(member.client_host)
         written += INT32.pack(round(member.rebalance_timeout * 1000))
         written += INT32.pack(round(member.session_timeout * 1000))
         for data in (member.metadata(group.protocol), member.assignment):
             written += INT32.pack(len(data)) + data
     return bytes(written)
-
-
-def _string(text: str | None) -> bytes:
-    if text is None:
-        return INT16.pack(-1)
-    encoded = text.encode()
-    return INT16.pack(len(encoded)) + encoded

@@ -9,10 +9,12 @@ transactions do to them (committed_offsets.py), who may commit (group.py), when 
 (storage)."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from downconvert.broker.errors import BadRequestError, ErrorCode
+from downconvert.broker.internal_topic import partition_of
+from downconvert.broker.partition import CheckBatch
 from downconvert.broker.time_of_day import TimeOfDay
 from downconvert.broker.topics import OFFSETS_TOPIC, Topics
 from downconvert.storage.names import OFFSET_MAX
@@ -33,7 +35,7 @@ from .offset_records import (
     write_committed,
     write_group,
 )
-from .offsets_topic import OffsetsTopic, partition_of
+from .offsets_topic import OffsetsTopic
 from .rebalance import State
 
 __all__ = ["NO_TIME", "Committed", "Offsets", "Partition"]
@@ -80,9 +82,16 @@ class Offsets:
         return group_id in self._kept
 
     def commit(
-        self, group_id: str, offsets: Mapping[Partition, Committed], now: float
+        self,
+        group_id: str,
+        offsets: Mapping[Partition, Committed],
+        now: float,
+        *,
+        producer: tuple[int, int] | None = None,
+        check: CheckBatch | None = None,
     ) -> ErrorCode:
-        """Keeps these, all or none. `now` in seconds."""
+        """Keeps these, all or none. `now` in seconds. `producer`, an id and an epoch: they count
+        when its transaction is committed, of which `check` says whether it is open."""
         if not offsets:
             return ErrorCode.NONE
         if any(topic not in self._topics for topic, _ in offsets):  # deleted a moment ago
@@ -90,14 +99,25 @@ class Offsets:
         records = [(Key(group_id, at), write_committed(one)) for at, one in offsets.items()]
         position = OFFSET_MAX
         if self._is_writable:
-            code, position = self.topic.append(group_id, records, now)
+            code, position = self.topic.append(
+                group_id, records, now, producer=producer, check=check
+            )
             if code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
                 return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
             if code:
                 return code
+        pending = None if producer is None else (self.topic.partition_of(group_id), producer[0])
         for number, (at, one) in enumerate(offsets.items()):
-            self._kept.put(Key(group_id, at), one, position + number)
+            self._kept.put(Key(group_id, at), one, position + number, pending)
         return ErrorCode.NONE
+
+    def end_transaction(
+        self, index: int, producer_id: int, write_marker: Callable[[], None], *, committed: bool
+    ) -> None:
+        """Writes a transaction's marker to a partition of the topic; what it has committed there
+        counts from now on, or is dropped. What `write_marker` raises: nothing has changed."""
+        write_marker()
+        self._kept.end((index, producer_id), committed=committed)
 
     def store(self, group: Group, now: float) -> ErrorCode:
         """Writes a group, so that it is as it was when the broker starts again."""

@@ -11,6 +11,8 @@ from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import ApiKey
 
 from . import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     api_versions,
     create_partitions,
@@ -22,6 +24,9 @@ from . import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_producers,
+    describe_transactions,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -30,6 +35,7 @@ from . import (
     leave_group,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -38,6 +44,7 @@ from . import (
     produce,
     sasl,
     sync_group,
+    txn_offset_commit,
 )
 
 Handler: TypeAlias = "Callable[[BrokerState, Exchange, float], None]"
@@ -74,11 +81,19 @@ APIS: Final = {
     ApiKey.CreateTopics: Api(create_topics.handle, range(8)),
     ApiKey.DeleteTopics: Api(delete_topics.handle, range(7)),
     ApiKey.DeleteRecords: Api(delete_records.handle, range(3)),
-    ApiKey.InitProducerId: Api(init_producer_id.handle, range(7)),
+    # Of these, later versions are those of KIP-890's second part, KIP-939, and between brokers.
+    ApiKey.InitProducerId: Api(init_producer_id.handle, range(6)),
+    ApiKey.AddPartitionsToTxn: Api(add_partitions_to_txn.handle, range(4)),
+    ApiKey.AddOffsetsToTxn: Api(add_offsets_to_txn.handle, range(5)),
+    ApiKey.EndTxn: Api(end_txn.handle, range(5)),
+    ApiKey.TxnOffsetCommit: Api(txn_offset_commit.handle, range(5)),
     ApiKey.DescribeConfigs: Api(describe_configs.handle, range(5)),
     ApiKey.AlterConfigs: Api(alter_configs.handle, range(3)),
     ApiKey.DescribeLogDirs: Api(describe_log_dirs.handle, range(6)),
     ApiKey.CreatePartitions: Api(create_partitions.handle, range(4)),
     ApiKey.IncrementalAlterConfigs: Api(alter_configs.handle_incremental, range(2)),
     ApiKey.DescribeCluster: Api(describe_cluster.handle, range(3)),
+    ApiKey.DescribeProducers: Api(describe_producers.handle, range(1)),
+    ApiKey.DescribeTransactions: Api(describe_transactions.handle, range(1)),
+    ApiKey.ListTransactions: Api(list_transactions.handle, range(2)),
 }

@@ -98,6 +98,8 @@ def _broker_configs(broker: BrokerState) -> list[Message]:
         "offsets.topic.num.partitions": broker.groups.partitions_count,
         "replica.lag.time.max.ms": config.replica_lag_time_max_ms,
         "socket.request.max.bytes": config.socket_request_max_bytes,
+        "transaction.max.timeout.ms": config.transaction_max_timeout_ms,
+        "transaction.state.log.num.partitions": broker.transactions.partitions_count,
         "transactional.id.expiration.ms": config.transactional_id_expiration_ms,
     }
     configs = []

@@ -1,4 +1,5 @@
-"""FindCoordinator: which broker keeps a group's members and offsets. Here there is one, this one.
+"""FindCoordinator: which broker keeps a group's members and offsets, or coordinates a transactional
+id's transactions. Here there is one, this one.
 
 Clients as old as 0.9 ask even where their partitions are assigned by hand, and read nothing before
 they have an answer."""
@@ -29,13 +30,13 @@ def _coordinator(broker: BrokerState, exchange: Exchange, key: str) -> Message:
     client, kind = exchange.client, exchange.request.body.key_type
     if kind == GROUP and broker.groups.is_elsewhere(key):
         code, said = ErrorCode.COORDINATOR_NOT_AVAILABLE, "its offsets are not kept here"
-    elif kind == GROUP:
+    elif kind == GROUP or (kind == TRANSACTION and broker.transactions.refusal() is None):
         node_id = broker.config.node_id
         return Message(key=key, node_id=node_id, host=client.host, port=client.port)
     elif kind == TRANSACTION:
         # An error that producers do not retry.
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        said = "transactions are not served here"
+        said = broker.transactions.refusal() or ""
     else:
         code, said = ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {kind}"
     return Message(key=key, node_id=NOBODY, host="", port=-1, error_code=code, error_message=said)

@@ -1,7 +1,9 @@
-"""InitProducerId: an id for an idempotent producer.
+"""InitProducerId: an id and an epoch for an idempotent producer, or a transactional one.
 
-Every such request gets a new one, as in Kafka, whatever id the producer had. Transactions are not
-served: a producer that asks for them gets an authorization error, which ends it at once."""
+Without a transactional id every such request gets a new id, as in Kafka, whatever id the producer
+had. With one it is the id's own, with the next epoch, which fences whoever had it before."""
+
+from typing import Final
 
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
@@ -9,19 +11,32 @@ from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import StorageError
 
-from .admin import check_writable, refusal
+from .admin import check_writable
+from .transactional import code_of
 
-NONE = -1
+NONE: Final = -1
+FENCED_VERSION: Final = 4  # the first that knows PRODUCER_FENCED
 
 
-def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     try:
-        check_writable(broker, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        if exchange.request.body.transactional_id is not None:
-            raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        producer_id = broker.producer_ids.take()
+        producer_id, epoch = _begin(broker, exchange.request.body, now)
     except (ApiError, OSError, StorageError) as error:
-        code = refusal(error).code
+        code = code_of(error, knows_fenced=exchange.request.version >= FENCED_VERSION)
         exchange.reply(Message(error_code=code, producer_id=NONE, producer_epoch=NONE))
         return
-    exchange.reply(Message(producer_id=producer_id, producer_epoch=0))
+    exchange.reply(Message(producer_id=producer_id, producer_epoch=epoch))
+
+
+def _begin(broker: BrokerState, body: Message, now: float) -> tuple[int, int]:
+    check_writable(broker, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if (body.producer_id == NONE) != (body.producer_epoch == NONE):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "a producer id without an epoch")
+    if body.transactional_id is None:
+        return broker.transactions.new_producer_id(), 0
+    refusal = broker.transactions.refusal()
+    if refusal is not None:
+        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, refusal)
+    expected = None if body.producer_id == NONE else (body.producer_id, body.producer_epoch)
+    name, timeout_ms = body.transactional_id, body.transaction_timeout_ms
+    return broker.transactions.begin_producer(name, timeout_ms, expected, now)

@@ -26,7 +26,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     for topic, (name, unknown) in zip(body.topics, names, strict=True):
         for partition in topic.partitions:
             at = name, partition.partition_index
-            code = unknown or _check(broker, at, partition.committed_metadata)
+            code = unknown or check_partition(broker, at, partition.committed_metadata)
             if code:
                 refused[at] = code
             else:
@@ -65,7 +65,8 @@ def _name(broker: BrokerState, topic: Message, version: int) -> tuple[str, Error
     return known.name, ErrorCode.NONE
 
 
-def _check(broker: BrokerState, partition: Partition, metadata: str | None) -> ErrorCode:
+def check_partition(broker: BrokerState, partition: Partition, metadata: str | None) -> ErrorCode:
+    """Whether an offset with this metadata may be committed there."""
     if broker.topics.partition(*partition) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if metadata is not None and len(metadata) > broker.config.offset_metadata_max_bytes:

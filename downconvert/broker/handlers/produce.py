@@ -7,6 +7,7 @@ the time is up. No answer waits for an fsync.
 Not here: which records may be appended (appending.py)."""
 
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Final
 
@@ -25,12 +26,13 @@ from downconvert.broker.topics import Topic
 from downconvert.broker.wire.requests import Request
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import StorageError
-from records import CorruptRecordsError, MemoryRecords
+from records import BatchHeader, CorruptRecordsError, MemoryRecords
 from records.formats import NO_TIMESTAMP, V2, Codec
 
 NOBODY, LEADER, ALL = 0, 1, -1  # acks
 BATCHES_VERSION: Final = 3  # from here on a request has one v2 batch for each partition
 ZSTD_VERSION: Final = 7
+ABORTABLE_VERSION: Final = 11  # the first that knows TRANSACTION_ABORTABLE
 TOPIC_IDS_VERSION: Final = 13
 NO_OFFSET: Final = -1
 # The most that a client can set: 15 minutes, in librdkafka.
@@ -144,7 +146,8 @@ def _produce(
                 count, size = prepared.records_count, len(prepared.data)
                 broker.metrics.produced(found.name, count, seconds, size)
             leader_epoch = partition.leader_epoch
-            appended = partition.append(prepared, now_ms)
+            check = partial(_check_batch, broker, exchange.request, partition)
+            appended = partition.append(prepared, now_ms, check)
             produced.written = _Written(partition, leader_epoch, appended, isr_min)
             produced.start_offset = partition.start_offset
             broker.purgatory.notify(partition.key)
@@ -153,6 +156,22 @@ def _produce(
     except (OSError, StorageError) as error:
         produced.code, produced.message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
     return produced
+
+
+def _check_batch(
+    broker: BrokerState, request: Request, partition: Partition, batch: BatchHeader
+) -> None:
+    """Whether a transaction's batch may be appended, with the errors that each version knows
+    [KIP-890]."""
+    try:
+        broker.transactions.check_batch(request.body.transactional_id, partition.name, batch)
+    except ApiError as error:
+        code = error.code
+        if code is ErrorCode.CONCURRENT_TRANSACTIONS:  # which old producers would not try again
+            code = ErrorCode.NOT_ENOUGH_REPLICAS
+        elif code is ErrorCode.TRANSACTION_ABORTABLE and request.version < ABORTABLE_VERSION:
+            code = ErrorCode.INVALID_TXN_STATE
+        raise ApiError(code, str(error)) from error
 
 
 def has_rewriting(broker: BrokerState, request: Request) -> bool:

@@ -58,6 +58,8 @@ class ApiKey(IntEnum):
     OffsetDelete = 47
     DescribeCluster = 60
     DescribeProducers = 61
+    DescribeTransactions = 65
+    ListTransactions = 66
     DescribeTopicPartitions = 75
 
 

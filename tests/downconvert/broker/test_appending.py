@@ -89,7 +89,7 @@ def test_offsets_with_gaps_are_closed(codec: Codec) -> None:
         ("records_count", 0, ErrorCode.INVALID_RECORD),
         ("records_count", -1, ErrorCode.INVALID_RECORD),
         ("attributes", 0x20, ErrorCode.INVALID_RECORD),
-        ("attributes", 0x10, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ("attributes", 0x10, ErrorCode.INVALID_RECORD),
         ("producer_id", 5, ErrorCode.INVALID_RECORD),  # which has no sequence number
     ],
 )

@@ -154,3 +154,14 @@ def test_it_ends_when_it_is_closed(tmp_path: Path) -> None:
             metrics(address)
         with MetricsServer(server, *address) as again:  # it leaves nothing behind
             assert metrics(again.address)["connections"] == 0
+
+
+def test_counters_are_one_series_each(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, MetricsServer(server, "127.0.0.1", 0) as watched:
+        with Talk(server.address) as talk:
+            talk.ask(ApiKey.Fetch, 2, fetch())
+        name = "downconvert_broker_requests_total"
+        for path in ("/metrics", f"/metrics?name[]={name}"):
+            shown = page(watched.address, path)[1]
+            assert f"{name}{{" in shown
+            assert "_created" not in shown

@@ -14,7 +14,7 @@ from downconvert.broker.groups.offset_records import (
     write_committed,
     write_key,
 )
-from downconvert.broker.groups.offsets_topic import partition_of
+from downconvert.broker.internal_topic import partition_of
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from records import Columns, build

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker, BrokerConfig, ErrorCode
-from downconvert.broker.groups.offsets_topic import OffsetsTopic, partition_of
+from downconvert.broker.groups.offsets_topic import OffsetsTopic
+from downconvert.broker.internal_topic import partition_of
 from downconvert.broker.topics import OFFSETS_TOPIC
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir

@@ -6,6 +6,7 @@ from downconvert.broker import Broker, BrokerConfig, ErrorCode
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import ask, someone
+from tests.downconvert.broker.writable import writable_broker
 
 VERSIONS = range(7)
 
@@ -36,7 +37,7 @@ def test_several_groups_are_asked_for_at_a_time(broker: Broker, version: int) ->
     [(1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), (2, ErrorCode.INVALID_REQUEST)],
 )
 @pytest.mark.parametrize("version", range(1, 7))
-def test_nobody_coordinates_anything_else(
+def test_nobody_coordinates_transactions_where_nothing_is_written_nor_anything_else(
     broker: Broker, version: int, kind: int, code: ErrorCode
 ) -> None:
     body = Message(key="t", coordinator_keys=["t"], key_type=kind)
@@ -44,3 +45,13 @@ def test_nobody_coordinates_anything_else(
     found = said if version < 4 else said.coordinators[0]
     assert (found.error_code, found.node_id) == (code, -1)
     assert found.error_message
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_a_broker_that_may_write_coordinates_transactions(tmp_path: Path, version: int) -> None:
+    with writable_broker(tmp_path, node_id=3) as broker:
+        client = someone(host="here", port=1234)
+        body = Message(key="t", coordinator_keys=["t"], key_type=1)
+        said = ask(broker, ApiKey.FindCoordinator, version, body, client=client)
+        found = said if version < 4 else said.coordinators[0]
+        assert (found.error_code, found.node_id, found.host, found.port) == (0, 3, "here", 1234)

@@ -17,7 +17,7 @@ def init(broker: Broker, version: int, transactional_id: str | None = None) -> M
     return ask(broker, ApiKey.InitProducerId, version, body)
 
 
-@pytest.mark.parametrize("version", range(7))
+@pytest.mark.parametrize("version", range(6))
 def test_each_gets_another(tmp_path: Path, version: int) -> None:
     with writable_broker(tmp_path) as broker:
         answers = [init(broker, version) for _ in range(3)]
@@ -25,11 +25,22 @@ def test_each_gets_another(tmp_path: Path, version: int) -> None:
         assert len({one.producer_id for one in answers}) == 3
 
 
-def test_transactions_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", range(6))
+def test_a_transactional_id_has_one_with_the_next_epoch_each_time(
+    tmp_path: Path, version: int
+) -> None:
     with writable_broker(tmp_path) as broker:
-        answer = init(broker, 4, "tx")
-        assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        assert answer.producer_id == -1
+        answers = [init(broker, version, "tx") for _ in range(3)]
+        assert [(one.error_code, one.producer_epoch) for one in answers] == [(0, 0), (0, 1), (0, 2)]
+        assert len({one.producer_id for one in answers}) == 1
+
+
+def test_a_transactional_id_from_elsewhere_keeps_its_id_to_itself(tmp_path: Path) -> None:
+    with writable_broker(tmp_path) as broker:
+        init(broker, 4, "tx")
+    (tmp_path / "producer-ids").unlink()  # as other brokers leave a directory
+    with writable_broker(tmp_path) as broker:
+        assert init(broker, 4).producer_id != init(broker, 4, "tx").producer_id
 
 
 def test_a_broker_that_only_reads_gives_none(tmp_path: Path) -> None:

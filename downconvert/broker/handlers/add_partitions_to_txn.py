@@ -1,0 +1,81 @@
+"""AddPartitionsToTxn: a producer says where it is about to write in its transaction.
+
+All of its partitions are added, or none: where one cannot be, the others are answered with
+OPERATION_NOT_ATTEMPTED."""
+
+from typing import Final
+
+from downconvert.broker.errors import ApiError, ErrorCode
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.state import BrokerState
+from downconvert.broker.topic_configs import AppendConfig
+from downconvert.broker.transactions.coordinator import Producer
+from downconvert.broker.wire.schemas import Message
+from downconvert.storage import TopicPartition
+from records.formats import V2
+
+from .transactional import check_coordinates, code_of
+
+FENCED_VERSION: Final = 2  # the first that knows PRODUCER_FENCED
+
+
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
+    body = exchange.request.body
+    asked = [
+        TopicPartition(topic.name, index)
+        for topic in body.v3_and_below_topics
+        for index in topic.partitions
+    ]
+    codes = {name: _check(broker, name) for name in asked}
+    if any(codes.values()):
+        not_attempted = ErrorCode.OPERATION_NOT_ATTEMPTED
+        codes = {name: code or not_attempted for name, code in codes.items()}
+    else:
+        code = _add(broker, exchange, set(asked), now)
+        codes = dict.fromkeys(asked, code)
+    results = [
+        Message(
+            name=topic.name,
+            results_by_partition=[
+                Message(
+                    partition_index=index,
+                    partition_error_code=codes[TopicPartition(topic.name, index)],
+                )
+                for index in topic.partitions
+            ],
+        )
+        for topic in body.v3_and_below_topics
+    ]
+    exchange.reply(Message(results_by_topic_v3_and_below=results))
+
+
+def _add(
+    broker: BrokerState, exchange: Exchange, names: set[TopicPartition], now: float
+) -> ErrorCode:
+    body = exchange.request.body
+    producer = Producer(
+        body.v3_and_below_transactional_id,
+        body.v3_and_below_producer_id,
+        body.v3_and_below_producer_epoch,
+    )
+    try:
+        check_coordinates(broker)
+        broker.transactions.add(producer, names, now)
+    except ApiError as error:
+        return code_of(error, knows_fenced=exchange.request.version >= FENCED_VERSION)
+    return ErrorCode.NONE
+
+
+def _check(broker: BrokerState, name: TopicPartition) -> ErrorCode:
+    """Whether a transaction can write there."""
+    topic = broker.topics.get(name.topic)
+    partition = None if topic is None else topic.partitions.get(name.partition)
+    if topic is None or partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic.is_internal:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if partition.leader != broker.config.node_id:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if AppendConfig.of(topic.config, broker.config).magic < V2:
+        return ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    return ErrorCode.NONE

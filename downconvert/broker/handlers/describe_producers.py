@@ -1,0 +1,48 @@
+"""DescribeProducers: the idempotent and transactional producers that a partition's log knows, and
+where their open transactions begin: with which a hanging one is found."""
+
+from downconvert.broker.errors import ApiError, ErrorCode
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.state import BrokerState
+from downconvert.broker.wire.schemas import Message
+from downconvert.storage import StorageError
+
+from .admin import refusal
+
+
+def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
+    topics = [
+        Message(
+            name=topic.name,
+            partitions=[_describe(broker, topic.name, index) for index in topic.partition_indexes],
+        )
+        for topic in exchange.request.body.topics
+    ]
+    exchange.reply(Message(topics=topics))
+
+
+def _describe(broker: BrokerState, topic: str, index: int) -> Message:
+    partition = broker.topics.partition(topic, index)
+    if partition is None:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return Message(partition_index=index, error_code=code)
+    try:
+        partition.check(-1, leader=True)
+        states = partition.producers()
+    except (ApiError, OSError, StorageError) as error:
+        refused = refusal(error)
+        return Message(
+            partition_index=index, error_code=refused.code, error_message=refused.message
+        )
+    producers = [
+        Message(
+            producer_id=state.producer_id,
+            producer_epoch=state.epoch,
+            last_sequence=state.last_sequence,
+            last_timestamp=state.timestamp,
+            coordinator_epoch=state.coordinator_epoch,
+            current_txn_start_offset=state.transaction_start,
+        )
+        for state in states
+    ]
+    return Message(partition_index=index, active_producers=producers)

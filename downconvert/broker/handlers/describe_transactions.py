@@ -1,0 +1,36 @@
+"""DescribeTransactions: what some transactional ids are doing."""
+
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.state import BrokerState
+from downconvert.broker.wire.schemas import Message
+
+from .transactional import topics_of
+
+
+def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
+    states = [_describe(broker, name) for name in exchange.request.body.transactional_ids]
+    exchange.reply(Message(transaction_states=states))
+
+
+def _describe(broker: BrokerState, transactional_id: str) -> Message:
+    if not transactional_id:
+        return _none(transactional_id, ErrorCode.INVALID_REQUEST)
+    if not broker.config.is_writable:  # its directory's own broker knows
+        return _none(transactional_id, ErrorCode.NOT_COORDINATOR)
+    one = broker.transactions.get(transactional_id)
+    if one is None:
+        return _none(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    return Message(
+        transactional_id=transactional_id,
+        transaction_state=one.state.title,
+        transaction_timeout_ms=one.timeout_ms,
+        transaction_start_time_ms=one.start_time,
+        producer_id=one.producer_id,
+        producer_epoch=one.epoch,
+        topics=topics_of(list(one.partitions)),
+    )
+
+
+def _none(transactional_id: str, code: ErrorCode) -> Message:
+    return Message(error_code=code, transactional_id=transactional_id, topics=[])

@@ -1,0 +1,44 @@
+"""ListTransactions: which transactional ids there are; those in some states, of some producers, or
+with transactions that have been open for some time.
+
+Version 2 also selects by a regular expression of the client's, and is not served: one can be
+written that takes for ever."""
+
+from typing import Final
+
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.state import BrokerState
+from downconvert.broker.transactions.transaction import State, Transaction
+from downconvert.broker.wire.schemas import Message
+
+STATES: Final = {state.title for state in State}
+
+
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
+    body = exchange.request.body
+    if not broker.config.is_writable:  # its directory's own broker knows
+        exchange.reply(Message(error_code=ErrorCode.NOT_COORDINATOR))
+        return
+    time = broker.time_of_day.ms(now)
+    found = [one for one in broker.transactions.all().values() if _is_asked_for(one, body, time)]
+    states = [
+        Message(
+            transactional_id=one.transactional_id,
+            producer_id=one.producer_id,
+            transaction_state=one.state.title,
+        )
+        for one in found
+    ]
+    unknown = sorted(set(body.state_filters) - STATES)
+    exchange.reply(Message(unknown_state_filters=unknown, transaction_states=states))
+
+
+def _is_asked_for(one: Transaction, body: Message, time: int) -> bool:
+    if body.state_filters and one.state.title not in body.state_filters:
+        return False
+    if body.producer_id_filters and one.producer_id not in body.producer_id_filters:
+        return False
+    if body.duration_filter < 0:
+        return True
+    return one.is_open and time - one.start_time > body.duration_filter

@@ -1,0 +1,75 @@
+"""TxnOffsetCommit: a group's positions, which count when a producer's transaction is committed.
+
+Not here: what a plain commit may say (offset_commit.py), how it counts (committed_offsets.py)."""
+
+from functools import partial
+from typing import Final
+
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.groups.member import MemberIdentity
+from downconvert.broker.groups.offsets import Committed, Partition
+from downconvert.broker.state import BrokerState
+from downconvert.broker.topics import OFFSETS_TOPIC
+from downconvert.broker.wire.schemas import Message
+from downconvert.storage import TopicPartition
+
+from .offset_commit import check_partition
+
+ABORTABLE_VERSION: Final = 4  # the first that knows TRANSACTION_ABORTABLE
+
+
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
+    body = exchange.request.body
+    refused: dict[Partition, ErrorCode] = {}
+    offsets: dict[Partition, Committed] = {}
+    time = broker.time_of_day.ms(now)
+    for topic in body.topics:
+        for one in topic.partitions:
+            at = topic.name, one.partition_index
+            code = check_partition(broker, at, one.committed_metadata)
+            if code:
+                refused[at] = code
+                continue
+            metadata = one.committed_metadata or ""
+            offsets[at] = Committed(
+                one.committed_offset, one.committed_leader_epoch, metadata, time
+            )
+    code = _commit(broker, exchange, offsets, now)
+    topics = [
+        Message(
+            name=topic.name,
+            partitions=[
+                Message(
+                    partition_index=one.partition_index,
+                    error_code=refused.get((topic.name, one.partition_index), code),
+                )
+                for one in topic.partitions
+            ],
+        )
+        for topic in body.topics
+    ]
+    exchange.reply(Message(topics=topics))
+
+
+def _commit(
+    broker: BrokerState, exchange: Exchange, offsets: dict[Partition, Committed], now: float
+) -> ErrorCode:
+    if not broker.config.is_writable:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    body = exchange.request.body
+    index = broker.groups.partition_of(body.group_id)
+    at = TopicPartition(OFFSETS_TOPIC, index)
+    code = broker.groups.commit_in_transaction(
+        body.group_id,
+        MemberIdentity(body.member_id, body.generation_id, body.group_instance_id),
+        offsets,
+        (body.producer_id, body.producer_epoch),
+        partial(broker.transactions.check_batch, body.transactional_id, at),
+        now,
+    )
+    if code is ErrorCode.CONCURRENT_TRANSACTIONS:
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # which all producers try again
+    if code is ErrorCode.TRANSACTION_ABORTABLE and exchange.request.version < ABORTABLE_VERSION:
+        return ErrorCode.INVALID_TXN_STATE
+    return code

@@ -1,0 +1,185 @@
+"""A topic of the brokers' own, such as `__consumer_offsets`: which of its partitions a key's
+records are in, and writing them.
+
+Not here: what the records say (groups/offset_records.py, transactions/state_records.py)."""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from downconvert.storage import StorageError
+from records import Columns, build
+from records.formats import V2
+
+from .appending import Prepared, prepare
+from .config import BrokerConfig
+from .errors import ApiError, ErrorCode
+from .partition import CheckBatch, Partition
+from .purgatory import Purgatory
+from .time_of_day import TimeOfDay
+from .topic_configs import AppendConfig
+from .topics import Topic, Topics
+
+LOG: Final = logging.getLogger(__name__)
+CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024)}
+HASH_BITS: Final = 31  # of Java's String.hashCode, without its sign
+KAFKA_COUNT: Final = 50  # partitions of each such topic, where nothing is configured
+NEW_COUNT: Final = 1  # of a topic that is made here: one broker has no use for more
+
+
+class InternalTopic:
+    """The topic in a broker's directory, of which some or all partitions may be missing.
+
+    count_told: how many partitions it has in its cluster; None: what is here tells it."""
+
+    def __init__(
+        self,
+        name: str,
+        count_told: int | None,
+        config: BrokerConfig,
+        topics: Topics,
+        purgatory: Purgatory,
+        time_of_day: TimeOfDay,
+    ) -> None:
+        self.name: Final = name
+        self._count_told = count_told
+        self._config = config
+        self._topics = topics
+        self._purgatory = purgatory
+        self._time_of_day = time_of_day
+
+    # --- which partitions
+
+    @property
+    def count(self) -> int:
+        """How many partitions the topic has, here and elsewhere.
+
+        As configured; otherwise those that are here, if none is missing between them. With gaps,
+        it is the disk of one broker of several, and the highest that is here need not be the
+        last: the default of Kafka counts, if it is more."""
+        topic = self._topics.get(self.name)
+        here = () if topic is None else topic.partitions.keys()
+        least = max(here, default=-1) + 1
+        if self._count_told is not None:
+            return max(self._count_told, least)
+        if not here:
+            return NEW_COUNT
+        return least if len(here) == least else max(KAFKA_COUNT, least)
+
+    @property
+    def missing(self) -> list[int]:
+        """Partitions that the topic must have, and that are not here; none where it is not."""
+        topic = self._topics.get(self.name)
+        if topic is None:
+            return []
+        return [index for index in range(self.count) if index not in topic.partitions]
+
+    def partition_of(self, key: str) -> int:
+        """The partition that the records of a group, or of a transactional id, are in."""
+        return partition_of(key, self.count)
+
+    def is_led_elsewhere(self, key: str) -> bool:
+        """Whether the key's partition is here, and led by another broker, or by none."""
+        topic = self._topics.get(self.name)
+        led_elsewhere = {
+            index
+            for index, partition in (() if topic is None else list(topic.partitions.items()))
+            if partition.leader != partition.node_id
+        }
+        # Keys may be long and many, so that they are hashed only where it makes a difference.
+        return bool(led_elsewhere) and self.partition_of(key) in led_elsewhere
+
+    def partitions(self) -> list[tuple[int, Partition]]:
+        """Those that are here, by their index."""
+        topic = self._topics.get(self.name)
+        return [] if topic is None else sorted(topic.partitions.items())
+
+    # --- writing
+
+    def ensure(self, key: str, now: float) -> tuple[ErrorCode, int]:
+        """Makes the partition of a key, if it is missing. Returns an error, or NONE and the
+        partition's index. `now` in seconds."""
+        index = self.partition_of(key)
+        try:
+            self._partition(index, self._time_of_day.ms(now))
+        except (ApiError, OSError, StorageError) as error:
+            return self._failed(index, error), -1
+        return ErrorCode.NONE, index
+
+    def append_to(
+        self,
+        index: int,
+        records: Sequence[tuple[bytes, bytes | None]],
+        now: float,
+        *,
+        producer: tuple[int, int] | None = None,
+        check: CheckBatch | None = None,
+    ) -> tuple[ErrorCode, int]:
+        """Appends keys and values as one batch; `producer`, an id and an epoch: in its transaction,
+        as far as `check` lets it. Returns an error, or NONE and the offset of the first record.
+        `now` in seconds."""
+        time = self._time_of_day.ms(now)
+        try:
+            topic, partition = self._partition(index, time)
+            config = AppendConfig.of(topic.config, self._config)
+            prepared = _prepared(records, producer, config, time)
+            appended = partition.append(prepared, time, check)
+        except (ApiError, OSError, StorageError) as error:
+            return self._failed(index, error), -1
+        self._purgatory.notify(partition.key)
+        return ErrorCode.NONE, appended.base_offset
+
+    # --- how
+
+    def _failed(self, index: int, error: ApiError | OSError | StorageError) -> ErrorCode:
+        if not isinstance(error, ApiError):
+            LOG.warning("%s-%d cannot be written: %s", self.name, index, error)
+            return ErrorCode.NOT_COORDINATOR
+        if error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR):
+            return ErrorCode.NOT_COORDINATOR
+        return error.code
+
+    def _partition(self, index: int, time: int) -> tuple[Topic, Partition]:
+        """A partition, created if it is missing, together with all that are missing, so that their
+        number is fixed from then on."""
+        with self._topics.lock:
+            topic = self._topics.get(self.name)
+            if topic is None:
+                topic = self._topics.create(self.name, self.count, CONFIG, time)
+            if index not in topic.partitions:
+                missing = self.missing
+                # The highest first: whatever is left by a crash has gaps, or none is missing.
+                self._topics.add_partitions(self.name, reversed(missing))
+                LOG.warning(
+                    "%s: %d partitions were missing, and begin empty", self.name, len(missing)
+                )
+            return topic, topic.partitions[index]
+
+
+def _prepared(
+    records: Sequence[tuple[bytes, bytes | None]],
+    producer: tuple[int, int] | None,
+    config: AppendConfig,
+    time: int,
+) -> Prepared:
+    count = len(records)
+    keys, values = [key for key, _ in records], [value for _, value in records]
+    columns = Columns(range(count), [time] * count, keys, values)
+    if producer is None:
+        data = build(columns, magic=V2)
+    else:
+        producer_id, epoch = producer
+        data = build(
+            columns, magic=V2, producer_id=producer_id, producer_epoch=epoch, transactional=True
+        )
+    prepared = prepare(memoryview(data), config, time, by_coordinator=True)
+    assert prepared is not None
+    return prepared
+
+
+def partition_of(key: str, count: int) -> int:
+    """The partition that a key's records are in: Java's hash of its UTF-16 code units."""
+    encoded, hashed = key.encode("utf-16-be"), 0
+    for high, low in zip(encoded[::2], encoded[1::2], strict=True):
+        hashed = (31 * hashed + (high << 8 | low)) & 0xFFFFFFFF
+    return hashed % (1 << HASH_BITS) % count

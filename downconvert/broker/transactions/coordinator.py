@@ -1,0 +1,356 @@
+"""The transaction coordinator: who may write in which transaction, and how transactions end.
+
+Every step is in `__transaction_state` before it counts. What a client is told to have committed is
+decided there; markers follow at once, and after a crash, or where a partition takes none, later. So
+a transaction is whole in all its partitions, or in none.
+
+The rules are those of Kafka's TransactionCoordinator, for clients that add partitions themselves
+(before KIP-890's second part). Different on purpose: a producer that starts while another's
+transaction is open has it aborted, and is answered at once, where Kafka has it ask again.
+
+Locks: a partition's lock may be held when `check_batch` is called, which therefore takes none; the
+coordinator's is not held when markers are written.
+
+Not here: the steps (transaction.py), the log (state_topic.py), timers (sweep.py)."""
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Final
+
+from downconvert.broker.config import BrokerConfig
+from downconvert.broker.errors import ApiError, ErrorCode
+from downconvert.broker.producer_ids import ProducerIds
+from downconvert.broker.time_of_day import TimeOfDay
+from downconvert.broker.topics import Topics
+from downconvert.storage import TopicPartition
+from records import BatchHeader
+
+from .counts import Counts, Outcome
+from .markers import Markers
+from .state_topic import StateTopic
+from .transaction import NO_EPOCH, State, Transaction
+
+LOG: Final = logging.getLogger(__name__)
+ID_MAX: Final = 0x7FFF  # bytes of a transactional id
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """Who asks: a transactional id, with the producer's id and epoch."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+class Transactions:
+    """The transactions of a broker, by transactional id. Thread-safe."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: Topics,
+        topic: StateTopic,
+        markers: Markers,
+        producer_ids: ProducerIds,
+        time_of_day: TimeOfDay,
+        counts: Counts,
+    ) -> None:
+        """Reads what there is. A broker that only reads coordinates nothing."""
+        self._config = config
+        self._topics = topics
+        self._topic = topic
+        self._markers = markers
+        self._producer_ids = producer_ids
+        self._time_of_day = time_of_day
+        self._counts = counts
+        self._lock = Lock()
+        # Values are replaced as a whole, so that they can be read without the lock.
+        self._kept = topic.read() if config.is_writable else {}
+        self._ending: set[str] = set()  # whose markers a thread is writing
+        self._stuck: set[str] = set()  # of which it has been said that they take none
+        self.on_change: Callable[[float], None] = lambda _: None  # called when there is something
+        counts.watch(lambda: sum(one.is_open for one in self.all().values()))
+        self._say_what_is_open()
+
+    # --- what there is
+
+    def all(self) -> Mapping[str, Transaction]:
+        """All transactional ids, as they are now."""
+        return dict(self._kept)
+
+    def get(self, transactional_id: str) -> Transaction | None:
+        return self._kept.get(transactional_id)
+
+    @property
+    def partitions_count(self) -> int:
+        """Of `__transaction_state`."""
+        return self._topic.count
+
+    def refusal(self) -> str | None:
+        """Why this broker coordinates no transactions; None: it does."""
+        if not self._config.is_writable:
+            return "this broker only reads"
+        alone = (self._config.node_id,)
+        for partition in self._topics.partitions():
+            if partition.replicas != alone or partition.leader not in (*alone, None):
+                return "transactions are served by a broker that is alone, and this one has others"
+        return None
+
+    def check_batch(
+        self, transactional_id: str | None, at: TopicPartition, batch: BatchHeader
+    ) -> None:
+        """ApiError: the batch is of no transaction that is open in this partition."""
+        one = None if transactional_id is None else self._kept.get(transactional_id)
+        if transactional_id is None:
+            raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if one is None or one.producer_id != batch.producer_id:
+            said = f"producer {batch.producer_id} is not that of {transactional_id[:100]!r}"
+            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, said)
+        if one.epoch != batch.producer_epoch:
+            self._counts.fenced()
+            said = f"the producer's epoch is {one.epoch}, and not {batch.producer_epoch}"
+            raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, said)
+        if one.is_prepared:
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction is about to end")
+        if one.state is not State.ONGOING or at not in one.partitions:
+            raise ApiError(ErrorCode.TRANSACTION_ABORTABLE, f"{at} is not in the transaction")
+
+    # --- what clients ask
+
+    def new_producer_id(self) -> int:
+        """One that no producer has. OSError, StorageError: the disk."""
+        taken = {one.producer_id for one in self.all().values()}
+        while (producer_id := self._producer_ids.take()) in taken:
+            pass
+        return producer_id
+
+    def begin_producer(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: tuple[int, int] | None,
+        now: float,
+    ) -> tuple[int, int]:
+        """InitProducerId: a producer's id and epoch, with which all others of the transactional id
+        are fenced. What they had open is aborted.
+
+        expected: the id and the epoch that the producer has, where it goes on after an error.
+        ApiError: it may not; OSError, StorageError: the disk."""
+        self._check_begin(transactional_id, timeout_ms)
+        one = self._kept.get(transactional_id)
+        if one is None:
+            one = self._new(transactional_id, timeout_ms)
+        self._check_expected(one, expected)
+        if one.state is State.ONGOING:
+            LOG.info("transactional id %s: a new producer aborts the last one's", _short(one))
+            self._abort(one, Outcome.FENCED, now)
+            expected = None
+        with self._lock:
+            one = self._kept.get(transactional_id, one)
+            if one.is_open:  # markers are being written, or another producer was faster
+                raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+            self._check_expected(one, expected)
+            one = self._bumped(one, timeout_ms, expected, self._time_of_day.ms(now))
+            self._store(one, now)
+        self.on_change(now)
+        return one.producer_id, one.epoch
+
+    def add(self, producer: Producer, partitions: Collection[TopicPartition], now: float) -> None:
+        """AddPartitionsToTxn: the transaction, begun if there is none, goes on in these. ApiError:
+        it may not."""
+        with self._lock:
+            one = self._find(producer)
+            if one.epoch != producer.epoch:
+                raise self._fenced(one, producer)
+            if one.is_prepared:
+                raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+            if one.state is State.ONGOING and one.partitions.issuperset(partitions):
+                return
+            begins = one.state is not State.ONGOING
+            self._store(one.with_partitions(partitions, self._time_of_day.ms(now)), now)
+            if begins:
+                self._counts.begun()
+
+    def end(self, producer: Producer, now: float, *, commits: bool) -> None:
+        """EndTxn: returns when it is decided, and usually when it is done. ApiError: it may not."""
+        with self._lock:
+            one = self._find(producer)
+            if one.epoch != producer.epoch:
+                raise self._fenced(one, producer)
+            complete = State.COMPLETE_COMMIT if commits else State.COMPLETE_ABORT
+            if one.state is complete:
+                return  # it is asked again
+            prepared = State.PREPARE_COMMIT if commits else State.PREPARE_ABORT
+            if one.state is prepared:
+                raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+            if one.state is not State.ONGOING:
+                said = f"the transactional id is in state {one.state.title}"
+                raise ApiError(ErrorCode.INVALID_TXN_STATE, said)
+            one = one.prepared(self._time_of_day.ms(now), commits=commits)
+            self._store(one, now)
+            self._counts.ended(Outcome.COMMITTED if commits else Outcome.ABORTED)
+        self._complete(one.transactional_id, now)
+
+    # --- what time brings
+
+    def complete_prepared(self, now: float) -> None:
+        """Writes the markers that are missing yet: after a crash, or where a partition took
+        none."""
+        for one in self.all().values():
+            if one.is_prepared:
+                self._complete(one.transactional_id, now)
+
+    def abort_timed_out(self, now: float) -> None:
+        """Aborts transactions that are open for longer than their producers have said."""
+        time = self._time_of_day.ms(now)
+        for one in self.all().values():
+            if one.has_timed_out(time):
+                said = "transactional id %s: its transaction is aborted after %d ms"
+                LOG.warning(said, _short(one), one.timeout_ms)
+                try:
+                    self._abort(one, Outcome.TIMED_OUT, now)
+                except ApiError as error:
+                    LOG.warning("it is not, as the log takes nothing: %s", error.code.name)
+
+    def expire(self, now: float) -> None:
+        """Forgets transactional ids that have not been used for long."""
+        time = self._time_of_day.ms(now)
+        for one in self.all().values():
+            if not one.has_expired(time, self._config.transactional_id_expiration_ms):
+                continue
+            with self._lock:
+                if self._kept.get(one.transactional_id) is not one:
+                    continue
+                if not self._topic.forget(one.transactional_id, now):
+                    del self._kept[one.transactional_id]
+                    LOG.info("transactional id %s has expired", _short(one))
+
+    # --- how
+
+    def _check_begin(self, transactional_id: str, timeout_ms: int) -> None:
+        if not transactional_id or len(transactional_id.encode()) > ID_MAX:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "no transactional id")
+        if not 0 < timeout_ms <= self._config.transaction_max_timeout_ms:
+            raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        is_new = transactional_id not in self._kept
+        if is_new and len(self._kept) >= self._config.transactional_ids_max:
+            raise ApiError(ErrorCode.POLICY_VIOLATION, "there are too many transactional ids")
+
+    def _new(self, transactional_id: str, timeout_ms: int) -> Transaction:
+        """One that is not kept yet."""
+        return Transaction(
+            transactional_id=transactional_id,
+            producer_id=self.new_producer_id(),
+            timeout_ms=timeout_ms,
+        )
+
+    def _check_expected(self, one: Transaction, expected: tuple[int, int] | None) -> None:
+        """ApiError: the producer that wants to go on has been fenced."""
+        if expected is None or one.epoch == NO_EPOCH:
+            return
+        producer_id, epoch = expected
+        is_current = producer_id == one.producer_id and epoch in (one.epoch, one.last_epoch)
+        # Its epochs were exhausted, and it did not get the answer with its next id.
+        is_previous = producer_id == one.previous_producer_id and epoch == one.last_epoch
+        if not (is_current or is_previous):
+            raise self._fenced(one, Producer(one.transactional_id, producer_id, epoch))
+
+    def _bumped(
+        self, one: Transaction, timeout_ms: int, expected: tuple[int, int] | None, time: int
+    ) -> Transaction:
+        if expected is not None and one.epoch != NO_EPOCH and expected[1] == one.last_epoch:
+            return one  # it is asked again
+        last_epoch = NO_EPOCH if expected is None else one.epoch
+        if one.has_exhausted_epochs:
+            producer_id = self.new_producer_id()
+            return one.with_producer_id(producer_id, last_epoch, timeout_ms, time)
+        return one.with_epoch(one.epoch + 1, last_epoch, timeout_ms, time)
+
+    def _find(self, producer: Producer) -> Transaction:
+        if not producer.transactional_id:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "no transactional id")
+        one = self._kept.get(producer.transactional_id)
+        if one is None or one.producer_id != producer.producer_id:
+            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return one
+
+    def _fenced(self, one: Transaction, producer: Producer) -> ApiError:
+        self._counts.fenced()
+        LOG.info(
+            "transactional id %s: producer %d of epoch %d is fenced by %d of epoch %d",
+            _short(one),
+            producer.producer_id,
+            producer.epoch,
+            one.producer_id,
+            one.epoch,
+        )
+        return ApiError(ErrorCode.PRODUCER_FENCED, f"the epoch is {one.epoch}")
+
+    def _abort(self, one: Transaction, why: Outcome, now: float) -> None:
+        """Aborts an open transaction without its producer, which is fenced. ApiError: the log."""
+        with self._lock:
+            if self._kept.get(one.transactional_id) is not one:
+                return  # something else has happened meanwhile
+            prepared = one.prepared(self._time_of_day.ms(now), commits=False, fences=True)
+            self._store(prepared, now)
+            self._counts.ended(why)
+        self._complete(one.transactional_id, now)
+
+    def _complete(self, transactional_id: str, now: float) -> None:
+        """Writes the markers of a prepared transaction, and notes it where all are written."""
+        with self._lock:
+            one = self._kept.get(transactional_id)
+            if one is None or not one.is_prepared or transactional_id in self._ending:
+                return
+            self._ending.add(transactional_id)
+        time = self._time_of_day.ms(now)
+        try:
+            epoch = self._topic.coordinator_epoch(transactional_id)
+            failed = self._markers.write(one, epoch, time)
+            with self._lock:
+                if failed:
+                    self._kept[transactional_id] = replace(one, partitions=frozenset(failed))
+                else:
+                    self._store(one.completed(time), now)
+        except ApiError as error:
+            self._say_stuck(one, f"it cannot be noted: {error.code.name}")
+            return
+        finally:
+            self._ending.discard(transactional_id)
+        if failed:
+            name = min(failed)
+            self._say_stuck(one, f"{len(failed)} partitions take no marker; {name}: {failed[name]}")
+        else:
+            self._stuck.discard(transactional_id)
+
+    def _store(self, one: Transaction, now: float) -> None:
+        """ApiError: it is not in the log, and nothing has changed. With the lock held."""
+        code = self._topic.store(one, now)
+        if code:
+            raise ApiError(code)
+        self._kept[one.transactional_id] = one
+
+    def _say_stuck(self, one: Transaction, why: str) -> None:
+        if one.transactional_id not in self._stuck:
+            self._stuck.add(one.transactional_id)
+            LOG.warning("transactional id %s: %s; it is tried again", _short(one), why)
+
+    def _say_what_is_open(self) -> None:
+        prepared = sum(one.is_prepared for one in self._kept.values())
+        ongoing = sum(one.state is State.ONGOING for one in self._kept.values())
+        if prepared or ongoing:
+            LOG.info(
+                "transactions: of %d transactional ids %d had one open, and %d one that is being "
+                "completed now",
+                len(self._kept),
+                ongoing,
+                prepared,
+            )
+
+
+def _short(one: Transaction) -> str:
+    """An id as a line of the log names it."""
+    return ascii(one.transactional_id[:100])

@@ -1,0 +1,51 @@
+"""What of transactions is counted, for the broker's operator.
+
+Not here: how it is served (broker/metrics.py)."""
+
+from collections.abc import Callable
+from enum import StrEnum
+
+from prometheus_client import Gauge
+
+from downconvert.broker.metrics import PREFIX, Metrics
+
+
+class Outcome(StrEnum):
+    """How a transaction ended."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"  # by its producer
+    TIMED_OUT = "timed_out"
+    FENCED = "fenced"  # by a new producer of the transactional id
+
+
+class Counts:
+    """In the metrics of one broker. Thread-safe."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._begun = metrics.counter("transactions_begun", "Transactions that were begun.")
+        self._ended = metrics.counter(
+            "transactions_ended", "Transactions that were decided, and how.", "outcome"
+        )
+        self._fenced = metrics.counter(
+            "fenced_producer_requests", "Requests and batches of producers with an old epoch."
+        )
+        self._open = Gauge(
+            f"{PREFIX}_open_transactions",
+            "Transactions whose markers are not all written.",
+            registry=metrics.registry,
+        )
+
+    def watch(self, count: Callable[[], int]) -> None:
+        """What says how many are open, when it is asked for."""
+        self._open.set_function(count)
+
+    def begun(self) -> None:
+        self._begun.inc()
+
+    def ended(self, outcome: Outcome) -> None:
+        self._ended.labels(outcome.value).inc()
+
+    def fenced(self) -> None:
+        """A request, or a batch, had an old epoch."""
+        self._fenced.inc()

@@ -1,0 +1,60 @@
+"""Markers: how each partition of a transaction learns how it ended.
+
+Not here: when they are due (coordinator.py), what logs do with them (storage/producer_state.py)."""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from downconvert.broker.errors import ApiError
+from downconvert.broker.groups.coordinator import Groups
+from downconvert.broker.partition import Partition
+from downconvert.broker.purgatory import Purgatory
+from downconvert.broker.topics import OFFSETS_TOPIC, Topics
+from downconvert.storage import StorageError, TopicPartition
+from records import ControlRecordType
+
+from .transaction import Transaction
+
+LOG: Final = logging.getLogger(__name__)
+
+
+class Markers:
+    """Writes them to the partitions of one broker. No lock of the caller's may be held."""
+
+    def __init__(self, topics: Topics, groups: Groups, purgatory: Purgatory) -> None:
+        self._topics = topics
+        self._groups = groups
+        self._purgatory = purgatory
+
+    def write(
+        self, one: Transaction, coordinator_epoch: int, now: int
+    ) -> dict[TopicPartition, Exception]:
+        """Ends a prepared transaction in all its partitions. Returns those that do not take a
+        marker now, and why. `now` in milliseconds.
+
+        One more marker changes nothing, so that all may be written again after a crash. A
+        partition that was deleted needs none."""
+        failed: dict[TopicPartition, Exception] = {}
+        for name in sorted(one.partitions):
+            partition = self._topics.partition(name.topic, name.partition)
+            if partition is None:
+                continue
+            producer = one.producer_id, one.epoch
+            write = partial(partition.append_marker, one.marker, producer, coordinator_epoch, now)
+            try:
+                self._write(partition, one, write)
+            except (ApiError, OSError, StorageError) as error:
+                failed[name] = error
+            else:
+                self._purgatory.notify(partition.key)
+        return failed
+
+    def _write(self, partition: Partition, one: Transaction, write: Callable[[], None]) -> None:
+        if partition.name.topic != OFFSETS_TOPIC:
+            write()
+            return
+        committed = one.marker is ControlRecordType.COMMIT
+        index = partition.name.partition
+        self._groups.end_transaction(index, one.producer_id, write, committed=committed)

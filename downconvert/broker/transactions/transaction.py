@@ -1,0 +1,152 @@
+"""What a transactional id is doing: its producer, its state, and the partitions of its transaction.
+
+```
+             first partition             EndTxn, or time is up          markers are written
+  Empty ────────────────▶ Ongoing ──────────────▶ PrepareCommit ──────────▶ CompleteCommit
+    ▲                        ▲   └──────────────▶ PrepareAbort  ──────────▶ CompleteAbort
+    └ InitProducerId         └──────────── first partition ──────────────────────┘
+```
+
+Values: each step returns what comes after it. Numbers and names are those of Kafka's
+TransactionState; what the steps do is TransactionMetadata's, for clients before KIP-890's second
+part.
+
+Not here: who may take a step (coordinator.py), what is on the disk (state_records.py)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Final
+
+from downconvert.storage import TopicPartition
+from records import ControlRecordType
+
+NO_ID: Final = -1
+NO_EPOCH: Final = -1
+NO_TIME: Final = -1
+EPOCH_MAX: Final = 0x7FFF  # the last one only ever fences, and no producer is given it
+
+
+class State(IntEnum):
+    """Of a transactional id."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def title(self) -> str:
+        """As Kafka shows it: PrepareCommit."""
+        return self.name.title().replace("_", "")
+
+
+PREPARED: Final = (State.PREPARE_COMMIT, State.PREPARE_ABORT)
+COMPLETE: Final = (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+# Steps to each state come from one of these.
+_BEFORE: Final = {
+    State.EMPTY: {State.EMPTY, *COMPLETE},
+    State.ONGOING: {State.ONGOING, State.EMPTY, *COMPLETE},
+    State.PREPARE_COMMIT: {State.ONGOING},
+    State.PREPARE_ABORT: {State.ONGOING},
+    State.COMPLETE_COMMIT: {State.PREPARE_COMMIT},
+    State.COMPLETE_ABORT: {State.PREPARE_ABORT},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """A transactional id at one moment. Times in milliseconds since the epoch, or -1."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int = NO_EPOCH
+    last_epoch: int = NO_EPOCH  # before the producer continued after an error [KIP-360]
+    previous_producer_id: int = NO_ID  # whose epochs were exhausted
+    next_producer_id: int = NO_ID  # once this one is complete, as Kafka 4 may have noted it
+    timeout_ms: int
+    state: State = State.EMPTY
+    partitions: frozenset[TopicPartition] = frozenset()  # that have no marker yet
+    start_time: int = NO_TIME
+    update_time: int = NO_TIME
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether it is decided how it ends, and markers are being written."""
+        return self.state in PREPARED
+
+    @property
+    def is_open(self) -> bool:
+        return self.state is State.ONGOING or self.is_prepared
+
+    @property
+    def has_exhausted_epochs(self) -> bool:
+        return self.epoch >= EPOCH_MAX - 1
+
+    @property
+    def marker(self) -> ControlRecordType:
+        """What ends it."""
+        commits = self.state is State.PREPARE_COMMIT
+        return ControlRecordType.COMMIT if commits else ControlRecordType.ABORT
+
+    def has_timed_out(self, now: int) -> bool:
+        return self.state is State.ONGOING and now - self.start_time > self.timeout_ms
+
+    def has_expired(self, now: int, expiration_ms: int) -> bool:
+        """Whether nothing has been done with the id for so long that it may be forgotten."""
+        return not self.is_open and now - self.update_time >= expiration_ms
+
+    # --- steps
+
+    def with_epoch(self, epoch: int, last_epoch: int, timeout_ms: int, now: int) -> "Transaction":
+        """After InitProducerId."""
+        return replace(
+            self._step(State.EMPTY, now),
+            epoch=epoch,
+            last_epoch=last_epoch,
+            timeout_ms=timeout_ms,
+            start_time=NO_TIME,
+        )
+
+    def with_producer_id(
+        self, producer_id: int, last_epoch: int, timeout_ms: int, now: int
+    ) -> "Transaction":
+        """After InitProducerId, where this one's epochs are exhausted."""
+        return replace(
+            self.with_epoch(0, last_epoch, timeout_ms, now),
+            producer_id=producer_id,
+            previous_producer_id=self.producer_id,
+        )
+
+    def with_partitions(self, partitions: Iterable[TopicPartition], now: int) -> "Transaction":
+        """After AddPartitionsToTxn."""
+        return replace(
+            self._step(State.ONGOING, now),
+            last_epoch=NO_EPOCH,  # the epoch is used: nobody asks for it again
+            partitions=self.partitions.union(partitions),
+            start_time=self.start_time if self.state is State.ONGOING else now,
+        )
+
+    def prepared(self, now: int, *, commits: bool, fences: bool = False) -> "Transaction":
+        """It is decided how it ends. `fences`: the producer is not asked, and has an old epoch from
+        now on."""
+        step = self._step(State.PREPARE_COMMIT if commits else State.PREPARE_ABORT, now)
+        epoch = min(self.epoch + 1, EPOCH_MAX)
+        return replace(step, epoch=epoch, last_epoch=NO_EPOCH) if fences else step
+
+    def completed(self, now: int) -> "Transaction":
+        """All markers are written."""
+        commits = self.state is State.PREPARE_COMMIT
+        step = self._step(State.COMPLETE_COMMIT if commits else State.COMPLETE_ABORT, now)
+        step = replace(step, partitions=frozenset())
+        if self.next_producer_id == NO_ID:
+            return step
+        return replace(step, producer_id=self.next_producer_id, epoch=0, next_producer_id=NO_ID)
+
+    def _step(self, state: State, now: int) -> "Transaction":
+        assert self.state in _BEFORE[state], f"{self.state.title} before {state.title}"
+        return replace(self, state=state, update_time=now)

@@ -1,0 +1,489 @@
+"""The transaction coordinator, by its rules: who is fenced, what is decided, what becomes of it."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from downconvert.broker import Broker, BrokerConfig
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.replication.replica import Leadership
+from downconvert.broker.topics import TRANSACTIONS_TOPIC
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.storage import LogDir, TopicPartition
+from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.offset_logs import commit, fetch
+from tests.downconvert.broker.transacting import (
+    NOW,
+    TIMEOUT_MS,
+    Producing,
+    committed,
+    is_stable,
+    state,
+)
+from tests.downconvert.broker.writable import writable_broker
+
+ZERO, ONE = ("t", 0), ("t", 1)
+DAY = 86_400.0
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with writable_broker(tmp_path, "t", partitions=2) as broker:
+        yield broker
+
+
+@pytest.fixture
+def producer(broker: Broker) -> Producing:
+    producer = Producing(broker)
+    assert producer.begin() is ErrorCode.NONE
+    return producer
+
+
+def value(broker: Broker, name: str, **labels: str) -> float:
+    return broker.metrics.registry.get_sample_value(f"downconvert_broker_{name}", labels) or 0.0
+
+
+# --- a transaction
+
+
+def test_what_is_committed_is_read_from_then_on(broker: Broker, producer: Producing) -> None:
+    producer.write([b"a", b"b"])
+    producer.write([b"c"], ONE)
+    assert (committed(broker), committed(broker, ONE)) == ([], [])
+    assert producer.end() is ErrorCode.NONE
+    assert (committed(broker), committed(broker, ONE)) == ([b"a", b"b"], [b"c"])
+    assert is_stable(broker)
+    assert is_stable(broker, ONE)
+
+
+def test_what_is_aborted_is_never_read(broker: Broker, producer: Producing) -> None:
+    producer.write([b"a"])
+    assert producer.end(commits=False) is ErrorCode.NONE
+    producer.write([b"b"])
+    assert producer.end() is ErrorCode.NONE
+    assert committed(broker) == [b"b"]
+
+
+def test_states_are_those_of_kafka(broker: Broker, producer: Producing) -> None:
+    def look() -> tuple[str, int]:
+        one = state(broker)
+        return one.transaction_state, sum(len(topic.partitions) for topic in one.topics)
+
+    assert look() == ("Empty", 0)
+    producer.add(ZERO, ONE)
+    assert look() == ("Ongoing", 2)
+    producer.end()
+    assert look() == ("CompleteCommit", 0)
+    producer.add(ZERO)
+    producer.end(commits=False)
+    assert look() == ("CompleteAbort", 0)
+    producer.begin()
+    assert look() == ("Empty", 0)
+
+
+@pytest.mark.parametrize("codec", ["producer", "gzip"])
+def test_batches_that_are_written_again_stay_transactional(tmp_path: Path, codec: str) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        broker.topics.configure("t", {"compression.type": codec})
+        producer = Producing(broker)
+        producer.begin()
+        producer.write([b"a"])
+        assert committed(broker) == []
+        producer.end(commits=False)
+        assert committed(broker) == []
+
+
+def test_an_end_is_asked_again_and_no_other_end(producer: Producing) -> None:
+    producer.write([b"a"])
+    assert producer.end() is producer.end() is ErrorCode.NONE
+    assert producer.end(commits=False) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_nothing_is_ended_that_has_not_begun(producer: Producing) -> None:
+    assert producer.end() is ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_batch_that_is_sent_again_is_answered_also_after_its_end(
+    broker: Broker, producer: Producing
+) -> None:
+    producer.write([b"a"])
+    producer.end()
+    assert producer.send(b"a", retry=True) is ErrorCode.NONE
+    assert committed(broker) == [b"a"]
+
+
+def test_another_batch_needs_an_open_transaction(producer: Producing) -> None:
+    assert producer.send(version=10) is ErrorCode.INVALID_TXN_STATE
+    assert producer.send(version=11) is ErrorCode.TRANSACTION_ABORTABLE
+    producer.write([b"a"])
+    assert producer.send(at=ONE) is ErrorCode.INVALID_TXN_STATE
+    producer.end()
+    assert producer.send() is ErrorCode.INVALID_TXN_STATE
+
+
+def test_an_open_transaction_takes_no_batch_outside_of_it(producer: Producing) -> None:
+    producer.write([b"a"])
+    assert producer.send(transactional=False) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_batch_says_its_transactional_id(producer: Producing) -> None:
+    producer.write([b"a"])
+    other = Producing(producer.broker, "other")
+    other.id, other.epoch = producer.id, producer.epoch
+    other.sequences = producer.sequences
+    assert other.send() is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    other.begin()
+    other.id, other.sequences = producer.id, producer.sequences
+    assert other.send() is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+# --- partitions
+
+
+def test_partitions_are_added_all_or_none(broker: Broker, producer: Producing) -> None:
+    unknown, not_attempted = (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
+    )
+    assert producer.add(ZERO, ("t", 2), ("u", 0)) == [not_attempted, unknown, unknown]
+    assert state(broker).transaction_state == "Empty"
+
+
+def test_brokers_own_topics_take_no_transactions(producer: Producing) -> None:
+    assert producer.add((TRANSACTIONS_TOPIC, 0)) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+
+
+def test_topics_of_old_formats_take_no_transactions(broker: Broker, producer: Producing) -> None:
+    broker.topics.configure("t", {"message.format.version": "0.10.2"})
+    assert producer.add(ZERO) == [ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT]
+
+
+def test_a_topic_may_be_deleted_while_a_transaction_is_open_in_it(
+    broker: Broker, producer: Producing
+) -> None:
+    broker.topics.create("u", 1, {}, 0)
+    producer.write([b"a"])
+    producer.write([b"b"], ("u", 0))
+    broker.topics.delete("u")
+    assert producer.end() is ErrorCode.NONE
+    assert state(broker).transaction_state == "CompleteCommit"
+    assert committed(broker) == [b"a"]
+
+
+# --- producers
+
+
+def test_a_new_producer_fences_the_last_one_and_aborts_what_it_had_open(broker: Broker) -> None:
+    old, new = Producing(broker), Producing(broker)
+    old.begin()
+    old.write([b"a"])
+    assert new.begin() is ErrorCode.NONE
+    assert new.id == old.id
+    assert new.epoch == old.epoch + 2  # one of them was the marker's
+    assert is_stable(broker)
+    assert committed(broker) == []
+    assert old.send() is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert old.add(ZERO) == [ErrorCode.PRODUCER_FENCED]
+    assert old.end() is ErrorCode.PRODUCER_FENCED
+    assert old.add_offsets() is ErrorCode.PRODUCER_FENCED
+    assert old.commit_offset(1) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert old.begin(goes_on=True) is ErrorCode.PRODUCER_FENCED
+    new.write([b"b"])
+    new.end()
+    assert committed(broker) == [b"b"]
+    assert value(broker, "transactions_begun_total") == 2
+    assert value(broker, "transactions_ended_total", outcome="fenced") == 1
+    assert value(broker, "transactions_ended_total", outcome="committed") == 1
+    assert value(broker, "fenced_producer_requests_total") == 5
+    assert value(broker, "open_transactions") == 0
+
+
+def test_versions_that_do_not_know_fenced_producers_are_told_an_old_epoch(broker: Broker) -> None:
+    old, new = Producing(broker), Producing(broker)
+    old.begin()
+    new.begin()
+    assert old.add(ZERO, version=1) == [ErrorCode.INVALID_PRODUCER_EPOCH]
+    assert old.end(version=1) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert old.add_offsets(version=1) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert old.begin(version=3, goes_on=True) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_a_producer_goes_on_after_an_error_with_the_next_epoch(
+    broker: Broker, producer: Producing
+) -> None:
+    producer.write([b"a"])
+    lost = producer.id, producer.epoch
+    assert producer.begin(goes_on=True) is ErrorCode.NONE
+    assert committed(broker) == []
+    assert is_stable(broker)
+    producer.write([b"b"])
+    producer.end()
+    assert committed(broker) == [b"b"]
+    producer.id, producer.epoch = lost
+    assert producer.begin(goes_on=True) is ErrorCode.PRODUCER_FENCED
+
+
+def test_going_on_is_asked_again_where_the_answer_was_lost(producer: Producing) -> None:
+    lost = producer.id, producer.epoch
+    assert producer.begin(goes_on=True) is ErrorCode.NONE
+    got = producer.id, producer.epoch
+    producer.id, producer.epoch = lost
+    assert producer.begin(goes_on=True) is ErrorCode.NONE
+    assert (producer.id, producer.epoch) == got
+    producer.add(ZERO)  # now it has certainly got it
+    producer.end()
+    producer.id, producer.epoch = lost
+    assert producer.begin(goes_on=True) is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_fenced_producer_that_wants_to_go_on_ends_nobodys_transaction(broker: Broker) -> None:
+    old, new = Producing(broker), Producing(broker)
+    old.begin()
+    new.begin()
+    new.write([b"a"])
+    assert old.begin(goes_on=True) is ErrorCode.PRODUCER_FENCED
+    assert new.end() is ErrorCode.NONE
+    assert committed(broker) == [b"a"]
+
+
+def test_after_the_last_epoch_comes_another_producer_id(broker: Broker) -> None:
+    producer = Producing(broker)
+    producer.begin()
+    first = producer.id
+    one = broker.transactions.get("tx")
+    assert one is not None
+    while producer.epoch < 0x7FFE:
+        one = one.with_epoch(min(one.epoch + 10_000, 0x7FFD), -1, TIMEOUT_MS, 0)
+        broker.transactions._kept["tx"] = one
+        producer.begin()
+    producer.write([b"a"])
+    assert producer.begin(goes_on=True) is ErrorCode.NONE
+    assert producer.id != first
+    assert producer.epoch == 0
+    assert is_stable(broker)
+    assert committed(broker) == []
+    producer.write([b"b"])
+    producer.end()
+    assert committed(broker) == [b"b"]
+
+
+def test_another_transactional_id_is_another_producer(broker: Broker, producer: Producing) -> None:
+    other = Producing(broker, "other")
+    other.begin()
+    assert other.id != producer.id
+    other.id = producer.id
+    assert other.add(ZERO) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+    assert Producing(broker, "unknown").end() is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+@pytest.mark.parametrize(
+    ("name", "timeout_ms", "code"),
+    [
+        ("", 1, ErrorCode.INVALID_REQUEST),
+        ("ü" * 20_000, 1, ErrorCode.INVALID_REQUEST),
+        ("tx", 0, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        ("tx", -1, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        ("tx", 900_001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        ("tx", 900_000, ErrorCode.NONE),
+    ],
+)
+def test_names_and_timeouts_have_limits(
+    broker: Broker, name: str, timeout_ms: int, code: ErrorCode
+) -> None:
+    assert Producing(broker, name).begin(timeout_ms=timeout_ms) is code
+
+
+def test_a_producer_id_comes_with_its_epoch(producer: Producing) -> None:
+    producer.epoch = -1
+    assert producer.begin(goes_on=True) is ErrorCode.INVALID_REQUEST
+
+
+def test_there_are_only_so_many_transactional_ids(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t", transactional_ids_max=1) as broker:
+        assert Producing(broker).begin() is ErrorCode.NONE
+        assert Producing(broker, "other").begin() is ErrorCode.POLICY_VIOLATION
+        assert Producing(broker).begin() is ErrorCode.NONE
+
+
+# --- offsets
+
+
+def test_offsets_of_a_transaction_count_when_it_is_committed(
+    broker: Broker, producer: Producing
+) -> None:
+    assert commit(broker, 3) == ErrorCode.NONE
+    assert producer.add_offsets() is ErrorCode.NONE
+    assert producer.commit_offset(7) is ErrorCode.NONE
+    assert fetch(broker) == (3, ErrorCode.NONE)
+    assert fetch(broker, stable=True) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    producer.end()
+    assert fetch(broker) == fetch(broker, stable=True) == (7, ErrorCode.NONE)
+
+
+def test_offsets_of_an_aborted_transaction_never_count(broker: Broker, producer: Producing) -> None:
+    commit(broker, 3)
+    producer.add_offsets()
+    producer.commit_offset(7)
+    producer.end(commits=False)
+    assert fetch(broker, stable=True) == (3, ErrorCode.NONE)
+
+
+def test_offsets_are_committed_in_an_open_transaction_only(producer: Producing) -> None:
+    assert producer.commit_offset(7, version=3) is ErrorCode.INVALID_TXN_STATE
+    assert producer.commit_offset(7, version=4) is ErrorCode.TRANSACTION_ABORTABLE
+    producer.add_offsets()
+    producer.end()
+    assert producer.commit_offset(7, version=3) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_offsets_are_committed_for_members_of_this_generation_only(producer: Producing) -> None:
+    producer.add_offsets()
+    assert producer.commit_offset(7, generation_id=1) is ErrorCode.ILLEGAL_GENERATION
+    producer.commit_offset(7)
+    assert producer.commit_offset(7, generation_id=1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert producer.commit_offset(7, at=("u", 0)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert producer.add_offsets("") is ErrorCode.INVALID_GROUP_ID
+
+
+# --- time
+
+
+def test_a_transaction_that_is_open_for_too_long_is_aborted(
+    broker: Broker, producer: Producing, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer.write([b"a"])
+    broker.tick(NOW + TIMEOUT_MS / 1000)
+    assert not is_stable(broker)
+    caplog.set_level(logging.WARNING)
+    broker.tick(NOW + TIMEOUT_MS / 1000 + 11)
+    assert is_stable(broker)
+    assert committed(broker) == []
+    assert state(broker).transaction_state == "CompleteAbort"
+    assert "its transaction is aborted after 60000 ms" in caplog.text
+    assert value(broker, "transactions_ended_total", outcome="timed_out") == 1
+    assert producer.end() is ErrorCode.PRODUCER_FENCED
+    assert producer.begin() is ErrorCode.NONE
+
+
+def test_transactional_ids_are_forgotten_after_a_week(broker: Broker, producer: Producing) -> None:
+    other = Producing(broker, "other")
+    other.begin()
+    other.now += 6 * DAY
+    other.add(ZERO)
+    other.end()
+    for day in (6, 8):
+        broker.tick(NOW + day * DAY)
+    assert state(broker).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert state(broker, "other").transaction_state == "CompleteCommit"
+    assert producer.add(ZERO) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+    broker.tick(NOW + 20 * DAY)
+    assert broker.purgatory.next_deadline() is None  # nothing is looked after any more
+
+
+# --- restarts
+
+
+def test_a_broker_that_starts_again_knows_what_was_open(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t", "u") as broker:
+        producer = Producing(broker)
+        producer.begin()
+        producer.write([b"a"])
+        producer.add_offsets()
+        producer.commit_offset(7)
+    with writable_broker(tmp_path) as broker:
+        broker.tick(NOW + 1)
+        producer.broker = broker
+        assert producer.send(b"b") is ErrorCode.NONE
+        assert producer.end() is ErrorCode.NONE
+        assert committed(broker) == [b"a", b"b"]
+        assert fetch(broker, stable=True) == (7, ErrorCode.NONE)
+    with writable_broker(tmp_path) as broker:
+        assert state(broker).transaction_state == "CompleteCommit"
+
+
+def test_one_whose_producer_has_gone_is_aborted_after_a_restart(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        producer = Producing(broker)
+        producer.begin()
+        producer.write([b"a"])
+    with writable_broker(tmp_path) as broker:
+        broker.tick(NOW + 3600)  # and nobody has asked for anything
+        assert is_stable(broker)
+        assert committed(broker) == []
+
+
+def test_what_cannot_be_marked_is_marked_later(
+    broker: Broker, producer: Producing, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer.write([b"a"])
+    producer.write([b"b"], ONE)
+    partition = broker.topics["t"].partitions[1]
+    partition.leader = None
+    assert producer.end() is ErrorCode.NONE  # it is decided
+    assert "1 partitions take no marker; t-1: NOT_LEADER_OR_FOLLOWER" in caplog.text
+    one = state(broker)
+    assert (one.transaction_state, one.topics[0].partitions) == ("PrepareCommit", [1])
+    assert value(broker, "open_transactions") == 1
+    assert producer.end() is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert producer.end(commits=False) is ErrorCode.INVALID_TXN_STATE
+    assert producer.add(ZERO) == [ErrorCode.CONCURRENT_TRANSACTIONS]
+    assert producer.send() is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert producer.begin() is ErrorCode.CONCURRENT_TRANSACTIONS
+    partition.leader = partition.node_id
+    broker.tick(NOW + 11)
+    assert state(broker).transaction_state == "CompleteCommit"
+    assert (committed(broker), committed(broker, ONE)) == ([b"a"], [b"b"])
+
+
+def test_nothing_is_decided_that_cannot_be_noted(broker: Broker, producer: Producing) -> None:
+    producer.write([b"a"])
+    partition = broker.topics[TRANSACTIONS_TOPIC].partitions[0]
+    partition.leader = None
+    assert producer.end() is ErrorCode.NOT_COORDINATOR
+    assert producer.add(ONE) == [ErrorCode.NOT_COORDINATOR]
+    assert state(broker).transaction_state == "Ongoing"
+    partition.leader = partition.node_id
+    assert producer.end() is ErrorCode.NONE
+    assert committed(broker) == [b"a"]
+
+
+# --- who has none
+
+
+def refusals(broker: Broker) -> set[ErrorCode]:
+    producer = Producing(broker)
+    body = Message(key="tx", key_type=1)
+    found = ask(broker, ApiKey.FindCoordinator, 3, body)
+    return {producer.begin(), ErrorCode(found.error_code)}
+
+
+def test_a_broker_that_only_reads_coordinates_nothing(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        Producing(broker).begin()
+    refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    with LogDir.open(tmp_path) as log_dir:
+        broker = Broker(log_dir, BrokerConfig())
+        assert refusals(broker) == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED, refused}
+        producer = Producing(broker)
+        assert producer.add(ZERO) == [refused]
+        assert {producer.end(), producer.add_offsets(), producer.commit_offset(1)} == {refused}
+        assert state(broker).error_code == ErrorCode.NOT_COORDINATOR
+        listed = ask(broker, ApiKey.ListTransactions, 1, Message())
+        assert listed.error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_broker_that_is_not_alone_coordinates_nothing(broker: Broker) -> None:
+    leadership = Leadership(
+        leader=0,
+        leader_epoch=1,
+        replicas=(0, 1),
+        isr=frozenset({0}),
+        alive=frozenset({0, 1}),
+        version=1,
+    )
+    partition = broker.topics.partition(*TopicPartition("t", 0))
+    assert partition is not None
+    partition.assign(leadership, NOW)
+    assert refusals(broker) == {ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}

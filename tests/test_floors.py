@@ -68,6 +68,7 @@ OUTSIDE: Final = {
     "downconvert/broker/maintenance.py",
     "downconvert/broker/tls.py",
     "downconvert/broker/pages.py",
+    "downconvert/broker/access/jwks_source.py",
     "downconvert/gateway/server.py",
     "downconvert/gateway/listeners.py",
     "downconvert/gateway/connection.py",

@@ -25,6 +25,7 @@ class End(StrEnum):
     REQUEST = "bad_request"
     REFUSED = "refused"  # before its first request: limits, networks
     LOGIN = "failed_login"
+    EXPIRED = "session_expired"  # of a client that did not log in again in time
     STOPPED = "gateway_stopped"
     DEFECT = "defect"
 

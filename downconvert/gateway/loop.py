@@ -277,7 +277,7 @@ class ServingLoop:
             reason, text = End.STOPPED, "the gateway is closing, and it took too long"
             raise
         except EXPECTED as error:
-            reason, text = connection.end(error), str(error) or type(error).__name__
+            reason, text = connection.end(error), connection.why(error)
             if isinstance(error.__cause__, SilentBrokerError):
                 self._gateway.note(error.__cause__.address, str(error.__cause__))
         except Exception:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from downconvert.broker.access import permissions
 from downconvert.broker.access.permissions import Permission
 from downconvert.broker.access.rights import Access
+from downconvert.broker.credentials import Proved
 from downconvert.broker.errors import BadRequestError, ErrorCode
 from downconvert.broker.series import NAME_MAX
 from downconvert.broker.wire.decoder import decode
@@ -56,8 +57,11 @@ class Session:
             None  # None: it has to be identified before its first request
         )
         self._certificate = certificate  # the name in the client's
-        users = shared.config.identities.users
-        self._login = None if users is None else Login(users, address, shared.failed_logins)
+        self._proved: Proved | None = None  # what it has been identified by
+        identities = shared.config.identities
+        self._login = (
+            Login(identities, address, shared.failed_logins) if identities.mechanisms else None
+        )
         if not shared.config.identities.is_needed:
             self.identified = shared.config.default
         self.address = address  # the client's
@@ -82,6 +86,8 @@ class Session:
         header = headers.parse(frame)
         if self._login is not None and header.api in AUTHENTICATION:
             return self._logged_in((yield from self._login.handle(header, frame, size, now)))
+        if self._login is not None and self._login.is_over(now):
+            return HangUp("its token has expired, and it has not sent another", has_expired=True)
         if self.identified is None:
             if header.api is ApiKey.ApiVersions:
                 return self._versions_before_login(header, frame)
@@ -128,6 +134,11 @@ class Session:
         """The credentials with which the cluster is asked for this client."""
         return (self.identified or self.shared.config.default).credentials
 
+    @property
+    def refusal(self) -> str:
+        """Why a login has failed that the client was told of; it may leave without a word."""
+        return "" if self._login is None else self._login.refusal
+
     def throttle(self, received: int, sent: int, now: float) -> float:
         """Seconds in which no further request is to be read: the last one, of so many bytes, had
         an answer of so many, and its client has a rate."""
@@ -139,18 +150,26 @@ class Session:
             return quotas.charge(who, "fetch", sent, access.consumer_byte_rate, now)
         return 0.0
 
-    def _find(self, user: str | None) -> Identified | None:
+    def _find(self, proved: Proved | None) -> Identified | None:
         config = self.shared.config
-        return config.identities.find(config.default, self.address, user, self._certificate)
+        user, groups = (None, ()) if proved is None else (proved.name, proved.groups)
+        return config.identities.find(config.default, self.address, user, self._certificate, groups)
 
     def _logged_in(self, reply: Reply) -> Reply:
         """A user that no rule matches is logged in, and refused."""
         assert self._login is not None
-        if self._login.user is None or self.identified is not None:
+        proved = self._login.proved
+        if proved is None or proved is self._proved:
             return reply
-        self.identified = self._find(self._login.user)
+        if self.identified is not None and self._proved is None:
+            return reply  # it goes on as who it was before
+        known, self._proved = self.identified, proved
+        self.identified = self._find(proved)
         if self.identified is None:
-            return HangUp(f"user {self._login.user!r:.100}, whom no rule is for", is_login=True)
+            return HangUp(f"user {proved.name!r:.100}, whom no rule is for", is_login=True)
+        if known is not None and known != self.identified:
+            # Its connection to the cluster, and what it was offered, are those of the former.
+            return HangUp(f"user {proved.name!r:.100} has other rights now, and connects again")
         return reply
 
     def _versions_before_login(self, header: Header, frame: memoryview) -> Reply:

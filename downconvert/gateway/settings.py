@@ -70,6 +70,7 @@ TOP: Final = frozenset(
         "limits",
         "users_file",
         "client_ca",
+        "oauth",
         "clients",
     }
 )

@@ -77,6 +77,7 @@ OUTSIDE: Final = {
     "downconvert/gateway/upstream.py",
     "downconvert/gateway/conversion_pool.py",
     "downconvert/gateway/loop.py",
+    "downconvert/gateway/accepting.py",
     "downconvert/gateway/processes.py",
     "downconvert/gateway/child_process.py",
     "downconvert/gateway/client_request.py",

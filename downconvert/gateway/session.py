@@ -18,6 +18,7 @@ from downconvert.broker.wire.responses import ResponseSend, response
 from downconvert.broker.wire.schemas import ApiKey, Message
 
 from . import headers, producing, sent
+from .advertised import Advertised
 from .answering import request_header
 from .census import ClientKey
 from .exchanges import (
@@ -50,7 +51,11 @@ class Session:
     """A client and its connection to one broker of the cluster."""
 
     def __init__(
-        self, shared: Shared, address: str, host: str, certificate: str | None = None
+        self,
+        shared: Shared,
+        address: str,
+        advertised: Advertised,
+        certificate: str | None = None,
     ) -> None:
         self.shared = shared
         self.identified: Identified | None = (
@@ -65,7 +70,7 @@ class Session:
         if not shared.config.identities.is_needed:
             self.identified = shared.config.default
         self.address = address  # the client's
-        self.host = host  # the gateway's, for the client to connect to
+        self.advertised = advertised  # where the client is told to find brokers
         self.software = ""
         self.client_id = ""
         self.api = OTHER  # of the last request: a name of which there are few
@@ -118,7 +123,7 @@ class Session:
             return Forward(expects_response=False)
         if header.api is not None and _names_brokers(header.api, header.version):
             answer = yield Ask(header.api, header.version, None)
-            self.shared.topology.rewrite(header.api, answer, self.host)
+            self.shared.topology.rewrite(header.api, answer, self.advertised)
             return self._answered(header, answer)
         return Forward()
 
@@ -192,7 +197,7 @@ class Session:
         if ApiKey.ApiVersions not in self._versions.offered:
             raise BadRequestError("the cluster does not say that it can say what it serves")
         self._cluster = self.shared.topology.hello = answer
-        self._translator = Translator(self.shared, self._versions, self.access, self.host)
+        self._translator = Translator(self.shared, self._versions, self.access, self.advertised)
 
     def _versions_of(self, answer: Message) -> Versions:
         return Versions.of(

@@ -17,6 +17,7 @@ from downconvert.broker.access.identity import ClientRule, Identities, Users
 from downconvert.broker.access.rights import Access
 from downconvert.broker.access.tokens import Tokens, TokenSettings
 from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.exchanges import HELLO, Answer, HangUp, Pause, Steps, Turn
 from downconvert.gateway.server import Gateway
@@ -55,7 +56,7 @@ def through(broker: Broker, tmp_path: Path) -> Through:
 
 def again(through: Through) -> None:
     """Another connection of the same client."""
-    through.session = Session(through.shared, "10.0.0.7", "gateway.test")
+    through.session = Session(through.shared, "10.0.0.7", Advertised("gateway.test"))
 
 
 def handshake(through: Through, mechanism: str = OAUTHBEARER) -> Message:

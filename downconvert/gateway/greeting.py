@@ -5,8 +5,9 @@ apart by names.
 
 Not here: names and patterns (advertised.py)."""
 
-from collections.abc import Callable, Container
-from contextlib import suppress
+import sys
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
@@ -47,6 +48,25 @@ class Greeting:
         if self.refusal:
             with suppress(OSError):
                 self.send(ALERT)
+
+
+@contextmanager
+def no_traceback_for_names() -> Iterator[None]:
+    """CPython writes a traceback to standard error for each server name that is not ASCII, and
+    ends the handshake, which is logged. Here the traceback is left out."""
+    former = sys.unraisablehook
+
+    def hook(what: "sys.UnraisableHookArgs") -> None:
+        is_name = isinstance(what.exc_value, UnicodeDecodeError) and isinstance(what.object, bytes)
+        if not is_name:
+            former(what)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        if sys.unraisablehook is hook:
+            sys.unraisablehook = former
 
 
 # Of the task whose handshake this is: its callbacks have the task's context.

@@ -28,7 +28,7 @@ from .connection import Connection
 from .conversion_pool import ConversionPool
 from .exchanges import Ask
 from .figures import Counters, End
-from .greeting import GREETING, Greeting
+from .greeting import GREETING, Greeting, no_traceback_for_names
 from .listeners import ListensFor, why
 from .security import Credentials
 from .session import Session
@@ -113,14 +113,13 @@ class ServingLoop:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_until_complete(self._main())
+            with no_traceback_for_names():
+                self._loop.run_until_complete(self._main())
         finally:
             self._loop.close()
 
     async def _main(self) -> None:
         refreshing: asyncio.Task[None] | None = None
-        if self._gateway.server_tls is not None:
-            self._gateway.server_tls.sni_callback = self._hear
         try:
             self._listen(BOOTSTRAP, self._gateway.config.listen.port)
         except (OSError, ConfigError) as error:
@@ -264,8 +263,10 @@ class ServingLoop:
         gateway = self._gateway
         client = Stream(CLIENT)
         GREETING.set(greeting)
-        tls = gateway.server_tls
-        limit = None if tls is None else gateway.config.limits.handshake_timeout
+        tls, limit = gateway.server_tls, None
+        if tls is not None:
+            tls.sni_callback = self._hear if gateway.config.goes_by_name else None
+            limit = gateway.config.limits.handshake_timeout
         try:
             reached = channel.getsockname()[0]
             await self._loop.connect_accepted_socket(

@@ -99,6 +99,22 @@ def test_a_name_of_no_broker_is_told_by_an_alert_and_logged(
     wait_for(lambda: served.figures().connections == 0)
 
 
+def test_a_name_that_is_no_text_ends_the_handshake_in_one_line(
+    served: Gateway, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outgoing = ssl.MemoryBIO()
+    context = ssl._create_unverified_context()
+    hello = context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="bad-name.localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        hello.do_handshake()
+    with caplog.at_level("INFO", "downconvert.gateway"), Wire(served.address) as client:
+        client.socket.sendall(outgoing.read().replace(b"bad-name", b"bad\xffname"))
+        assert client.has_ended()
+        wait_for(lambda: served.figures().ends["failed_handshake"] == 1)
+    assert [record.getMessage() for record in caplog.records if "handshake" in record.message]
+    assert "Traceback" not in capsys.readouterr().err
+
+
 def test_clients_without_a_name_are_told_ports(
     served: Gateway, certificate: tuple[str, str]
 ) -> None:

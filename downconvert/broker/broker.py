@@ -26,7 +26,7 @@ from .access.names import READING
 from .access.permissions import Permission
 from .access.rights import Access
 from .config import BrokerConfig
-from .errors import BadRequestError, ErrorCode, FailedLoginError
+from .errors import BadRequestError, ErrorCode, ExpiredSessionError, FailedLoginError
 from .exchange import Client, Exchange, Quota
 from .fetch_versions import magic_of
 from .handlers import api_versions, produce, sasl
@@ -73,6 +73,7 @@ class Broker(BrokerState):
             return sasl.raw(self, client, frame, now, on_done, mine)
         header = parse_header(frame)
         client.client_id = header.client_id or ""
+        self._check_session(client, header, now)
         if client.access is None:
             self._identify(client, header)
         api = self.apis.get(header.api)
@@ -101,6 +102,13 @@ class Broker(BrokerState):
         else:
             self.purgatory.complete_due(now, expires=False)  # `keep_time` finds late ones
         return exchange
+
+    def _check_session(self, client: Client, header: RequestHeader, now: float) -> None:
+        """ExpiredSessionError: it has logged in with what is no longer valid [KIP-368]."""
+        if client.proved is None or client.proved.expires_at is None or header.api in sasl.LOGIN:
+            return
+        if client.proved.expires_at <= self.time_of_day.at(now):
+            raise ExpiredSessionError("its token has expired, and it has not sent another")
 
     def _identify(self, client: Client, header: RequestHeader) -> None:
         """FailedLoginError: it may not ask this before it has said who it is."""

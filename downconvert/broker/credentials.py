@@ -2,9 +2,11 @@
 
 PLAIN [RFC 4616]; SCRAM-SHA-256 and -512 [RFC 5802], by scramp.
 
-Not here: the requests that carry the tokens (handlers/sasl.py)."""
+Not here: the requests that carry the tokens (handlers/sasl.py), OAUTHBEARER
+(access/oauthbearer.py)."""
 
 from collections.abc import Generator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from hmac import compare_digest
 from pathlib import Path
@@ -18,12 +20,53 @@ PLAIN: Final = "PLAIN"
 SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS: Final = (PLAIN, *SCRAM)
 
-# Is sent tokens and yields tokens; returns the user's name in the end.
-Conversation: TypeAlias = Generator[bytes, bytes, str]
+TOKEN_SIZE_MAX: Final = 524_288  # bytes of a request with a token [sasl.server.max.receive.size]
+LIFETIME_MAX: Final = 10 * 365 * 86_400  # seconds
+NOT_YET_SECONDS: Final = 0.1  # until a token that could not be judged is looked at again
+
+
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """Who a client has proved to be."""
+
+    name: str
+    answer: bytes = b""  # the last token of the conversation
+    groups: tuple[str, ...] = ()
+    expires_at: float | None = None  # time of day, in seconds; None: it does not
+
+    def check_same(self, former: "Proved | None") -> None:
+        """AuthenticationError: who logs in again is somebody else [KIP-368]."""
+        if former is not None and former.name != self.name:
+            raise AuthenticationError(
+                "Cannot change principals during re-authentication from "
+                f"User:{former.name} to User:{self.name}"
+            )
+
+
+# Is sent tokens and the time of day, and yields tokens; None: the same token shall be sent again
+# soon. Returns who it is in the end.
+Conversation: TypeAlias = Generator[bytes | None, tuple[bytes, float], Proved]
 
 
 class AuthenticationError(BrokerError):
-    """A login that failed; the words are for the client."""
+    """A login that failed; the words are for the client.
+
+    `why`: the words for the log. `challenge`: what a mechanism has to say of it; the words are
+    then for the client's next token, whatever that is [RFC 7628, 3.2.3]."""
+
+    def __init__(self, words: str, *, why: str = "", challenge: bytes | None = None) -> None:
+        super().__init__(words)
+        self.why = why or words
+        self.challenge = challenge
+
+
+def session_lifetime_ms(proved: Proved, now: float) -> int:
+    """Until the client has to log in again; 0: never. `now`: the time of day, in seconds."""
+    if proved.expires_at is None:
+        return 0
+    # A token that has expired, but for the clocks' difference, has a session, and a short one.
+    seconds = min(max(proved.expires_at - now, 0.001), LIFETIME_MAX)
+    return int(seconds * 1000)
 
 
 class Credentials:
@@ -59,7 +102,7 @@ class Credentials:
         return self._plain() if mechanism == PLAIN else self._scram(mechanism)
 
     def _plain(self) -> Conversation:
-        token = yield b""
+        token, _ = yield b""
         parts = token.split(b"\0")
         try:
             acts_as, name, password = (part.decode() for part in parts)
@@ -67,8 +110,7 @@ class Credentials:
             raise AuthenticationError("Invalid SASL/PLAIN response") from None
         if not self.is_right(name, password) or acts_as not in ("", name):
             raise AuthenticationError("Authentication failed: Invalid username or password")
-        yield b""
-        return name
+        return Proved(name)
 
     def _scram(self, mechanism: str) -> Conversation:
         failed = AuthenticationError(
@@ -83,12 +125,13 @@ class Credentials:
 
         server = ScramMechanism(mechanism).make_server(salted)
         try:
-            server.set_client_first((yield b"").decode())
-            server.set_client_final((yield server.get_server_first().encode()).decode())
-            yield server.get_server_final().encode()
+            token, _ = yield b""
+            server.set_client_first(token.decode())
+            token, _ = yield server.get_server_first().encode()
+            server.set_client_final(token.decode())
+            return Proved(names[0], server.get_server_final().encode())
         except (ScramException, LookupError, ValueError):
             raise failed from None
-        return names[0]
 
     def _salt(self, mechanism: str, name: str) -> tuple[bytes, bytes, bytes, int]:
         made = ScramMechanism(mechanism).make_auth_info(self._passwords[name])
@@ -99,22 +142,24 @@ class Credentials:
 class Authentication:
     """Of one client, from its handshake on."""
 
-    def __init__(self, credentials: Credentials, mechanism: str, *, is_raw: bool) -> None:
+    def __init__(self, conversation: Conversation, *, is_raw: bool) -> None:
         self.is_raw = is_raw
-        self._conversation = credentials.conversation(mechanism)
+        self.refused: AuthenticationError | None = None  # what the next token is answered with
+        self._conversation = conversation
         next(self._conversation)
-        self._tokens = 0
-        self._tokens_whole = 1 if mechanism == PLAIN else 2
 
-    def take(self, token: bytes) -> tuple[bytes, str | None]:
-        """The token to answer with, and the user's name once that is proved.
-        AuthenticationError."""
-        answer = self._conversation.send(token)
-        self._tokens += 1
-        if self._tokens < self._tokens_whole:
-            return answer, None
+    def take(self, token: bytes, now: float) -> bytes | Proved | None:
+        """The token to answer with, or who has been proved; None: it cannot be judged yet, and is
+        to be handed in again in NOT_YET_SECONDS. `now`: the time of day. AuthenticationError."""
+        if self.refused is not None:
+            raise AuthenticationError(str(self.refused), why=self.refused.why)
         try:
-            next(self._conversation)
+            return self._conversation.send((token, now))
         except StopIteration as end:
-            return answer, end.value
-        raise AssertionError("a conversation without an end")
+            proved: Proved = end.value
+            return proved
+        except AuthenticationError as error:
+            if error.challenge is None:
+                raise
+            self.refused = error
+            return error.challenge

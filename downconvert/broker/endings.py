@@ -11,6 +11,7 @@ class End(StrEnum):
     REQUEST = "bad_request"
     REFUSED = "refused"  # before its first request: limits, networks
     LOGIN = "failed_login"
+    EXPIRED = "session_expired"  # of a client that did not log in again in time
     ANSWER = "unfinished_answer"  # damage on the disk in an answer that had begun
     STOPPED = "server_stopped"
     DEFECT = "defect"

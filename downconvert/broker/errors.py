@@ -99,6 +99,10 @@ class FailedLoginError(BadRequestError):
     """A client that is not who it says, or that has not said who it is."""
 
 
+class ExpiredSessionError(BadRequestError):
+    """A client's login has expired, and it did not log in again."""
+
+
 class ApiError(BrokerError):
     """A request, or a part of one, that is answered with an error code."""
 

@@ -20,6 +20,7 @@ from downconvert.broker.wire.schemas import Message
 
 from .access.permissions import Permission
 from .access.rights import Access
+from .credentials import Proved
 from .endings import End
 from .owner import Owner, Step
 
@@ -39,6 +40,8 @@ class Client:
     software_name: str = ""  # what it says in ApiVersions, from version 3 on
     software_version: str = ""
     principal: str | None = None  # once authenticated
+    proved: Proved | None = None  # by what
+    refusal: str = ""  # why a login failed that it was told of; it may leave without a word
     certificate: str | None = None  # the name in it
     access: Access | None = None  # what it may do; None: that is not known yet
     state: dict[str, object] = field(default_factory=dict)  # of an authentication under way

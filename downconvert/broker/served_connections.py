@@ -15,7 +15,7 @@ from .broker import Broker
 from .clock import Clock
 from .connection import Connection, ConnectionEndedError
 from .endings import End
-from .errors import BadRequestError, FailedLoginError
+from .errors import BadRequestError, ExpiredSessionError, FailedLoginError
 from .limits import Admission, Limits
 from .request_log import log_end
 from .tls import WANTS_READ
@@ -72,9 +72,12 @@ class ServedConnections:
         except NOT_NOW:
             pass
         except (ConnectionEndedError, ConnectionError, TimeoutError):
-            self.close(connection, End.CLIENT, "it has gone")
+            refusal = connection.client.refusal
+            self.close(connection, End.LOGIN if refusal else End.CLIENT, refusal or "it has gone")
         except FailedLoginError as error:
             self.close(connection, End.LOGIN, str(error))
+        except ExpiredSessionError as error:
+            self.close(connection, End.EXPIRED, str(error))
         except (BadRequestError, OSError) as error:  # TLS errors are OSErrors
             self.close(connection, End.REQUEST, str(error))
         except RecordsError as error:

@@ -13,6 +13,8 @@ ALWAYS: Final = frozenset({"click", "cramjam", "crc32c", "lz4", "rich", "xxhash"
 
 # The extra that brings each of the others. `numpy` comes with two.
 EXTRA_OF: Final = {
+    "cryptography": "oauth",
+    "jwt": "oauth",
     "kafka": "broker",
     "prometheus_client": "broker",
     "scramp": "broker",

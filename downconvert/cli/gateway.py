@@ -32,6 +32,7 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 FLAGS: Final = {  # the settings that flags of other names, or of none in the file, set
     "listen": "listen",
     "advertise": "advertise",
+    "advertise_without_name": "advertise_without_name",
     "tls_cert": "tls_cert",
     "tls_key": "tls_key",
     "spool_dir": "spool_dir",
@@ -52,8 +53,19 @@ FLAGS: Final = {  # the settings that flags of other names, or of none in the fi
 )
 @click.option(
     "--advertise",
-    metavar="HOST",
-    help="How clients reach the gateway. [default: as they did]",
+    metavar="HOST[:PORT]",
+    help="How clients reach brokers here; {id} is a broker's: broker-{id}.example.com:{9100+id}. "
+    "With one port for all and --tls-cert, by the server name (SNI). [default: as they reached us]",
+)
+@click.option(
+    "--advertise-without-name",
+    metavar="HOST[:PORT]",
+    help="To clients that send no server name, where --advertise has one port for all.",
+)
+@click.option(
+    "--server-names",
+    metavar="NAME,…",
+    help="With names that are no broker's, only these. [default: any]",
 )
 @click.option(
     "--node-port",
@@ -209,8 +221,11 @@ def gateway(
         ready = {"ready": True, "host": address.host, "port": address.port}
         if observation is not None:
             ready["httpPort"] = observation.address.port
-        text = f"ready: clients connect to {address}, brokers follow from port "
-        text += f"{ports_of(config).first} on; Ctrl-C ends it"
+        text = f"ready: clients connect to {address}, "
+        if config.has_node_ports:
+            text += f"brokers follow from port {ports_of(config).first} on; Ctrl-C ends it"
+        else:
+            text += "and name the broker that they want; Ctrl-C ends it"
         click.echo(json.dumps(ready) if as_json else text)
         sys.stdout.flush()
         stop.wait()
@@ -223,7 +238,14 @@ def _settings(flags: dict[str, Any]) -> dict[str, Any]:
     settings = {FLAGS[name]: given[name] for name in FLAGS if name in given}
     settings |= {
         name: flags[name].split(",")
-        for name in ("bootstrap", "topics", "groups", "transactional_ids", "networks")
+        for name in (
+            "bootstrap",
+            "server_names",
+            "topics",
+            "groups",
+            "transactional_ids",
+            "networks",
+        )
         if flags[name] is not None  # an empty list is an error, and not no list
     }
     settings |= {name: True for name in ("read_only", "observe", "share_ports") if name in given}

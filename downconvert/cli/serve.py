@@ -15,6 +15,7 @@ import click
 from rich.table import Table
 
 from downconvert.broker import Broker, BrokerConfig
+from downconvert.broker.access.tokens import keep
 from downconvert.broker.conversions import DEFAULT_RULES, RecodeRule
 from downconvert.broker.following import Following
 from downconvert.broker.handlers.admin import PARTITIONS_MAX
@@ -261,6 +262,9 @@ def serve(
     with ExitStack() as stack:
         broker = Broker(stack.enter_context(_opened(directory, writable=writable)), config)
         broker.guard = guard
+        if guard.identities.tokens is not None:
+            guard.identities.tokens.start()
+        stack.callback(lambda: keep(broker.guard.identities.tokens, None))
         following = Following(broker, beyond_high_watermark=uncommitted) if follow else None
         if following is not None:
             following.refresh(0.0)

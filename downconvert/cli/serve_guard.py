@@ -12,6 +12,7 @@ from typing import Final
 from downconvert.broker.access.guard import Guard
 from downconvert.broker.access.identity import Users
 from downconvert.broker.access.rights import ConfigError
+from downconvert.broker.access.tokens import keep
 from downconvert.broker.server import Server
 from downconvert.broker.tls import TlsError, server_context
 
@@ -49,6 +50,8 @@ class GuardFiles:
         except (CommandError, OSError) as error:
             LOG.error("users, rules and certificates stay as they were: %s", error)
             return
+        tokens = keep(server.broker.guard.identities.tokens, guard.identities.tokens)
+        guard = replace(guard, identities=replace(guard.identities, tokens=tokens))
         server.broker.guard, server.tls = guard, tls
         LOG.info("users, rules and certificates have been read again")
 

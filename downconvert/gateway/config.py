@@ -12,6 +12,7 @@ from downconvert import ConversionPolicy
 from downconvert.broker.access.rights import Access, ConfigError
 from downconvert.broker.conversions import DEFAULT_RULES, RecodeRule
 
+from .advertised import Advertised
 from .identity import Identified, Identities
 from .security import ClusterSecurity
 from .topology import Address
@@ -31,6 +32,7 @@ class Limits:
     receive_timeout: float = 60.0  # from the first to the last byte of a client's request
     connect_timeout: float = 10.0  # Kafka's socket.connection.setup.timeout.ms: to a broker
     request_timeout: float = 30.0  # Kafka's request.timeout.ms: for a broker's answer to begin
+    handshake_timeout: float = 10.0  # for a client's TLS
     drain_timeout: float = 10.0
     memory: int = 16_777_216  # for all large responses and conversions that wait to be sent
 
@@ -41,7 +43,9 @@ class GatewayConfig:
 
     bootstrap: tuple[Address, ...]
     listen: Address = DEFAULT_LISTEN
-    advertised_host: str | None = None  # None: the address that the client connected to
+    advertised: Advertised | None = None  # None: the address that the client connected to
+    advertised_without_name: Advertised | None = None  # to clients that send no server name
+    server_names: tuple[str, ...] = ()  # that clients may ask for, beside brokers'; empty: any
     node_port_first: int | None = None  # the port of broker 0; None: the listener's + 1
     node_ports: Mapping[int, int] = field(default_factory=dict)
     security: ClusterSecurity = field(default_factory=ClusterSecurity)
@@ -66,6 +70,7 @@ class GatewayConfig:
         twice = [port for port, times in Counter(ports).items() if times > 1]
         if twice:
             raise ConfigError(f"port {twice[0]} stands for two: brokers have one port each")
+        self._check_names()
         if self.identities.client_ca is not None and self.tls_cert is None:
             raise ConfigError("client certificates need TLS on the listener: give tls_cert too")
         if self.is_observing and self.identities.is_needed:
@@ -78,6 +83,39 @@ class GatewayConfig:
                 "--observe passes everything through: it keeps nobody from a topic, a group or "
                 "writing; leave out the lists and --read-only, or --observe"
             )
+
+    def _check_names(self) -> None:
+        if not self.goes_by_name:
+            if self.advertised_without_name is not None or self.server_names:
+                raise ConfigError(
+                    "advertise_without_name and server_names are for brokers that share a port: "
+                    "advertise HOST:PORT with {id} in the host"
+                )
+            return
+        assert self.advertised is not None
+        if not self.advertised.has_names or self.tls_cert is None:
+            raise ConfigError(
+                f"all brokers would be at port {self.advertised.port}: add {{id}} to the port, "
+                "or to the host and give tls_cert, so that clients can name the one they want"
+            )
+        if self.advertised_without_name is not None and self.advertised_without_name.goes_by_name:
+            raise ConfigError("advertise_without_name needs a port for each broker: add {id} to it")
+
+    @property
+    def goes_by_name(self) -> bool:
+        """Whether brokers share a port, and are told apart by names."""
+        return self.advertised is not None and self.advertised.goes_by_name
+
+    @property
+    def has_node_ports(self) -> bool:
+        """Whether each broker has a port of its own."""
+        return not self.goes_by_name or self.advertised_without_name is not None
+
+    def advertised_to(self, name: str | None, reached: str) -> Advertised:
+        """What a client is told that asks for this name, or for none, and reached us there."""
+        if self.goes_by_name and name is None and self.advertised_without_name is not None:
+            return self.advertised_without_name
+        return self.advertised or Advertised(reached)
 
     @property
     def default(self) -> Identified:

@@ -33,6 +33,10 @@ class RefusedLoginError(BadRequestError):
     """A client did not prove its identity, or no rule matches it."""
 
 
+class ExpiredSessionError(BadRequestError):
+    """A client's login has expired, and it did not log in again."""
+
+
 class Connection:
     """A client's connection and the broker's connection that was made for it."""
 
@@ -82,13 +86,22 @@ class Connection:
                 return End.CLUSTER
             case RefusedLoginError():
                 return End.LOGIN
+            case ExpiredSessionError():
+                return End.EXPIRED
             case BadRequestError():
                 return End.REQUEST
             case TimeoutError():
                 return End.TIMEOUT
             case ConnectionEndedError(peer=peer) if peer != CLIENT and not self._client_gone:
                 return End.CLUSTER
+            case ConnectionEndedError() if self._session.refusal:
+                return End.LOGIN
         return End.CLUSTER if self._broker_ended else End.CLIENT
+
+    def why(self, error: BaseException) -> str:
+        """The words for it."""
+        is_refused = self.end(error) is End.LOGIN and isinstance(error, ConnectionEndedError)
+        return self._session.refusal if is_refused else str(error) or type(error).__name__
 
     async def serve(self) -> None:
         """Serves the client until either side closes. ConnectionEndedError, BadRequestError,
@@ -222,6 +235,8 @@ class Connection:
                     wait = self._waits.of_frame(header, request.prefix)
                     forward = upstream.forward_response(self._client, header.correlation_id, wait)
                     return await self._while_waiting(forward)
+            case HangUp(reason, has_expired=True):
+                raise ExpiredSessionError(reason)
             case HangUp(reason, is_login):
                 raise RefusedLoginError(reason) if is_login else BadRequestError(reason)
         return 0

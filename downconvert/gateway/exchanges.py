@@ -108,6 +108,7 @@ class HangUp:
 
     reason: str
     is_login: bool = False
+    has_expired: bool = False  # whether that is because its login has
 
 
 Reply: TypeAlias = Forward | Answer | Nothing | HangUp

@@ -24,7 +24,9 @@ class End(StrEnum):
     TIMEOUT = "timed_out"
     REQUEST = "bad_request"
     REFUSED = "refused"  # before its first request: limits, networks
+    HANDSHAKE = "failed_handshake"  # of TLS
     LOGIN = "failed_login"
+    EXPIRED = "session_expired"  # of a client that did not log in again in time
     STOPPED = "gateway_stopped"
     DEFECT = "defect"
 

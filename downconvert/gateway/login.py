@@ -1,7 +1,8 @@
 """SASL at the gateway's own listener: a client says who it is before it may ask anything else.
 
-PLAIN and SCRAM, in all versions of SaslHandshake and SaslAuthenticate, and tokens without a header
-after a handshake of version 0. The order of responses is Kafka's.
+PLAIN, SCRAM and OAUTHBEARER, in all versions of SaslHandshake and SaslAuthenticate, and tokens
+without a header after a handshake of version 0. The order of responses is Kafka's. Who has logged
+in with a token that expires may do so again, over the same connection [KIP-368].
 
 Not here: who the users are (identity.py), clients that log in to the cluster through the gateway
 (relay.py)."""
@@ -9,8 +10,14 @@ Not here: who the users are (identity.py), clients that log in to the cluster th
 from collections.abc import Generator
 
 from downconvert.broker.access.failed_logins import FailedLogins
-from downconvert.broker.credentials import MECHANISMS, Authentication, AuthenticationError
-from downconvert.broker.credentials import Credentials as Users
+from downconvert.broker.credentials import (
+    NOT_YET_SECONDS,
+    TOKEN_SIZE_MAX,
+    Authentication,
+    AuthenticationError,
+    Proved,
+    session_lifetime_ms,
+)
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.wire.decoder import decode
 from downconvert.broker.wire.responses import ResponseSend
@@ -19,17 +26,19 @@ from downconvert.broker.wire.schemas import ApiKey, Message
 from .answering import answered, raw_token, whole
 from .exchanges import TURN, Answer, Ask, HangUp, Pause, Reply, Turn, Whole
 from .headers import Header
+from .identity import Identities
 from .versions import LOGIN
 
 Taken = Generator[Ask | Whole | Turn | Pause, memoryview, Reply]
 
 
 class Login:
-    """Of one connection. `user` is None until it is proved."""
+    """Of one connection. `proved` is None until a client has proved who it is."""
 
-    def __init__(self, users: Users, address: str, failed: FailedLogins) -> None:
-        self.user: str | None = None
-        self._users = users
+    def __init__(self, identities: Identities, address: str, failed: FailedLogins) -> None:
+        self.proved: Proved | None = None
+        self.refusal = ""  # of a token, which the client has been told and may not have confirmed
+        self._identities = identities
         self._address = address
         self._failed = failed
         self._authentication: Authentication | None = None
@@ -39,11 +48,21 @@ class Login:
         """Whether the next frame is a token without a header."""
         return self._authentication is not None and self._authentication.is_raw
 
+    def is_over(self, now: float) -> bool:
+        """Whether what the client has proved is no longer valid. `now`: the time of day."""
+        return (
+            self.proved is not None
+            and self.proved.expires_at is not None
+            and self.proved.expires_at <= now
+        )
+
     def handle(self, header: Header, frame: memoryview, size: int, now: float) -> Taken:
         """SaslHandshake, or SaslAuthenticate."""
         assert header.api is not None
         if header.version not in LOGIN[header.api]:
             return HangUp(f"{header.name} is not served here")
+        if size > TOKEN_SIZE_MAX:
+            return HangUp(f"{header.name} of {size} bytes", is_login=True)
         frame = yield from whole(frame, size)
         body = decode(f"{header.api.name}Request", header.version, frame[header.size :])
         if header.api is ApiKey.SaslHandshake:
@@ -53,59 +72,86 @@ class Login:
             code = ErrorCode.ILLEGAL_SASL_STATE
             return _authenticated(header, code, text, b"", ends=text)
         try:
-            token = yield from self._take(bytes(body.auth_bytes), now)
+            token, lifetime = yield from self._take(bytes(body.auth_bytes), now)
         except AuthenticationError as error:
             code = ErrorCode.SASL_AUTHENTICATION_FAILED
             return _authenticated(header, code, str(error), b"", ends=_failed(error))
-        return _authenticated(header, ErrorCode.NONE, None, token)
+        return _authenticated(header, ErrorCode.NONE, None, token, lifetime)
 
     def take_raw(self, frame: memoryview, size: int, now: float) -> Taken:
         """A token without a header. A failure can only be reported by closing the connection."""
+        if size > TOKEN_SIZE_MAX:
+            return HangUp(f"a token of {size} bytes", is_login=True)
         frame = yield from whole(frame, size)
         try:
-            token = yield from self._take(bytes(frame), now)
+            token, _ = yield from self._take(bytes(frame), now)
         except AuthenticationError as error:
             return HangUp(_failed(error), is_login=True)
         return Answer(ResponseSend([raw_token(token)]))
 
     def _handshake(self, header: Header, mechanism: str) -> Reply:
-        if self.user is not None:
+        if self.proved is not None and self.proved.expires_at is None:
             body = Message(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
             return answered(header, body)
-        body = Message(error_code=ErrorCode.NONE, mechanisms=list(MECHANISMS))
-        if mechanism not in MECHANISMS:
+        mechanisms = self._identities.mechanisms
+        body = Message(error_code=ErrorCode.NONE, mechanisms=list(mechanisms))
+        if mechanism not in mechanisms:
             body.error_code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
             return answered(header, body, ends=f"SASL mechanism {mechanism!r:.50} is not known")
         is_raw = header.version == 0
-        self._authentication = Authentication(self._users, mechanism, is_raw=is_raw)
+        self._authentication = self._identities.authentication(mechanism, is_raw=is_raw)
         return answered(header, body)
 
     def _take(
         self, token: bytes, now: float
-    ) -> Generator[Ask | Whole | Turn | Pause, memoryview, bytes]:
-        """The token to answer with. AuthenticationError, after the delay that failed logins get."""
-        assert self._authentication is not None
+    ) -> Generator[Ask | Whole | Turn | Pause, memoryview, tuple[bytes, int]]:
+        """The token to answer with, and the session's lifetime in ms; 0: it has no end.
+        AuthenticationError, after the delay that failed logins get."""
+        authentication = self._authentication
+        assert authentication is not None
         wait = self._failed.wait(self._address, now)
         if wait:
             yield Pause(wait)
-        yield TURN  # thousands of rounds of hashing
+            now += wait
+        had_refused = authentication.refused is not None
         try:
-            answer, user = self._authentication.take(token)
+            while True:
+                yield TURN  # thousands of rounds of hashing, or a signature
+                taken = authentication.take(token, now)
+                if taken is not None:
+                    break
+                yield Pause(NOT_YET_SECONDS)
+                now += NOT_YET_SECONDS
+            if isinstance(taken, Proved):
+                taken.check_same(self.proved)
         except AuthenticationError:
             self._authentication = None
-            self._failed.add(self._address, now + wait)
+            if not had_refused:
+                self._failed.add(self._address, now)
             raise
-        if user is not None:
-            self.user, self._authentication = user, None
-        return answer
+        if authentication.refused is not None:
+            self.refusal = _failed(authentication.refused)
+            self._failed.add(self._address, now)
+        if isinstance(taken, bytes):
+            return taken, 0
+        self.proved, self._authentication = taken, None
+        return taken.answer, session_lifetime_ms(taken, now)
 
 
 def _authenticated(
-    header: Header, code: int, text: str | None, token: bytes, *, ends: str | None = None
+    header: Header,
+    code: int,
+    text: str | None,
+    token: bytes,
+    lifetime: int = 0,
+    *,
+    ends: str | None = None,
 ) -> Reply:
-    body = Message(error_code=code, error_message=text, auth_bytes=token)
+    body = Message(
+        error_code=code, error_message=text, auth_bytes=token, session_lifetime_ms=lifetime
+    )
     return answered(header, body, ends=ends, is_login=ends is not None)
 
 
 def _failed(error: AuthenticationError) -> str:
-    return f"failed login: {error}"
+    return f"failed login: {error.why}"

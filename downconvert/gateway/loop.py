@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from threading import Lock, Thread
 from typing import Any, Final, Protocol
 
@@ -21,12 +22,14 @@ from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.schemas import ApiKey, Message
 
+from .accepting import Accepting
 from .config import GatewayConfig
 from .connection import Connection
 from .conversion_pool import ConversionPool
 from .exchanges import Ask
 from .figures import Counters, End
-from .listeners import BACKLOG, ListensFor, why
+from .greeting import GREETING, Greeting, no_traceback_for_names
+from .listeners import ListensFor, why
 from .security import Credentials
 from .session import Session
 from .shared import Shared
@@ -37,6 +40,8 @@ from .upstream import SilentBrokerError, UnreachableError, Upstream, reach
 LOG: Final = logging.getLogger(__name__)
 METADATA_VERSION: Final = 1  # the first in which one can ask for no topics
 EXPECTED: Final = (ConnectionEndedError, BadRequestError, TimeoutError, UnreachableError, OSError)
+# A client that goes in the midst of its handshake: one that only looks whether somebody listens.
+GONE: Final = (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 WARNED: Final = (End.CLUSTER, End.TIMEOUT, End.LOGIN, End.DEFECT)
 RETRY_SECONDS: Final = 1.0  # until a cluster that did not answer is asked again; then twice as long
 
@@ -68,9 +73,10 @@ class ServingLoop:
         self._gateway = gateway
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._run, name="gateway", daemon=True)
-        self._listeners: dict[int, list[asyncio.Server]] = {}
+        self._listeners: dict[int, list[Accepting]] = {}
         self._connections: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._greeting: set[asyncio.Task[None]] = set()  # of those, the ones in a handshake
         self._stopping = asyncio.Event()
         self._ready = Lock()
         self._failure: BaseException | None = None
@@ -100,22 +106,22 @@ class ServingLoop:
 
     @property
     def address(self) -> Address:
-        host, port = self._listeners[BOOTSTRAP][0].sockets[0].getsockname()[:2]
-        return Address(host, port)
+        return Address(*self._listeners[BOOTSTRAP][0].address)
 
     # --- the thread
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_until_complete(self._main())
+            with no_traceback_for_names():
+                self._loop.run_until_complete(self._main())
         finally:
             self._loop.close()
 
     async def _main(self) -> None:
         refreshing: asyncio.Task[None] | None = None
         try:
-            await self._listen(BOOTSTRAP, self._gateway.config.listen.port)
+            self._listen(BOOTSTRAP, self._gateway.config.listen.port)
         except (OSError, ConfigError) as error:
             self._failure = error
         finally:
@@ -130,6 +136,8 @@ class ServingLoop:
     async def _drain(self) -> None:
         for node_id in list(self._listeners):
             self._listen_no_more(node_id)
+        for task in self._greeting:
+            task.cancel()
         for connection in list(self._connections):
             connection.finish()
         if self._tasks:
@@ -142,16 +150,10 @@ class ServingLoop:
 
     # --- listeners
 
-    async def _listen(self, node_id: int, port: int) -> None:
+    def _listen(self, node_id: int, port: int) -> None:
         copies = self._gateway.listeners.copies(node_id, port)
         self._listeners[node_id] = [
-            await self._loop.create_server(
-                lambda: _Client(self, node_id),
-                sock=copy,
-                ssl=self._gateway.server_tls,
-                backlog=BACKLOG,
-            )
-            for copy in copies
+            Accepting(self._loop, copy, partial(self._welcome, node_id)) for copy in copies
         ]
 
     def _listen_no_more(self, node_id: int) -> None:
@@ -164,10 +166,10 @@ class ServingLoop:
         gone."""
         async with self._listening:
             topology = self._gateway.topology
-            nodes = topology.nodes
+            nodes = topology.nodes if self._gateway.config.has_node_ports else {}
             for node_id in nodes.keys() - self._listeners.keys():
                 try:
-                    await self._listen(node_id, topology.ports.of(node_id))
+                    self._listen(node_id, topology.ports.of(node_id))
                     topology.unserved.pop(node_id, None)
                 except (OSError, BadRequestError) as error:
                     reason = why(error) if isinstance(error, OSError) else str(error)
@@ -186,6 +188,8 @@ class ServingLoop:
 
         UnreachableError: it names one whose port cannot be bound; the next response will not."""
         topology = self._gateway.topology
+        if not self._gateway.config.has_node_ports:
+            return
         unknown = topology.nodes.keys() - self._listeners.keys() - topology.unserved.keys()
         if unknown:
             await self._listen_for_nodes()
@@ -242,30 +246,80 @@ class ServingLoop:
                 gateway.cluster_failure = str(error)
             raise
 
-    def accept(self, client: "_Client", node_id: int) -> None:
-        gateway = self._gateway
-        peer, own = (client.transport.get_extra_info(n) for n in ("peername", "sockname"))
-        address = peer[0] if peer else "unknown"
-        refused = "it is closing" if self._stopping.is_set() else gateway.admit(address)
+    def _welcome(self, node_id: int, channel: socket.socket, address: str) -> None:
+        """A client has connected: it is counted before anything is done for it."""
+        refused = "it is closing" if self._stopping.is_set() else self._gateway.admit(address)
         if refused is not None:
             LOG.warning("client %s is refused: %s", address, refused)
-            gateway.counters.connection_ended(End.REFUSED)
-            client.abort()
+            self._gateway.counters.connection_ended(End.REFUSED)
+            channel.close()
             return
-        host = gateway.config.advertised_host or own[0]
+        task = self._spawn(lambda: self._greet(channel, address, Greeting(node_id, channel.send)))
+        self._greeting.add(task)
+        task.add_done_callback(self._greeting.discard)
+
+    async def _greet(self, channel: socket.socket, address: str, greeting: Greeting) -> None:
+        """Shakes hands, and serves the client."""
+        gateway = self._gateway
+        client = Stream(CLIENT)
+        GREETING.set(greeting)
+        tls, limit = gateway.server_tls, None
+        if tls is not None:
+            tls.sni_callback = self._hear if gateway.config.goes_by_name else None
+            limit = gateway.config.limits.handshake_timeout
+        try:
+            reached = channel.getsockname()[0]
+            await self._loop.connect_accepted_socket(
+                lambda: client, channel, ssl=tls, ssl_handshake_timeout=limit
+            )
+        except BaseException as error:
+            gateway.dismiss(address)
+            if not isinstance(error, OSError):
+                channel.close()
+                raise
+            self._log_failed_handshake(address, greeting, error)
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        self._greeting.discard(task)
         certificate = common_name(client.transport.get_extra_info("peercert"))
-        session = Session(gateway.shared, address, host, certificate)
+        advertised = gateway.config.advertised_to(greeting.name, reached)
+        session = Session(gateway.shared, address, advertised, certificate)
         connection = Connection(
             client,
             session,
-            lambda: self._reach(node_id, session.credentials),
+            lambda: self._reach(greeting.node_id, session.credentials),
             time.time,
             self._know_nodes,
             gateway.pool,
             gateway.counters,
         )
         self._connections.add(connection)
-        self._spawn(lambda: self._serve(connection))
+        if self._stopping.is_set():
+            connection.finish()
+        await self._serve(connection)
+
+    def _log_failed_handshake(self, address: str, greeting: Greeting, error: OSError) -> None:
+        is_gone = isinstance(error, GONE) and not greeting.refusal
+        reason = End.CLIENT if is_gone else End.HANDSHAKE
+        text = greeting.refusal or getattr(error, "reason", None) or str(error)
+        self._gateway.counters.connection_ended(reason)
+        fields = {"client": address, "reason": str(reason), "server_name": greeting.name}
+        LOG.log(
+            logging.INFO if is_gone else logging.WARNING,
+            "client %s: its TLS handshake has failed: %s [%s]",
+            address,
+            text,
+            reason,
+            extra={"fields": fields},
+        )
+
+    def _hear(self, _: object, name: str | None, __: object) -> int | None:
+        """In the midst of a handshake: the name that the client asks for. Returns the alert that
+        ends it; None: it goes on."""
+        greeting, gateway = GREETING.get(), self._gateway
+        greeting.hear(name, gateway.config, gateway.topology.nodes)
+        return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME if greeting.refusal else None
 
     async def _serve(self, connection: Connection) -> None:
         started = self._loop.time()
@@ -277,7 +331,7 @@ class ServingLoop:
             reason, text = End.STOPPED, "the gateway is closing, and it took too long"
             raise
         except EXPECTED as error:
-            reason, text = connection.end(error), str(error) or type(error).__name__
+            reason, text = connection.end(error), connection.why(error)
             if isinstance(error.__cause__, SilentBrokerError):
                 self._gateway.note(error.__cause__.address, str(error.__cause__))
         except Exception:
@@ -288,25 +342,11 @@ class ServingLoop:
             self._gateway.counters.connection_ended(reason)
             log_end(connection, reason, text, self._loop.time() - started)
 
-    def _spawn(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def _spawn(self, start: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
         task = self._loop.create_task(start())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-class _Client(Stream):
-    """A connection that a client has made."""
-
-    def __init__(self, loop: ServingLoop, node_id: int) -> None:
-        super().__init__(CLIENT)
-        self._loop = loop
-        self._node_id = node_id
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        raw = transport.get_extra_info("socket")
-        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._loop.accept(self, self._node_id)
+        return task
 
 
 def log_end(connection: Connection, reason: End, text: str, seconds: float) -> None:

@@ -5,12 +5,14 @@ Not here: the event loop (loop.py), several processes behind one port (processes
 import logging
 from collections import Counter
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from threading import Lock
 from typing import Final, Protocol
 
 from downconvert.broker.access.failed_logins import FailedLogins
 from downconvert.broker.access.quotas import Quotas
 from downconvert.broker.access.rights import ConfigError
+from downconvert.broker.access.tokens import keep
 from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.lifecycle import Startable
 from downconvert.broker.process_figures import cpu_seconds, resident_bytes
@@ -81,6 +83,8 @@ class Gateway(Startable):
 
     def start(self) -> None:
         """Returns when clients can connect. OSError: a port cannot be bound."""
+        if self.config.identities.tokens is not None:
+            self.config.identities.tokens.start()
         try:
             self._loop.start()
         except BaseException:
@@ -93,6 +97,8 @@ class Gateway(Startable):
         self._loop.join()
         self.listeners.close_all()
         self.pool.close()
+        if self.config.identities.tokens is not None:
+            self.config.identities.tokens.stop()
 
     def reload(self, config: GatewayConfig) -> None:
         """Applies other settings from the next connection on: addresses of the cluster,
@@ -107,6 +113,9 @@ class Gateway(Startable):
         for name in NEEDS_RESTART:
             if getattr(config, name) != getattr(self.config, name):
                 LOG.warning("%s has changed: that needs a restart", name)
+        identities = config.identities
+        tokens = keep(self.config.identities.tokens, identities.tokens)
+        config = replace(config, identities=replace(identities, tokens=tokens))
         self.cluster_tls = cluster_tls
         self.topology.bootstrap = config.bootstrap
         self.config = config
@@ -120,6 +129,9 @@ class Gateway(Startable):
         reasons = [] if self.is_alive else ["it is not running"]
         if self.cluster_failure is not None:
             reasons.append(f"the cluster: {self.cluster_failure}")
+        tokens = self.config.identities.tokens
+        if tokens is not None and tokens.failure is not None:
+            reasons.append(f"the keys of tokens: {tokens.failure}")
         return [*reasons, *(f"broker {n}: {why}" for n, why in self.topology.unserved.items())]
 
     def figures(self) -> Figures:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from downconvert.broker.access import permissions
 from downconvert.broker.access.permissions import Permission
 from downconvert.broker.access.rights import Access
+from downconvert.broker.credentials import Proved
 from downconvert.broker.errors import BadRequestError, ErrorCode
 from downconvert.broker.series import NAME_MAX
 from downconvert.broker.wire.decoder import decode
@@ -17,6 +18,7 @@ from downconvert.broker.wire.responses import ResponseSend, response
 from downconvert.broker.wire.schemas import ApiKey, Message
 
 from . import headers, producing, sent
+from .advertised import Advertised
 from .answering import request_header
 from .census import ClientKey
 from .exchanges import (
@@ -49,19 +51,26 @@ class Session:
     """A client and its connection to one broker of the cluster."""
 
     def __init__(
-        self, shared: Shared, address: str, host: str, certificate: str | None = None
+        self,
+        shared: Shared,
+        address: str,
+        advertised: Advertised,
+        certificate: str | None = None,
     ) -> None:
         self.shared = shared
         self.identified: Identified | None = (
             None  # None: it has to be identified before its first request
         )
         self._certificate = certificate  # the name in the client's
-        users = shared.config.identities.users
-        self._login = None if users is None else Login(users, address, shared.failed_logins)
+        self._proved: Proved | None = None  # what it has been identified by
+        identities = shared.config.identities
+        self._login = (
+            Login(identities, address, shared.failed_logins) if identities.mechanisms else None
+        )
         if not shared.config.identities.is_needed:
             self.identified = shared.config.default
         self.address = address  # the client's
-        self.host = host  # the gateway's, for the client to connect to
+        self.advertised = advertised  # where the client is told to find brokers
         self.software = ""
         self.client_id = ""
         self.api = OTHER  # of the last request: a name of which there are few
@@ -82,6 +91,8 @@ class Session:
         header = headers.parse(frame)
         if self._login is not None and header.api in AUTHENTICATION:
             return self._logged_in((yield from self._login.handle(header, frame, size, now)))
+        if self._login is not None and self._login.is_over(now):
+            return HangUp("its token has expired, and it has not sent another", has_expired=True)
         if self.identified is None:
             if header.api is ApiKey.ApiVersions:
                 return self._versions_before_login(header, frame)
@@ -112,7 +123,7 @@ class Session:
             return Forward(expects_response=False)
         if header.api is not None and _names_brokers(header.api, header.version):
             answer = yield Ask(header.api, header.version, None)
-            self.shared.topology.rewrite(header.api, answer, self.host)
+            self.shared.topology.rewrite(header.api, answer, self.advertised)
             return self._answered(header, answer)
         return Forward()
 
@@ -128,6 +139,11 @@ class Session:
         """The credentials with which the cluster is asked for this client."""
         return (self.identified or self.shared.config.default).credentials
 
+    @property
+    def refusal(self) -> str:
+        """Why a login has failed that the client was told of; it may leave without a word."""
+        return "" if self._login is None else self._login.refusal
+
     def throttle(self, received: int, sent: int, now: float) -> float:
         """Seconds in which no further request is to be read: the last one, of so many bytes, had
         an answer of so many, and its client has a rate."""
@@ -139,18 +155,26 @@ class Session:
             return quotas.charge(who, "fetch", sent, access.consumer_byte_rate, now)
         return 0.0
 
-    def _find(self, user: str | None) -> Identified | None:
+    def _find(self, proved: Proved | None) -> Identified | None:
         config = self.shared.config
-        return config.identities.find(config.default, self.address, user, self._certificate)
+        user, groups = (None, ()) if proved is None else (proved.name, proved.groups)
+        return config.identities.find(config.default, self.address, user, self._certificate, groups)
 
     def _logged_in(self, reply: Reply) -> Reply:
         """A user that no rule matches is logged in, and refused."""
         assert self._login is not None
-        if self._login.user is None or self.identified is not None:
+        proved = self._login.proved
+        if proved is None or proved is self._proved:
             return reply
-        self.identified = self._find(self._login.user)
+        if self.identified is not None and self._proved is None:
+            return reply  # it goes on as who it was before
+        known, self._proved = self.identified, proved
+        self.identified = self._find(proved)
         if self.identified is None:
-            return HangUp(f"user {self._login.user!r:.100}, whom no rule is for", is_login=True)
+            return HangUp(f"user {proved.name!r:.100}, whom no rule is for", is_login=True)
+        if known is not None and known != self.identified:
+            # Its connection to the cluster, and what it was offered, are those of the former.
+            return HangUp(f"user {proved.name!r:.100} has other rights now, and connects again")
         return reply
 
     def _versions_before_login(self, header: Header, frame: memoryview) -> Reply:
@@ -173,7 +197,7 @@ class Session:
         if ApiKey.ApiVersions not in self._versions.offered:
             raise BadRequestError("the cluster does not say that it can say what it serves")
         self._cluster = self.shared.topology.hello = answer
-        self._translator = Translator(self.shared, self._versions, self.access, self.host)
+        self._translator = Translator(self.shared, self._versions, self.access, self.advertised)
 
     def _versions_of(self, answer: Message) -> Versions:
         return Versions.of(

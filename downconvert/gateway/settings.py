@@ -36,6 +36,7 @@ from downconvert.broker.access.settings import (
 )
 from downconvert.broker.conversions import DEFAULT_RULES, RecodeRule
 
+from .advertised import Advertised
 from .config import GatewayConfig, Limits, parse_address
 from .security import ClusterSecurity, Credentials
 
@@ -47,6 +48,8 @@ TOP: Final = frozenset(
         "bootstrap",
         "listen",
         "advertise",
+        "advertise_without_name",
+        "server_names",
         "node_port_first",
         "node_ports",
         "tls_cert",
@@ -70,6 +73,7 @@ TOP: Final = frozenset(
         "limits",
         "users_file",
         "client_ca",
+        "oauth",
         "clients",
     }
 )
@@ -113,7 +117,9 @@ def build(
         policy=_policy(settings),
         recode_rules=_rules(settings),
         is_observing=value_of(bool, settings, "observe", False),
-        advertised_host=value_of(str, settings, "advertise", None),
+        advertised=_advertised(settings, "advertise"),
+        advertised_without_name=_advertised(settings, "advertise_without_name"),
+        server_names=tuple(name.lower() for name in texts_of(settings, "server_names")),
         node_port_first=value_of(int, settings, "node_port_first", None),
         node_ports=_node_ports(settings),
         shares_ports=value_of(bool, settings, "share_ports", False),
@@ -126,6 +132,11 @@ def build(
     if "refresh_seconds" in settings:
         config = replace(config, refresh_seconds=float(number_of(settings, "refresh_seconds")))
     return config
+
+
+def _advertised(settings: Mapping[str, Any], name: str) -> Advertised | None:
+    text = value_of(str, settings, name, None)
+    return None if text is None else Advertised.parse(text)
 
 
 def _towards_cluster(table: Mapping[str, Any], default: Credentials | None) -> Credentials | None:

@@ -1,7 +1,9 @@
 """Where the cluster's brokers are, and at which addresses of the gateway clients reach them.
 
 Each broker has a listening port of its own: the first port plus the broker's id. That depends on
-the id only, so that several gateways of one cluster need no coordination."""
+the id only, so that several gateways of one cluster need no coordination.
+
+Not here: what clients are told instead (advertised.py)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,8 +13,9 @@ from typing import Final, NamedTuple
 from downconvert.broker.errors import BadRequestError, ErrorCode
 from downconvert.broker.wire.schemas import ApiKey, Message
 
+from .advertised import PORT_MAX, Advertised
+
 BOOTSTRAP: Final = -1  # the "node" of the listener that clients bootstrap from
-PORT_MAX: Final = 65_535
 
 
 class Address(NamedTuple):
@@ -83,32 +86,31 @@ class Topology:
             with self._lock:
                 self._nodes = nodes
 
-    def rewrite(self, api: ApiKey, response: Message, host: str) -> None:
-        """Puts the gateway's addresses in place of the brokers', as the client knows them.
+    def rewrite(self, api: ApiKey, response: Message, advertised: Advertised) -> None:
+        """Puts the gateway's addresses in place of the brokers', as the client is told them.
 
         A broker for which the gateway has no port is left out: another program listens there,
         perhaps the gateway of another cluster."""
+        unserved = {} if advertised.goes_by_name else self.unserved
         if api is ApiKey.Metadata or api is ApiKey.DescribeCluster:
             self.learn(response.brokers)
-            response.brokers = self._served(response.brokers)
-            self._rewrite(response.brokers, host)
+            response.brokers = [one for one in response.brokers if _id(one) not in unserved]
+            self._rewrite(response.brokers, advertised)
         elif api is ApiKey.FindCoordinator:
             coordinators = [*response.coordinators, response]
             for one in coordinators:
-                if one.node_id in self.unserved:
+                if one.node_id in unserved:
                     one.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
                     one.node_id, one.host, one.port = -1, "", -1
-            self._rewrite([one for one in coordinators if one.node_id >= 0], host)
+            self._rewrite([one for one in coordinators if one.node_id >= 0], advertised)
         elif api is ApiKey.Produce:
-            response.node_endpoints = self._served(response.node_endpoints)
-            self._rewrite(response.node_endpoints, host)
+            known = [one for one in response.node_endpoints if _id(one) not in unserved]
+            response.node_endpoints = known
+            self._rewrite(known, advertised)
 
-    def _served(self, brokers: Iterable[Message]) -> list[Message]:
-        return [broker for broker in brokers if _id(broker) not in self.unserved]
-
-    def _rewrite(self, brokers: Iterable[Message], host: str) -> None:
+    def _rewrite(self, brokers: Iterable[Message], advertised: Advertised) -> None:
         for broker in brokers:
-            broker.host, broker.port = host, self.ports.of(_id(broker))
+            broker.host, broker.port = advertised.address(_id(broker), self.ports.of)
 
 
 # The APIs whose responses name brokers by address.

@@ -13,6 +13,7 @@ from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.schemas import ApiKey, Message
 
 from . import fetching, producing, recoding, translation
+from .advertised import Advertised
 from .exchanges import Ask, Asking, HangUp, Turn
 from .headers import Header
 from .shared import Shared
@@ -23,15 +24,17 @@ METADATA_SAYS_WHAT_TO_MAKE: Final = 4  # from this version on: whether topics ar
 
 
 class Translator:
-    """For one client and one broker. `host`: the gateway's, for the client to connect to.
+    """For one client and one broker. `advertised`: where it is told to find brokers.
 
     `names`, of a request: those by which rules know its client."""
 
-    def __init__(self, shared: Shared, versions: Versions, access: Access, host: str) -> None:
+    def __init__(
+        self, shared: Shared, versions: Versions, access: Access, advertised: Advertised
+    ) -> None:
         self._shared = shared
         self._versions = versions
         self._access = access
-        self._host = host
+        self._advertised = advertised
 
     def ask(
         self, header: Header, body: Message, now: float, names: tuple[str, ...]
@@ -58,7 +61,7 @@ class Translator:
         if api is ApiKey.Produce and not body.acks:
             return None
         if api in WITH_ADDRESSES:
-            self._shared.topology.rewrite(api, answer, self._host)
+            self._shared.topology.rewrite(api, answer, self._advertised)
         return answer
 
     def _fetch(self, header: Header, body: Message, names: tuple[str, ...]) -> Asking:

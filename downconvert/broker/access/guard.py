@@ -2,7 +2,7 @@
 
 Not here: logging in (handlers/sasl.py), which parts of a request may be done (permissions.py)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -38,11 +38,15 @@ class Guard:
         return cls(access=access, identities=identities_of(settings, access, lambda _: None))
 
     def find(
-        self, address: str, user: str | None = None, certificate: str | None = None
+        self,
+        address: str,
+        user: str | None = None,
+        certificate: str | None = None,
+        groups: Iterable[str] = (),
     ) -> Access | None:
         """The rights of a client that has shown this of itself; None: it has none."""
         default = Identified(name="", access=self.access, credentials=None)
-        found = self.identities.find(default, address, user, certificate)
+        found = self.identities.find(default, address, user, certificate, groups)
         return None if found is None else found.access
 
 

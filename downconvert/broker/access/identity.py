@@ -1,7 +1,7 @@
 """Who a client is: what it has shown of itself, and which rule that fits.
 
-A client shows a certificate, or a user and a password, or nothing but its address. The first rule
-that fits decides. Old clients that can do neither come in by a rule for their network.
+A client shows a certificate, or a user and a password, or a token, or nothing but its address. The
+first rule that fits decides. Old clients that can do neither come in by a rule for their network.
 
 `credentials` are as whom a gateway asks its cluster for the client; a broker has none.
 
@@ -12,9 +12,12 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final, Generic, TypeVar
 
+from downconvert.broker.credentials import MECHANISMS, Authentication
 from downconvert.broker.credentials import Credentials as Passwords
 
+from .oauthbearer import OAUTHBEARER, conversation
 from .rights import Access, Network, is_in
+from .tokens import Tokens
 
 COMMON_NAME: Final = "commonName"
 C = TypeVar("C")
@@ -44,18 +47,23 @@ class Identified(Generic[C]):
 class ClientRule(Generic[C]):
     """Which clients, and what they may do. A field that is not set matches any client.
 
-    `user` and `certificate` are shell patterns for the SASL user and for the common name of the
-    certificate; a client without one does not match."""
+    `user`, `group` and `certificate` are shell patterns for the SASL user, for any of the groups
+    in its token, and for the common name of the certificate; a client without one does not match.
+    """
 
     access: Access
     credentials: C
     user: str | None = None
+    group: str | None = None
     certificate: str | None = None
     networks: tuple[Network, ...] = ()
 
-    def fits(self, address: str, user: str | None, certificate: str | None) -> bool:
+    def fits(
+        self, address: str, user: str | None, certificate: str | None, groups: Iterable[str] = ()
+    ) -> bool:
         return (
             _matches(user, self.user)
+            and (self.group is None or any(_matches(one, self.group) for one in groups))
             and _matches(certificate, self.certificate)
             and is_in(address, self.networks)
         )
@@ -67,14 +75,29 @@ class Identities(Generic[C]):
 
     Without users, certificates and rules every client has the listener's own rights."""
 
-    users: Users | None = field(default=None, compare=False)  # that log in with SASL
+    users: Users | None = field(default=None, compare=False)  # that log in with passwords
+    tokens: Tokens | None = field(default=None, compare=False)  # with which clients log in
     client_ca: str | None = None  # the file of those that sign clients' certificates
     rules: tuple[ClientRule[C], ...] = ()
 
     @property
     def is_needed(self) -> bool:
         """Whether a client has to be identified."""
-        return self.users is not None or self.client_ca is not None or bool(self.rules)
+        return bool(self.mechanisms) or self.client_ca is not None or bool(self.rules)
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """Of SASL, by which clients may log in."""
+        of_users = () if self.users is None else MECHANISMS
+        return of_users if self.tokens is None else (*of_users, OAUTHBEARER)
+
+    def authentication(self, mechanism: str, *, is_raw: bool) -> Authentication:
+        """By one of the mechanisms."""
+        if mechanism == OAUTHBEARER:
+            assert self.tokens is not None
+            return Authentication(conversation(self.tokens), is_raw=is_raw)
+        assert self.users is not None
+        return Authentication(self.users.conversation(mechanism), is_raw=is_raw)
 
     def find(
         self,
@@ -82,13 +105,14 @@ class Identities(Generic[C]):
         address: str,
         user: str | None = None,
         certificate: str | None = None,
+        groups: Iterable[str] = (),
     ) -> Identified[C] | None:
         """The client's rights; None: it is not admitted.
 
         `default`: those of clients that have shown who they are, where there are no rules."""
         name = user or certificate or address
         for rule in self.rules:
-            if rule.fits(address, user, certificate):
+            if rule.fits(address, user, certificate, groups):
                 return Identified(name=name, access=rule.access, credentials=rule.credentials)
         is_known = user is not None or certificate is not None or not self.is_needed
         if self.rules or not is_known:

@@ -15,17 +15,19 @@ Not here: what it means (rights.py, identity.py)."""
 
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 from .identity import C, ClientRule, Identities, Users
 from .rights import Access, ConfigError, parse_network
+from .tokens import Tokens, TokenSettings
 
-RULE: Final = frozenset({"user", "certificate", "networks"})  # which clients a rule is for
+RULE: Final = frozenset({"user", "group", "certificate", "networks"})  # which clients a rule is for
 RATES: Final = frozenset({"producer_byte_rate", "consumer_byte_rate"})
 RIGHTS: Final = RATES | {"topics", "written_topics", "groups", "transactional_ids", "read_only"}
-TOP: Final = RIGHTS | {"networks", "users_file", "client_ca", "clients"}
+TOP: Final = RIGHTS | {"networks", "users_file", "client_ca", "oauth", "clients"}
+OAUTH: Final = frozenset(field.name for field in fields(TokenSettings))
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -60,6 +62,7 @@ def identities_of(
     ConfigError."""
     return Identities(
         users=_users(settings),
+        tokens=_tokens(settings),
         client_ca=value_of(str, settings, "client_ca", None),
         rules=tuple(
             _rule(settings, table, default, credentials_of, more_names)
@@ -80,6 +83,29 @@ def _users(settings: Mapping[str, Any]) -> Users | None:
     return users
 
 
+def _tokens(settings: Mapping[str, Any]) -> Tokens | None:
+    if "oauth" not in settings:
+        return None
+    table = table_of(settings, "oauth")
+    check_known("a setting of [oauth]", table, OAUTH)
+    values: dict[str, Any] = {}
+    for name in table:
+        if name in ("audience", "scope"):
+            values[name] = tuple(texts_of(table, name))
+        elif name in ("clock_skew", "renew_seconds"):
+            values[name] = float(number_of(table, name))
+        else:
+            values[name] = value_of(str, table, name, None)
+    try:
+        tokens = Tokens(TokenSettings(**values))
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"[oauth] needs the package {error.name}: pip install 'lazy-downconvert[oauth]'"
+        ) from None
+    tokens.check()
+    return tokens
+
+
 def _rule(
     settings: Mapping[str, Any],
     table: object,
@@ -91,10 +117,14 @@ def _rule(
         raise ConfigError("clients are tables: write [[clients]] before each")
     check_known("a setting of [[clients]]", table, RULE | RIGHTS | more_names)
     if not RULE & table.keys():
-        raise ConfigError("a rule of [[clients]] is for a user, a certificate or networks")
-    user, certificate = (value_of(str, table, name, None) for name in ("user", "certificate"))
-    if user is not None and "users_file" not in settings:
-        raise ConfigError(f"a rule for user {user!r} needs users_file")
+        raise ConfigError("a rule of [[clients]] is for a user, a group, a certificate or networks")
+    user, group, certificate = (
+        value_of(str, table, name, None) for name in ("user", "group", "certificate")
+    )
+    if user is not None and not settings.keys() & {"users_file", "oauth"}:
+        raise ConfigError(f"a rule for user {user!r} needs users_file or [oauth]")
+    if group is not None and "groups_claim" not in table_of(settings, "oauth"):
+        raise ConfigError(f"a rule for group {group!r} needs groups_claim under [oauth]")
     if certificate is not None and "client_ca" not in settings:
         raise ConfigError(f"a rule for certificate {certificate!r} needs client_ca")
     access = access_of(table, default)
@@ -102,6 +132,7 @@ def _rule(
         access=replace(access, networks=()),
         credentials=credentials_of(table),
         user=user,
+        group=group,
         certificate=certificate,
         networks=access.networks,
     )

@@ -3,14 +3,22 @@ handshake of version 0.
 
 What is answered when is Kafka's [SaslServerAuthenticator]: before authentication no other request
 is answered, and a client that fails is disconnected. After a failure the next token of that address
-waits before it is looked at.
+waits before it is looked at. Who has logged in with a token that expires may do so again, over the
+same connection [KIP-368].
 
 Not here: the mechanisms, and the users (credentials.py); who may do what (access)."""
 
 from collections.abc import Callable
 from typing import Final
 
-from downconvert.broker.credentials import MECHANISMS, Authentication, AuthenticationError
+from downconvert.broker.credentials import (
+    NOT_YET_SECONDS,
+    TOKEN_SIZE_MAX,
+    Authentication,
+    AuthenticationError,
+    Proved,
+    session_lifetime_ms,
+)
 from downconvert.broker.endings import End
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Client, Exchange
@@ -19,8 +27,9 @@ from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.requests import Request, RequestHeader
 from downconvert.broker.wire.schemas import ApiKey, Message
 
-BEFORE: Final = (ApiKey.ApiVersions, ApiKey.SaslHandshake, ApiKey.SaslAuthenticate)
-REQUEST_SIZE_MAX: Final = 524_288  # bytes before authentication [sasl.server.max.receive.size]
+LOGIN: Final = (ApiKey.SaslHandshake, ApiKey.SaslAuthenticate)
+BEFORE: Final = (ApiKey.ApiVersions, *LOGIN)
+REQUEST_SIZE_MAX: Final = TOKEN_SIZE_MAX  # bytes before authentication
 RAW_VERSION: Final = 0  # of a handshake: tokens follow as they are
 STATE: Final = "sasl"  # where a client keeps its authentication
 
@@ -28,18 +37,20 @@ STATE: Final = "sasl"  # where a client keeps its authentication
 def handshake(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     """SaslHandshake: a mechanism is chosen."""
     client, mechanism = exchange.client, exchange.request.body.mechanism
-    users = broker.guard.identities.users
-    if users is None or client.principal is not None:
+    identities = broker.guard.identities
+    mechanisms = identities.mechanisms
+    is_settled = client.proved is not None and client.proved.expires_at is None
+    if not mechanisms or is_settled:
         exchange.reply(Message(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[]))
         return
-    known = mechanism in MECHANISMS
+    known = mechanism in mechanisms
     if known:
         is_raw = exchange.request.version == RAW_VERSION
-        client.state[STATE] = Authentication(users, mechanism, is_raw=is_raw)
+        client.state[STATE] = identities.authentication(mechanism, is_raw=is_raw)
     else:
         exchange.close(f"SASL mechanism {mechanism!r:.50} is not known", End.LOGIN)
     code = ErrorCode.NONE if known else ErrorCode.UNSUPPORTED_SASL_MECHANISM
-    exchange.reply(Message(error_code=code, mechanisms=list(MECHANISMS)))
+    exchange.reply(Message(error_code=code, mechanisms=list(mechanisms)))
 
 
 def authenticate(broker: BrokerState, exchange: Exchange, now: float) -> None:
@@ -92,11 +103,10 @@ class _Attempt:
     def complete(self, now: float, *, timed_out: bool) -> None:  # noqa: ARG002 - it always is
         exchange = self.exchange
         try:
-            answer = self._take()
+            taken = self._take(now)
         except AuthenticationError as error:
             exchange.client.state.pop(STATE, None)
-            self.broker.failed_logins.add(exchange.client.address, now)
-            why = f"failed login: {error}"
+            why = f"failed login: {error.why}"
             if self._is_raw:
                 exchange.hang_up(why, End.LOGIN)
                 return
@@ -104,24 +114,50 @@ class _Attempt:
             code = ErrorCode.SASL_AUTHENTICATION_FAILED
             exchange.reply(Message(error_code=code, error_message=str(error), auth_bytes=b""))
             return
+        if taken is None:
+            soon = now + NOT_YET_SECONDS
+            self.broker.purgatory.watch(self, (), now, soon, exchange)
+            return
+        answer, lifetime = taken
         if self._is_raw:
             exchange.reply_bytes(answer)
         else:
-            exchange.reply(Message(error_code=0, error_message=None, auth_bytes=answer))
+            exchange.reply(Message(auth_bytes=answer, session_lifetime_ms=lifetime))
 
-    def _take(self) -> bytes:
-        """The token to answer. AuthenticationError."""
-        client = self.exchange.client
+    def _take(self, now: float) -> tuple[bytes, int] | None:
+        """The token to answer, and the session's lifetime in ms; 0: it has no end. None: not yet.
+        AuthenticationError."""
+        client, broker = self.exchange.client, self.broker
         state = client.state[STATE]
         assert isinstance(state, Authentication)
-        answer, name = state.take(self._token)
-        if name is not None:
-            access = self.broker.guard.find(client.address, name, client.certificate)
-            if access is None:
-                raise AuthenticationError(f"no rule is for user {name!r:.100}")
-            del client.state[STATE]
-            client.principal, client.access = f"User:{name}", access
-        return answer
+        had_refused = state.refused is not None
+        time_of_day = broker.time_of_day.at(now)
+        try:
+            taken = state.take(self._token, time_of_day)
+            if isinstance(taken, Proved):
+                self._let_in(taken)
+        except AuthenticationError:
+            if not had_refused:
+                broker.failed_logins.add(client.address, now)
+            raise
+        if state.refused is not None:  # which the client is told, and has to confirm
+            broker.failed_logins.add(client.address, now)
+            client.refusal = f"failed login: {state.refused.why}"
+        if not isinstance(taken, Proved):
+            return None if taken is None else (taken, 0)
+        return taken.answer, session_lifetime_ms(taken, time_of_day)
+
+    def _let_in(self, proved: Proved) -> None:
+        """AuthenticationError: no rule is for it."""
+        client = self.exchange.client
+        proved.check_same(client.proved)
+        found = self.broker.guard.find(
+            client.address, proved.name, client.certificate, proved.groups
+        )
+        if found is None:
+            raise AuthenticationError(f"no rule is for user {proved.name!r:.100}")
+        del client.state[STATE]
+        client.principal, client.access, client.proved = f"User:{proved.name}", found, proved
 
 
 def _begin(attempt: _Attempt, now: float) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from downconvert.broker import Broker, Client
 from downconvert.broker.handlers.apis import Api
 from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.census import ClientCensus
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.exchanges import Answer, Ask, Forward, Pause, Reply, Turn, Whole
@@ -60,7 +61,7 @@ class Through:
     def __post_init__(self) -> None:
         topology = Topology(self.config.bootstrap, Ports(FIRST_PORT, self.config.node_ports))
         self.shared = Shared(self.config, topology, ClientCensus())
-        self.session = Session(self.shared, "10.0.0.7", HOST)
+        self.session = Session(self.shared, "10.0.0.7", Advertised(HOST))
         self.asked: list[Ask] = []
         self.now = 1_000.0
         self._client = Client(2, "10.0.0.1", host="cluster.test", port=9092)

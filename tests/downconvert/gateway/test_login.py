@@ -13,6 +13,7 @@ from downconvert.broker import Broker, ErrorCode
 from downconvert.broker.access.identity import ClientRule, Identities, Users
 from downconvert.broker.access.rights import Access
 from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.exchanges import HELLO, Answer, HangUp
 from downconvert.gateway.server import Gateway
@@ -98,7 +99,7 @@ def test_a_failed_login_is_said_ends_the_connection_and_slows_the_next(
     for _ in range(5):
         again = Through(through.broker, CONFIG)
         again.shared = through.shared
-        again.session = type(again.session)(through.shared, "10.0.0.7", "gateway.test")
+        again.session = type(again.session)(through.shared, "10.0.0.7", Advertised("gateway.test"))
         again.now = through.now
         code = log_in(again, user, password).error_code
         assert code == ErrorCode.SASL_AUTHENTICATION_FAILED

@@ -26,6 +26,7 @@ from downconvert.broker.groups.consumer_protocol import (
 )
 from downconvert.broker.wire.encoder import encode
 from downconvert.broker.wire.schemas import ApiKey, Field, Message, is_flexible, schema
+from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.census import ClientCensus
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.exchanges import Answer, Ask, Forward, HangUp, Reply, Whole
@@ -192,7 +193,7 @@ class Cluster:
         ports = Ports(20_000, {})
         shared = Shared(CONFIG, Topology(CONFIG.bootstrap, ports), ClientCensus())
         request = frame(api, version, body)
-        steps = Session(shared, "10.0.0.7", "gateway.test").exchange(
+        steps = Session(shared, "10.0.0.7", Advertised("gateway.test")).exchange(
             memoryview(request), len(request), 1_000.0
         )
         said: Any = None
@@ -319,7 +320,9 @@ def test_what_nobody_named_is_not_told(api: ApiKey) -> None:
 def test_what_is_not_understood_is_refused(key: int) -> None:
     request = key.to_bytes(2) + bytes.fromhex("0000 00000007 ffff")
     shared = Shared(CONFIG, Topology(CONFIG.bootstrap, Ports(20_000, {})), ClientCensus())
-    steps = Session(shared, "10.0.0.7", "g").exchange(memoryview(request), len(request), 0.0)
+    steps = Session(shared, "10.0.0.7", Advertised("g")).exchange(
+        memoryview(request), len(request), 0.0
+    )
     next(steps)
     with pytest.raises(StopIteration) as end:
         steps.send(EVERYTHING)

@@ -1,4 +1,5 @@
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -145,8 +146,9 @@ def test_rules_for_clients_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        ({}, "is for a user, a certificate or networks"),
-        ({"user": "a"}, "needs users_file"),
+        ({}, "is for a user, a group, a certificate or networks"),
+        ({"user": "a"}, "needs users_file or [oauth]"),
+        ({"group": "a"}, "needs groups_claim"),
         ({"certificate": "a"}, "needs client_ca"),
         ({"networks": ["10.0.0.0/8"], "topic": "a"}, "'topic' is not a setting of"),
         ({"networks": ["10.0.0.0/8"], "sasl": "PLAIN"}, "needs its secret_file"),
@@ -159,11 +161,34 @@ def test_a_rule_for_clients_that_makes_no_sense_is_an_error(rule: object, words:
         build({"bootstrap": "a:1", "clients": [rule]}, {})
 
 
+def test_what_checks_signatures_is_named_where_it_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("jwks", "jwks_source"):
+        monkeypatch.delitem(sys.modules, f"downconvert.broker.access.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, "jwt", None)
+    with pytest.raises(ConfigError, match=r"needs the package jwt: pip install .*\[oauth\]"):
+        build({"bootstrap": "a:1", "oauth": OAUTH}, {})
+
+
+OAUTH = {"jwks": "/no/such/file", "issuer": "i", "audience": "a"}
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
         ({"users_file": "/no/such/file"}, "users_file: "),
         ({"client_ca": "/no/such/file"}, "need TLS on the listener"),
+        ({"oauth": 5}, "oauth is 5"),
+        ({"oauth": {}}, "needs jwks"),
+        ({"oauth": {"jwks": "http://idp.test/keys"}}, "needs issuer"),
+        ({"oauth": OAUTH | {"jwks": "http://idp.test/keys"}}, "a file or an https URL"),
+        ({"oauth": OAUTH}, "jwks of .oauth., /no/such/file: No such file"),
+        ({"oauth": OAUTH | {"jwks": __file__}}, "is no JSON"),
+        ({"oauth": OAUTH | {"audience": []}}, "audience is an empty list"),
+        ({"oauth": OAUTH | {"clock_skew": "5"}}, "clock_skew is a number"),
+        ({"oauth": OAUTH | {"keys": "x"}}, "'keys' is not a setting of"),
+        ({"oauth": OAUTH | {"jwks": "https://a/", "ca_file": "/no/file"}}, "ca_file of .oauth."),
     ],
 )
 def test_identities_that_cannot_be_had_are_an_error(

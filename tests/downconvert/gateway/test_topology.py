@@ -2,6 +2,7 @@ import pytest
 
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.topology import BOOTSTRAP, Address, Ports, Topology
 
 SEED = Address("seed", 9092)
@@ -28,7 +29,7 @@ def test_a_port_that_there_is_not_says_what_to_do() -> None:
 def test_clients_see_the_gateway_where_brokers_are() -> None:
     there = topology(b2=7000)
     answer = Message(brokers=brokers(1, 2))
-    there.rewrite(ApiKey.Metadata, answer, "gw")
+    there.rewrite(ApiKey.Metadata, answer, Advertised("gw"))
     assert [(b.host, b.port) for b in answer.brokers] == [("gw", 9094), ("gw", 7000)]
     assert there.addresses(1) == (Address("kafka-1", 9092),)
 
@@ -68,13 +69,13 @@ def test_a_broker_without_a_port_is_left_out() -> None:
     there = topology()
     there.unserved[2] = "port 9095: Address already in use"
     answer = Message(brokers=brokers(1, 2))
-    there.rewrite(ApiKey.Metadata, answer, "gw")
+    there.rewrite(ApiKey.Metadata, answer, Advertised("gw"))
     assert [one.node_id for one in answer.brokers] == [1]
     produced = Message(node_endpoints=brokers(2))
-    there.rewrite(ApiKey.Produce, produced, "gw")
+    there.rewrite(ApiKey.Produce, produced, Advertised("gw"))
     assert produced.node_endpoints == []
     found = Message(node_id=2, host="kafka-2", port=9092, coordinators=[], error_code=0)
-    there.rewrite(ApiKey.FindCoordinator, found, "gw")
+    there.rewrite(ApiKey.FindCoordinator, found, Advertised("gw"))
     assert (found.error_code, found.host, found.port) == (15, "", -1)
 
 
@@ -84,12 +85,12 @@ def test_a_coordinator_is_one_of_the_gateways_addresses(version: int) -> None:
     answer = Message(coordinators=[one] if version == 4 else [], node_id=-1, host="", port=-1)
     if version == 0:
         answer.node_id, answer.host, answer.port = 5, "kafka-5", 9092
-    topology().rewrite(ApiKey.FindCoordinator, answer, "gw")
+    topology().rewrite(ApiKey.FindCoordinator, answer, Advertised("gw"))
     found = one if version == 4 else answer
     assert (found.host, found.port) == ("gw", 9098)
 
 
 def test_no_coordinator_stays_none() -> None:
     answer = Message(coordinators=[], node_id=-1, host="", port=-1)
-    topology().rewrite(ApiKey.FindCoordinator, answer, "gw")
+    topology().rewrite(ApiKey.FindCoordinator, answer, Advertised("gw"))
     assert (answer.host, answer.port) == ("", -1)

@@ -4,12 +4,18 @@ import pytest
 from scramp import ScramClient
 
 from downconvert.broker import BadRequestError, Broker, Client, ErrorCode
+from downconvert.broker.access.guard import Guard
+from downconvert.broker.access.identity import Identities
+from downconvert.broker.access.tokens import Tokens, TokenSettings
 from downconvert.broker.credentials import MECHANISMS, SCRAM, Credentials
 from downconvert.broker.endings import End
+from downconvert.broker.errors import ExpiredSessionError
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import answer, ask, begin, frame, sent, someone
 from tests.downconvert.broker.guarding import guard_of
+from tests.tokens import AUDIENCE, ISSUER, first_message, jwk, write
+from tests.tokens import token as signed
 
 PASSWORDS = {"alice": "wonderland", "bob": "pa:ss wörd"}
 
@@ -203,3 +209,85 @@ def test_a_token_that_waits_is_forgotten_with_its_client(broker: Broker) -> None
     assert not exchange.is_done
     broker.finished(exchange)
     assert not len(broker.purgatory)
+
+
+# --- tokens
+
+
+@pytest.fixture
+def tokens(tmp_path: Path, broker: Broker) -> Tokens:
+    settings = TokenSettings(
+        jwks=str(write(tmp_path)), issuer=ISSUER, audience=(AUDIENCE,), groups_claim="groups"
+    )
+    found = Tokens(settings)
+    found._source.renew()
+    broker.guard = Guard(identities=Identities(tokens=found))
+    return found
+
+
+def bear(broker: Broker, client: Client, data: bytes) -> Message:
+    choose(broker, client, "OAUTHBEARER")
+    return token(broker, client, first_message(data))
+
+
+@pytest.mark.usefixtures("tokens")
+def test_a_right_token_is_let_in_until_it_expires(broker: Broker) -> None:
+    client = someone()
+    broker.time_of_day.shift = 5000.0
+    answered = bear(broker, client, signed(5000))
+    assert (answered.error_code, answered.session_lifetime_ms) == (0, 3_600_000)
+    assert client.principal == "User:ann"
+    request = memoryview(frame(ApiKey.Metadata, 1, Message(topics=None)))
+    assert broker.handle(client, request, 3599.0).is_done
+    with pytest.raises(ExpiredSessionError, match="expired"):
+        broker.handle(client, request, 3600.0)
+    broker.time_of_day.shift += 3600.0
+    assert bear(broker, client, signed(8600)).session_lifetime_ms == 3_600_000
+    assert broker.handle(client, request, 1.0).is_done
+
+
+@pytest.mark.usefixtures("tokens")
+def test_a_wrong_token_is_told_twice_and_counts_once(broker: Broker) -> None:
+    client = someone()
+    answered = bear(broker, client, signed(0, aud="other"))
+    assert answered.error_code == 0
+    assert bytes(answered.auth_bytes) == b'{"status":"invalid_token"}'
+    assert "its audience is 'other'" in client.refusal
+    assert broker.failed_logins.wait(client.address, 0.0) == pytest.approx(0.1)
+    exchange = begin(
+        broker, ApiKey.SaslAuthenticate, 1, Message(auth_bytes=b"\x01"), client=client, now=9.0
+    )
+    assert answer(exchange).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert (exchange.close_after_reply, exchange.end) == (True, End.LOGIN)
+    assert "its audience is 'other'" in exchange.why
+    assert client.principal is None
+
+
+@pytest.mark.usefixtures("tokens")
+def test_who_logs_in_again_is_not_somebody_else(broker: Broker) -> None:
+    client = someone()
+    bear(broker, client, signed(0))
+    refused = bear(broker, client, signed(0, sub="eve"))
+    assert refused.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert client.principal == "User:ann"
+
+
+def test_a_token_waits_for_its_key(broker: Broker, tokens: Tokens, tmp_path: Path) -> None:
+    write(tmp_path, jwk("rsa"))
+    tokens._source.renew()
+    for is_published in (True, False):
+        client = someone()
+        choose(broker, client, "OAUTHBEARER")
+        by = "p256" if is_published else "p384"
+        body = Message(auth_bytes=first_message(signed(0, by=by)))
+        exchange = begin(broker, ApiKey.SaslAuthenticate, 1, body, client=client)
+        if is_published:
+            assert not exchange.is_done
+            write(tmp_path, jwk("p256"))
+            tokens._source.renew()
+            due = broker.purgatory.next_deadline()
+            assert due is not None
+            broker.tick(due)
+        # The second time is within a minute: it is not waited for.
+        assert exchange.is_done
+        assert (client.principal is not None) == is_published

@@ -1,0 +1,181 @@
+"""Where the keys of those who issue tokens come from: a file, or an https URL.
+
+A thread reads the document again from time to time, and soon where a token names a key that is not
+known: a minute after the last time that happened, at the soonest. Where the document cannot be had,
+or is of no use, the last good one stays, and it is tried again after 1, 2, 4, … seconds.
+
+Not here: what is in the document (jwks.py)."""
+
+import logging
+import ssl
+import time
+from collections.abc import Callable
+from http.client import HTTPException
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import Any, Final
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, build_opener
+
+from .jwks import DOCUMENT_MAX, Jwks, JwksError
+from .rights import ConfigError
+
+LOG: Final = logging.getLogger(__name__)
+HTTPS: Final = "https"
+SILENCE_MAX: Final = 5.0  # seconds without a byte
+TRANSFER_MAX: Final = 15.0  # seconds for a document
+PIECE_SIZE: Final = 64 * 1024
+RETRY_MAX: Final = 60.0  # seconds until it is tried again
+UNKNOWN_SECONDS: Final = 60.0  # between two renewals for keys that are not known
+
+Read = Callable[[], bytes]
+
+
+class JwksSource:
+    """The keys as they were read last. Thread-safe.
+
+    read: reads the document; OSError or JwksError: it cannot. clock: in seconds, and never goes
+    back."""
+
+    def __init__(
+        self,
+        name: str,
+        read: Read,
+        renew_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._name = name
+        self._read = read
+        self._renew_seconds = renew_seconds
+        self._clock = clock
+        self._lock = Lock()
+        self._jwks: Jwks | None = None
+        self._failures = 0  # in a row
+        self._failure: str | None = "they have not been read yet"
+        self._is_renewing = False
+        self._asked: float | None = None  # when a key was not known
+        self._wake = Event()
+        self._is_stopped = False
+        # It may wait for a server that says nothing: nobody waits for the thread.
+        self._thread = Thread(target=self._run, name="jwks", daemon=True)
+
+    def start(self) -> None:
+        self._is_renewing = True
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Renews them no longer; the last ones stay."""
+        self._is_stopped = True
+        self._wake.set()
+
+    @property
+    def jwks(self) -> Jwks | None:
+        """None: there has been none yet."""
+        return self._jwks
+
+    @property
+    def failure(self) -> str | None:
+        """Why there are no keys at all; None: there are."""
+        return None if self._jwks is not None else self._failure
+
+    @property
+    def is_renewing(self) -> bool:
+        """Whether the document is being read, or is about to be."""
+        return self._is_renewing
+
+    def miss(self) -> None:
+        """A key is not known: the document is read again, unless it just was for such a one."""
+        with self._lock:
+            now = self._clock()
+            if self._asked is not None and now - self._asked < UNKNOWN_SECONDS:
+                return
+            self._asked = now
+            self._is_renewing = True
+        self._wake.set()
+
+    def renew(self) -> float:
+        """Reads the document. Returns the seconds until it is to be read again."""
+        self._wake.clear()
+        try:
+            self._jwks = Jwks.parse(self._read())
+        except (OSError, HTTPException, ValueError, ConfigError) as error:
+            reason = _reason(error)
+            if reason != self._failure or self._failures == 0:
+                kept = "" if self._jwks is None else "; those that were read last stay"
+                LOG.error("keys of tokens, %s: %s%s", self._name, reason, kept)
+            self._failure = reason
+            self._failures += 1
+            return min(2.0 ** min(self._failures - 1, 20), RETRY_MAX, self._renew_seconds)
+        finally:
+            self._is_renewing = self._wake.is_set()  # somebody has asked meanwhile
+        if self._failures:
+            LOG.info("keys of tokens, %s: read again", self._name)
+        self._failures, self._failure = 0, None
+        return self._renew_seconds
+
+    def _run(self) -> None:
+        while not self._is_stopped:
+            try:
+                seconds = self.renew()
+            except Exception:
+                LOG.exception("a defect in reading the keys of tokens")
+                seconds = RETRY_MAX
+            self._wake.wait(seconds)
+
+
+def reader(location: str, ca_file: str | None) -> Read:
+    """Reads the document at a path, or at an https URL. ConfigError: it is neither."""
+    scheme, colon, _ = location.partition("://")
+    if not colon:
+        return lambda: _read_file(Path(location))
+    if scheme.lower() != HTTPS:
+        raise ConfigError(f"jwks is {location!r}: keys come from a file or an https URL")
+    try:
+        parts = urlsplit(location)
+        is_whole = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_whole = False
+    if not is_whole:
+        raise ConfigError(f"jwks is {location!r}, which is no URL with a host")
+    return lambda: _fetch(location, tls_context(ca_file))
+
+
+def tls_context(ca_file: str | None) -> ssl.SSLContext:
+    """To fetch with. ConfigError: there are no such authorities."""
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:  # ssl.SSLError is one
+        raise ConfigError(f"ca_file of [oauth], {ca_file}: {error.strerror or error}") from None
+
+
+def _read_file(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(DOCUMENT_MAX + 1)
+
+
+def _fetch(url: str, context: ssl.SSLContext) -> bytes:
+    """HTTPException; OSError; JwksError: it is too large, or takes too long."""
+    until = time.monotonic() + TRANSFER_MAX
+    opener = build_opener(HTTPSHandler(context=context), _NoRedirect)
+    document = bytearray()
+    with opener.open(url, timeout=SILENCE_MAX) as response:
+        while piece := response.read1(PIECE_SIZE):
+            document += piece
+            if len(document) > DOCUMENT_MAX:
+                break  # which `parse` says
+            if time.monotonic() > until:
+                raise JwksError(f"has not arrived whole in {TRANSFER_MAX:.0f} s")
+    return bytes(document)
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """An operator names who is trusted; that is not for a redirect to change."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, JwksError):
+        return f"it {error}"
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

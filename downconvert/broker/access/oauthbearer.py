@@ -1,0 +1,70 @@
+"""OAUTHBEARER [RFC 7628] as a server speaks it: one message with a token, and one answer.
+
+A token that lets nobody in is answered as Kafka does it [OAuthBearerSaslServer]: with a JSON object
+that says so, which the client has to answer with a byte, whatever that is, to be told that the
+login has failed.
+
+Not here: which tokens are right (tokens.py)."""
+
+import json
+import re
+from typing import Final
+
+from downconvert.broker.credentials import AuthenticationError, Conversation, Proved
+
+from .tokens import KEY_WAIT, NoKeyYetError, TokenError, Tokens
+
+OAUTHBEARER: Final = "OAUTHBEARER"
+INVALID: Final = (
+    "Authentication failed during authentication due to invalid credentials with SASL mechanism "
+    f"{OAUTHBEARER}"
+)
+# gs2-header, then pairs of keys and values [RFC 7628, 3.1].
+FIRST: Final = re.compile(
+    rb"[ny],(?:a=(?P<acts_as>[^,\0]*))?,\x01"
+    rb"(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]*\x01)*)\x01",
+)
+BEARER: Final = re.compile(rb"(?i:bearer) +([A-Za-z0-9\-._]+)")
+AUTH: Final = b"auth"
+
+
+def conversation(tokens: Tokens) -> Conversation:
+    """AuthenticationError: the token lets nobody in."""
+    message, now = yield b""
+    token, acts_as = parse_first(message)
+    began_at = now
+    while True:
+        try:
+            claims = tokens.judge(token, now, waits=now - began_at < KEY_WAIT)
+            break
+        except NoKeyYetError:
+            _, now = yield None
+        except TokenError as error:
+            told = {"status": error.status}
+            if error.status == "insufficient_scope":
+                told["scope"] = " ".join(tokens.settings.scope)
+            text = json.dumps(told, separators=(",", ":"))
+            why = f"a token of {OAUTHBEARER}: {error}"
+            raise AuthenticationError(text, why=why, challenge=text.encode()) from None
+    if acts_as not in ("", claims.name):
+        raise AuthenticationError(
+            f"Authentication failed: Client requested an authorization id ({acts_as:.100}) that is "
+            f"different from the token's principal name ({claims.name})",
+            why=f"{claims.name!r} wants to be {acts_as!r:.100}",
+        )
+    return Proved(claims.name, groups=claims.groups, expires_at=claims.expires_at)
+
+
+def parse_first(message: bytes) -> tuple[bytes, str]:
+    """The token, and whom the client wants to act as, if it says so. AuthenticationError."""
+    found = FIRST.fullmatch(message)
+    pairs = [] if found is None else found["pairs"].split(b"\x01")
+    values = [value for key, _, value in (pair.partition(b"=") for pair in pairs) if key == AUTH]
+    bearer = BEARER.fullmatch(values[0].strip()) if len(values) == 1 else None
+    if found is None or bearer is None:
+        raise AuthenticationError(INVALID, why=f"what is no message of {OAUTHBEARER}")
+    try:
+        acts_as = (found["acts_as"] or b"").decode()
+    except UnicodeDecodeError:
+        raise AuthenticationError(INVALID, why=f"what is no message of {OAUTHBEARER}") from None
+    return bearer[1], acts_as.replace("=2C", ",").replace("=3D", "=")

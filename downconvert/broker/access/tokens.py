@@ -1,0 +1,224 @@
+"""Tokens with which clients log in: JWTs [RFC 7519] that somebody else has issued and signed.
+
+Who a client is, and until when, is what its token claims, once its signature is found right and it
+is for this listener: issuer, audience, scope and times are as they should be.
+
+Not here: keys and signatures (jwks.py), how a token is sent (oauthbearer.py)."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final
+
+from .rights import ConfigError
+
+if TYPE_CHECKING:
+    from .jwks import Jwks
+
+TOKEN_MAX: Final = 16 * 1024  # bytes
+NAME_MAX: Final = 256  # characters of a name in a token
+GROUPS_MAX: Final = 1000
+KEY_WAIT: Final = 5.0  # seconds for a key that was published a moment ago
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenSettings:
+    """Which tokens are accepted. ConfigError: that cannot be.
+
+    jwks: the file or the https URL of the keys. audience: one of these has to be in the token;
+    scope: all of these."""
+
+    jwks: str = ""
+    issuer: str = ""
+    audience: tuple[str, ...] = ()
+    scope: tuple[str, ...] = ()
+    principal_claim: str = "sub"
+    scope_claim: str = "scope"
+    groups_claim: str | None = None
+    clock_skew: float = 30.0  # seconds [sasl.oauthbearer.clock.skew.seconds]
+    renew_seconds: float = 3600.0  # [sasl.oauthbearer.jwks.endpoint.refresh.ms]
+    ca_file: str | None = None  # of who signs the certificate of an https URL
+
+    def __post_init__(self) -> None:
+        if not self.jwks:
+            raise ConfigError("[oauth] needs jwks: the file or the https URL of the keys")
+        if not self.issuer:
+            raise ConfigError("[oauth] needs issuer: who issues the tokens, as they say it in iss")
+        if not (self.audience or self.scope):
+            raise ConfigError(
+                "[oauth] needs audience or scope: else tokens that are for another service "
+                "would be let in"
+            )
+
+
+class TokenError(Exception):
+    """A token that lets nobody in; the words are for the log. `status`: in words of RFC 6750."""
+
+    def __init__(self, words: str, status: str = "invalid_token") -> None:
+        super().__init__(words)
+        self.status = status
+
+
+class NoKeyYetError(Exception):
+    """The token cannot be judged before its key has been looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What a token proves. `expires_at`: time of day, in seconds."""
+
+    name: str
+    groups: tuple[str, ...]
+    expires_at: float
+
+
+class Tokens:
+    """Judges tokens. It may travel to another process, where it is started again.
+
+    ModuleNotFoundError: what checks signatures is not installed."""
+
+    def __init__(self, settings: TokenSettings) -> None:
+        from .jwks_source import JwksSource, reader
+
+        self.settings = settings
+        self._read = reader(settings.jwks, settings.ca_file)  # ConfigError
+        self._source = JwksSource(settings.jwks, self._read, settings.renew_seconds)
+
+    def __reduce__(self) -> tuple[type["Tokens"], tuple[TokenSettings]]:
+        return Tokens, (self.settings,)
+
+    def check(self) -> None:
+        """ConfigError: a file that is named is of no use. Who publishes keys at a URL is not asked:
+        it may be away for a while."""
+        from .jwks import Jwks, JwksError
+        from .jwks_source import tls_context
+
+        if "://" in self.settings.jwks:
+            tls_context(self.settings.ca_file)
+            return
+        try:
+            Jwks.parse(self._read())
+        except OSError as error:
+            raise ConfigError(f"jwks of [oauth], {self.settings.jwks}: {error.strerror}") from None
+        except JwksError as error:
+            raise ConfigError(f"jwks of [oauth]: {self.settings.jwks} {error}") from None
+
+    def start(self) -> None:
+        """Reads keys from now on, in the background."""
+        self._source.start()
+
+    def stop(self) -> None:
+        self._source.stop()
+
+    def renew(self) -> None:
+        """Reads keys again soon."""
+        self._source.miss()
+
+    @property
+    def failure(self) -> str | None:
+        """Why nobody can log in with a token; None: they can."""
+        return self._source.failure
+
+    def judge(self, token: bytes, now: float, *, waits: bool) -> Claims:
+        """Who sent this token. `now`: the time of day, in seconds. TokenError. NoKeyYetError: if it
+        `waits`, while its key is looked for."""
+        from .jwks import SignatureError, UnknownKeyError, header_of
+
+        if len(token) > TOKEN_MAX:
+            raise TokenError(f"it has more than {TOKEN_MAX} bytes")
+        try:
+            text = token.decode("ascii")
+            header = header_of(text)
+            jwks = self._keys(waits=waits)
+            try:
+                payload = jwks.check(text, header)
+            except UnknownKeyError:
+                self._source.miss()
+                if waits and self._source.is_renewing:
+                    raise NoKeyYetError from None
+                raise
+        except (SignatureError, UnicodeDecodeError) as error:
+            words = "it is not ASCII" if isinstance(error, UnicodeDecodeError) else str(error)
+            raise TokenError(words) from None
+        return _claims(payload, self.settings, now)
+
+    def _keys(self, *, waits: bool) -> "Jwks":
+        jwks = self._source.jwks
+        if jwks is None:
+            if waits and self._source.is_renewing:
+                raise NoKeyYetError
+            raise TokenError(f"there are no keys: {self._source.failure}")
+        return jwks
+
+
+def keep(former: Tokens | None, latter: Tokens | None) -> Tokens | None:
+    """What goes on where settings have been read again: the former where they are the same, which
+    reads its keys again; else the latter, which is started, and the former stops."""
+    if former is not None and latter is not None and former.settings == latter.settings:
+        former.renew()
+        return former
+    if latter is not None:
+        latter.start()
+    if former is not None:
+        former.stop()
+    return latter
+
+
+def _claims(payload: bytes, settings: TokenSettings, now: float) -> Claims:
+    """TokenError: it is not for us, or not now."""
+    try:
+        claims = json.loads(payload)
+    except (ValueError, RecursionError):
+        raise TokenError("its payload is no JSON") from None
+    if not isinstance(claims, dict):
+        raise TokenError("its payload is no object")
+    expires_at = _time(claims, "exp")
+    if expires_at is None:
+        raise TokenError("it does not say until when it is valid")
+    if expires_at + settings.clock_skew <= now:
+        raise TokenError(f"it expired {now - expires_at:.0f} s ago")
+    for claim, words in (("nbf", "it is not valid yet"), ("iat", "it was issued in the future")):
+        begins_at = _time(claims, claim)
+        if begins_at is not None and begins_at - settings.clock_skew > now:
+            raise TokenError(f"{words}: for {begins_at - now:.0f} s more")
+    if claims.get("iss") != settings.issuer:
+        raise TokenError(f"its issuer is {claims.get('iss')!r:.100}")
+    audience = claims.get("aud")
+    told = audience if isinstance(audience, list) else [audience]
+    if settings.audience and not any(one in told for one in settings.audience):
+        raise TokenError(f"its audience is {audience!r:.100}")
+    missing = set(settings.scope) - set(_names(claims, settings.scope_claim))
+    if missing:
+        words = f"its scope does not have {', '.join(sorted(missing))}"
+        raise TokenError(words, "insufficient_scope")
+    name = claims.get(settings.principal_claim)
+    if not isinstance(name, str) or not 0 < len(name) <= NAME_MAX or not name.isprintable():
+        raise TokenError(f"its {settings.principal_claim} is {name!r:.100}, which is no name")
+    groups = _names(claims, settings.groups_claim) if settings.groups_claim is not None else ()
+    return Claims(name, groups, expires_at)
+
+
+def _time(claims: Mapping[str, Any], name: str) -> float | None:
+    """Seconds since the epoch; None: it is not said."""
+    value = claims.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TokenError(f"its {name} is {value!r:.50}, which is no time")
+    try:
+        seconds = float(value)
+    except OverflowError:
+        seconds = float("inf")
+    if not isfinite(seconds):
+        raise TokenError(f"its {name} is no time")
+    return seconds
+
+
+def _names(claims: Mapping[str, Any], claim: str) -> tuple[str, ...]:
+    """A list of names, or one text with blanks between them."""
+    value = claims.get(claim, ())
+    names = value.split() if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or len(names) > GROUPS_MAX:
+        raise TokenError(f"its {claim} is no list of names")
+    return tuple(name for name in names if isinstance(name, str))

@@ -1,0 +1,71 @@
+"""Takes what connects to one listening socket, until it is closed.
+
+asyncio's own servers know of a client when its TLS handshake is over. Here it is counted, and may
+be refused, before that.
+
+Not here: what becomes of a client (loop.py)."""
+
+import asyncio
+import errno
+import logging
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from .listeners import BACKLOG
+
+LOG: Final = logging.getLogger(__name__)
+# The client has gone meanwhile, which is its own affair.
+GONE: Final = (BlockingIOError, InterruptedError, ConnectionError)
+EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+PAUSE: Final = 1.0  # seconds without accepting where the system has no more descriptors or memory
+
+
+class Accepting:
+    """`welcome` is handed each connection, which does not block, and the client's address."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        listening: socket.socket,
+        welcome: Callable[[socket.socket, str], None],
+    ) -> None:
+        self._loop = loop
+        self._listening = listening
+        self._welcome = welcome
+        self._waiting: asyncio.TimerHandle | None = None
+        self._resume()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, port = self._listening.getsockname()[:2]
+        return host, port
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._listening)
+        if self._waiting is not None:
+            self._waiting.cancel()
+        self._listening.close()
+
+    def _resume(self) -> None:
+        self._waiting = None
+        self._loop.add_reader(self._listening, self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(BACKLOG):
+            try:
+                channel, peer = self._listening.accept()
+            except GONE:
+                return
+            except OSError as error:
+                LOG.error("no client is accepted for %.0f s: %s", PAUSE, error.strerror or error)
+                if error.errno not in EXHAUSTED:
+                    LOG.error("accepting failed", exc_info=error)
+                self._loop.remove_reader(self._listening)
+                self._waiting = self._loop.call_later(PAUSE, self._resume)
+                return
+            channel.setblocking(False)
+            with suppress(OSError):  # it has gone, which is noticed
+                channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._welcome(channel, peer[0])

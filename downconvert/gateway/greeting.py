@@ -1,0 +1,73 @@
+"""A client that has connected, until its TLS handshake is over: which broker it wants.
+
+That says the port that it connected to, or the name that it asks for (SNI), where brokers are told
+apart by names.
+
+Not here: names and patterns (advertised.py)."""
+
+import sys
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Final
+
+from .config import GatewayConfig
+from .topology import BOOTSTRAP
+
+# A fatal alert, unrecognized_name [RFC 8446, 5.1 and 6; RFC 6066, 3], as a record of its own:
+# nothing is encrypted yet. asyncio closes the connection without sending what OpenSSL has to say.
+ALERT: Final = bytes.fromhex("15 0303 0002 02 70")
+NAME_SHOWN_MAX: Final = 100  # characters of what a client says
+
+
+@dataclass(slots=True)
+class Greeting:
+    """node_id: the broker that it wants. refusal: why its handshake is ended. send: writes to the
+    client what it takes at once."""
+
+    node_id: int = BOOTSTRAP
+    send: Callable[[bytes], int] = len
+    name: str | None = None
+    refusal: str = ""
+
+    def hear(self, name: str | None, config: GatewayConfig, nodes: Container[int]) -> None:
+        """The name in its ClientHello; None: there is none. `nodes`: the brokers that are known."""
+        self.name = name
+        advertised = config.advertised
+        if name is None or advertised is None or not advertised.goes_by_name:
+            return
+        node_id = advertised.node_of(name)
+        shown = f"{name[:NAME_SHOWN_MAX]!r}"
+        if node_id is not None and node_id in nodes:
+            self.node_id = node_id
+        elif node_id is not None:
+            self.refusal = f"it asks for {shown}, and the cluster has no broker {node_id} now"
+        elif config.server_names and name.removesuffix(".").lower() not in config.server_names:
+            self.refusal = f"it asks for {shown}, which is no name of this gateway"
+        if self.refusal:
+            with suppress(OSError):
+                self.send(ALERT)
+
+
+@contextmanager
+def no_traceback_for_names() -> Iterator[None]:
+    """CPython writes a traceback to standard error for each server name that is not ASCII, and
+    ends the handshake, which is logged. Here the traceback is left out."""
+    former = sys.unraisablehook
+
+    def hook(what: "sys.UnraisableHookArgs") -> None:
+        is_name = isinstance(what.exc_value, UnicodeDecodeError) and isinstance(what.object, bytes)
+        if not is_name:
+            former(what)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        if sys.unraisablehook is hook:
+            sys.unraisablehook = former
+
+
+# Of the task whose handshake this is: its callbacks have the task's context.
+GREETING: Final[ContextVar[Greeting]] = ContextVar("greeting")

@@ -1,0 +1,133 @@
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert.broker.access.rights import ConfigError
+from downconvert.broker.access.tokens import (
+    NoKeyYetError,
+    TokenError,
+    Tokens,
+    TokenSettings,
+    keep,
+)
+from tests.tokens import AUDIENCE, ISSUER, jwk, token, write
+
+NOW = 1_700_000_000.0
+
+
+def made(directory: Path, *keys: dict[str, Any], **settings: Any) -> Tokens:
+    """Whose keys have been read."""
+    whole = {"jwks": str(write(directory, *keys)), "issuer": ISSUER, "audience": (AUDIENCE,)}
+    tokens = Tokens(TokenSettings(**(whole | settings)))
+    tokens.check()
+    tokens._source.renew()
+    return tokens
+
+
+def test_a_token_says_who_it_is_of_which_groups_and_until_when(tmp_path: Path) -> None:
+    settings = {"principal_claim": "azp", "groups_claim": "groups", "scope": ("write",)}
+    tokens = made(tmp_path, **settings, scope_claim="scp")
+    bearer = token(NOW, azp="app-1", groups=["a", "b"], scp="read write", aud=["x", AUDIENCE])
+    claims = tokens.judge(bearer, NOW, waits=False)
+    assert (claims.name, claims.groups, claims.expires_at) == ("app-1", ("a", "b"), NOW + 3600)
+    assert pickle.loads(pickle.dumps(tokens)).settings == tokens.settings
+
+
+@pytest.mark.parametrize(
+    ("claims", "words"),
+    [
+        ({"iss": "https://other.test"}, "issuer"),
+        ({"iss": None}, "issuer"),
+        ({"iss": [ISSUER]}, "issuer"),
+        ({"aud": "other"}, "audience"),
+        ({"aud": None}, "audience"),
+        ({"aud": {AUDIENCE: 1}}, "audience"),
+        ({"aud": "kafkaesque"}, "audience"),
+        ({"exp": None}, "until when"),
+        ({"exp": NOW - 31}, "expired 31 s ago"),
+        ({"exp": True}, "no time"),
+        ({"exp": "soon"}, "no time"),
+        ({"exp": float("nan")}, "no time"),
+        ({"exp": float("inf")}, "no time"),
+        ({"exp": 10**400}, "no time"),
+        ({"nbf": NOW + 31}, "not valid yet"),
+        ({"iat": NOW + 31}, "in the future"),
+        ({"sub": None}, "no name"),
+        ({"sub": ""}, "no name"),
+        ({"sub": "a\nb"}, "no name"),
+        ({"sub": "a" * 257}, "no name"),
+        ({"sub": 5}, "no name"),
+        ({"groups": {"a": 1}}, "no list"),
+    ],
+)
+def test_a_token_that_is_not_for_us_or_not_now_is_refused(
+    tmp_path: Path, claims: dict[str, Any], words: str
+) -> None:
+    tokens = made(tmp_path, groups_claim="groups")
+    with pytest.raises(TokenError, match=words):
+        tokens.judge(token(NOW, **claims), NOW, waits=False)
+
+
+def test_clocks_may_differ_by_a_little(tmp_path: Path) -> None:
+    tokens = made(tmp_path)
+    for claims in ({"exp": NOW - 29}, {"nbf": NOW + 29}, {"iat": NOW + 29}):
+        assert tokens.judge(token(NOW, **claims), NOW, waits=False).name == "ann"
+
+
+def test_what_is_too_large_or_no_text_is_refused(tmp_path: Path) -> None:
+    tokens = made(tmp_path)
+    for bearer in (token(NOW, more="x" * 16_384), b"\xff.\xff.\xff", b"[" * 16_000, b""):
+        with pytest.raises(TokenError):
+            tokens.judge(bearer, NOW, waits=False)
+
+
+def test_a_scope_that_is_missing_is_an_error_of_its_own(tmp_path: Path) -> None:
+    tokens = made(tmp_path, scope=("write", "read"), audience=())
+    with pytest.raises(TokenError, match="does not have write") as caught:
+        tokens.judge(token(NOW, scope="read"), NOW, waits=False)
+    assert caught.value.status == "insufficient_scope"
+
+
+def test_a_token_waits_for_a_key_that_is_being_looked_for(tmp_path: Path) -> None:
+    tokens = made(tmp_path, jwk("rsa"))
+    bearer = token(NOW, by="p256")
+    with pytest.raises(NoKeyYetError):
+        tokens.judge(bearer, NOW, waits=True)
+    with pytest.raises(TokenError, match="not known"):
+        tokens.judge(bearer, NOW, waits=False)
+    write(tmp_path, jwk("p256"))
+    tokens._source.renew()
+    assert tokens.judge(bearer, NOW, waits=True).name == "ann"
+
+
+def test_before_there_are_keys_nobody_is_let_in(tmp_path: Path) -> None:
+    tokens = Tokens(TokenSettings(jwks=str(tmp_path / "k"), issuer=ISSUER, audience=("a",)))
+    tokens._source.renew()
+    assert tokens.failure == "No such file or directory"
+    with pytest.raises(TokenError, match="there are no keys: No such file"):
+        tokens.judge(token(NOW), NOW, waits=True)
+
+
+def test_the_same_settings_keep_their_keys(tmp_path: Path) -> None:
+    former, same = made(tmp_path), made(tmp_path)
+    former.start()
+    assert keep(former, same) is former
+    other = made(tmp_path, issuer="https://other.test")
+    assert keep(former, other) is other
+    assert keep(other, None) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"jwks": ""}, "needs jwks"),
+        ({"issuer": ""}, "needs issuer"),
+        ({"audience": ()}, "audience or scope"),
+    ],
+)
+def test_what_would_let_others_tokens_in_is_an_error(settings: dict[str, Any], words: str) -> None:
+    whole = {"jwks": "k", "issuer": ISSUER, "audience": (AUDIENCE,)}
+    with pytest.raises(ConfigError, match=words):
+        TokenSettings(**(whole | settings))

@@ -15,7 +15,7 @@ from records.units import MiB
 
 from .audit_segment import STRETCHES, Task, audit_segments
 from .jobs import Step, chosen, no_step, run_tasks, watched
-from .trees import PartitionLog
+from .segment_files import PartitionLog
 
 TASK_SIZE: Final = (
     256 * MiB

@@ -11,17 +11,17 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from downconvert.storage.segment import Segment
 from downconvert.storage.tail import NOT_WRITTEN
 from downconvert.storage.transactions import AbortedRanges
-from records import BatchHeader, CorruptRecordsError, FileRecords
+from records import BatchHeader, CorruptRecordsError, Records
 from records.checksum import MISMATCH, verify_checksum
 from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE
 
 from .checksums import is_sound
-from .errors import CorruptSegmentError, SegmentChangedError
+from .errors import CorruptSegmentError
+from .opening import OpenedSegment, opened
 from .options import Mode, Options
-from .splits import Boundaries, Split
+from .splits import Split
 
 
 class Entries:
@@ -29,23 +29,18 @@ class Entries:
 
     def __init__(self, split: Split, options: Options) -> None:
         """FileNotFoundError: the segment is gone. SegmentChangedError: it was cleaned or cut."""
-        self._segment: Segment = split.segment.open()
-        self.size = split.segment.size
-        if self._segment.size < self.size:
-            raise SegmentChangedError(str(self._segment.path()))
+        self._opened: OpenedSegment = opened(split)
+        self.size = self._opened.records.size
         self.split = split
         self.options = options
         self.aborted = AbortedRanges(split.aborted)
-        self.position = self.split.start
-        self.end = self.split.end  # a last entry may run past it
-        self.records: FileRecords = self._segment.slice(0, self.size)
+        self.position = self._opened.start
+        self.end = self._end = self._opened.end  # a last entry may run past it
+        self.records: Records = self._opened.records
         self.path = self.records.name
-        self._boundaries: Boundaries | None = None
 
     def close(self) -> None:
-        self._segment.release()
-        if self._boundaries is not None:
-            self._boundaries.close()
+        self._opened.close()
 
     def header(self, position: int) -> BatchHeader | None:
         """The header of the entry there; None: it is not whole, as at the end of a log."""
@@ -80,7 +75,7 @@ class Entries:
 
         Yields a record batch of one row that reports it, with mode PERMISSIVE. CorruptSegmentError
         with FAILFAST."""
-        self.end = self.split.end
+        self.end = self._end
         if self._is_unwritten(entry):
             self.position = self.end
             return
@@ -140,9 +135,7 @@ class Entries:
         return first is not None and (second is None or first.last_offset < second.last_offset)
 
     def _boundary(self, position: int) -> int | None:
-        if self._boundaries is None:
-            self._boundaries = Boundaries(self.split.segment)
-        return self._boundaries.from_position(position)
+        return self._opened.boundaries().from_position(position)
 
     def _is_unwritten(self, position: int) -> bool:
         """Whether only zeros follow, as in a file that was extended before it is written."""

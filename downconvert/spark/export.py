@@ -27,8 +27,9 @@ from .isolation import committed as what_is_committed
 from .jobs import JobError, Step, chosen, no_step, watched
 from .replicas import topic_id_of
 from .schemas import HEADERS, RECORD
+from .segment_files import PartitionLog
 from .source import FORMAT
-from .trees import PartitionLog, cluster_of
+from .trees import cluster_of
 
 NO_TIMESTAMP_TYPE = -1
 KEY = ("topic", "partition", "offset")

@@ -10,10 +10,13 @@ from pathlib import Path
 
 from downconvert.storage import Log
 from downconvert.storage.errors import CorruptIndexError
-from downconvert.storage.names import Kind
+from downconvert.storage.names import Kind, file_name, parse_file_name
 from downconvert.storage.producers import Producers
 from downconvert.storage.transaction_index import AbortedTransaction
 from records import CorruptRecordsError
+
+from .segment_files import PartitionLog
+from .staging import last_with_records, staged
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,24 @@ class Committed:
             for entry in self.aborted
             if entry.last_offset >= start and entry.first_offset < end
         )
+
+
+def committed_of(log: PartitionLog) -> Committed:
+    """What is committed in a partition's log.
+
+    Of one that is not mounted the last segment is copied here, and all of them where there is no
+    snapshot of the producers from which to go on."""
+    last = last_with_records(log.segments)
+    snapshots = {parse_file_name(name) for name, _ in log.sides}
+    has_snapshot = any(found is not None and found.offset in last for found in snapshots)
+    for file in log.segments:
+        if file.base_offset in last and not file.blobs:
+            snapshot = Path(file.directory) / file_name(file.base_offset, Kind.SNAPSHOT)
+            has_snapshot = has_snapshot or snapshot.exists()
+    if not log.is_mounted and not has_snapshot:
+        last = [file.base_offset for file in log.segments]
+    with staged(log, last) as directory:
+        return committed(str(directory))
 
 
 def committed(directory: str) -> Committed:

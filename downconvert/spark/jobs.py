@@ -24,8 +24,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from records import RecordsError
 
 from .errors import TaskFailedError
+from .segment_files import PartitionLog
 from .spark_errors import in_a_line, is_worker_lost
-from .trees import PartitionLog, find_partitions
+from .trees import find_partitions
 
 Step: TypeAlias = Callable[[str, float, float], None]  # what is done, how far it is, of how much
 Json: TypeAlias = dict[str, Any]

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from records.units import MiB
 
+from .data_keys import DataKeys, parse_keys
 from .kafka_options import renamed, unknown
 from .offsets import (
     EARLIEST,
@@ -23,6 +24,7 @@ from .offsets import (
     parse_assigned,
     parse_timestamps,
 )
+from .stores import is_stored, pinned
 
 KINDS_OF_BYTES: Final = {"": 1, "b": 1, "k": 1024, "m": MiB, "g": 1024 * MiB}
 BYTES: Final = re.compile(r"([0-9]{1,18})\s*([bkmg]?)(?:i?b)?", re.IGNORECASE)
@@ -83,6 +85,20 @@ class Options:
     stop_at_high_watermark: bool = False
     max_offsets_per_trigger: int | None = None
     max_bytes_per_trigger: int | None = None
+    store_settings: tuple[tuple[str, str], ...] = ()  # added to the URIs of paths
+    encryption_keys: str | None = None  # of tiered storage; None: those of the environment
+
+    @property
+    def stored_paths(self) -> tuple[str, ...]:
+        """The paths, with all that is to be known of stores."""
+        settings = dict(self.store_settings)
+        return tuple(pinned(path, settings) if is_stored(path) else path for path in self.paths)
+
+    @property
+    def data_keys(self) -> DataKeys:
+        """The keys of encrypted tiered storage."""
+        given = self.encryption_keys
+        return DataKeys(None if given is None else parse_keys(given))
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, streaming: bool | None = None) -> "Options":
@@ -129,6 +145,8 @@ class Options:
             stop_at_high_watermark=reader.boolean("stopAtHighWatermark", default=bool(streaming)),
             max_offsets_per_trigger=reader.integer("maxOffsetsPerTrigger", minimum=1),
             max_bytes_per_trigger=reader.size("maxBytesPerTrigger", None),
+            store_settings=reader.settings(endpoint="endpoint_override", region="region"),
+            encryption_keys=reader.take("encryptionKeys"),
         )
         reader.finish()
         if streaming is not None:
@@ -136,6 +154,11 @@ class Options:
         return options
 
     def _check(self, *, streaming: bool) -> None:
+        stored = next((path for path in self.paths if is_stored(path)), None)
+        if streaming and stored is not None:
+            raise ValueError(f"{stored}: a stream follows mounted directories only; read it again")
+        if self.encryption_keys is not None:
+            parse_keys(self.encryption_keys)
         has_end = self.ending_timestamp is not None or self.ending_offsets_by_timestamp
         if streaming and (self.ending != LATEST or has_end):
             raise ValueError(
@@ -243,6 +266,11 @@ class _Reader:
             )
         return size
 
+    def settings(self, **names: str) -> tuple[tuple[str, str], ...]:
+        """What was given of some options, by other names."""
+        taken = {name: self.take(option) for option, name in names.items()}
+        return tuple((name, text) for name, text in taken.items() if text)
+
     def names(self, name: str) -> tuple[str, ...]:
         names = tuple(part.strip() for part in (self.take(name) or "").split(","))
         return tuple(name for name in names if name)
@@ -292,9 +320,9 @@ def _json_list(text: str) -> list[str]:
 
 
 def _plain(path: str) -> str:
-    """A local path; Spark may give it as `file:/...`."""
+    """A path of this machine, which Spark may give as `file:/...`; or a URI."""
     if path.startswith("file:"):
         return "/" + path.removeprefix("file:").lstrip("/")
-    if re.match(r"[a-z][a-z0-9+.-]+://", path):
-        raise ValueError(f"path: {path} is not mounted here; only local directories are read")
+    if is_stored(path):
+        pinned(path)  # raises what is wrong with it
     return path

@@ -6,8 +6,9 @@ Not here: finding the files (trees.py), cutting them (splits.py)."""
 
 import re
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Final
 
 from downconvert.storage import Log
@@ -15,12 +16,16 @@ from downconvert.storage.errors import StorageError
 from downconvert.storage.names import OFFSET_MAX, TopicPartition
 from downconvert.storage.transaction_index import AbortedTransaction
 
+from .boundaries import boundaries_of
 from .bounds import INT64_MIN, Bounds
 from .gather import MICROSECONDS
-from .isolation import Committed, committed
+from .isolation import Committed, committed_of
 from .options import Options
-from .splits import Boundaries, Split, pack, split, task_size
-from .trees import PartitionLog, SegmentFile, find_partitions
+from .segment_files import PartitionLog, SegmentFile
+from .splits import Split, around, pack, split, task_size
+from .staging import staged
+from .stored_trees import THREADS
+from .trees import find_partitions
 from .watermarks import HighWatermarks
 
 TOPICS_TOLD: Final = 20  # of those that are there, where one that is not was asked for
@@ -45,6 +50,11 @@ def tasks_of(wholes: Sequence[Split], options: Options) -> list[tuple[Split, ...
     size = task_size(
         [whole.size for whole in wholes], options.max_partition_bytes, options.min_partitions
     )
+    if any(whole.segment.blobs for whole in wholes):
+        # Each may have to be asked for its index: the driver waits for many at a time.
+        with ThreadPoolExecutor(THREADS) as threads:
+            cut = list(threads.map(lambda whole: list(split(whole, size)), wholes))
+        return pack([found for splits in cut for found in splits], size)
     return pack([found for whole in wholes for found in split(whole, size)], size)
 
 
@@ -52,7 +62,7 @@ def partitions(options: Options) -> list[PartitionLog]:
     """The partitions that the options ask for.
 
     ValueError: there is none at all below the paths, or one that the options name is not there."""
-    found = find_partitions(options.paths, options.cluster_id)
+    found = find_partitions(options.stored_paths, options.cluster_id, options.data_keys)
     if not found:
         raise ValueError(
             f"no partition below {', '.join(options.paths)}: "
@@ -85,13 +95,13 @@ def stretches_of(
     watermarks: HighWatermarks | None = None,
 ) -> Iterator[Split]:
     """The stretches to read of one partition, up to its high watermark where these are given."""
-    transactions = committed(log.directory) if options.committed else None
+    transactions = committed_of(log) if options.committed else None
     start, end = offsets_of(log, options)
     start, end = max(start, bounds.offset_min), min(end, bounds.offset_max + 1)
     if transactions is not None:
         end = min(end, transactions.end)
     if watermarks is not None:
-        end = min(end, watermarks.of(log.topic_partition, log.directory))
+        end = min(end, watermarks.of(log.topic_partition, log.noted))
     if start >= end:
         return
     for found in stretches(log, start, end, transactions):
@@ -103,7 +113,7 @@ def _is_older(file: SegmentFile, log: PartitionLog, bounds: Bounds) -> bool:
     """Whether a segment's time index says that all of it is older than what is wanted.
 
     Only that of a rolled segment says how young its records are."""
-    if bounds.time_min == INT64_MIN or file is log.segments[-1]:
+    if bounds.time_min == INT64_MIN or file is log.segments[-1] or file.blobs:
         return False
     segment = file.open()
     try:
@@ -125,13 +135,21 @@ def offsets_of(log: PartitionLog, options: Options) -> tuple[int, int]:
     starting_time, ending_time = options.starting_time(*name), options.ending_time(*name)
     if starting_time is None and ending_time is None:
         return start, end
-    with Log.open(Path(log.directory)) as opened:
+    with _opened(log) as opened:
         if starting_time is not None:
             start = _offset_at(opened, name, starting_time, OFFSET_MAX, options)
         if ending_time is not None:
             after = opened.offset_for(ending_time)
             end = OFFSET_MAX if after is None else after
     return start, end
+
+
+@contextmanager
+def _opened(log: PartitionLog) -> Iterator[Log]:
+    """A log to look for timestamps in; of one that is not mounted all of it is copied here."""
+    bases = {file.base_offset for file in log.segments}
+    with staged(log, bases) as directory, Log.open(directory) as opened:
+        yield opened
 
 
 def _offset_at(
@@ -171,20 +189,18 @@ def stretches(
         if transactions is not None:
             aborted = transactions.between(max(start, file.base_offset), file.next_offset)
         first, last = _positions(file, start, end)
-        yield Split(*log.topic_partition, file, first, last, start, end, aborted)
+        until = min(end, file.next_offset) if file.is_clipped else end
+        yield Split(*log.topic_partition, file, first, last, start, until, aborted)
 
 
 def _positions(file: SegmentFile, start: int, end: int) -> tuple[int, int]:
-    """Batch boundaries closely around the offsets."""
+    """Batch boundaries closely around the offsets; of a segment that is elsewhere they are looked
+    for as it is cut, with the same look into its index."""
     first, last = 0, file.size
-    if start > file.base_offset or end < file.next_offset:
-        boundaries = Boundaries(file)
+    if (start > file.base_offset or end < file.next_offset) and not file.blobs:
+        boundaries = boundaries_of(file)
         try:
-            if start > file.base_offset:
-                first = boundaries.before_offset(start)
-            if end < file.next_offset:
-                after = boundaries.after_offset(end)
-                last = file.size if after is None else max(first, after)
+            first, last = around(boundaries, file, start, end)
         finally:
             boundaries.close()
     return first, last

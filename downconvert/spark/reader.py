@@ -85,7 +85,8 @@ def read_splits(
                 yield from read_records(split, options, bounds, wanted)
         except FileNotFoundError as error:
             directory = split.segment.directory
-            if not os.path.isdir(directory):  # noqa: PTH112 - strings, as planned
+            is_mounted = not split.segment.blobs
+            if is_mounted and not os.path.isdir(directory):  # noqa: PTH112 - strings, as planned
                 raise NotMountedError(directory, socket.gethostname()) from error
             lost = f"{error.filename} was deleted after the query was planned"
         except SegmentChangedError as error:

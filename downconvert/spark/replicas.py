@@ -37,6 +37,7 @@ class Copy:
     end_offset: int
     epoch: int
     epochs: tuple[EpochEntry, ...] = ()
+    topic_id: UUID | None = None
 
     def end_of_epoch(self, epoch: int) -> int:
         """The offset up to which this log may have records of an epoch and earlier ones."""
@@ -58,7 +59,8 @@ def look(directory: str, start_offset: int, segments: Sequence[Segment]) -> Copy
         end = max(end, last.last_offset + 1)
     epochs = tuple(leader_epochs(Path(directory)))
     latest = [entry.epoch for entry in epochs] + ([last.leader_epoch] if last is not None else [])
-    return Copy(directory, start_offset, end, max(latest, default=NONE), epochs)
+    epoch = max(latest, default=NONE)
+    return Copy(directory, start_offset, end, epoch, epochs, topic_id_of(directory))
 
 
 def last_batch(segment: Segment) -> BatchHeader | None:
@@ -103,9 +105,8 @@ def best_of(name: TopicPartition, copies: Iterable[Copy]) -> Copy:
 def _check_topic(name: TopicPartition, copies: Iterable[Copy]) -> None:
     seen: dict[UUID, str] = {}
     for copy in copies:
-        topic_id = topic_id_of(copy.directory)
-        if topic_id is not None:
-            seen.setdefault(topic_id, copy.directory)
+        if copy.topic_id is not None:
+            seen.setdefault(copy.topic_id, copy.directory)
     if len(seen) > 1:
         (one, here), (other, there) = list(seen.items())[:2]
         raise MixedClustersError(

@@ -13,7 +13,7 @@ read of it (planner.py)."""
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from glob import glob
 from pathlib import Path
 from typing import Final
@@ -21,15 +21,23 @@ from typing import Final
 from downconvert.storage.checkpoint import read_offsets
 from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.layout import Layout, read_layout, replaced
-from downconvert.storage.metadata import read_meta_properties
+from downconvert.storage.metadata import read_meta_properties, topic_id_text
 from downconvert.storage.names import LOG_STARTS, OFFSET_MAX, State, TopicPartition, parse_partition
 from downconvert.storage.open_files import OpenFiles
 from downconvert.storage.segment import Segment
 from downconvert.storage.tail import next_offset_of
 from records import CorruptRecordsError
 
+from .blobs import Blob
+from .data_keys import DataKeys
 from .errors import MixedClustersError
-from .replicas import best_of, look
+from .replicas import Copy, best_of, look, topic_id_of
+from .segment_files import PartitionLog, SegmentFile
+from .staging import last_with_records, staged
+from .stored_trees import OF_BROKER, Item, found_among, items_of, tiered
+from .stores import is_stored, pinned
+from .tars import TAR
+from .tiers import Tier
 
 # Levels of folders. A backup has one for each day, broker and disk.
 DEPTH_MAX: Final = 12
@@ -37,42 +45,72 @@ DEPTH_MAX: Final = 12
 PATTERN: Final = re.compile(r"[*?\[{]")
 BRACES: Final = re.compile(r"\{([^{}]*)\}")
 
+# Names of files by which a folder has more than the logs of a broker as they were.
+PACKED: Final = re.compile(
+    r"[0-9]{20}\.log\.gz|.+\.tar|.+\.(tar\.(gz|bz2|xz|zst|lz4)|tgz)|[0-9]{1,20}-[\w-]{22}\.[a-z_-]+"
+)
+
 # A cleaner renames while a directory is listed.
 ATTEMPTS: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFile:
-    """A log file as it was when it was found; `next_offset`: the base offset of the next one."""
-
-    directory: str
-    base_offset: int
-    state: State
-    size: int
-    next_offset: int
-
-    def open(self) -> Segment:
-        return Segment(Path(self.directory), self.base_offset, OpenFiles(), self.state)
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionLog:
-    """The segments of one partition, and the first offset that is part of its log."""
-
-    topic_partition: TopicPartition
-    directory: str
-    start_offset: int
-    segments: tuple[SegmentFile, ...]
-
-
-def find_partitions(paths: Sequence[str], cluster_id: str | None = None) -> list[PartitionLog]:
+def find_partitions(
+    paths: Sequence[str], cluster_id: str | None = None, keys: DataKeys | None = None
+) -> list[PartitionLog]:
     """The partitions below the paths, by topic and number, of a cluster if one is named.
 
-    OSError: a path is no directory. MixedClustersError: there are several clusters below them."""
+    `keys`: of encrypted tiered storage; None: those of the environment. OSError: a path is no
+    directory, tar or URI of a store. MixedClustersError: there are several clusters below them.
+    CorruptFileError: a tar or a manifest."""
     found: dict[TopicPartition, list[PartitionLog]] = {}
-    for name, directory in find_directories(paths, cluster_id):
+    clusters = _Clusters(cluster_id)
+    items: list[Item] = []
+    mounted = [path for path in paths if not _is_elsewhere(path)]
+    for name, directory in _directories(mounted, clusters, items):
         found.setdefault(name, []).append(read_partition(name, directory))
-    return [_chosen(name, found[name]) for name in sorted(found)]
+    for path in paths:
+        if is_stored(path):
+            items += items_of(pinned(path))
+        elif _is_elsewhere(path):
+            items.append(_item(os.path.abspath(path)))  # noqa: PTH100
+    if not items:
+        return [_chosen(name, found[name]) for name in sorted(found)]
+    others = found_among(items, keys or DataKeys())
+    for log in others.logs:
+        if clusters.take(log.directory, log.noted):
+            found.setdefault(log.topic_partition, []).append(log)
+    logs = {name: _chosen(name, copies) for name, copies in found.items()}
+    for tier, segments in others.tiers.items():
+        local = logs.get(tier.topic_partition)
+        _check_same_topic(tier, local)
+        logs[tier.topic_partition] = tiered(tier, segments, local)
+    return [logs[name] for name in sorted(logs)]
+
+
+def _is_elsewhere(path: str) -> bool:
+    """Whether a path is no directory of this machine: a URI of a store, or a tar."""
+    return is_stored(path) or (TAR.fullmatch(path) is not None and os.path.isfile(path))  # noqa: PTH113
+
+
+def _check_same_topic(tier: Tier, local: PartitionLog | None) -> None:
+    """MixedClustersError: what brokers have is of another topic of that name, or so is another
+    tier."""
+    if local is None:
+        return
+    with staged(replace(local, segments=()), ()) as directory:
+        known = topic_id_of(str(directory))
+    text = local.topic_id or (None if known is None else topic_id_text(known))
+    if text not in (None, tier.topic_id):
+        raise MixedClustersError(
+            f"{local.directory} is of the topic with the id {text}, and in tiered storage there is "
+            f"{tier.topic_partition.topic} with the id {tier.topic_id}: leave out what was deleted"
+        )
+
+
+def _item(path: str) -> Item:
+    status = os.stat(path)  # noqa: PTH116
+    *folder, name = path.split("/")
+    return Item(tuple(folder), name, Blob(path, status.st_size, 0, status.st_mtime_ns))
 
 
 def _chosen(name: TopicPartition, logs: list[PartitionLog]) -> PartitionLog:
@@ -82,31 +120,46 @@ def _chosen(name: TopicPartition, logs: list[PartitionLog]) -> PartitionLog:
     by_directory, copies = {}, []
     for found in logs:
         log = found
-        for attempt in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS if found.is_mounted else 1):
             try:
-                segments = [file.open() for file in log.segments]
-                copies.append(look(log.directory, log.start_offset, segments))
+                copies.append(_look(log))
                 break
             except FileNotFoundError:  # deleted or cleaned since it was found
-                if attempt == ATTEMPTS - 1:
+                if attempt == ATTEMPTS - 1 or not found.is_mounted:
                     raise
                 log = read_partition(name, log.directory)
         by_directory[log.directory] = log
     return by_directory[best_of(name, copies).directory]
 
 
+def _look(log: PartitionLog) -> Copy:
+    """How far a copy goes."""
+    with staged(log, last_with_records(log.segments), tail=True) as directory:
+        bases = {file.base_offset: file.state for file in log.segments}
+        if not log.is_mounted:
+            bases = dict.fromkeys(last_with_records(log.segments), State.LIVE)
+        segments = [Segment(directory, base, OpenFiles(), bases[base]) for base in bases]
+        copy = look(str(directory), log.start_offset, segments)
+    return replace(copy, directory=log.directory)
+
+
 def find_directories(
     paths: Sequence[str], cluster_id: str | None = None
 ) -> Iterator[tuple[TopicPartition, str]]:
-    """The partitions' directories, each once, also where several paths or links lead to it. They
-    are absolute: executors have working directories of their own.
+    """The partitions' directories that are mounted, each once, also where several paths or links
+    lead to it. They are absolute: executors have working directories of their own.
 
     MixedClustersError: they are of several clusters, and none is named."""
+    return _directories(paths, _Clusters(cluster_id), [])
+
+
+def _directories(
+    paths: Sequence[str], clusters: "_Clusters", items: list[Item]
+) -> Iterator[tuple[TopicPartition, str]]:
     seen: set[str] = set()
-    clusters = _Clusters(cluster_id)
     for path in expanded(paths):
-        for name, directory in _below(os.path.abspath(path), DEPTH_MAX, seen):  # noqa: PTH100
-            if clusters.take(directory):
+        for name, directory in _below(os.path.abspath(path), DEPTH_MAX, seen, items):  # noqa: PTH100
+            if clusters.take(directory, directory):
                 yield name, directory
 
 
@@ -155,11 +208,12 @@ class _Clusters:
         self._of: dict[str, str | None] = {}  # by broker's directory
         self._first: tuple[str, str] | None = None  # a cluster, and a directory of it
 
-    def take(self, directory: str) -> bool:
-        """Whether a partition's directory is to be read."""
+    def take(self, directory: str, noted: str) -> bool:
+        """Whether a partition's directory is to be read. `noted`: what is beside it is beside this
+        path of this machine."""
         broker = os.path.dirname(directory)  # noqa: PTH120
         if broker not in self._of:
-            self._of[broker] = cluster_of(broker)
+            self._of[broker] = cluster_of(os.path.dirname(noted))  # noqa: PTH120
         cluster = self._of[broker]
         if self._wanted is not None:
             return cluster == self._wanted
@@ -233,22 +287,39 @@ def _start_offset(name: TopicPartition, directory: str) -> int:
         return 0
 
 
-def _below(path: str, depth: int, seen: set[str]) -> Iterator[tuple[TopicPartition, str]]:
+def _below(
+    path: str, depth: int, seen: set[str], items: list[Item]
+) -> Iterator[tuple[TopicPartition, str]]:
+    """The partitions' directories; adds what is packed or of tiered storage to `items`."""
     real = os.path.realpath(path)
     if real in seen:
         return
     seen.add(real)
-    folders = []
-    has_logs = False
+    folders, files = [], []
     with os.scandir(path) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
-            if entry.name.endswith((".log", ".log.swap")):
-                has_logs = has_logs or entry.is_file()
-            elif entry.is_dir():
+            if entry.is_dir():
                 folders.append(entry.path)
+            elif entry.is_file():
+                files.append(entry.name)
     name = parse_partition(os.path.basename(path))  # noqa: PTH119
+    has_logs = any(file.endswith((".log", ".log.swap")) for file in files)
+    if any(PACKED.fullmatch(file) for file in files):
+        items += (_item(os.path.join(path, file)) for file in files)  # noqa: PTH118
+        if name is None or any(file.endswith(".log.gz") for file in files):
+            items += _beside(path)
+            has_logs = False
     if name is not None and has_logs:
         yield name, path
     elif depth:
         for folder in folders:
-            yield from _below(folder, depth - 1, seen)
+            yield from _below(folder, depth - 1, seen, items)
+
+
+def _beside(path: str) -> Iterator[Item]:
+    """What a broker has noted beside a partition's directory."""
+    above = os.path.dirname(path)  # noqa: PTH120
+    for name in sorted(OF_BROKER):
+        file = os.path.join(above, name)  # noqa: PTH118
+        if os.path.isfile(file):  # noqa: PTH113
+            yield _item(file)

@@ -8,9 +8,12 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
+
+from tests import object_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,3 +72,19 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     register(session)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def store(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple["object_store.ObjectStore", Path]]:
+    """An object store, and the directory that is its bucket `bucket`."""
+    if object_store.missing() and not object_store.REQUIRED:
+        pytest.skip("neither the store nor Go is here")
+    home = tmp_path_factory.mktemp("store")
+    (home / "buckets" / "bucket").mkdir(parents=True)
+    running = object_store.running(home / "buckets", home / "requests.log")
+    with running as found, pytest.MonkeyPatch.context() as patch:
+        for name, value in found.environment.items():
+            patch.setenv(name, value)
+        yield found, home / "buckets" / "bucket"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from downconvert.spark.options import Options
+from downconvert.spark.segment_files import SegmentFile
 from downconvert.spark.splits import TASKS_MAX, Split, pack, task_size
-from downconvert.spark.trees import SegmentFile
 from downconvert.storage.names import Kind, State, file_name
 from records import FileRecords
 from records.units import MiB

@@ -1,0 +1,159 @@
+"""Bytes that are not a plain file of this machine: an object in a store or a part of one, a
+member of a tar, a gzipped file, a segment that was cut into chunks.
+
+A blob says where they are and how they were packed. It is small, and goes to the tasks.
+
+Not here: stores (stores.py), chunks (chunks.py), reading ahead (range_records.py)."""
+
+import os
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from downconvert.storage.errors import CorruptFileError
+
+from .chunks import Chunks
+from .stores import ObjectReader, is_stored, shown
+
+PIECE_SIZE: Final = 4 * 1024 * 1024  # bytes that are asked for at once
+GZIP: Final = 16 + zlib.MAX_WBITS
+LOG_SIZE_MAX: Final = 2**31 - 1  # bytes; positions in a segment's index are of 32 bits
+
+
+class Reader(Protocol):
+    """Something open for reading, by several threads if they like."""
+
+    def read(self, position: int, size: int) -> bytes:
+        """The bytes there; fewer only at the end."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """`size` bytes of an object or a file from `start` on, as they are stored.
+
+    path: a URI, or a path of this machine. modified: nanoseconds since the epoch. is_gzipped: what
+    is meant is what they decompress to. chunks: how they were cut, compressed and encrypted; then
+    `size` is what they come to."""
+
+    path: str
+    size: int
+    start: int = 0
+    modified: int = 0
+    is_gzipped: bool = False
+    chunks: Chunks | None = None
+
+    @property
+    def name(self) -> str:
+        """What to call it in a message to a person."""
+        return shown(self.path) if is_stored(self.path) else self.path
+
+    def open(self) -> Reader:
+        """FileNotFoundError: it is gone. StoreError. ValueError: it is gzipped, and cannot be read
+        from anywhere but the beginning."""
+        if self.is_gzipped:
+            raise ValueError(f"{self.name} is gzipped")
+        whole: Reader = ObjectReader(self.path) if is_stored(self.path) else _FileReader(self.path)
+        part = whole if self.start == 0 else _PartReader(whole, self.start)
+        return part if self.chunks is None else self.chunks.reader(part, self.name)
+
+    def pieces(self) -> Iterator[bytes]:
+        """All of it, a few MiB at a time. CorruptFileError: what is packed is damaged."""
+        raw = Blob(self.path, self.size, self.start, chunks=self.chunks)
+        return _inflated(self.name, _pieces(raw)) if self.is_gzipped else _pieces(raw)
+
+    def read(self) -> bytes:
+        """All of it, where it is small."""
+        return b"".join(self.pieces())
+
+    def save(self, target: Path) -> None:
+        """Writes all of it to a file, with the time at which it was changed."""
+        with target.open("wb") as file:
+            for piece in self.pieces():
+                file.write(piece)
+        if self.modified:
+            os.utime(target, ns=(self.modified, self.modified))
+
+
+def _pieces(blob: Blob) -> Iterator[bytes]:
+    if not blob.size:
+        return
+    reader = blob.open()
+    try:
+        position = 0
+        while position < blob.size:
+            piece = reader.read(position, min(PIECE_SIZE, blob.size - position))
+            if not piece:
+                raise CorruptFileError(f"ends at byte {position} of {blob.size}", blob.name)
+            yield piece
+            position += len(piece)
+    finally:
+        reader.close()
+
+
+def _inflated(name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Decompresses gzip, also of several members, never more than a few MiB at a time."""
+    inflater, total, is_amid = zlib.decompressobj(GZIP), 0, True
+    try:
+        for piece in pieces:
+            left = piece
+            while left:
+                found = inflater.decompress(left, PIECE_SIZE)
+                total += len(found)
+                if total > LOG_SIZE_MAX:
+                    raise CorruptFileError("decompresses to more than a segment holds", name)
+                yield found
+                is_amid, left = not inflater.eof, inflater.unconsumed_tail
+                if inflater.eof:
+                    left = inflater.unused_data.lstrip(b"\0")  # members are padded, sometimes
+                    inflater = zlib.decompressobj(GZIP)
+        if is_amid:
+            raise CorruptFileError("is gzipped, and ends too early", name)
+    except zlib.error as error:
+        raise CorruptFileError(f"is no gzip that can be read: {error}", name) from error
+    finally:
+        with suppress(AttributeError):
+            pieces.close()  # type: ignore[attr-defined]
+
+
+def inflated(blob: Blob) -> int:
+    """A descriptor of a file without a name that holds what a gzipped blob decompresses to."""
+    with tempfile.TemporaryFile() as file:
+        for piece in blob.pieces():
+            file.write(piece)
+        file.flush()
+        return os.dup(file.fileno())
+
+
+class _FileReader:
+    """A file of this machine."""
+
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def read(self, position: int, size: int) -> bytes:
+        return os.pread(self._fd, size, position)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class _PartReader:
+    """A reader from a position on."""
+
+    def __init__(self, whole: Reader, start: int) -> None:
+        self._whole = whole
+        self._start = start
+
+    def read(self, position: int, size: int) -> bytes:
+        return self._whole.read(self._start + position, size)
+
+    def close(self) -> None:
+        self._whole.close()

@@ -1,0 +1,197 @@
+"""The positions in a segment at which a batch begins, by its offset index.
+
+An entry is a hint: it is followed only where two batches follow each other at its position. Of a
+segment that is elsewhere the driver asks for the index and for nothing of the log; whether a
+boundary is one is found out by the tasks on both of its sides, who read there anyway, by the same
+rule (opening.py).
+
+Not here: where to cut (splits.py)."""
+
+from bisect import bisect_left
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from downconvert.storage.errors import StorageError
+from downconvert.storage.names import Kind
+from downconvert.storage.offset_index import OffsetIndex
+from records import CorruptRecordsError, Records
+
+from .segment_files import SegmentFile
+
+# Entries of a damaged index that are tried for one cut.
+TRIES: Final = 16
+
+# No broker lets an index grow larger, by default.
+INDEX_SIZE_MAX: Final = 10 * 1024 * 1024
+ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
+
+
+class Boundaries(Protocol):
+    """What a segment's index knows."""
+
+    @property
+    def exist(self) -> bool:
+        """Whether any is known."""
+
+    def from_position(self, position: int, tries: int | None = None) -> int | None:
+        """The first boundary at or after a position; None: none is known."""
+
+    def before_offset(self, offset: int) -> int:
+        """A boundary at or before the batch that holds an offset, close to it."""
+
+    def after_offset(self, offset: int) -> int | None:
+        """A boundary after every batch with offsets below `offset`; None: none is known."""
+
+    def close(self) -> None: ...
+
+
+def boundaries_of(file: SegmentFile) -> Boundaries:
+    """What the index of a segment knows, for planning. StoreError: it cannot be asked for."""
+    return StoredBoundaries(file) if file.blobs else MountedBoundaries(file)
+
+
+class MountedBoundaries:
+    """The positions in a segment at which a batch begins, by its index."""
+
+    __slots__ = ("_index", "_segment", "_size")
+
+    def __init__(self, file: SegmentFile) -> None:
+        self._segment = file.open()
+        self._size = file.size
+        self._index: OffsetIndex | None = None
+        try:
+            path = self._segment.path(Kind.OFFSET_INDEX)
+            self._index = OffsetIndex.open(path, file.base_offset)
+        except (OSError, StorageError):
+            self._index = None
+
+    @property
+    def exist(self) -> bool:
+        return self._index is not None and len(self._index) > 0
+
+    def from_position(self, position: int, tries: int | None = None) -> int | None:
+        """The first boundary at or after a position; None: none is known."""
+        index = self._index
+        if index is None or not index.file.is_whole():
+            return None
+        first = bisect_left(range(len(index)), position, key=lambda slot: index.entry(slot)[1])
+        last = len(index) if tries is None else min(len(index), first + tries)
+        for slot in range(first, last):
+            found = self._verified(index.entry(slot)[0])
+            if found >= position:
+                return found if found < self._size else None
+        return None
+
+    def before_offset(self, offset: int) -> int:
+        """A boundary at or before the batch that holds an offset, close to it."""
+        return self._verified(offset)
+
+    def after_offset(self, offset: int) -> int | None:
+        """A boundary after every batch with offsets below `offset`; None: none is known.
+
+        Versions of Kafka differ in which offset of a batch an entry has (storage/offset_index.py).
+        In all of them the second entry from `offset` on is after it."""
+        index = self._index
+        if index is None or not index.file.is_whole():
+            return None
+        slot = bisect_left(range(len(index)), offset, key=lambda slot: index.entry(slot)[0]) + 1
+        if slot >= len(index):
+            return None
+        return self.from_position(index.entry(slot)[1], TRIES)
+
+    def close(self) -> None:
+        if self._index is not None:
+            self._index.close()
+            self._index = None
+        self._segment.release()
+
+    def _verified(self, offset: int) -> int:
+        """Where the index leads from an offset; 0 where its entries lead nowhere."""
+        try:
+            return self._segment.slice_from(offset, self._size).origin
+        except (StorageError, CorruptRecordsError):
+            return 0
+
+
+class StoredBoundaries:
+    """Of a segment that is elsewhere: hints, or boundaries if there are records to look at."""
+
+    def __init__(self, file: SegmentFile, records: Records | None = None) -> None:
+        self._base = file.base_offset
+        self._size = file.size
+        self._records = records
+        self._offsets, self._positions = _entries(file)
+
+    @property
+    def exist(self) -> bool:
+        return len(self._positions) > 0
+
+    def from_position(self, position: int, tries: int | None = None) -> int | None:
+        first = int(np.searchsorted(self._positions, position))
+        last = len(self._positions) if tries is None else min(len(self._positions), first + tries)
+        for slot in range(first, last):
+            found = int(self._positions[slot])
+            if self._is_one(found):
+                return found
+        return None
+
+    def before_offset(self, offset: int) -> int:
+        last = int(np.searchsorted(self._offsets, offset, side="right"))
+        return self.before_position(int(self._positions[last - 1])) if last else 0
+
+    def before_position(self, position: int) -> int:
+        """The last boundary at or before a position."""
+        last = int(np.searchsorted(self._positions, position, side="right"))
+        for slot in range(last - 1, max(-1, last - 1 - TRIES), -1):
+            if self._is_one(int(self._positions[slot])):
+                return int(self._positions[slot])
+        return 0
+
+    def after_offset(self, offset: int) -> int | None:
+        slot = int(np.searchsorted(self._offsets, offset)) + 1  # as above
+        if slot >= len(self._positions):
+            return None
+        return self.from_position(int(self._positions[slot]), TRIES)
+
+    def close(self) -> None:
+        """There is nothing open."""
+
+    def _is_one(self, position: int) -> bool:
+        return self._records is None or begins_batch(self._records, position)
+
+
+def begins_batch(records: Records, position: int) -> bool:
+    """Whether a batch begins at a position of a log, and another one or the end follows it."""
+    if not 0 <= position < records.size:
+        return position in (0, records.size)
+    batches = records.slice(position, records.size - position).batches()
+    try:
+        first, second = next(batches, None), next(batches, None)
+    except CorruptRecordsError:
+        return False
+    if first is None:
+        return False
+    if second is None:
+        return position + first.size == records.size
+    return first.last_offset < second.last_offset
+
+
+def _entries(file: SegmentFile) -> tuple[Any, Any]:
+    """Offsets and positions of the entries that an index has, up to one that is not in order: the
+    rest of it was preallocated, or is damaged."""
+    blob = file.blob(Kind.OFFSET_INDEX)
+    if blob is None or file.is_gzipped or not 0 < blob.size <= INDEX_SIZE_MAX:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    try:
+        data = blob.read()
+    except (FileNotFoundError, StorageError):
+        data = b""
+    table = np.frombuffer(data[: len(data) // ENTRY.itemsize * ENTRY.itemsize], ENTRY)
+    offsets = table["offset"].astype(np.int64) + file.base_offset
+    positions = table["position"].astype(np.int64)
+    rising = (np.diff(positions) > 0) & (np.diff(offsets) > 0)
+    good = len(table) if rising.all() else int(np.argmin(rising)) + 1
+    good = min(good, int(np.searchsorted(positions[:good], file.size)))
+    start = 1 if good and positions[0] <= 0 else 0
+    return offsets[start:good], positions[start:good]

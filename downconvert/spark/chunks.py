@@ -1,0 +1,111 @@
+"""Segments as Aiven's plugin for tiered storage (KIP-405) keeps them: cut into chunks of one size,
+of which each is compressed with zstd, if at all, and then encrypted with AES-GCM, if at all.
+
+The sizes of the chunks as they are stored are in the segment's manifest (tiers.py).
+
+Not here: which segments there are (tiers.py), the operator's keys (data_keys.py)."""
+
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Final, Protocol
+
+import zstandard
+
+from downconvert.storage.errors import CorruptFileError
+
+CHUNK_SIZE_MAX: Final = 64 * 1024 * 1024  # bytes; a task holds a few; the plugin makes 4 MiB
+IV_SIZE: Final = 12  # before what was encrypted; its 16 bytes of a tag are after it
+
+
+class Stored(Protocol):
+    """What is read from: the object as it is stored."""
+
+    def read(self, position: int, size: int) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The key of one segment's data, and what was authenticated with it."""
+
+    key: bytes
+    aad: bytes
+
+    def __repr__(self) -> str:
+        return "Key(...)"
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """How a segment was cut: chunks of `size` bytes, the last one of fewer, and what each takes
+    stored."""
+
+    size: int
+    total: int
+    stored_sizes: tuple[int, ...]
+    is_compressed: bool
+    key: Key | None
+
+    def reader(self, stored: Stored, name: str) -> "ChunkReader":
+        return ChunkReader(self, stored, name)
+
+
+class ChunkReader:
+    """Reads what was cut, compressed and encrypted, as it was before."""
+
+    def __init__(self, chunks: Chunks, stored: Stored, name: str) -> None:
+        self._chunks = chunks
+        self._stored = stored
+        self._name = name
+        self._ends = list(accumulate(chunks.stored_sizes, initial=0))
+        self._cipher = None if chunks.key is None else _cipher(chunks.key)
+
+    def read(self, position: int, size: int) -> bytes:
+        """The bytes there; fewer only at the end. CorruptFileError: a chunk is damaged."""
+        chunks = self._chunks
+        end = min(position + size, chunks.total)
+        if position >= end:
+            return b""
+        first, last = position // chunks.size, (end - 1) // chunks.size
+        data = self._stored.read(self._ends[first], self._ends[last + 1] - self._ends[first])
+        found = bytearray()
+        for index in range(first, last + 1):
+            at = self._ends[index] - self._ends[first]
+            found += self._restored(data[at : at + chunks.stored_sizes[index]], index)
+        at = position - first * chunks.size
+        return bytes(found[at : at + end - position])
+
+    def close(self) -> None:
+        self._stored.close()
+
+    def _restored(self, data: bytes, index: int) -> bytes:
+        if self._cipher is not None:
+            data = decrypted(self._cipher, data, self._chunks.key, f"{self._name}, chunk {index}")
+        size = min(self._chunks.size, self._chunks.total - index * self._chunks.size)
+        if self._chunks.is_compressed:
+            try:
+                if zstandard.frame_content_size(data) != size:
+                    raise zstandard.ZstdError(f"it is not one of {size} bytes")
+                data = zstandard.ZstdDecompressor().decompress(data)
+            except zstandard.ZstdError as error:
+                raise CorruptFileError(f"chunk {index} is damaged: {error}", self._name) from error
+        if len(data) != size:
+            raise CorruptFileError(f"chunk {index} has {len(data)} bytes, not {size}", self._name)
+        return data
+
+
+def decrypted(cipher: Any, data: bytes, key: Key | None, name: str) -> bytes:
+    """What `data` was before it was encrypted. CorruptFileError: it was not, with this key."""
+    from cryptography.exceptions import InvalidTag
+
+    try:
+        return bytes(cipher.decrypt(data[:IV_SIZE], data[IV_SIZE:], key.aad if key else None))
+    except (InvalidTag, ValueError) as error:
+        raise CorruptFileError("is damaged, or was encrypted with another key", name) from error
+
+
+def _cipher(key: Key) -> Any:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    return AESGCM(key.key)

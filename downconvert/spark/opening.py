@@ -1,0 +1,99 @@
+"""Opens the segment of a split, wherever it is, where a task reads it.
+
+Of a segment that is elsewhere the plan trusted its index. Here its boundaries are looked at: one
+that is none is given up for the next that is one, by both of the tasks that it was to part, so that
+each batch is read by one of them.
+
+Not here: reading (entries.py)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import FileIO
+
+from records import FileRecords, Records
+
+from .blobs import inflated
+from .boundaries import Boundaries, MountedBoundaries, StoredBoundaries, begins_batch
+from .errors import SegmentChangedError
+from .range_records import Blocks, Direct, RangeRecords
+from .splits import Split
+
+
+@dataclass(slots=True)
+class OpenedSegment:
+    """The records of a segment, and from where up to where a task reads them."""
+
+    records: Records
+    start: int
+    end: int
+    _make_boundaries: Callable[[], Boundaries]
+    _close: Callable[[], None]
+    _boundaries: Boundaries | None = None
+
+    def boundaries(self) -> Boundaries:
+        """What the segment's index knows."""
+        if self._boundaries is None:
+            self._boundaries = self._make_boundaries()
+        return self._boundaries
+
+    def close(self) -> None:
+        self._close()
+        if self._boundaries is not None:
+            self._boundaries.close()
+
+
+def opened(split: Split) -> OpenedSegment:
+    """FileNotFoundError: the segment is gone. SegmentChangedError: it was cleaned or cut.
+    StoreError: it cannot be read."""
+    if not split.segment.blobs:
+        return _mounted(split)
+    return _inflated(split) if split.segment.is_gzipped else _stored(split)
+
+
+def _mounted(split: Split) -> OpenedSegment:
+    file = split.segment
+    segment = file.open()
+    if segment.size < file.size:
+        raise SegmentChangedError(file.path)
+    records = segment.slice(0, file.size)
+    return OpenedSegment(
+        records, split.start, split.end, lambda: MountedBoundaries(file), segment.release
+    )
+
+
+def _inflated(split: Split) -> OpenedSegment:
+    """A gzipped segment is one stretch; it is decompressed to a file without a name."""
+    file = split.segment
+    log = file.blob_of_log
+    descriptor = FileIO(inflated(log))
+    descriptor.name = log.name
+    records = FileRecords(descriptor, 0, descriptor.seek(0, 2))
+    return OpenedSegment(
+        records, 0, records.size, lambda: StoredBoundaries(file, records), records.close
+    )
+
+
+def _stored(split: Split) -> OpenedSegment:
+    file = split.segment
+    blocks = Blocks(file.blob_of_log, split.end)
+    try:
+        records = RangeRecords(blocks, 0, file.size)
+        look = RangeRecords(Direct(blocks), 0, file.size)
+        found = OpenedSegment(
+            records, split.start, split.end, lambda: StoredBoundaries(file, look), blocks.close
+        )
+        if split.start and not begins_batch(look, split.start):
+            hints = found.boundaries()
+            assert isinstance(hints, StoredBoundaries)
+            if split.is_cut:
+                after = hints.from_position(split.start)
+                found.start = file.size if after is None else after
+            else:
+                found.start = hints.before_position(split.start)
+        if split.end < file.size and not begins_batch(look, split.end):
+            after = found.boundaries().from_position(split.end)
+            found.end = file.size if after is None else after
+    except BaseException:
+        blocks.close()
+        raise
+    return found

@@ -1,0 +1,132 @@
+"""The bytes of a log that is not a file here: read in blocks, a few of them ahead.
+
+Reading forward, the next blocks are asked for while one is being looked at, so that a task waits
+for the store once. At most AHEAD + 2 blocks are in memory.
+
+Not here: where the bytes come from (blobs.py)."""
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
+
+from records import BatchHeader
+from records.source import check_slice, read_headers
+
+from .blobs import Blob, Reader
+
+BLOCK_SIZE: Final = 4 * 1024 * 1024  # bytes
+AHEAD: Final = 3  # blocks, and requests at a time
+
+
+class Blocks:
+    """The blocks of a blob that are in memory, or on their way. For one thread."""
+
+    def __init__(self, blob: Blob, until: int) -> None:
+        """`until`: nothing after this position is read ahead. OSError: it cannot be opened."""
+        self.name = blob.name
+        self.size = blob.size
+        self.reader: Reader = blob.open()
+        # What was encrypted or compressed as one is read as one.
+        self._block = max(BLOCK_SIZE, blob.chunks.size if blob.chunks is not None else 0)
+        self._ahead = max(1, AHEAD * BLOCK_SIZE // self._block)
+        self._until = min(until, blob.size)
+        self._found: dict[int, Future[bytes]] = {}
+        self._latest = -1
+        self._threads: ThreadPoolExecutor | None = None
+
+    def close(self) -> None:
+        for block in self._found.values():
+            block.cancel()
+        if self._threads is not None:
+            self._threads.shutdown(wait=True)
+            self._threads = None
+        self._found.clear()
+        self.reader.close()
+
+    def read_into(self, target: memoryview, position: int) -> int:
+        """As `Records.read_into`."""
+        read, end = 0, min(position + len(target), self.size)
+        while position + read < end:
+            number, at = divmod(position + read, self._block)
+            data = self._of(number)
+            count = min(len(data) - at, end - position - read)
+            if count <= 0:
+                break
+            target[read : read + count] = memoryview(data)[at : at + count]
+            read += count
+        return read
+
+    def _of(self, number: int) -> bytes:
+        if number != self._latest:
+            goes_on = number == self._latest + 1
+            self._latest = number
+            last = number + (self._ahead if goes_on else 0)
+            wanted = range(number, last + 1)
+            for old in [old for old in self._found if old not in wanted and old != number - 1]:
+                self._found.pop(old).cancel()
+            for new in wanted:
+                is_wanted = new == number or new * self._block < self._until
+                if is_wanted and new not in self._found:
+                    self._found[new] = self._submit(new)
+        return self._found[number].result()
+
+    def _submit(self, number: int) -> "Future[bytes]":
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(AHEAD)
+        start = number * self._block
+        size = min(self._block, self.size - start)
+        return self._threads.submit(self.reader.read, start, size)
+
+
+class Direct:
+    """A blob that is read without a block: for looks at a few bytes of it."""
+
+    def __init__(self, blocks: Blocks) -> None:
+        self.name = blocks.name
+        self.size = blocks.size
+        self._reader = blocks.reader
+
+    def read_into(self, target: memoryview, position: int) -> int:
+        data = self._reader.read(position, min(len(target), max(0, self.size - position)))
+        target[: len(data)] = data
+        return len(data)
+
+
+class RangeRecords:
+    """A range of a log that is elsewhere: the `Records` of records/source.py."""
+
+    __slots__ = ("_blocks", "_origin", "_size")
+
+    def __init__(self, blocks: Blocks | Direct, origin: int, size: int) -> None:
+        self._blocks = blocks
+        self._origin = origin
+        self._size = size
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    @property
+    def origin(self) -> int:
+        return self._origin
+
+    @property
+    def name(self) -> str:
+        return self._blocks.name
+
+    @property
+    def view(self) -> None:
+        return None
+
+    def read_into(self, target: memoryview, position: int) -> int:
+        if position < 0:
+            raise ValueError(f"a read at {position}: negative position")
+        target = target[: max(0, self._size - position)]
+        return self._blocks.read_into(target, self._origin + position)
+
+    def batches(self) -> Iterator[BatchHeader]:
+        return read_headers(self)
+
+    def slice(self, position: int, size: int) -> "RangeRecords":
+        check_slice(self, position, size)
+        return RangeRecords(self._blocks, self._origin + position, min(size, self._size - position))

@@ -1,0 +1,236 @@
+"""Finds the partitions among files that are not in mounted directories: objects in a store, members
+of a tar, gzipped segments, tiered storage.
+
+Only names and sizes are read, and of a broker its checkpoints; of Aiven's tiered storage the
+manifests.
+
+Not here: mounted directories, and which copy is read (trees.py), stores (stores.py)."""
+
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from downconvert.storage.checkpoint import read_offsets
+from downconvert.storage.errors import CorruptFileError
+from downconvert.storage.names import (
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    META_PROPERTIES,
+    OFFSET_MAX,
+    PARTITION_METADATA,
+    SEGMENT_KINDS,
+    FileName,
+    Kind,
+    State,
+    TopicPartition,
+    parse_file_name,
+    parse_partition,
+)
+
+from .blobs import Blob
+from .data_keys import DataKeys
+from .segment_files import PartitionLog, SegmentFile
+from .stores import Stored, listed, shown
+from .tars import COMPRESSED, TAR, members
+from .tiers import Remote, Tier, is_of_tier, joined, remotes, tier_of
+
+GZ: Final = ".gz"
+OF_BROKER: Final = {META_PROPERTIES, LOG_STARTS, HIGH_WATERMARKS}
+OF_PARTITION: Final = {LEADER_EPOCHS, PARTITION_METADATA}
+SMALL: Final = 64 * 1024 * 1024  # bytes; a checkpoint is not larger
+THREADS: Final = 16  # requests at a time, of the driver
+MAGIC: Final = re.compile(r"[*?\[{]")
+
+Folder: TypeAlias = tuple[str, ...]
+
+
+class Item(NamedTuple):
+    """A file: the folder that it is in, from the root on, its name, and where its bytes are."""
+
+    folder: Folder
+    name: str
+    blob: Blob
+
+
+class Found(NamedTuple):
+    """What there is: logs as a broker keeps them, and segments in tiers."""
+
+    logs: list[PartitionLog]
+    tiers: dict[Tier, list[Remote]]
+
+
+def items_of(uri: str) -> list[Item]:
+    """The objects below a URI, which may be a pattern; the members of a tar where it is one.
+
+    FileNotFoundError: there are none. StoreError."""
+    base, pattern = _fixed(uri)
+    found = [_item(one) for one in listed(base) if _matches(one.uri, base, pattern)]
+    if not found:
+        raise FileNotFoundError(2, "no object matches that", shown(uri))
+    return found
+
+
+def _fixed(uri: str) -> tuple[str, list[str]]:
+    """The part of a URI that has no pattern in it, and the names and patterns after it."""
+    parts = urlsplit(uri)
+    names = unquote(parts.path).split("/")
+    fixed = next((at for at, name in enumerate(names) if MAGIC.search(name)), len(names))
+    base = urlunsplit(parts._replace(path="/".join(names[:fixed])))
+    return str(base), names[fixed:]
+
+
+def _matches(uri: str, base: str, pattern: Sequence[str]) -> bool:
+    rest = shown(uri)[len(shown(base)) :].strip("/").split("/")
+    return len(rest) >= len(pattern) and all(map(fnmatchcase, rest, pattern))
+
+
+def _item(found: Stored) -> Item:
+    *folder, name = shown(found.uri).split("/")
+    return Item(tuple(folder), name, Blob(found.uri, found.size, 0, found.modified))
+
+
+def unpacked(items: Iterable[Item]) -> Iterator[Item]:
+    """The items, with the members of tars in the place of these. CorruptFileError: one is damaged,
+    or compressed as a whole."""
+    for item in items:
+        if COMPRESSED.fullmatch(item.name):
+            raise CorruptFileError(
+                "is a tar that was compressed as a whole: unpack it, or tar gzipped segments",
+                item.blob.name,
+            )
+        if TAR.fullmatch(item.name):
+            top = (*item.folder, item.name)
+            for parts, blob in members(item.blob):
+                yield Item((*top, *parts[:-1]), parts[-1], blob)
+        else:
+            yield item
+
+
+def found_among(items: Iterable[Item], keys: DataKeys) -> Found:
+    """The partitions among items. CorruptFileError, FileNotFoundError, StoreError."""
+    folders: dict[Folder, dict[str, Blob]] = {}
+    for item in unpacked(items):
+        folders.setdefault(item.folder, {})[item.name] = item.blob
+    logs, tiers = [], []
+    brokers: dict[Folder, str] = {}
+    for folder in sorted(folders):
+        files = folders[folder]
+        tier = tier_of(folder)
+        if tier is not None and any(map(is_of_tier, files)):
+            tiers.append((tier, "/".join(folder), files))
+            continue
+        name = parse_partition(folder[-1]) if folder else None
+        if name is None or not any(map(_is_log, files)):
+            continue
+        above = folder[:-1]
+        if above not in brokers:
+            brokers[above] = _broker(folders.get(above, {}))
+        logs.append(_log(name, "/".join(folder), files, brokers[above]))
+    with ThreadPoolExecutor(THREADS) as threads:
+        read = threads.map(lambda one: remotes(one[1], one[2], keys), tiers)
+        grouped: dict[Tier, list[Remote]] = {}
+        for (tier, _, _), segments in zip(tiers, read, strict=True):
+            grouped.setdefault(tier, []).extend(segments)
+    return Found(logs, grouped)
+
+
+def _is_log(name: str) -> bool:
+    found = parse_file_name(name.removesuffix(GZ))
+    return found is not None and found.kind is Kind.LOG
+
+
+def _log(
+    name: TopicPartition, directory: str, files: Mapping[str, Blob], broker: str
+) -> PartitionLog:
+    """The segments that make up a partition's log. Of what a cleaner was about to put in the place
+    of others nothing counts: what it was made from is still there, or the whole is in its place."""
+    grouped: dict[int, dict[Kind, Blob]] = {}
+    sides: list[tuple[str, Blob]] = []
+    for file, blob in files.items():
+        plain = file.removesuffix(GZ)
+        if plain != file:
+            blob = replace(blob, is_gzipped=True)
+        found = parse_file_name(plain)
+        if plain in OF_PARTITION or _is_snapshot(found):
+            sides.append((plain, blob))
+        elif found is not None and found.state is State.LIVE and found.kind in SEGMENT_KINDS:
+            grouped.setdefault(found.offset, {}).setdefault(found.kind, blob)
+    bases = sorted(base for base, blobs in grouped.items() if Kind.LOG in blobs)
+    segments = tuple(
+        SegmentFile(
+            directory,
+            base,
+            State.LIVE,
+            grouped[base][Kind.LOG].size,
+            following,
+            tuple(grouped[base].items()),
+        )
+        for base, following in zip(bases, [*bases[1:], OFFSET_MAX], strict=True)
+    )
+    start = max(_start_of(broker, name), segments[0].base_offset if segments else 0)
+    return PartitionLog(name, directory, start, segments, broker, tuple(sides))
+
+
+def _is_snapshot(found: FileName | None) -> bool:
+    return found is not None and found.kind is Kind.SNAPSHOT and found.state is State.LIVE
+
+
+def _start_of(broker: str, name: TopicPartition) -> int:
+    try:
+        return read_offsets(Path(broker) / LOG_STARTS).get(name, 0)
+    except CorruptFileError:
+        return 0
+
+
+def _broker(files: Mapping[str, Blob]) -> str:
+    """A directory of this machine with what a broker notes of all its partitions."""
+    noted = {name: blob for name, blob in files.items() if name in OF_BROKER and blob.size < SMALL}
+    digest = sha256(repr(sorted(noted.items(), key=lambda pair: pair[0])).encode()).hexdigest()
+    directory = Path(_scratch().name) / digest
+    if not directory.exists():
+        directory.mkdir()
+        for name, blob in noted.items():
+            blob.save(directory / name)
+    return str(directory)
+
+
+@cache
+def _scratch() -> "tempfile.TemporaryDirectory[str]":
+    """Removed as the process ends."""
+    return tempfile.TemporaryDirectory(prefix="kafka-segments-")
+
+
+def tiered(tier: Tier, found: Sequence[Remote], local: PartitionLog | None) -> PartitionLog:
+    """A partition in tiered storage together with what brokers still have of it: each offset
+    once."""
+    first = local.segments[0].base_offset if local is not None and local.segments else OFFSET_MAX
+    segments = joined(found, first)
+    if local is None:
+        start = segments[0].base_offset if segments else 0
+        return PartitionLog(
+            tier.topic_partition,
+            segments[0].directory if segments else "",
+            start,
+            tuple(segments),
+            _broker({}),
+            (),
+            tier.topic_id,
+        )
+    noted = _start_of(str(Path(local.noted).parent), tier.topic_partition)
+    bases = [file.base_offset for file in (*segments, *local.segments)]
+    return replace(
+        local,
+        start_offset=max(noted, bases[0] if bases else 0),
+        segments=(*segments, *local.segments),
+        broker=str(Path(local.noted).parent),
+        topic_id=tier.topic_id,
+    )

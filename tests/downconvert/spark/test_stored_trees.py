@@ -1,0 +1,117 @@
+"""Partitions in tars, in gzipped segments, and on a broker's several disks."""
+
+import gzip
+import os
+import shutil
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert.spark.trees import find_partitions
+from downconvert.storage.errors import CorruptFileError
+from downconvert.storage.names import Kind, file_name
+from tests.downconvert.storage.logs import batch, indexed_segment
+
+from .reading import rows
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """A broker's directory: 60 records in two segments of a topic, and 5 of another."""
+    directory = tmp_path / "kafka"
+    directory.mkdir()
+    (directory / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=one\n")
+    (directory / "log-start-offset-checkpoint").write_text("0\n1\norders 0 3\n")
+    batches = [batch(offset, size=500) for offset in range(60)]
+    indexed_segment(directory / "orders-0", 0, *batches[:40])
+    indexed_segment(directory / "orders-0", 40, *batches[40:])
+    indexed_segment(directory / "other-1", 0, batch(*range(5)))
+    return directory
+
+
+def content(path: Path | str, **options: Any) -> list[tuple[str, int, int, bytes]]:
+    return [
+        (row["topic"], row["partition"], row["offset"], row["value"])
+        for row in rows(path, **options)
+    ]
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"maxPartitionBytes": 4000},
+    {"startingOffsets": '{"orders":{"0":17}}', "endingOffsets": '{"orders":{"0":45}}'},
+    {"startingTimestamp": 200, "endingTimestamp": 420},
+    {"isolation": "read_committed"},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_tar_of_a_log_directory(
+    logs: Path, tmp_path: Path, options: dict[str, Any], is_named: bool
+) -> None:
+    backup = tmp_path / "backup"
+    backup.mkdir()
+    with tarfile.open(backup / "monday.tar", "w") as tar:
+        tar.add(logs, "var/kafka")
+    assert content(backup / "monday.tar" if is_named else backup, **options) == content(
+        logs, **options
+    )
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_gzipped_segments(logs: Path, tmp_path: Path, options: dict[str, Any]) -> None:
+    backup = tmp_path / "backup"
+    shutil.copytree(logs, backup)
+    for path in backup.glob("*/*.log"):
+        if path.parent.name == "orders-0":
+            path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+            path.unlink()
+    assert content(backup, **options) == content(logs, **options)
+
+
+def test_gzip_of_several_members_and_one_that_is_cut_off(logs: Path, tmp_path: Path) -> None:
+    data = (logs / "orders-0" / file_name(0, Kind.LOG)).read_bytes()
+    packed = gzip.compress(data[:1000]) + gzip.compress(data[1000:])
+    backup = tmp_path / "backup" / "orders-0"
+    backup.mkdir(parents=True)
+    path = backup / f"{file_name(0, Kind.LOG)}.gz"
+    path.write_bytes(packed)
+    assert [offset for _, _, offset, _ in content(backup.parent)] == list(range(40))
+    for damaged in (packed[:-20], packed[:50] + os.urandom(8) + packed[58:]):
+        path.write_bytes(damaged)
+        with pytest.raises(CorruptFileError, match="gzip"):
+            content(backup.parent)
+
+
+def test_a_tar_that_cannot_be_read_is_named(logs: Path, tmp_path: Path) -> None:
+    backup = tmp_path / "backup"
+    backup.mkdir()
+    with tarfile.open(backup / "a.tar", "w") as tar:
+        tar.add(logs, "kafka")
+    data = (backup / "a.tar").read_bytes()
+    (backup / "a.tar").write_bytes(data[: len(data) // 2])
+    with pytest.raises(CorruptFileError, match=r"a\.tar"):
+        content(backup)
+    (backup / "a.tar").write_bytes(b"no tar" * 1000)
+    with pytest.raises(CorruptFileError, match="no tar that can be read"):
+        content(backup)
+    (backup / "a.tar").rename(backup / "a.tar.gz")
+    with pytest.raises(CorruptFileError, match="unpack it"):
+        content(backup)
+
+
+def test_a_brokers_disks_side_by_side(logs: Path, tmp_path: Path) -> None:
+    wanted = content(logs)
+    second = tmp_path / "disk2"
+    second.mkdir()
+    shutil.copy(logs / "meta.properties", second)
+    (logs / "other-1").rename(second / "other-1")
+    # A move from disk to disk that has not ended: Kafka goes on with the old one.
+    moving = second / "orders-0.0123456789abcdef0123456789abcdef-future"
+    shutil.copytree(logs / "orders-0", moving)
+    found = find_partitions([str(logs), str(second)])
+    assert [log.directory for log in found] == [str(logs / "orders-0"), str(second / "other-1")]
+    assert sorted(content(tmp_path)) == sorted(wanted)

@@ -1,0 +1,107 @@
+"""An object store of Amazon's protocol on loopback, for as long as a test needs it: versitygw, a
+program that serves directories as buckets.
+
+    with running(directory) as store:
+        (directory / "bucket" / "folder").mkdir(parents=True)     # is s3://bucket/folder
+
+Go is needed, and a network the first time: its module proxy has the program's source, which is
+built into `build/`."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from .ports import LOOPBACK, free_ports
+
+MODULE: Final = "github.com/versity/versitygw/cmd/versitygw"
+VERSION: Final = "v1.8.0"
+BUILD: Final = Path(__file__).parents[1] / "build" / "versitygw"
+START_SECONDS: Final = 60.0
+USER, SECRET = "tester", "not-a-secret"
+REQUIRED: Final = os.environ.get("REQUIRE_GO", "") not in ("", "0")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStore:
+    """A store that runs: where it listens, and what it has been asked."""
+
+    endpoint: str
+    log: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a client's environment says of it."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": USER,
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_REGION": "us-east-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+    def requests(self) -> list[tuple[str, str]]:
+        """The kind of each request so far, and the object that it was about."""
+        found = []
+        for line in self.log.read_text().splitlines():
+            _, kind, rest = line.partition(" s3_")
+            if kind:
+                words = rest.split()
+                found.append((words[0], words[1]))
+        return found
+
+
+def missing() -> bool:
+    """Whether neither the program is here nor what would build it."""
+    return not BUILD.exists() and shutil.which("go") is None
+
+
+def prepare() -> Path:
+    """The program; it is built if it is not here."""
+    program = BUILD / "versitygw"
+    if not program.exists():
+        BUILD.mkdir(parents=True, exist_ok=True)
+        subprocess.run(
+            ["go", "install", "-trimpath", f"{MODULE}@{VERSION}"],
+            env=os.environ | {"GOBIN": str(BUILD)},
+            check=True,
+            capture_output=True,
+        )
+    return program
+
+
+@contextmanager
+def running(directory: Path, log: Path) -> Iterator[ObjectStore]:
+    """Serves the folders in a directory as buckets; `log`: where it writes what it was asked."""
+    (port,) = free_ports(1)
+    address = f"{LOOPBACK}:{port}"
+    options = ("--port", address, "--access", USER, "--secret", SECRET, "--access-log", str(log))
+    with (log.parent / "store.out").open("wb") as said:
+        process = subprocess.Popen(
+            [prepare(), "--quiet", *options, "posix", directory], stdout=said, stderr=said
+        )
+    try:
+        _wait(port, process)
+        yield ObjectStore(f"http://{address}", log)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait(port: int, process: "subprocess.Popen[bytes]") -> None:
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end:
+        assert process.poll() is None, "the store ended as it started"
+        try:
+            socket.create_connection((LOOPBACK, port), 1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    raise AssertionError("the store does not answer")

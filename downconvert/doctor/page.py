@@ -23,8 +23,10 @@ section { overflow-x: auto; }
 th, td { vertical-align: top; }
 th:first-child, td:first-child { width: auto; white-space: normal; overflow-wrap: anywhere;
   min-width: 150px; }
-td.wrap, th.wrap { white-space: normal; text-align: left; overflow-wrap: anywhere; }
+td.wrap, th.wrap { white-space: normal; text-align: left; overflow-wrap: break-word;
+  min-width: 110px; max-width: 300px; }
 td.advice { min-width: 260px; }
+.tile .figure.bad { color: var(--bad); }
 .hero { font-size: 28px; font-weight: 650; letter-spacing: -0.02em; margin: 8px 0 0; }
 .tiles { border-bottom: none; padding-bottom: 0; }
 .tile .label { min-height: 0; }

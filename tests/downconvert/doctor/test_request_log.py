@@ -38,8 +38,8 @@ def json_line(client: str | None = "app", *, forwarded: bool = False, **header: 
         "listener": "PLAINTEXT",
         "clientInformation": {"softwareName": "librdkafka", "softwareVersion": "1.4.2"},
     }
-    said = json.dumps(said, separators=(",", ":"))
-    return f"[2024-01-31 12:00:00,123] DEBUG Completed request:{said} (kafka.request.logger)\n"
+    whole = json.dumps(said, separators=(",", ":"))
+    return f"[2024-01-31 12:00:00,123] DEBUG Completed request:{whole} (kafka.request.logger)\n"
 
 
 WHEN_2020 = 1_580_472_000.0

@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "spark": "downconvert.cli.spark",
     "gateway": "downconvert.cli.gateway",
     "doctor": "downconvert.cli.doctor",
+    "conformance": "downconvert.cli.conformance",
 }
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130  # 128 + SIGINT, as a shell says it

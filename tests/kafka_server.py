@@ -166,6 +166,10 @@ class KafkaServer:
         for process in self._processes:
             process.kill()
 
+    def said(self, node: int) -> Path:
+        """The file that a node logs to."""
+        return self._processes[node].said
+
     def create_topic(
         self,
         name: str,

@@ -1,7 +1,7 @@
 """The command's group: finds subcommands when they are asked for, and turns every error into one
 line.
 
-Exit codes: 0 done · 1 a check of a simulation failed · 2 bad input or a wrong option · 130 Ctrl-C ·
+Exit codes: 0 done · 1 a check failed · 2 bad input or a wrong option · 130 Ctrl-C ·
 141 nobody reads the output any more.
 
 Not here: the subcommands (one file each), what errors are called (failure.py), what `--version`
@@ -34,6 +34,8 @@ COMMANDS: Final = {
     "serve": "downconvert.cli.serve",
     "spark": "downconvert.cli.spark",
     "gateway": "downconvert.cli.gateway",
+    "doctor": "downconvert.cli.doctor",
+    "conformance": "downconvert.cli.conformance",
 }
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130  # 128 + SIGINT, as a shell says it

@@ -6,4 +6,5 @@ from tests import kafka_server
 from .combinations import MAVEN
 from .install import missing
 
-collect_ignore = [] if kafka_server.REQUIRED or not missing(MAVEN) else ["test_clients.py"]
+_NEED_JAVA = ["test_clients.py", "test_doctor.py"]
+collect_ignore = [] if kafka_server.REQUIRED or not missing(MAVEN) else _NEED_JAVA

@@ -1,0 +1,143 @@
+"""All cases of a broker, counted.
+
+Not here: how it is shown (page.py, the command)."""
+
+import secrets
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from downconvert.broker.wire.schemas import ApiKey
+
+from .connection import ConformanceError
+from .judge import Case, cases
+from .plans import PLANS, Plan
+from .rules import RULES
+from .writing import Cluster
+
+OLD_BELOW = 4  # versions of Fetch that get an older format than v2
+Step = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A rule that was not kept: by which cases, with the first of them."""
+
+    rule: str
+    cases: Sequence[Case]
+    words: str
+    shown: str
+
+    @property
+    def versions(self) -> list[int]:
+        return sorted({case.version for case in self.cases})
+
+    @property
+    def topics(self) -> list[str]:
+        return list(dict.fromkeys(case.topic for case in self.cases))
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How a broker did."""
+
+    broker: str
+    versions: range  # of Fetch that it offers
+    cases: Sequence[Case]
+    skipped: Sequence[str]  # topics that could not be written, and why
+
+    @property
+    def right(self) -> int:
+        return sum(not case.findings for case in self.cases)
+
+    @property
+    def serves_old(self) -> bool:
+        """Whether it says that it serves clients of formats before v2."""
+        return bool(self.versions) and self.versions.start < OLD_BELOW
+
+    @property
+    def again(self) -> float:
+        """Of the bytes that old versions were sent with the largest limit, those that are sent
+        another time."""
+        old = [case for case in self.cases if case.version < OLD_BELOW and case.limit != "1"]
+        sent = sum(case.bytes_sent for case in old)
+        return sum(case.bytes_again for case in old) / sent if sent else 0.0
+
+    def of(self, version: int) -> tuple[int, int]:
+        """Of one version, cases that are right, and all."""
+        found = [case for case in self.cases if case.version == version]
+        return sum(not case.findings for case in found), len(found)
+
+    def faults(self) -> list[Fault]:
+        """What was found, by rule, in the order of the rules."""
+        found = []
+        for rule in RULES:
+            wrong = [case for case in self.cases if any(one.rule == rule for one in case.findings)]
+            if wrong:
+                first = next(one for one in wrong[0].findings if one.rule == rule)
+                found.append(Fault(rule, wrong, first.words, first.shown))
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "broker": self.broker,
+            "fetch": [self.versions.start, self.versions.stop - 1] if self.versions else [],
+            "right": self.right,
+            "cases": len(self.cases),
+            "again": round(self.again, 4),
+            "skipped": list(self.skipped),
+            "faults": [
+                {
+                    "rule": fault.rule,
+                    "versions": fault.versions,
+                    "topics": fault.topics,
+                    "cases": len(fault.cases),
+                    "words": fault.words,
+                    "bytes": fault.shown,
+                    "source": RULES[fault.rule].source,
+                    "hurts": RULES[fault.rule].hurts,
+                }
+                for fault in self.faults()
+            ],
+        }
+
+
+def judge(
+    host: str, port: int, *, names: Collection[str] = (), keep: bool = False, step: Step
+) -> Score:
+    """Writes topics to the broker, reads them, and deletes them again.
+
+    `names`: of plans; empty: all. `keep`: the topics stay. `step` is told how far it is.
+    ConformanceError: nothing can be judged."""
+    cluster = Cluster(host, port)
+    prefix = f"conformance-{secrets.token_hex(4)}"
+    plans = [plan for plan in PLANS if not names or plan.name in names]
+    made: list[str] = []
+    found: list[Case] = []
+    skipped: list[str] = []
+    try:
+        if not cluster.offers(ApiKey.Fetch) or not cluster.offers(ApiKey.Produce):
+            raise ConformanceError(f"{host}:{port}: it offers no Fetch, or no Produce")
+        for number, plan in enumerate(plans):
+            step(plan.name, number, len(plans))
+            if why := _not_possible(cluster, plan):
+                skipped.append(f"{plan.name}: {why}")
+                continue
+            made.append(f"{prefix}-{plan.name}")
+            found += cases(cluster, cluster.write(plan, made[-1]))
+        return Score(f"{host}:{port}", cluster.offers(ApiKey.Fetch), found, skipped)
+    finally:
+        try:
+            if made and not keep:
+                cluster.delete(made)
+        except ConformanceError as error:
+            skipped.append(f"the topics {prefix}-… are still there: {error}")
+        finally:
+            cluster.close()
+
+
+def _not_possible(cluster: Cluster, plan: Plan) -> str:
+    """Why a topic cannot be written; empty: it can."""
+    if plan.has_transactions and not cluster.has_transactions:
+        return "the broker offers no transactions"
+    return ""

@@ -1,0 +1,244 @@
+"""Writes topics to a broker, as a producer of today does.
+
+Not here: what is in them (plans.py), how they are read (judge.py)."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from downconvert.broker.wire.schemas import ApiKey, Message, schema
+
+from .connection import ConformanceError, Connection
+from .plans import APPEND_TIME, Batch, Plan
+
+# Newest versions that are asked here: later ones say the same in other words.
+NEWEST: Final = {
+    ApiKey.Produce: 8,
+    ApiKey.CreateTopics: 4,
+    ApiKey.DeleteTopics: 3,
+    ApiKey.Metadata: 12,
+    ApiKey.FindCoordinator: 3,
+    ApiKey.InitProducerId: 3,
+    ApiKey.AddPartitionsToTxn: 3,
+    ApiKey.EndTxn: 3,
+}
+TRANSACTIONS: Final = (ApiKey.AddPartitionsToTxn, ApiKey.EndTxn)
+PATIENCE: Final = 60.0  # seconds, for a topic, a leader, a coordinator
+PAUSE: Final = 0.05
+# Not yet: coordinators, leaders and markers take their time.
+_LATER: Final = {3, 5, 6, 9, 14, 15, 16, 51}
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A topic that is there, with where each batch begins."""
+
+    plan: Plan
+    name: str
+    id: bytes
+    leader: tuple[str, int]
+    offsets: tuple[int, ...]
+    first_size: int  # bytes of the first batch
+
+
+class Cluster:
+    """The brokers behind one address, and which versions they offer."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._first = Connection(host, port)
+        self._connections: dict[tuple[str, int], Connection] = {}
+        answer = self._first.ask(ApiKey.ApiVersions, 0, Message())
+        self.versions = {
+            one.api_key: range(one.min_version, one.max_version + 1) for one in answer.api_keys
+        }
+
+    def close(self) -> None:
+        for connection in (self._first, *self._connections.values()):
+            connection.close()
+
+    def at(self, address: tuple[str, int]) -> Connection:
+        """A connection to one of its brokers."""
+        if address not in self._connections:
+            self._connections[address] = Connection(*address)
+        return self._connections[address]
+
+    def renew(self, address: tuple[str, int]) -> None:
+        """Forgets a connection that the broker has closed."""
+        self._connections.pop(address).close()
+
+    def offers(self, api: ApiKey) -> range:
+        """The versions that it offers and that are known here."""
+        served = self.versions.get(api, range(0))
+        return range(served.start, min(served.stop, schema(f"{api.name}Request").newest + 1))
+
+    @property
+    def has_transactions(self) -> bool:
+        return all(self.offers(api) for api in TRANSACTIONS)
+
+    def write(self, plan: Plan, name: str) -> Written:
+        """Makes the topic. ConformanceError: the broker refuses something."""
+        config = APPEND_TIME if plan.is_append_time else {}
+        topic = Message(
+            name=name,
+            num_partitions=1,
+            replication_factor=1,
+            assignments=(),
+            configs=[Message(name=key, value=value) for key, value in config.items()],
+        )
+        answer = self._ask(self._first, ApiKey.CreateTopics, topics=[topic], timeout_ms=30_000)
+        _refuse(answer.topics[0].error_code, f"topic {name}")
+        leader, topic_id = self._leader(name)
+        connection = self.at(leader)
+        producer = self._producer(name) if plan.has_transactions else None
+        offsets = []
+        for number, batch in enumerate(plan.batches):
+            offsets.append(self._produce(connection, name, batch, producer, number))
+        return Written(plan, name, topic_id, leader, tuple(offsets), len(plan.batches[0].encoded()))
+
+    def delete(self, names: list[str]) -> None:
+        """Deletes topics."""
+        self._ask(self._first, ApiKey.DeleteTopics, topic_names=names, timeout_ms=30_000)
+
+    def _ask(self, connection: Connection, api: ApiKey, **fields: object) -> Message:
+        offered = self.offers(api)
+        if not offered:
+            raise ConformanceError(f"{connection.name}: it does not offer {api.name}")
+        return connection.ask(api, min(offered[-1], NEWEST[api]), Message(**fields))
+
+    def _leader(self, name: str) -> tuple[tuple[str, int], bytes]:
+        def ask() -> tuple[int, tuple[tuple[str, int], bytes] | None]:
+            answer = self._ask(self._first, ApiKey.Metadata, topics=[Message(name=name)])
+            (topic,) = answer.topics
+            error = topic.error_code or (topic.partitions[0].error_code if topic.partitions else 3)
+            if error:
+                return error, None
+            leader = topic.partitions[0].leader_id
+            for broker in answer.brokers:
+                if broker.node_id == leader:
+                    return 0, ((broker.host, broker.port), topic.topic_id)
+            return 5, None
+
+        return _patiently(ask, f"the leader of {name}")
+
+    def _producer(self, name: str) -> "_Producer":
+        def coordinator() -> tuple[int, tuple[str, int] | None]:
+            found = self._ask(self._first, ApiKey.FindCoordinator, key=name, key_type=1)
+            return found.error_code, (found.host, found.port)
+
+        address = _patiently(coordinator, "a coordinator of transactions")
+
+        def begin() -> tuple[int, Message | None]:
+            answer = self._ask(
+                self.at(address),
+                ApiKey.InitProducerId,
+                transactional_id=name,
+                transaction_timeout_ms=60_000,
+                producer_id=-1,
+                producer_epoch=-1,
+            )
+            return answer.error_code, answer
+
+        answer = _patiently(begin, "a transactional producer")
+        return _Producer(name, address, answer.producer_id, answer.producer_epoch)
+
+    def _produce(
+        self,
+        connection: Connection,
+        name: str,
+        batch: Batch,
+        producer: "_Producer | None",
+        number: int,
+    ) -> int:
+        """The offset of the batch's first record."""
+        transactional = producer if batch.transaction is not None else None
+        data = batch.encoded()
+        if transactional is not None:
+            topics = [Message(name=name, partitions=[0])]
+            who = transactional.fields()
+
+            def add() -> tuple[int, bool]:
+                fields = {f"v3_and_below_{field}": value for field, value in who.items()}
+                answer = self._ask(
+                    self.at(transactional.coordinator),
+                    ApiKey.AddPartitionsToTxn,
+                    v3_and_below_topics=topics,
+                    **fields,
+                )
+                (topic,) = answer.results_by_topic_v3_and_below
+                return topic.results_by_partition[0].partition_error_code, True
+
+            _patiently(add, "a partition in a transaction")
+            data = batch.encoded(transactional.id, transactional.epoch, transactional.sequence)
+            transactional.sequence += len(batch.records)
+
+        def send() -> tuple[int, int]:
+            part = Message(index=0, records=data)
+            answer = self._ask(
+                connection,
+                ApiKey.Produce,
+                transactional_id=transactional.name if transactional else None,
+                acks=-1,
+                timeout_ms=30_000,
+                topic_data=[Message(name=name, partition_data=[part])],
+            )
+            response = answer.responses[0].partition_responses[0]
+            return response.error_code, response.base_offset
+
+        offset = _patiently(send, f"batch {number} of {name}")
+        if transactional is not None:
+
+            def end() -> tuple[int, bool]:
+                answer = self._ask(
+                    self.at(transactional.coordinator),
+                    ApiKey.EndTxn,
+                    committed=batch.transaction,
+                    **transactional.fields(),
+                )
+                return answer.error_code, True
+
+            _patiently(end, "the end of a transaction")
+        return offset
+
+
+@dataclass(slots=True)
+class _Producer:
+    """A transactional producer."""
+
+    name: str
+    coordinator: tuple[str, int]
+    id: int
+    epoch: int
+    sequence: int = 0
+
+    def fields(self) -> dict[str, object]:
+        return {
+            "transactional_id": self.name,
+            "producer_id": self.id,
+            "producer_epoch": self.epoch,
+        }
+
+
+def _patiently(ask: Callable[[], tuple[int, _Answer | None]], what: str) -> _Answer:
+    """Asks until the broker is ready."""
+    for _ in _pauses():
+        error, answer = ask()
+        if not error and answer is not None:
+            return answer
+        if error not in _LATER:
+            break
+    raise ConformanceError(f"{what}: error {error}")
+
+
+def _pauses() -> Iterator[None]:
+    deadline = time.monotonic() + PATIENCE
+    yield
+    while time.monotonic() < deadline:
+        time.sleep(PAUSE)
+        yield
+
+
+def _refuse(error: int, what: str) -> None:
+    if error:
+        raise ConformanceError(f"{what}: error {error}")

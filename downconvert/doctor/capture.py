@@ -1,0 +1,64 @@
+"""Packet captures, as tcpdump and Wireshark write them: what clients asked brokers.
+
+`tcpdump -i any -w kafka.pcap 'tcp dst port 9092'` is enough: only what clients send is read. TLS
+hides everything.
+
+Not here: files (capture_file.py), packets (packets.py), the order of bytes (streams.py), requests
+(frames.py)."""
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from .capture_file import CaptureFile, Packet
+from .evidence import Problems, Seen, seen
+from .frames import Asked
+from .packets import segment_of
+from .streams import Streams
+
+PORT: Final = 9092
+
+
+class Capture:
+    """A Reader of pcap or pcapng."""
+
+    def __init__(self, ports: Collection[int] = (PORT,)) -> None:
+        """`ports`: where brokers listen."""
+        self.problems = Problems()
+        self._ports = frozenset(ports)
+        self._file = CaptureFile(self.problems)
+        self._streams = Streams(self.problems)
+        self._is_empty = True
+        self._when = 0.0
+
+    def feed(self, data: bytes) -> Iterator[Seen]:
+        for packet in self._file.feed(data):
+            yield from self._packet(packet)
+
+    def end(self) -> Iterator[Seen]:
+        self._file.end()
+        for heard in self._streams.end():
+            yield from self._seen(*heard)
+        if self._is_empty:
+            ports = ", ".join(map(str, sorted(self._ports)))
+            self.problems.add(f"no packets to port {ports} are in it; --port names others")
+
+    def _packet(self, packet: Packet) -> Iterator[Seen]:
+        segment = segment_of(packet.link_type, packet.data, self.problems)
+        if segment is None or segment.target_port not in self._ports:
+            return
+        self._is_empty = False
+        self._when = packet.when
+        for heard in self._streams.take(segment):
+            yield from self._seen(*heard)
+
+    def _seen(self, address: str, asked: Asked) -> Iterator[Seen]:
+        one = seen(
+            client_id=asked.client_id,
+            software=asked.software,
+            address=address,
+            api=asked.api,
+            version=asked.version,
+            when=self._when or None,
+        )
+        if one is not None:
+            yield one

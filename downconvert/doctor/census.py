@@ -1,0 +1,46 @@
+"""How often each client asked what: the sum of all evidence.
+
+Its size is bounded, because a client may use another client id in every request, and a log may be
+made up."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from downconvert.broker.series import OTHERS
+from downconvert.gateway.census import ClientKey
+
+from .evidence import Seen
+from .releases import NAMES
+
+KEYS_MAX: Final = 50_000  # of clients, APIs and versions; a few hundred bytes each
+
+
+@dataclass(slots=True)
+class Use:
+    """How often, and when last: seconds since the epoch, None where no evidence says."""
+
+    requests: int = 0
+    last_seen: float | None = None
+
+
+class Census:
+    """Everything seen, by client, API and version."""
+
+    def __init__(self) -> None:
+        self._uses: dict[ClientKey, Use] = {}
+
+    def add(self, seen: Seen) -> ClientKey:
+        """Counts what was seen. Returns the key under which it was counted."""
+        api = NAMES[seen.api]
+        key = ClientKey(seen.client_id, seen.software, seen.address, api, seen.version)
+        if key not in self._uses and len(self._uses) >= KEYS_MAX:
+            key = ClientKey(OTHERS, OTHERS, OTHERS, api, seen.version)
+        use = self._uses.setdefault(key, Use())
+        use.requests += seen.requests
+        if seen.when is not None:
+            use.last_seen = max(use.last_seen or 0.0, seen.when)
+        return key
+
+    def __iter__(self) -> Iterator[tuple[ClientKey, Use]]:
+        return iter(sorted(self._uses.items(), key=lambda item: item[0]))

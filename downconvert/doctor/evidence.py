@@ -1,0 +1,81 @@
+"""What all kinds of evidence come down to: requests that were seen, and what could not be read.
+
+Not here: how often each was seen (census.py), what it means (diagnosis.py)."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final, NamedTuple, Protocol
+
+from downconvert.broker.series import NAME_MAX
+
+from .releases import NAMES, VERSION_MAX
+
+PROBLEM_WORDS_MAX: Final = 100  # kinds of damage that are counted apart
+UNKNOWN: Final = "unknown"  # what brokers write for software that did not say its name
+
+
+class Seen(NamedTuple):
+    """Requests of one client, all of one API and version."""
+
+    client_id: str  # empty: it has none, or the evidence does not say
+    software: str  # name and version; empty: it did not say
+    address: str  # without its port; empty: the evidence does not say
+    api: int
+    version: int
+    requests: int
+    when: float | None  # of the last of them, seconds since the epoch
+
+
+class Problems:
+    """What could not be read, counted by kind: damage is told, and is never the end."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def add(self, what: str, count: int = 1) -> None:
+        """`what` comes from this program and not from the input."""
+        if what in self.counts or len(self.counts) < PROBLEM_WORDS_MAX:
+            self.counts[what] += count
+
+
+class Reader(Protocol):
+    """Reads one kind of evidence. It is fed bytes in pieces of any size, and raises nothing."""
+
+    problems: Problems
+
+    def feed(self, data: bytes) -> Iterator[Seen]:
+        """What these bytes show, after those before."""
+        ...
+
+    def end(self) -> Iterator[Seen]:
+        """What is left when no more bytes come."""
+        ...
+
+
+def seen(
+    *,
+    client_id: object,
+    software: tuple[object, object] = ("", ""),
+    address: object = "",
+    api: object,
+    version: object,
+    requests: int = 1,
+    when: float | None = None,
+) -> Seen | None:
+    """From what somebody else wrote; None where it names no API or version that exists."""
+    if type(api) is not int or type(version) is not int:
+        return None
+    if api not in NAMES or not 0 <= version <= VERSION_MAX:
+        return None
+    name, release = (_text(part) for part in software)
+    named = "" if name in ("", UNKNOWN) else f"{name} {'' if release == UNKNOWN else release}"
+    return Seen(
+        _text(client_id), named.strip()[:NAME_MAX], _text(address), api, version, requests, when
+    )
+
+
+def _text(value: object) -> str:
+    """Cut, and fit for being encoded: a JSON string can hold half a surrogate pair."""
+    if not isinstance(value, str):
+        return ""
+    return value[:NAME_MAX].encode("utf-8", "replace").decode()

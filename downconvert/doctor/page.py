@@ -1,0 +1,164 @@
+"""A diagnosis as one HTML file: it opens offline, and nothing in it is loaded from anywhere.
+
+Not here: what it means (diagnosis.py)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+from typing import Final
+
+from downconvert.report.page import write_page
+from downconvert.report.style import CSS
+from records.units import format_count
+
+from .diagnosis import Client
+from .releases import alike
+
+SHOWN_MAX: Final = 1_000  # clients of each kind: a page of more is for nobody
+OWN_CSS: Final = """
+main { max-width: 1200px; }
+section { overflow-x: auto; }
+th, td { vertical-align: top; }
+th:first-child, td:first-child { width: auto; white-space: normal; overflow-wrap: anywhere;
+  min-width: 150px; }
+td.wrap, th.wrap { white-space: normal; text-align: left; overflow-wrap: break-word;
+  min-width: 110px; max-width: 300px; }
+td.advice { min-width: 260px; }
+.tile .figure.bad { color: var(--bad); }
+.hero { font-size: 28px; font-weight: 650; letter-spacing: -0.02em; margin: 8px 0 0; }
+.tiles { border-bottom: none; padding-bottom: 0; }
+.tile .label { min-height: 0; }
+code { background: #eceff4; border-radius: 4px; padding: 1px 5px; font-size: 0.9em;
+  white-space: nowrap; }
+"""
+NOTES: Final = (
+    "A client would break where a request of its was seen in a version that the release refuses: "
+    "the broker closes the connection at it. The versions are those of the message definitions of "
+    "each release (KIP-896).",
+    "What was not seen is not here: a client that was away, and requests that are rare, such as "
+    "those of administration. A day of evidence, or a week, says more than an hour.",
+    "Clients are told apart by client id, software and address. Software is known where a client "
+    "names it (ApiVersions v3, KIP-511) or where the library's own client id gives it away.",
+    "Requests of brokers among themselves are left out, except where replicas fetch as old clients "
+    "do.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What was read, for the head of the page."""
+
+    sources: Sequence[str]  # one each, with its kind
+    problems: Sequence[str]
+    release: str
+
+
+def write_report(path: Path, clients: Sequence[Client], heading: Heading) -> None:
+    """Writes the file, all of it or nothing."""
+    write_page(path, _page(clients, heading))
+
+
+def _page(clients: Sequence[Client], heading: Heading) -> Iterator[str]:
+    broken = [one for one in clients if one.refused_by(heading.release)]
+    elsewhere = [one for one in clients if one.refused and not one.refused_by(heading.release)]
+    fine = [one for one in clients if not one.refused]
+    title = f"Who would break with Kafka {heading.release}"
+    yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    yield f"<title>{title}</title><style>{CSS}{OWN_CSS}</style></head><body><main>"
+    yield f"<h1>{title}</h1>"
+    yield f'<p class="lead">Read from {escape("; ".join(heading.sources))}.</p>'
+    yield from _verdict(clients, broken)
+    if broken:
+        yield "<section><h2>These would break</h2>"
+        yield from _broken(broken, heading.release)
+        yield "</section>"
+    if elsewhere:
+        yield "<section><h2>These would break with another release of Kafka 4</h2>"
+        yield from _broken(elsewhere, None)
+        yield "</section>"
+    if fine:
+        yield "<section><h2>These need nothing</h2>"
+        yield '<p class="what">All that was seen of them is taken by every release of Kafka 4.</p>'
+        yield from _fine(fine)
+        yield "</section>"
+    if heading.problems:
+        yield '<section><h2>What could not be read</h2><ul class="facts">'
+        yield from (f"<li>{escape(problem)}</li>" for problem in heading.problems)
+        yield "</ul></section>"
+    yield '<section><h2>How to read this</h2><ul class="facts">'
+    yield from (f"<li>{escape(note)}</li>" for note in NOTES)
+    yield "</ul></section></main></body></html>\n"
+
+
+def _verdict(clients: Sequence[Client], broken: Sequence[Client]) -> Iterator[str]:
+    yield "<section>"
+    if not clients:
+        yield '<p class="hero">No request was seen.</p>'
+    elif broken:
+        yield f'<p class="hero bad">{len(broken):,} of {format_count(len(clients), "client")}'
+        yield " would break.</p>"
+    else:
+        yield '<p class="hero good">None of the clients that were seen would break.</p>'
+    yield '<div class="tiles">'
+    for releases in alike():
+        count = sum(bool(one.refused_by(releases[0])) for one in clients)
+        kind = "bad" if count else "good"
+        yield f'<div class="tile"><div class="label">Kafka {span(releases)}</div>'
+        yield f'<div class="figure {kind}">{count:,}</div>'
+        yield '<div class="beside">would break</div></div>'
+    yield "</div></section>"
+
+
+def _broken(clients: Sequence[Client], release: str | None) -> Iterator[str]:
+    yield '<table><thead><tr><th>client</th><th class="wrap">software</th><th>address</th>'
+    yield '<th class="wrap">what is refused</th><th>requests</th><th>last seen</th>'
+    yield '<th class="wrap">what to do</th></tr></thead><tbody>'
+    for one in clients[:SHOWN_MAX]:
+        refused = one.refused if release is None else one.refused_by(release)
+        lines = "<br>".join(
+            f"<code>{escape(str(each))}</code>"
+            + (f" by {span(each.releases)}" if release is None else "")
+            for each in refused
+        )
+        counts = "<br>".join(f"{each.requests:,}" for each in refused)
+        known = "".join(f"<b>{escape(one.name)}</b>: " if one.name else "")
+        yield f'<tr><td><span class="bad">{escape(called(one))}</span></td>'
+        yield f'<td class="wrap">{escape(one.software)}</td><td>{escape(one.address)}</td>'
+        yield f'<td class="wrap">{lines}</td><td>{counts}</td><td>{when(one.last_seen)}</td>'
+        yield f'<td class="wrap advice">{known}{escape(one.advice)}</td></tr>'
+    yield "</tbody></table>" + _more(clients)
+
+
+def _fine(clients: Sequence[Client]) -> Iterator[str]:
+    yield '<table><thead><tr><th>client</th><th class="wrap">software</th><th>address</th>'
+    yield "<th>requests</th><th>last seen</th></tr></thead><tbody>"
+    for one in clients[:SHOWN_MAX]:
+        yield f'<tr><td>{escape(called(one))}</td><td class="wrap">{escape(one.software)}</td>'
+        yield f"<td>{escape(one.address)}</td><td>{one.requests:,}</td>"
+        yield f"<td>{when(one.last_seen)}</td></tr>"
+    yield "</tbody></table>" + _more(clients)
+
+
+def _more(clients: Sequence[Client]) -> str:
+    more = len(clients) - SHOWN_MAX
+    return f'<p class="what">and {more:,} more: --json lists all</p>' if more > 0 else ""
+
+
+def called(client: Client) -> str:
+    """A client's name where a person reads it."""
+    return client.client_id or "(no client id)"
+
+
+def span(releases: Sequence[str]) -> str:
+    """Releases that follow each other, in a few letters."""
+    return releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"
+
+
+def when(seconds: float | None) -> str:
+    """A time where a person reads it, as logs have it: without a zone."""
+    if seconds is None:
+        return ""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")

@@ -1,0 +1,142 @@
+"""The bytes that clients sent, in order: TCP as a bystander sees it.
+
+Segments come late, twice, overlapping, or never. What comes too early is kept until what is before
+it has come, or until there is too much of it: then what is missing is taken for lost. Connections
+and kept bytes are bounded, for a capture can hold any number of either.
+
+Not here: what the bytes say (frames.py)."""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Final, NamedTuple, TypeAlias
+
+from .evidence import Problems
+from .frames import Asked, Frames
+from .packets import SYN, Segment
+
+CONNECTIONS_MAX: Final = 10_000
+KEPT_MAX: Final = 256 * 1024  # bytes of a connection that came too early
+KEPT_COUNT_MAX: Final = 256  # segments
+ALL_KEPT_MAX: Final = 64 * 1024 * 1024  # bytes, of all connections
+# Further ahead than any window in use: another connection of the same ports, or garbage.
+AHEAD_MAX: Final = 64 * 1024 * 1024
+
+_Key: TypeAlias = tuple[str, int, str, int]  # addresses and ports, the client's first
+Heard: TypeAlias = tuple[str, Asked]  # a client's address, and what it asked
+
+
+class _Piece(NamedTuple):
+    data: bytes
+    size: int  # as it was sent; what was not captured is lost
+
+
+class _Stream:
+    """One connection's bytes towards the broker."""
+
+    __slots__ = ("_next", "early", "first", "frames", "kept")
+
+    def __init__(self, sequence: int, problems: Problems, *, is_new: bool) -> None:
+        self.first = self._next = sequence
+        self.early: dict[int, _Piece] = {}  # by where they begin, from the next byte on
+        self.kept = 0
+        self.frames = Frames(problems, is_new=is_new)
+
+    def take(self, segment: Segment) -> Iterator[Asked]:
+        ahead = self.ahead(segment.sequence)
+        piece = _Piece(segment.data, segment.size)
+        if ahead <= 0:
+            yield from self._push(piece, -ahead)
+            yield from self._drain()
+        else:
+            at = segment.sequence
+            known = self.early.get(at)
+            if known is None or known.size < piece.size:
+                self.kept += len(piece.data) - (len(known.data) if known else 0)
+                self.early[at] = piece
+            while self.kept > KEPT_MAX or len(self.early) > KEPT_COUNT_MAX:
+                yield from self.skip()
+
+    def ahead(self, sequence: int) -> int:
+        """How far after the next byte a sequence number is; negative: before. It wraps around."""
+        return (sequence - self._next + (1 << 31)) % (1 << 32) - (1 << 31)
+
+    def skip(self) -> Iterator[Asked]:
+        """Takes what is missing for lost, up to what was kept."""
+        lost = self.ahead(min(self.early, key=self.ahead))
+        self.frames.problems.add("gaps in what clients sent")
+        self.frames.lose(lost)
+        self._next = (self._next + lost) % (1 << 32)
+        yield from self._drain()
+
+    def finish(self) -> Iterator[Asked]:
+        while self.early:
+            yield from self.skip()
+
+    def _push(self, piece: _Piece, known: int) -> Iterator[Asked]:
+        """Hands on what of a piece is new: after its first `known` bytes."""
+        if known >= piece.size:
+            return
+        new = piece.data[known:]
+        self._next = (self._next + piece.size - known) % (1 << 32)
+        yield from self.frames.feed(new)
+        missing = piece.size - known - len(new)
+        if missing:
+            self.frames.lose(missing)
+
+    def _drain(self) -> Iterator[Asked]:
+        while self.early:
+            at = min(self.early, key=self.ahead)
+            if (ahead := self.ahead(at)) > 0:
+                return
+            piece = self.early.pop(at)
+            self.kept -= len(piece.data)
+            yield from self._push(piece, -ahead)
+
+
+class Streams:
+    """All connections of a capture."""
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._streams: OrderedDict[_Key, _Stream] = OrderedDict()
+        self._kept = 0
+
+    def take(self, segment: Segment) -> Iterator[Heard]:
+        """A segment that a client sent. Connections are not forgotten where they end: a segment
+        may come again."""
+        key = segment.source, segment.source_port, segment.target, segment.target_port
+        stream = self._streams.get(key)
+        is_new = bool(segment.flags & SYN)
+        if stream is not None and (
+            (is_new and stream.first != segment.sequence)
+            or abs(stream.ahead(segment.sequence)) > AHEAD_MAX
+        ):
+            yield from self._forget(key)  # the ports are used again
+            stream = None
+        if stream is None:
+            if not segment.size and not is_new:
+                return
+            stream = _Stream(segment.sequence, self._problems, is_new=is_new)
+            self._streams[key] = stream
+        self._streams.move_to_end(key)
+        if segment.size:
+            before = stream.kept
+            yield from _heard(key, stream.take(segment))
+            self._kept += stream.kept - before
+        while self._kept > ALL_KEPT_MAX or len(self._streams) > CONNECTIONS_MAX:
+            self._problems.add("connections that were forgotten, to bound memory")
+            yield from self._forget(next(iter(self._streams)))
+
+    def end(self) -> Iterator[Heard]:
+        """No more segments come."""
+        while self._streams:
+            yield from self._forget(next(iter(self._streams)))
+
+    def _forget(self, key: _Key) -> Iterator[Heard]:
+        stream = self._streams.pop(key)
+        self._kept -= stream.kept
+        yield from _heard(key, stream.finish())
+
+
+def _heard(key: _Key, asked: Iterator[Asked]) -> Iterator[Heard]:
+    return ((key[0], one) for one in asked)

@@ -1,0 +1,72 @@
+"""`downconvert conformance`, on our own broker, and on Kafka's."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from downconvert.broker import Broker, BrokerConfig
+from downconvert.broker.server import Server
+from downconvert.storage import LogDir
+from tests import kafka_server
+from tests.ports import LOOPBACK, free_ports
+
+from .running import Command, one_line
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    directory = tmp_path / "log"
+    directory.mkdir()
+    with LogDir.open(directory, writable=True) as log_dir:
+        broker = Broker(log_dir, BrokerConfig(is_writable=True))
+        with Server(broker, (LOOPBACK, 0)) as server:
+            yield f"{LOOPBACK}:{server.address[1]}"
+        assert not len(broker.topics), "all of its topics are deleted"
+
+
+def test_our_own_broker_keeps_every_rule(command: Command, address: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    ran = command("conformance", address, "--json", "--html", page)
+    said = json.loads(ran.out)
+    assert said["faults"] == []
+    assert (ran.code, said["right"]) == (0, said["cases"])
+    assert said["cases"] > 500
+    assert said["skipped"] == ["transactions: the broker offers no transactions"]
+    assert "Does it serve old clients?" in page.read_text()
+
+
+def test_one_topic_is_enough_and_markdown_is_for_documents(command: Command, address: str) -> None:
+    ran = command("conformance", address, "--topic", "odd", "--markdown", "Ours")
+    assert ran.out.startswith("## Ours\n\n**57 of 57 cases are right.** Fetch 0-18.")
+
+
+@pytest.mark.parametrize("address", ["localhost", "localhost:x", "localhost:0", ":99999"])
+def test_an_address_has_a_port(command: Command, address: str) -> None:
+    ran = command("conformance", address)
+    assert (ran.code, "HOST:PORT" in one_line(ran.err)) == (2, True)
+
+
+def test_a_broker_that_is_not_there_cannot_be_judged(command: Command) -> None:
+    (port,) = free_ports(1)
+    ran = command("conformance", f"{LOOPBACK}:{port}")
+    assert (ran.code, str(port) in one_line(ran.err)) == (2, True)
+
+
+@pytest.mark.others
+@pytest.mark.skipif(
+    bool(kafka_server.missing()) and not kafka_server.REQUIRED, reason="there is no Java here"
+)
+def test_what_is_known_of_kafka_is_found(command: Command) -> None:
+    """Filler, the first batch twice and zstd refused, in old versions; nothing in new ones."""
+    with kafka_server.running(kafka_server.OLD) as kafka:
+        ran = command("conformance", kafka.bootstrap, "--json")
+    said = json.loads(ran.out)
+    found = {fault["rule"]: fault for fault in said["faults"]}
+    assert ran.code == 1
+    assert {"filler", "once", "codec"} <= set(found)
+    assert "transactions" in found["once"]["topics"]
+    assert all(max(found[rule]["versions"]) < 4 for rule in found if rule != "codec")
+    assert max(found["codec"]["versions"]) == 9
+    assert said["again"] > 0.01

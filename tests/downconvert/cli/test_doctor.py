@@ -1,0 +1,174 @@
+"""`downconvert doctor`: what it says, its exit codes, and following."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.downconvert.doctor.test_metrics_page import NAMED
+from tests.downconvert.doctor.test_request_log import json_line, text_line
+from tests.downconvert.doctor.wire import api_versions, packets, pcap, request
+
+from .running import Command, one_line, start
+
+TIMEOUT = 60  # seconds
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """One that breaks with each release, one with 4.0.0 alone, one with none."""
+    path = tmp_path / "kafka-request.log"
+    path.write_text(
+        text_line("FETCH", 2, "sarama") * 2
+        + text_line("JOIN_GROUP", 1, "brod")
+        + text_line("FETCH", 12, "modern")
+    )
+    return path
+
+
+def test_those_that_break_are_named_with_what_to_do(command: Command, log: Path) -> None:
+    ran = command("doctor", log)
+    assert ran.code == 1
+    assert "Fetch v2" in ran.out
+    assert "Config.Version" in ran.out
+    assert "Kafka 4.0.0: 2 of 3 clients would break." in ran.out
+    assert "Kafka 4.1.0 to 4.4.0: 1 of 3 clients would break." in ran.out
+    assert "modern" not in ran.out
+
+
+def test_the_release_decides(command: Command, log: Path) -> None:
+    log.write_text(text_line("JOIN_GROUP", 1, "brod"))
+    assert command("doctor", log).code == 0
+    assert command("doctor", "--kafka", "4.0", log).code == 1
+    wrong = command("doctor", "--kafka", "3.9.1", log)
+    assert (wrong.code, "4.0.0" in one_line(wrong.err)) == (2, True)
+
+
+def test_json_has_everything(command: Command, log: Path) -> None:
+    log.write_text(json_line() + "Completed request:{}\n")
+    said = json.loads(command("doctor", "--json", log).out)
+    [client] = said["clients"]
+    assert (client["software"], client["address"]) == ("librdkafka 1.4.2", "10.0.0.2")
+    assert client["breaks"]
+    assert client["refused"][0]["api"] == "Fetch"
+    assert "1.8 or later" in client["advice"]
+    assert said["problems"] == [f"{log}: lines of requests that cannot be read"]
+
+
+def test_a_page_is_written_and_harmless(command: Command, log: Path, tmp_path: Path) -> None:
+    log.write_text(text_line("FETCH", 1, "<script>alert(1)</script>") + text_line(client="ok"))
+    page = tmp_path / "report.html"
+    assert command("doctor", "--html", page, log).code == 1
+    text = page.read_text()
+    assert "<script>" not in text
+    assert "&lt;script&gt;" in text
+    assert "http" not in text.lower()
+
+
+def test_a_name_does_nothing_to_a_terminal(command: Command, log: Path) -> None:
+    log.write_text(json_line("\x1b[2J[bold]\u202e"))
+    out = command("doctor", log).out
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+    assert "[bold]" in out
+
+
+def test_several_sources_add_up(command: Command, log: Path, tmp_path: Path) -> None:
+    capture = tmp_path / "kafka.pcap"
+    stream = api_versions("librdkafka", "1.4.2", "app") + request(2, 0, "app")
+    capture.write_bytes(pcap(packets(stream, 100)))
+    metrics = tmp_path / "metrics.txt"
+    metrics.write_text(NAMED)
+    said = json.loads(command("doctor", "--json", log, capture, metrics).out)
+    names = {(client["client_id"], client["software"]) for client in said["clients"]}
+    assert {("app", "librdkafka 1.4.2"), ("", "sarama 1.2"), ("sarama", "")} <= names
+    assert "packet capture" in said["sources"][1]
+
+
+def test_other_ports_are_asked_for(command: Command, tmp_path: Path) -> None:
+    capture = tmp_path / "kafka.pcap"
+    capture.write_bytes(pcap(packets(request(1, 0), 100, port=19092)))
+    nothing = command("doctor", capture)
+    assert (nothing.code, "--port" in one_line(nothing.err)) == (2, True)
+    assert command("doctor", "--port", 19092, capture).code == 1
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"a note\n", b"\xd4\xc3\xb2\xa1", b"[{}]", b"\x1f\x8bnone", b"# HELP a b\n"]
+)
+def test_what_is_no_evidence_is_bad_input(command: Command, tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "evidence"
+    path.write_bytes(data)
+    ran = command("doctor", path)
+    assert ran.code == 2
+    assert str(path) in one_line(ran.err)
+
+
+def test_a_file_that_is_not_there_is_bad_input(command: Command, tmp_path: Path) -> None:
+    assert "no such file" in one_line(command("doctor", tmp_path / "none").err)
+
+
+def test_a_log_is_followed_over_its_rotation(tmp_path: Path, log: Path) -> None:
+    process = start("doctor", "--follow", log)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("sarama, ")
+        log.rename(tmp_path / "kafka-request.log.1")
+        log.write_text(text_line("FETCH", 0, "second"))
+        assert process.stdout.readline().startswith("second, ")
+        with log.open("a") as file:
+            file.write(text_line("PRODUCE", 0, "third"))
+        assert process.stdout.readline().startswith("third, ")
+        os.killpg(process.pid, signal.SIGINT)
+        out, _ = process.communicate(timeout=TIMEOUT)
+    finally:
+        process.kill()
+    assert process.returncode == 1
+    assert "Kafka 4.0.0: 4 of 5 clients would break." in out
+
+
+def test_a_pipe_is_followed_to_its_end() -> None:
+    code = "from downconvert.cli import main; import sys; sys.exit(main())"
+    arguments = [sys.executable, "-c", code, "doctor", "--follow", "--json", "-"]
+    data = pcap(packets(request(1, 2, "app"), 10))
+    ran = subprocess.run(arguments, input=data, capture_output=True, timeout=TIMEOUT, check=False)
+    assert ran.returncode == 1
+    assert json.loads(ran.stdout)["clients"][0]["client_id"] == "app"
+
+
+class _Page(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(NAMED.encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), _Page) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/metrics"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_page_of_metrics_is_asked_for(command: Command, url: str) -> None:
+    said = json.loads(command("doctor", "--json", url).out)
+    assert said["clients"][0]["software"] == "sarama 1.2"
+    assert "followed" in one_line(command("doctor", "--follow", url).err)
+
+
+def test_a_url_that_does_not_answer_is_bad_input(command: Command) -> None:
+    ran = command("doctor", "http://127.0.0.1:1/metrics")
+    assert (ran.code, "127.0.0.1:1" in one_line(ran.err)) == (2, True)

@@ -1,0 +1,129 @@
+"""What the judge finds in answers that are wrong, rule by rule."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.conformance.connection import ConformanceError
+from downconvert.conformance.judge import Case, cases
+from downconvert.conformance.plans import Batch, Plan
+from downconvert.conformance.writing import Written
+from downconvert.conversion.filler import filler
+from records import Codec, Record, TimestampType, build
+
+RECORDS = tuple(Record(n, 1000 + n, key=b"k", value=b"%d" % n) for n in range(4))
+PLAN = Plan("plain", "four records", (Batch(Codec.NONE, RECORDS),))
+WRITTEN = Written(PLAN, "t", bytes(16), ("b", 1), (0,), 200)
+Answer = Callable[[int, int, int], tuple[bytes, int]]
+
+
+def log(
+    magic: int, first: int = 0, *, codec: Codec = Codec.NONE, records: tuple[Record, ...] = RECORDS
+) -> bytes:
+    """The records from an offset on, in a format."""
+    left = [
+        Record(r.offset, -1 if magic == 0 else r.timestamp,
+               TimestampType.NONE if magic == 0 else r.timestamp_type, r.key, r.value)
+        for r in records if r.offset >= first
+    ]  # fmt: skip
+    return bytes(build(left, magic=magic, codec=codec)) if left else b""
+
+
+class Crooked:
+    """A cluster that answers one version as it is told."""
+
+    def __init__(self, version: int, answer: Answer) -> None:
+        self.version = version
+        self.answer = answer
+
+    def offers(self, _: ApiKey) -> range:
+        return range(self.version, self.version + 1)
+
+    def at(self, _: object) -> "Crooked":
+        return self
+
+    def renew(self, _: object) -> None:
+        pass
+
+    def ask(self, _: ApiKey, version: int, body: Message) -> Any:
+        [part] = body.topics[0].partitions
+        data, error = self.answer(version, part.fetch_offset, part.partition_max_bytes)
+        one = SimpleNamespace(error_code=error, records=data, high_watermark=4)
+        return SimpleNamespace(responses=[SimpleNamespace(partitions=[one])])
+
+
+def judged(version: int, answer: Answer) -> Case:
+    """Read with the limit that has room for the first batch."""
+    crooked: Any = Crooked(version, answer)
+    return next(case for case in cases(crooked, WRITTEN) if case.limit == "first batch")
+
+
+def rules(case: Case) -> set[str]:
+    return {finding.rule for finding in case.findings}
+
+
+def magic_of(version: int) -> int:
+    return 0 if version < 2 else 1 if version < 4 else 2
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_right_answers_are_right(version: int) -> None:
+    case = judged(version, lambda version, offset, _: (log(magic_of(version), offset), 0))
+    assert not case.findings
+    assert case.bytes_sent
+
+
+def test_a_message_that_is_cut_off_is_right_and_is_sent_again() -> None:
+    case = judged(1, lambda _v, offset, _l: (log(0, offset)[:-5] if offset < 3 else log(0, 3), 0))
+    assert not case.findings
+    assert case.bytes_again > 0
+
+
+@pytest.mark.parametrize(
+    ("rule", "version", "answer"),
+    [
+        ("answer", 1, lambda _v, _o, _l: (b"", 1)),
+        ("format", 1, lambda _v, offset, _l: (log(1, offset), 0)),
+        ("format", 3, lambda _v, offset, _l: (log(2, offset), 0)),
+        ("damage", 1, lambda _v, offset, _l: (bytearray(log(0, offset)).replace(b"3", b"4"), 0)),
+        ("filler", 1, lambda _v, offset, _l: (log(0, offset) + filler(70), 0)),
+        ("filler", 1, lambda _v, offset, _l: (log(0, offset) + filler(20), 0)),
+        ("stuck", 1, lambda _v, _o, _l: (log(0, records=RECORDS[:2]), 0)),
+        ("stuck", 3, lambda _v, _o, _l: (filler(100), 0)),
+        ("once", 1, lambda _v, offset, _l: (log(0, offset) * 2, 0)),
+        ("once", 4, lambda _v, offset, _l: (log(2, offset) * 2, 0)),
+        ("equal", 1, lambda _v, _o, _l: (log(0, records=tuple(
+            Record(r.offset, r.timestamp, key=b"other", value=r.value) for r in RECORDS)), 0)),
+        ("equal", 3, lambda _v, _o, _l: (log(1, records=tuple(
+            Record(r.offset, r.timestamp + 1, key=r.key, value=r.value) for r in RECORDS)), 0)),
+        ("all", 1, lambda _v, offset, _l: (log(0, offset, records=RECORDS[1:]), 0)),
+        ("all", 1, lambda _v, offset, _l: (log(0, offset, records=(
+            *RECORDS, Record(9, 1, value=b"nobody"))), 0)),
+        ("codec", 9, lambda _v, offset, _l: (log(2, offset, codec=Codec.ZSTD), 0)),
+    ],
+)  # fmt: skip
+def test_each_rule_that_is_not_kept_is_found(rule: str, version: int, answer: Answer) -> None:
+    assert rule in rules(judged(version, answer))
+
+
+def test_more_than_the_limit_is_found_and_one_message_is_not() -> None:
+    crooked: Any = Crooked(1, lambda _v, offset, _l: (log(0, offset), 0))
+    smallest = next(case for case in cases(crooked, WRITTEN) if case.limit == "1")
+    assert rules(smallest) == {"limit"}
+    crooked = Crooked(1, lambda _v, offset, _l: (log(0, offset, records=RECORDS[:1]), 0))
+    assert not next(case for case in cases(crooked, WRITTEN) if case.limit == "1").findings
+
+
+def test_a_broker_that_hangs_up_is_judged_for_it() -> None:
+    def answer(_version: int, _offset: int, _limit: int) -> tuple[bytes, int]:
+        raise ConformanceError("it closed the connection")
+
+    assert rules(judged(1, answer)) == {"answer"}
+
+
+def test_a_reading_ends_however_little_each_answer_brings() -> None:
+    case = judged(4, lambda _v, offset, _l: (log(2, records=(Record(offset, 1000),)), 0))
+    assert "all" in rules(case) or "equal" in rules(case)

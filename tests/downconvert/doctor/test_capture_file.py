@@ -1,0 +1,81 @@
+"""Files of packets: both formats, both byte orders, and damage."""
+
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from downconvert.doctor.capture_file import CaptureFile, Packet
+from downconvert.doctor.evidence import Problems
+
+from .wire import START, block, pcap, pcapng
+
+FRAMES = [b"first", b"", b"x" * 3000]
+
+
+def read(data: bytes, size: int = 1 << 16) -> tuple[list[Packet], Problems]:
+    problems = Problems()
+    file = CaptureFile(problems)
+    found: list[Packet] = []
+    for start in range(0, len(data), size):
+        found += file.feed(data[start : start + size])
+    file.end()
+    return found, problems
+
+
+@pytest.mark.parametrize("write", [pcap, pcapng])
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("size", [1, 10, 1 << 16])
+def test_packets_are_read_in_both_orders(
+    write: Callable[..., bytes], order: str, size: int
+) -> None:
+    found, problems = read(write(FRAMES, 113, order), size)
+    assert found == [Packet(113, frame, float(START)) for frame in FRAMES]
+    assert not problems.counts
+
+
+def test_nanoseconds_and_blocks_without_a_time_are_known() -> None:
+    nanoseconds = pcap(FRAMES[:1]).replace(struct.pack("<I", 0xA1B2C3D4), b"\x4d\x3c\xb2\xa1")
+    assert read(nanoseconds)[0][0].when == START
+    simple = pcapng([]) + block(3, struct.pack("<I", 5) + b"first")
+    assert [packet.data for packet in read(simple)[0]] == [b"first"]
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        struct.pack("<IIII", 0, 0, 1 << 31, 1 << 31),
+        struct.pack("<IIII", 0, 0, 50, 50) + b"cut off",
+        b"\x01",
+    ],
+)
+def test_a_pcap_is_read_up_to_its_damage(tail: bytes) -> None:
+    found, problems = read(pcap(FRAMES) + tail)
+    assert len(found) == len(FRAMES)
+    assert problems.counts
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        struct.pack("<II", 6, 13),
+        struct.pack("<II", 6, 8),
+        block(6, struct.pack("<IIIII", 7, 0, 0, 1, 1) + b"x"),
+        block(6, struct.pack("<IIIII", 0, 0, 0, 1 << 30, 1) + b"x"),
+        block(6, b""),
+        struct.pack("<II", 77, 0xFFFFFFFC) + b"a block that nobody needs and nobody keeps",
+        block(0x0A0D0D0A, b"\0" * 16),
+    ],
+)
+def test_a_pcapng_is_read_up_to_its_damage(tail: bytes) -> None:
+    found, problems = read(pcapng(FRAMES) + tail)
+    assert len(found) == len(FRAMES)
+    assert problems.counts
+
+
+def test_a_block_that_nobody_needs_is_not_kept() -> None:
+    file = CaptureFile(Problems())
+    list(file.feed(pcapng([]) + struct.pack("<II", 77, 0xFFFFFFFC)))
+    for _ in range(100):
+        list(file.feed(bytes(1 << 20)))
+    assert len(file._data) == 0

@@ -1,0 +1,36 @@
+"""A gateway's report as evidence."""
+
+import json
+
+import pytest
+
+from downconvert.doctor.gateway_rows import GatewayRows
+from downconvert.gateway.census import ClientCensus, ClientKey
+
+from .wire import read
+
+KEY = ClientKey("app", "librdkafka 1.4.2", "10.0.0.2", "Fetch", 2)
+
+
+def test_what_a_gateway_counted_is_read() -> None:
+    census = ClientCensus()
+    census.see(KEY, 100.0, translated=True)
+    census.see(KEY, 200.0, translated=True)
+    [found] = read(GatewayRows(), json.dumps(census.rows()).encode(), 10)
+    assert found == ("app", "librdkafka 1.4.2", "10.0.0.2", 1, 2, 2, 200.0)
+
+
+@pytest.mark.parametrize(
+    "row", ["1", "null", "{}", '{"api":"Fetch","version":1e999,"requests":1}', "[[[]]]"]
+)
+def test_rows_that_are_none_are_counted(row: str) -> None:
+    rows = GatewayRows()
+    assert not read(rows, f"[{row}]".encode())
+    assert rows.problems.counts["rows that cannot be read"] == 1
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{}", "[1", "[" + "9" * 10_000 + "]", "\xff"])
+def test_what_is_no_report_is_told(text: str) -> None:
+    rows = GatewayRows()
+    assert not read(rows, text.encode("latin-1"))
+    assert rows.problems.counts

@@ -1,0 +1,79 @@
+"""Pages of metrics, as exporters name them."""
+
+import time
+
+import pytest
+
+from downconvert.doctor.metrics_page import MetricsPage
+
+from .wire import asked, read
+
+NAMED = (
+    'kafka_network_requestmetrics_deprecatedrequestspersec_count{request="Fetch",version="2",'
+    'clientSoftwareName="sarama",clientSoftwareVersion="1.2",} 12.0\n'
+)
+UNNAMED = (
+    'kafka_network_RequestMetrics_Count{name="DeprecatedRequestsPerSec",request="Produce",'
+    'version="1",clientSoftwareName="unknown",clientSoftwareVersion="unknown"} 3 1700000000000\n'
+)
+ALL = 'kafka_network_requestmetrics_requestspersec_count{request="ListOffsets",version="0"} 5\n'
+
+
+def test_deprecated_requests_have_their_software() -> None:
+    first, second = read(MetricsPage(5.0), (NAMED + UNNAMED).encode(), 11)
+    assert (first.software, first.api, first.version, first.requests) == ("sarama 1.2", 1, 2, 12)
+    assert (second.software, second.api, second.requests, second.when) == ("", 0, 3, 5.0)
+
+
+def test_requests_of_all_versions_are_taken_where_nothing_better_is() -> None:
+    assert asked(read(MetricsPage(), ALL.encode())) == [(2, 0)]
+    assert asked(read(MetricsPage(), (ALL + NAMED).encode())) == [(1, 2)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        NAMED.replace("_count", "_oneminuterate"),
+        NAMED.replace("_count", "_total_created"),
+        NAMED.replace('"Fetch"', '"FetchConsumer"'),
+        NAMED.replace("12.0", "0.0"),
+        "# HELP x DeprecatedRequestsPerSec\n",
+        "jvm_threads 12\n",
+    ],
+)
+def test_rates_and_what_is_counted_twice_are_left_out(line: str) -> None:
+    page = MetricsPage()
+    assert asked(read(page, (line + UNNAMED).encode())) == [(0, 1)]
+    assert not page.problems.counts
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        NAMED.replace("12.0", "NaN"),
+        NAMED.replace("12.0", "-1"),
+        NAMED.replace("12.0", ""),
+        NAMED.replace('"2"', '"two"'),
+        NAMED.replace('"Fetch"', '"Fetsch"'),
+        NAMED.replace("} 12.0", ""),
+        NAMED.replace("Fetch", "x" * 100_000),
+    ],
+)
+def test_damage_is_counted_and_gone_over(line: str) -> None:
+    page = MetricsPage()
+    assert asked(read(page, (line + UNNAMED).encode())) == [(0, 1)]
+    assert list(page.problems.counts.values()) == [1]
+
+
+def test_a_page_without_them_says_so() -> None:
+    page = MetricsPage()
+    assert not read(page, b"jvm_threads 12\n")
+    assert page.problems.counts
+
+
+def test_a_line_takes_time_by_its_length_only() -> None:
+    began = time.process_time()
+    for piece in ("}", " ", "a", 'a="', "a ", "\\", '="'):
+        line = "requestspersec{" + piece * (60_000 // len(piece)) + "! ! \n"
+        read(MetricsPage(), line.encode())
+    assert time.process_time() - began < 5

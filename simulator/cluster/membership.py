@@ -64,12 +64,18 @@ class Membership:
 
     def heartbeat(self) -> None:
         """Sends a heartbeat, and repeats requests that were not answered."""
+        if self._beat():
+            for name, change in self._isr_requests.items():
+                self._request_isr(name, change)
+
+    def _beat(self) -> bool:
+        """Whether it is registered."""
         node, context, life = self._node, self._context, self._node.life
         assert node.replication is not None
         epoch, versions = node.replication.broker_epoch, node.replication.versions
         if epoch < 0:
             self.register()
-            return
+            return False
 
         def ask() -> None:
             said = context.controller.heartbeat(node.id, epoch, versions, context.timeline.now)
@@ -80,8 +86,7 @@ class Membership:
                 self._apply(said)
 
         self._ask(ask)
-        for name, change in self._isr_requests.items():
-            self._request_isr(name, change)
+        return True
 
     def change_isr(self) -> None:
         """Requests the changes of the ISR that are due."""
@@ -127,7 +132,11 @@ class Membership:
 
         def ask() -> None:
             has_news = controller.change_isr(node.id, epoch, name, change)
-            self._answer(self.heartbeat if has_news else refused)
+            # Nothing is repeated for that: each repetition would be answered so, and bring others.
+            self._answer(told if has_news else refused)
+
+        def told() -> None:
+            self._beat()
 
         def refused() -> None:
             if node.life == life and node.broker is not None:

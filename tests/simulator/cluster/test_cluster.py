@@ -32,6 +32,12 @@ def test_promises_hold_in_a_cluster_of_five_and_for_a_lone_broker() -> None:
         assert outcome.committed > 0
 
 
+@pytest.mark.timeout(60)
+def test_a_broker_whose_disk_is_full_asks_no_more_for_being_told() -> None:
+    """Each answer brought all its requests again, and each of those an answer: it never ended."""
+    assert cluster_seeds.run(22186).problem == ""
+
+
 def test_a_seed_is_one_course_of_events() -> None:
     options = replace(options_for(9), seconds=4.0)
     assert simulate_cluster(options) == simulate_cluster(options)
@@ -55,14 +61,14 @@ PLANTED: dict[str, tuple[Any, str, Callable[..., Any], int, str]] = {
         produce._Written,
         "_is_replicated",
         lambda _self: True,
-        1,
+        5,
         "is told that it is safe: offset 0 of t-0, which 1 brokers hold",
     ),
     "given to consumers before it is replicated": (
         Replicas,
         "high_watermark",
         lambda _self, _known, leader_end, _now, _isr_min: leader_end,
-        0,
+        66,
         "where before there was",
     ),
     "not truncated when the leader changes": (
@@ -83,14 +89,14 @@ PLANTED: dict[str, tuple[Any, str, Callable[..., Any], int, str]] = {
         Replication,
         "register",
         lambda self, epoch: setattr(self, "broker_epoch", epoch),
-        9,
+        40,
         "not settled",
     ),
     "keeping an epoch that had no records": (
         LeaderEpochs,
         "truncate_from_end",
         lambda _self, _end_offset: None,
-        24,
+        4,
         "not settled",
     ),
 }

@@ -204,7 +204,10 @@ class Partition:
                 coordinator_epoch=coordinator_epoch,
                 leader_epoch=self.leader_epoch,
             )
-            writer.append(marker, now)
+            try:
+                writer.append(marker, now)
+            except ValueError as error:  # larger than a segment
+                raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, str(error)) from error
             self._advance(now / 1000)
 
     def producers(self) -> list[ProducerState]:

@@ -38,8 +38,6 @@ PASSED: Final = {
     51: 0,  # AlterUserScramCredentials
     55: 1,  # DescribeQuorum; from version 2 on it returns the controllers' addresses
     57: 2,  # UpdateFeatures
-    65: 0,  # DescribeTransactions
-    66: 2,  # ListTransactions
     68: 1,  # ConsumerGroupHeartbeat
     69: 1,  # ConsumerGroupDescribe
     71: 0,  # GetTelemetrySubscriptions

@@ -157,9 +157,12 @@ class Groups:
         identity: MemberIdentity,
         offsets: Mapping[Partition, Committed],
         now: float,
+        *,
+        producer: tuple[int, int] | None = None,
+        check: CheckBatch | None = None,
     ) -> ErrorCode:
-        """Keeps offsets, or says why not."""
-        code = self._check(group_id, may_be_empty=True)
+        """Keeps offsets, or says why not; `producer` and `check` as of `Offsets.commit`."""
+        code = self._check(group_id, may_be_empty=producer is None)
         if code:
             return code
         with self._visit(group_id, now, create=identity.generation < 0) as group:
@@ -168,30 +171,10 @@ class Groups:
                 return (
                     ErrorCode.COORDINATOR_NOT_AVAILABLE if is_full else ErrorCode.ILLEGAL_GENERATION
                 )
-            code = group.check_commit(identity, now)
-            return code or self._offsets.commit(group_id, offsets, now)
-
-    def commit_in_transaction(
-        self,
-        group_id: str,
-        identity: MemberIdentity,
-        offsets: Mapping[Partition, Committed],
-        producer: tuple[int, int],
-        check: CheckBatch,
-        now: float,
-    ) -> ErrorCode:
-        """Keeps offsets that count when a producer's transaction is committed, or says why not;
-        as `Offsets.commit`."""
-        code = self._check(group_id)
-        if code:
-            return code
-        with self._visit(group_id, now, create=identity.generation < 0) as group:
-            if group is None:
-                is_full = identity.generation < 0
-                return (
-                    ErrorCode.COORDINATOR_NOT_AVAILABLE if is_full else ErrorCode.ILLEGAL_GENERATION
-                )
-            code = group.check_commit_in_transaction(identity)
+            if producer is None:
+                code = group.check_commit(identity, now)
+            else:
+                code = group.check_commit_in_transaction(identity)
             if code:
                 return code
             return self._offsets.commit(group_id, offsets, now, producer=producer, check=check)

@@ -1,11 +1,12 @@
 """DescribeTransactions: what some transactional ids are doing."""
 
+from collections.abc import Iterable
+
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
-
-from .transactional import topics_of
+from downconvert.storage import TopicPartition
 
 
 def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
@@ -28,9 +29,16 @@ def _describe(broker: BrokerState, transactional_id: str) -> Message:
         transaction_start_time_ms=one.start_time,
         producer_id=one.producer_id,
         producer_epoch=one.epoch,
-        topics=topics_of(list(one.partitions)),
+        topics=_topics(one.partitions),
     )
 
 
 def _none(transactional_id: str, code: ErrorCode) -> Message:
     return Message(error_code=code, transactional_id=transactional_id, topics=[])
+
+
+def _topics(names: Iterable[TopicPartition]) -> list[Message]:
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(names):
+        topics.setdefault(topic, []).append(index)
+    return [Message(topic=topic, partitions=indices) for topic, indices in topics.items()]

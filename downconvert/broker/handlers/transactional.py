@@ -2,7 +2,6 @@
 
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.state import BrokerState
-from downconvert.broker.wire.schemas import Message
 from downconvert.storage import StorageError
 
 from .admin import refusal
@@ -23,11 +22,3 @@ def check_coordinates(broker: BrokerState) -> None:
     """ApiError: there are no transactions here."""
     if not broker.config.is_writable:
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "this broker only reads")
-
-
-def topics_of(names: list[tuple[str, int]]) -> list[Message]:
-    """Partitions under their topics."""
-    topics: dict[str, list[int]] = {}
-    for topic, index in sorted(names):
-        topics.setdefault(topic, []).append(index)
-    return [Message(topic=topic, partitions=indices) for topic, indices in topics.items()]

@@ -60,13 +60,13 @@ def _commit(
     body = exchange.request.body
     index = broker.groups.partition_of(body.group_id)
     at = TopicPartition(OFFSETS_TOPIC, index)
-    code = broker.groups.commit_in_transaction(
+    code = broker.groups.commit(
         body.group_id,
         MemberIdentity(body.member_id, body.generation_id, body.group_instance_id),
         offsets,
-        (body.producer_id, body.producer_epoch),
-        partial(broker.transactions.check_batch, body.transactional_id, at),
         now,
+        producer=(body.producer_id, body.producer_epoch),
+        check=partial(broker.transactions.check_batch, body.transactional_id, at),
     )
     if code is ErrorCode.CONCURRENT_TRANSACTIONS:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # which all producers try again

@@ -9,11 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from downconvert.broker.series import OTHERS
-from downconvert.gateway.census import ClientKey
-
 from .advice import advice_for
-from .census import Use
+from .census import OTHERS, ClientKey, Use
 from .releases import BETWEEN_BROKERS, NEWEST, alike, key_of, oldest
 
 # What a client asks before it is known by name, or while it says it.

@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final, NamedTuple, Protocol
 
-from downconvert.broker.series import NAME_MAX
-
 from .releases import NAMES, VERSION_MAX
 
 PROBLEM_WORDS_MAX: Final = 100  # kinds of damage that are counted apart
+NAME_MAX: Final = 128  # characters of what a client calls itself
 UNKNOWN: Final = "unknown"  # what brokers write for software that did not say its name
 
 

@@ -37,6 +37,7 @@ def test_those_that_break_are_named_with_what_to_do(command: Command, log: Path)
     ran = command("doctor", log)
     assert ran.code == 1
     assert "Fetch v2" in ran.out
+    assert "JoinGroup v1 (by 4.0.0)" in ran.out
     assert "Config.Version" in ran.out
     assert "Kafka 4.0.0: 2 of 3 clients would break." in ran.out
     assert "Kafka 4.1.0 to 4.4.0: 1 of 3 clients would break." in ran.out
@@ -132,6 +133,13 @@ def test_a_log_is_followed_over_its_rotation(tmp_path: Path, log: Path) -> None:
         process.kill()
     assert process.returncode == 1
     assert "Kafka 4.0.0: 4 of 5 clients would break." in out
+
+
+def test_it_needs_no_extra(log: Path) -> None:
+    process = start("doctor", "--json", log, blocked="kafka prometheus_client scramp")
+    out, err = process.communicate(timeout=TIMEOUT)
+    assert (process.returncode, err) == (1, "")
+    assert len(json.loads(out)["clients"]) == 3
 
 
 def test_a_pipe_is_followed_to_its_end() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.downconvert.doctor.test_metrics_page import NAMED
 from tests.downconvert.doctor.test_request_log import json_line, text_line
-from tests.downconvert.doctor.wire import api_versions, packets, pcap, request
+from tests.downconvert.doctor.wire import api_versions, packets, pcap, pcapng, request
 
 from .running import Command, one_line, start
 
@@ -91,6 +91,14 @@ def test_several_sources_add_up(command: Command, log: Path, tmp_path: Path) -> 
     names = {(client["client_id"], client["software"]) for client in said["clients"]}
     assert {("app", "librdkafka 1.4.2"), ("", "sarama 1.2"), ("sarama", "")} <= names
     assert "packet capture" in said["sources"][1]
+
+
+def test_a_time_that_no_calendar_has_is_left_out(command: Command, tmp_path: Path) -> None:
+    capture = tmp_path / "kafka.pcapng"
+    capture.write_bytes(pcapng(packets(request(1, 0), 100), ticks=2**64 - 1).replace(
+        b"\x09\0\x01\0\x09", b"\x09\0\x01\0\0"))  # fmt: skip
+    said = json.loads(command("doctor", "--json", capture).out)
+    assert said["clients"][0]["last_seen"] is None
 
 
 def test_other_ports_are_asked_for(command: Command, tmp_path: Path) -> None:

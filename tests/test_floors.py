@@ -24,7 +24,6 @@ OTHER_FOLDERS: Final = {"native", "tests", "bench", "docs", "deploy"}
 LIBRARY: Final = {"records", "downconvert.conversion", "downconvert"}
 SERVING: Final = LIBRARY | {"downconvert.storage", "downconvert.broker", "downconvert.gateway"}
 JOBS: Final = LIBRARY | {"downconvert.storage", "downconvert.report"}
-JUDGING: Final = SERVING | {"downconvert.report"}
 COMMAND: Final = (
     SERVING | JOBS | {"downconvert.spark", "downconvert.doctor", "downconvert.conformance"}
 )
@@ -36,8 +35,8 @@ FLOORS: Final = {
     "downconvert.report": {"records"},
     "downconvert.broker": LIBRARY | {"downconvert.storage"},
     "downconvert.gateway": SERVING - {"downconvert.gateway"},
-    "downconvert.doctor": JUDGING,
-    "downconvert.conformance": JUDGING,
+    "downconvert.doctor": {"records", "downconvert.report"},
+    "downconvert.conformance": SERVING | {"downconvert.report"},
     "downconvert.spark": JOBS,
     "pyspark_kafka_segments": {"downconvert.spark"},
     "downconvert.cli": COMMAND,

@@ -83,4 +83,4 @@ def _print(score: Score) -> None:
         print(f"  from {rule.source}")
     for one in score.skipped:
         print(f"not written: {one}")
-    print(f"{score.broker}: {verdict(score)} {again(score)}")
+    print(f"{score.broker}: {verdict(score)} {again(score)}".rstrip())

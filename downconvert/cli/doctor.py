@@ -11,11 +11,10 @@ from pathlib import Path
 import click
 
 from downconvert.doctor.capture import PORT
-from downconvert.doctor.census import Census
+from downconvert.doctor.census import Census, ClientKey
 from downconvert.doctor.diagnosis import Client, diagnose
 from downconvert.doctor.page import Heading, write_report
 from downconvert.doctor.releases import NEWEST, parse_release
-from downconvert.gateway.census import ClientKey
 
 from .doctor_lines import newly_broken, print_report, shown
 from .doctor_sources import Source, opened

@@ -8,11 +8,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from downconvert.doctor.census import Census
+from downconvert.doctor.census import Census, ClientKey
 from downconvert.doctor.diagnosis import Client, diagnose
 from downconvert.doctor.page import called, span, when
 from downconvert.doctor.releases import alike
-from downconvert.gateway.census import ClientKey
 from records.units import format_count
 
 from .grid import grid
@@ -45,7 +44,7 @@ def print_report(clients: Sequence[Client], release: str, problems: Sequence[str
                 _cut(client.address),
                 f"{sum(one.requests for one in client.refused):,}",
                 when(client.last_seen),
-                ", ".join(map(str, client.refused)),
+                ", ".join(_refused(client, release)),
                 style="yellow" if client in broken else None,
             )
         console.print(table)
@@ -90,6 +89,11 @@ def _advice(clients: Sequence[Client]) -> dict[str, list[str]]:
         if name not in names:
             names.append(name)
     return found
+
+
+def _refused(client: Client, release: str) -> Iterator[str]:
+    for one in client.refused:
+        yield str(one) if release in one.releases else f"{one} (by {span(one.releases)})"
 
 
 def _cut(name: str) -> Text:

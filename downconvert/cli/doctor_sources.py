@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from http.client import HTTPException
 from io import BytesIO
 from pathlib import Path
 from stat import S_ISREG
@@ -119,6 +120,6 @@ def _fetched(url: str) -> bytes:
     try:
         with urlopen(url, timeout=URL_SECONDS) as answer:
             data: bytes = answer.read(URL_SIZE_MAX)
-    except (OSError, ValueError) as error:  # URLError is an OSError
+    except (OSError, ValueError, HTTPException) as error:  # URLError is an OSError
         raise CommandError(f"{url}: {error}") from None
     return data

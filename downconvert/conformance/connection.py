@@ -28,8 +28,9 @@ class Connection:
         self._correlation_id = 0
         try:
             self._socket = socket.create_connection((host, port), timeout=TIMEOUT)
-        except OSError as error:
-            raise ConformanceError(f"{self.name}: {error.strerror or error}") from None
+        except (OSError, UnicodeError) as error:  # a broker may name one by what is no name
+            why = error.strerror if isinstance(error, OSError) else None
+            raise ConformanceError(f"{self.name}: {why or error}") from None
 
     def close(self) -> None:
         with suppress(OSError):

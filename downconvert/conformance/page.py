@@ -74,7 +74,7 @@ def markdown(score: Score, title: str) -> Iterator[str]:
     """A section of a document, line by line."""
     yield f"## {title}"
     yield ""
-    yield f"**{verdict(score)}** Fetch {_range(score)}. {again(score)}"
+    yield f"**{verdict(score)}** Fetch {_range(score)}. {again(score)}".rstrip()
     yield ""
     faults = score.faults()
     if faults:
@@ -102,7 +102,9 @@ def verdict(score: Score) -> str:
 
 
 def again(score: Score) -> str:
-    """What was sent in vain, in a sentence."""
+    """What was sent in vain, in a sentence; empty where nothing old was asked."""
+    if not score.serves_old:
+        return ""
     return (
         f"{100 * score.again:.1f} % of the bytes that versions below 4 got were cut-off messages, "
         "which are sent another time."

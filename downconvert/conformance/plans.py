@@ -102,6 +102,11 @@ PLANS: Final = (
         tuple(Batch(Codec.NONE, _records(1, 40, first=number)) for number in range(40)),
     ),
     Plan(
+        "many",
+        "sixteen batches of 25 records, of which a limit cuts some",
+        tuple(Batch(Codec.NONE, _records(25, first=25 * number)) for number in range(16)),
+    ),
+    Plan(
         "large",
         "a record of 300 KB between small ones",
         (

@@ -3,9 +3,9 @@
 Not here: what is in them (plans.py), how they are read (judge.py)."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from downconvert.broker.wire.schemas import ApiKey, Message, schema
 
@@ -27,7 +27,8 @@ TRANSACTIONS: Final = (ApiKey.AddPartitionsToTxn, ApiKey.EndTxn)
 PATIENCE: Final = 60.0  # seconds, for a topic, a leader, a coordinator
 PAUSE: Final = 0.05
 # Not yet: coordinators, leaders and markers take their time.
-_LATER: Final = {3, 5, 6, 9, 14, 15, 16, 51}
+UNKNOWN_TOPIC, NO_LEADER = 3, 5
+_LATER: Final = {UNKNOWN_TOPIC, NO_LEADER, 6, 9, 14, 15, 16, 51}
 _Answer = TypeVar("_Answer")
 
 
@@ -88,7 +89,7 @@ class Cluster:
             configs=[Message(name=key, value=value) for key, value in config.items()],
         )
         answer = self._ask(self._first, ApiKey.CreateTopics, topics=[topic], timeout_ms=30_000)
-        _refuse(answer.topics[0].error_code, f"topic {name}")
+        _refuse(_only(answer.topics, "CreateTopics").error_code, f"topic {name}")
         leader, topic_id = self._leader(name)
         connection = self.at(leader)
         producer = self._producer(name) if plan.has_transactions else None
@@ -110,15 +111,17 @@ class Cluster:
     def _leader(self, name: str) -> tuple[tuple[str, int], bytes]:
         def ask() -> tuple[int, tuple[tuple[str, int], bytes] | None]:
             answer = self._ask(self._first, ApiKey.Metadata, topics=[Message(name=name)])
-            (topic,) = answer.topics
-            error = topic.error_code or (topic.partitions[0].error_code if topic.partitions else 3)
-            if error:
-                return error, None
-            leader = topic.partitions[0].leader_id
+            topic = _only(answer.topics, "Metadata")
+            if topic.error_code or not topic.partitions:
+                return topic.error_code or UNKNOWN_TOPIC, None
+            partition = _only(topic.partitions, "Metadata")
+            if partition.error_code:
+                return partition.error_code, None
+            leader = partition.leader_id
             for broker in answer.brokers:
                 if broker.node_id == leader:
                     return 0, ((broker.host, broker.port), topic.topic_id)
-            return 5, None
+            return NO_LEADER, None
 
         return _patiently(ask, f"the leader of {name}")
 
@@ -166,8 +169,9 @@ class Cluster:
                     v3_and_below_topics=topics,
                     **fields,
                 )
-                (topic,) = answer.results_by_topic_v3_and_below
-                return topic.results_by_partition[0].partition_error_code, True
+                topic = _only(answer.results_by_topic_v3_and_below, "AddPartitionsToTxn")
+                one = _only(topic.results_by_partition, "AddPartitionsToTxn")
+                return one.partition_error_code, True
 
             _patiently(add, "a partition in a transaction")
             data = batch.encoded(transactional.id, transactional.epoch, transactional.sequence)
@@ -183,7 +187,8 @@ class Cluster:
                 timeout_ms=30_000,
                 topic_data=[Message(name=name, partition_data=[part])],
             )
-            response = answer.responses[0].partition_responses[0]
+            topic = _only(answer.responses, "Produce")
+            response = _only(topic.partition_responses, "Produce")
             return response.error_code, response.base_offset
 
         offset = _patiently(send, f"batch {number} of {name}")
@@ -237,6 +242,13 @@ def _pauses() -> Iterator[None]:
     while time.monotonic() < deadline:
         time.sleep(PAUSE)
         yield
+
+
+def _only(answers: Sequence[Any] | None, api: str) -> Any:
+    """The only element of an answer about one topic or partition."""
+    if answers is None or len(answers) != 1:
+        raise ConformanceError(f"an answer to {api} about {len(answers or ())}, asked about one")
+    return answers[0]
 
 
 def _refuse(error: int, what: str) -> None:

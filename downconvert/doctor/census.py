@@ -5,15 +5,23 @@ made up."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
-
-from downconvert.broker.series import OTHERS
-from downconvert.gateway.census import ClientKey
+from typing import Final, NamedTuple
 
 from .evidence import Seen
 from .releases import NAMES
 
 KEYS_MAX: Final = 50_000  # of clients, APIs and versions; a few hundred bytes each
+OTHERS: Final = "(others)"  # clients beyond that
+
+
+class ClientKey(NamedTuple):
+    """A client by what it says of itself, with an API and its version."""
+
+    client_id: str
+    software: str
+    address: str
+    api: str
+    version: int
 
 
 @dataclass(slots=True)

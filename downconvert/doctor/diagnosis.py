@@ -7,14 +7,14 @@ Not here: the versions (releases.py), the advice (advice.py), how it is shown (t
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
-
-from downconvert.broker.series import OTHERS
-from downconvert.gateway.census import ClientKey
+from typing import Any, Final
 
 from .advice import advice_for
-from .census import Use
+from .census import OTHERS, ClientKey, Use
 from .releases import BETWEEN_BROKERS, NEWEST, alike, key_of, oldest
+
+# What a client asks before it is known by name, or while it says it.
+BEFORE_NAMES: Final = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,7 @@ class _Oldest:
 
     def refusing(self, api: str, version: int) -> tuple[str, ...]:
         key = key_of(api)
-        if key is None or key in BETWEEN_BROKERS:
-            return ()
+        assert key is not None, "a census has known APIs only"
         return tuple(
             release
             for releases, table in self._groups
@@ -93,17 +92,20 @@ def diagnose(uses: Iterable[tuple[ClientKey, Use]], release: str = NEWEST) -> li
     """Every client: those that break with `release` first, the most frequent first of all."""
     tables = _Oldest()
     found: dict[tuple[str, str, str], list[tuple[ClientKey, Use]]] = {}
-    items = list(uses)
+    items = [(key, use) for key, use in uses if key_of(key.api) not in BETWEEN_BROKERS]
     software = _software(key for key, _ in items)
     for key, use in items:
-        name = key.software or software.get((key.client_id, key.address), "")
+        name = key.software
+        if key.api in BEFORE_NAMES:
+            name = name or software.get((key.client_id, key.address), "")
         found.setdefault((key.client_id, name, key.address), []).append((key, use))
     clients = [_client(*who, seen, tables) for who, seen in found.items()]
     return sorted(clients, key=lambda one: _order(one, release))
 
 
 def _software(keys: Iterable[ClientKey]) -> dict[tuple[str, str], str]:
-    """What a client said later than its first requests, where it is one only."""
+    """By client id and address, the software that was named, where it is one only. What has no
+    software and asks more may be another client: one that is pinned does not name itself."""
     said: dict[tuple[str, str], set[str]] = {}
     for key in keys:
         # Without a client id or an address it may be anyone's.

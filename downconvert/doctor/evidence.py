@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final, NamedTuple, Protocol
 
-from downconvert.broker.series import NAME_MAX
-
 from .releases import NAMES, VERSION_MAX
 
 PROBLEM_WORDS_MAX: Final = 100  # kinds of damage that are counted apart
+COUNT_MAX: Final = 1 << 62  # requests: a number of any size can be in JSON
+WHEN_MAX: Final = 253_402_300_800.0  # seconds since the epoch: the year 10000
+NAME_MAX: Final = 128  # characters of what a client calls itself
 UNKNOWN: Final = "unknown"  # what brokers write for software that did not say its name
 
 
@@ -68,9 +69,16 @@ def seen(
     if api not in NAMES or not 0 <= version <= VERSION_MAX:
         return None
     name, release = (_text(part) for part in software)
+    when = when if when is not None and 0 <= when < WHEN_MAX else None
     named = "" if name in ("", UNKNOWN) else f"{name} {'' if release == UNKNOWN else release}"
     return Seen(
-        _text(client_id), named.strip()[:NAME_MAX], _text(address), api, version, requests, when
+        _text(client_id),
+        named.strip()[:NAME_MAX],
+        _text(address),
+        api,
+        version,
+        min(requests, COUNT_MAX),
+        when,
     )
 
 

@@ -1,8 +1,10 @@
 """`downconvert conformance`, on our own broker, and on Kafka's."""
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 import pytest
 
@@ -70,3 +72,31 @@ def test_what_is_known_of_kafka_is_found(command: Command) -> None:
     assert all(max(found[rule]["versions"]) < 4 for rule in found if rule != "codec")
     assert max(found["codec"]["versions"]) == 9
     assert said["again"] > 0.01
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"\xff\xff\xff\xff",
+        b"\x7f\xff\xff\xff",
+        b"\0\0\0\4\0\0\0\x63",
+        b"\0\0\0\x0a\0\0\0\1\0\0\x7f\xff\xff\xff",
+        b"\0\0\0\x0a\0\0\0\1\0\0\0\0\0\0",
+    ],
+    ids=["closed", "negative", "huge", "another", "count", "no versions"],
+)
+def test_what_is_no_broker_cannot_be_judged(command: Command, answer: bytes) -> None:
+    class Handler(BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(1000)
+            self.request.sendall(answer)
+
+    with ThreadingTCPServer((LOOPBACK, 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        ran = command("conformance", f"{LOOPBACK}:{server.server_address[1]}")
+        server.shutdown()
+        thread.join()
+    assert ran.code == 2
+    one_line(ran.err)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.downconvert.doctor.test_metrics_page import NAMED
 from tests.downconvert.doctor.test_request_log import json_line, text_line
-from tests.downconvert.doctor.wire import api_versions, packets, pcap, request
+from tests.downconvert.doctor.wire import api_versions, packets, pcap, pcapng, request
 
 from .running import Command, one_line, start
 
@@ -37,6 +37,7 @@ def test_those_that_break_are_named_with_what_to_do(command: Command, log: Path)
     ran = command("doctor", log)
     assert ran.code == 1
     assert "Fetch v2" in ran.out
+    assert "JoinGroup v1 (by 4.0.0)" in ran.out
     assert "Config.Version" in ran.out
     assert "Kafka 4.0.0: 2 of 3 clients would break." in ran.out
     assert "Kafka 4.1.0 to 4.4.0: 1 of 3 clients would break." in ran.out
@@ -92,6 +93,14 @@ def test_several_sources_add_up(command: Command, log: Path, tmp_path: Path) -> 
     assert "packet capture" in said["sources"][1]
 
 
+def test_a_time_that_no_calendar_has_is_left_out(command: Command, tmp_path: Path) -> None:
+    capture = tmp_path / "kafka.pcapng"
+    capture.write_bytes(pcapng(packets(request(1, 0), 100), ticks=2**64 - 1).replace(
+        b"\x09\0\x01\0\x09", b"\x09\0\x01\0\0"))  # fmt: skip
+    said = json.loads(command("doctor", "--json", capture).out)
+    assert said["clients"][0]["last_seen"] is None
+
+
 def test_other_ports_are_asked_for(command: Command, tmp_path: Path) -> None:
     capture = tmp_path / "kafka.pcap"
     capture.write_bytes(pcap(packets(request(1, 0), 100, port=19092)))
@@ -132,6 +141,13 @@ def test_a_log_is_followed_over_its_rotation(tmp_path: Path, log: Path) -> None:
         process.kill()
     assert process.returncode == 1
     assert "Kafka 4.0.0: 4 of 5 clients would break." in out
+
+
+def test_it_needs_no_extra(log: Path) -> None:
+    process = start("doctor", "--json", log, blocked="kafka prometheus_client scramp")
+    out, err = process.communicate(timeout=TIMEOUT)
+    assert (process.returncode, err) == (1, "")
+    assert len(json.loads(out)["clients"]) == 3
 
 
 def test_a_pipe_is_followed_to_its_end() -> None:

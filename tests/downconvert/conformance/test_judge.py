@@ -127,3 +127,9 @@ def test_a_broker_that_hangs_up_is_judged_for_it() -> None:
 def test_a_reading_ends_however_little_each_answer_brings() -> None:
     case = judged(4, lambda _v, offset, _l: (log(2, records=(Record(offset, 1000),)), 0))
     assert "all" in rules(case) or "equal" in rules(case)
+
+
+def test_a_bomb_takes_no_memory() -> None:
+    """Records that nobody sent are not kept, and one that is larger than any sent is damage."""
+    bomb = log(2, codec=Codec.GZIP, records=(Record(0, 1, value=bytes(40_000_000)),))
+    assert "damage" in rules(judged(4, lambda _v, _o, _l: (bomb, 0)))

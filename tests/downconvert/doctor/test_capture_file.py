@@ -79,3 +79,12 @@ def test_a_block_that_nobody_needs_is_not_kept() -> None:
     for _ in range(100):
         list(file.feed(bytes(1 << 20)))
     assert len(file._data) == 0
+
+
+def test_a_clock_may_say_anything() -> None:
+    for resolution in (0, 127, 255):
+        data = bytearray(pcapng(FRAMES[:1], ticks=2**64 - 1))
+        at = data.index(b"\x09\0\x01\0\x09")
+        data[at + 4] = resolution
+        [packet] = read(bytes(data))[0]
+        assert packet.when >= 0

@@ -41,8 +41,6 @@ def clients(*asked: tuple[str, str, str, str, int], release: str = NEWEST) -> li
         ("ShareFetch", 0, RELEASES[3:]),
         ("Metadata", 0, ()),
         ("ApiVersions", 0, ()),
-        ("UpdateMetadata", 0, ()),
-        ("WriteTxnMarkers", 0, ()),
     ],
 )
 def test_each_release_refuses_what_its_definitions_lack(
@@ -84,6 +82,19 @@ def test_software_that_is_named_later_is_the_same_clients() -> None:
         ("app", "librdkafka 1.4.2", "10.0.0.2", "ListOffsets", 0),
     )
     assert (client.software, client.requests) == ("librdkafka 1.4.2", 2)
+
+
+def test_one_that_is_pinned_is_not_taken_for_its_neighbour_of_the_same_name() -> None:
+    broken, fine = clients(
+        ("rdkafka", "librdkafka 2.3.0", "10.0.0.2", "Fetch", 11),
+        ("rdkafka", "", "10.0.0.2", "Fetch", 1),
+    )
+    assert (broken.software, fine.software) == ("", "librdkafka 2.3.0")
+    assert not fine.refused
+
+
+def test_what_brokers_ask_each_other_is_no_clients() -> None:
+    assert not clients(("0", "", "a", "UpdateMetadata", 0), ("1", "", "a", "WriteTxnMarkers", 0))
 
 
 def test_clients_of_one_name_and_two_kinds_of_software_stay_apart() -> None:

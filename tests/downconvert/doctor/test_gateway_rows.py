@@ -34,3 +34,19 @@ def test_what_is_no_report_is_told(text: str) -> None:
     rows = GatewayRows()
     assert not read(rows, text.encode("latin-1"))
     assert rows.problems.counts
+
+
+@pytest.mark.parametrize(
+    "last_seen", ["1e300", "-1", "NaN", "Infinity", '"now"', "true", "9" * 400]
+)
+def test_a_time_that_is_none_is_left_out(last_seen: str) -> None:
+    row = f'{{"api":"Fetch","version":1,"requests":1,"last_seen":{last_seen}}}'
+    [found] = read(GatewayRows(), f"[{row}]".encode())
+    assert found.when is None
+
+
+def test_a_number_of_any_size_is_one_that_can_be_shown() -> None:
+    row = f'{{"api":"Fetch","version":1,"requests":{"9" * 4000}}}'
+    [found] = read(GatewayRows(), f"[{row}]".encode())
+    assert f"{found.requests:,}"
+    assert found.requests < 1 << 63

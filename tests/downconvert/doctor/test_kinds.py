@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from downconvert.doctor.kinds import Evidence
+from downconvert.doctor.page import when
 
 from .test_metrics_page import ALL, NAMED
 from .test_request_log import json_line, text_line
@@ -71,7 +72,8 @@ def test_damage_is_counted_and_never_raised(
         data[at % len(data) : at % len(data) + len(new)] = new
     for one in read(Evidence(), bytes(data), size):
         assert 0 <= one.version < 100
-        json.dumps(one.client_id).encode()
+        one.client_id.encode()
+        when(one.when)
 
 
 @given(st.sampled_from([b"", *(data[:4] for data, _ in EXAMPLES.values())]), st.binary())

@@ -65,13 +65,14 @@ def block(kind: int, body: bytes, order: str = "<") -> bytes:
     return struct.pack(f"{order}I", kind) + size + body + size
 
 
-def pcapng(frames: Iterable[bytes], link_type: int = 1, order: str = "<") -> bytes:
+def pcapng(
+    frames: Iterable[bytes], link_type: int = 1, order: str = "<", ticks: int = START * 10**9
+) -> bytes:
     """A section, one interface whose clock counts nanoseconds, and a block for each packet."""
     section = struct.pack(f"{order}IHHq", 0x1A2B3C4D, 1, 0, -1)
     clock = struct.pack(f"{order}HHB3xHH", 9, 1, 9, 0, 0)
     interface = struct.pack(f"{order}HHI", link_type, 0, 0) + clock
     made = [block(0x0A0D0D0A, section, order), block(1, interface, order), block(99, b"?", order)]
-    ticks = START * 10**9
     for one in frames:
         head = struct.pack(f"{order}IIIII", 0, ticks >> 32, ticks & 0xFFFFFFFF, len(one), len(one))
         made.append(block(6, head + one, order))

@@ -229,6 +229,7 @@ class Converter:
                     if stop - start < window.size and stop < window.filled and outcome == SOURCE:
                         step = window.size  # an item larger than a chunk, but not that large
                         continue
+                    window.check_whole()
                     self._is_between = False
                     yield from self._oversize.convert(left)
                     self._is_between = True

@@ -81,15 +81,15 @@ class Run:
         predicted = HEAD * self.count + sum(r * size for r, size in self._bodies.items())
         return self.size + ceil(predicted * (1 + margin))
 
-    def predict(self, codec: Codec, count: int, size: int) -> bool:
-        """Adds so many batches with so many compressed bytes; False: nothing is known of their
-        codec."""
-        ratio = self._ratios.get(codec)
-        if ratio is None:
-            return False
+    def knows(self, codec: Codec) -> bool:
+        """Whether a batch of that codec was measured that tells about others."""
+        return codec in self._ratios
+
+    def predict(self, codec: Codec, count: int, size: int) -> None:
+        """Adds so many batches, of a codec that it knows, with so many compressed bytes."""
+        ratio = self._ratios[codec]
         self._bodies[ratio] = self._bodies.get(ratio, 0) + size
         self.count += count
-        return True
 
     def learn(self, entry: CompressedEntry, size: int, share: float) -> None:
         """Adds a batch that was measured, of whose records a share was kept. If that is small, the
@@ -154,23 +154,20 @@ class PredictedEntries:
         if run is not None and not share:
             run.end = position + entry.size
             return 0
-        if (
-            run is not None
-            and not self._keeps_all
-            and run.predict(entry.codec, 1, body_size(entry))
-        ):
-            size = self._predict_alike(run, entry)
-            self._window.advance(size)  # and past the entry itself, as of any other
+        if run is not None and not self._keeps_all and run.knows(entry.codec):
+            count, size, body = self._alike_after(entry)
+            run.predict(entry.codec, 1 + count, body_size(entry) + body)
             run.end = position + entry.size + size
+            self._window.advance(size)  # and past the entry itself, as of any other
             return 0
         return self._measure(entry, position)
 
-    def _predict_alike(self, run: Run, entry: CompressedEntry) -> int:
-        """Predicts the v2 batches after an entry for as long as they are of its codec, and nothing
-        has to be decided or may be wrong: looking at a header here takes a tenth of the time.
-        Returns their bytes."""
+    def _alike_after(self, entry: CompressedEntry) -> tuple[int, int, int]:
+        """The v2 batches after an entry for as long as they are of its codec, and nothing has to be
+        decided or may be wrong: how many there are, their bytes, and their compressed bytes. The
+        kernel would stop at each, and looking at a header here takes a tenth of the time."""
         if entry.magic < V2:
-            return 0
+            return 0, 0, 0
         window = self._window
         source, start = window.source, window.start + entry.size
         end = window.start + window.records.size - window.position  # which may not be in the window
@@ -192,9 +189,7 @@ class PredictedEntries:
             at += size
             count += 1
             body += size - BATCH_HEADER_SIZE
-        if count:
-            run.predict(entry.codec, count, body)
-        return at - start
+        return count, at - start, body
 
     def _measure(self, entry: CompressedEntry, position: int) -> int:
         """The size of an entry that is not part of a run, else 0."""

@@ -76,6 +76,13 @@ class LogWindow:
         if self.start >= self.filled:
             raise self.damaged(TRUNCATED)
 
+    def check_whole(self) -> None:
+        """CorruptRecordsError: less was read than there was when the range was made. Asked where the
+        window begins with an item that does not fit in it: that is no large one then."""
+        expected = min(self.size, self.records.size - self.position)
+        if not self.is_all and self.filled - self.start < expected:
+            raise self.damaged(TRUNCATED)
+
     def advance(self, size: int) -> None:
         """Moves past bytes that need not be in the window."""
         self.position += size

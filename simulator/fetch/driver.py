@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from records.sends import Send
+from records.sends import PendingBytes, Send
 from records.units import KiB
 
 from .fetches import Fetch
@@ -45,7 +45,7 @@ class _Connection:
     def __init__(self, connected: socket.socket) -> None:
         self.socket = connected
         self.request = bytearray()
-        self.head = memoryview(b"")
+        self.head = PendingBytes()
         self.send: Send | None = None
         self.sent = 0  # bytes of this answer
         self.buffers = 0  # bytes that this answer's send has held, at most
@@ -81,16 +81,13 @@ class Driver:
         try:
             if connection.send is None:
                 self._read(connection)
-            elif connection.head:
-                written = connection.socket.send(connection.head)
-                connection.head = connection.head[written:]
-                self._end_if_done(connection, connection.send)
             else:
                 self._write(connection, connection.send)
         except ConnectionError:
             self._close(connection)
 
     def _read(self, connection: _Connection) -> None:
+        """Reads a request. Its answer begins at once, as a broker's does."""
         data = connection.socket.recv(REQUEST.size - len(connection.request))
         if not data:
             self._close(connection)
@@ -100,22 +97,26 @@ class Driver:
             return
         fetch = self._fetches[REQUEST.unpack(connection.request)[0]]
         connection.request.clear()
-        connection.send = self._respond(fetch)
-        connection.head = memoryview(ANSWER_HEAD.pack(connection.send.size))
+        send = connection.send = self._respond(fetch)
+        connection.head.left = memoryview(ANSWER_HEAD.pack(send.size))
         connection.sent = 0
-        self._count_buffers(connection, connection.send)
+        self._count_buffers(connection, send)
         self._selector.modify(connection.socket, _WRITE, connection)
+        self._write(connection, send)
 
     def _write(self, connection: _Connection, send: Send) -> None:
         is_first = not connection.sent
-        connection.sent += send.write_to(connection.socket, TURN_SIZE)
+        connection.head.write_to(connection.socket)
+        if connection.head.left:
+            return
+        if not send.completed:
+            connection.sent += send.write_to(connection.socket, TURN_SIZE)
         if is_first:
             self._count_buffers(connection, send)
-        self._end_if_done(connection, send)
+        if send.completed:
+            self._end(connection, send)
 
-    def _end_if_done(self, connection: _Connection, send: Send) -> None:
-        if connection.head or not send.completed:
-            return
+    def _end(self, connection: _Connection, send: Send) -> None:
         self._count_buffers(connection, send)
         tally = self.tally
         tally.answers += 1

@@ -5,6 +5,8 @@ import os
 import random
 import socket
 import ssl
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -207,6 +209,29 @@ def test_a_file_that_was_truncated_after_it_was_measured_is_an_error(sockets, tm
             received(send, *sockets, 1 << 30)
         with pytest.raises(CorruptRecordsError):
             send.write_to(sockets[0], 1 << 30)
+
+
+def test_a_neighbour_that_truncates_a_sealed_segment_costs_its_answer_and_no_other(
+    sockets, tmp_path
+):
+    """A process that had mapped the file would have been killed."""
+    paths = [tmp_path / name for name in ("cut", "whole")]
+    for path in paths:
+        path.write_bytes(10 * PLAIN)
+    with FileRecords.open(paths[0]) as cut, FileRecords.open(paths[1]) as whole:
+        sends = [LazyDownConvertRecords(log.sealed(), 1).to_send() for log in (cut, whole)]
+        for send in sends:
+            with (tmp_path / "begun").open("wb", buffering=0) as channel:
+                assert 0 < send.write_to(channel, 64 * KiB) < send.size
+        truncate = "import os, sys; os.truncate(sys.argv[1], 100_000)"
+        subprocess.run([sys.executable, "-S", "-c", truncate, paths[0]], check=True)
+        with pytest.raises(CorruptRecordsError, match="truncated"):
+            received(sends[0], *sockets, 64 * KiB)
+        left = sends[1].remaining
+        with (tmp_path / "rest").open("wb", buffering=0) as channel:
+            while not sends[1].completed:
+                sends[1].write_to(channel, 1 << 30)
+        assert (tmp_path / "rest").stat().st_size == left
 
 
 def test_a_record_that_is_too_large_is_found_by_turns_too(sockets):

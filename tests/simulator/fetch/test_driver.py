@@ -64,6 +64,29 @@ def test_slow_consumers_do_not_hold_the_others_up_and_are_left_when_those_are_do
     assert tally.broken == 0
 
 
+def test_an_answer_begins_in_the_turn_of_its_request() -> None:
+    log: list[str] = []
+
+    class Logged(BytesSend):
+        def write_to(self, channel: object, budget: int | None = None) -> int:
+            log.append("write")
+            return super().write_to(channel, budget)
+
+    def respond(fetch: Fetch) -> Logged:
+        log.append("ask")
+        return Logged(ANSWERS[fetch.position])
+
+    pairs = [socket.socketpair() for _ in range(3)]
+    for _, theirs in pairs:
+        theirs.sendall(REQUEST.pack(1))
+        theirs.shutdown(socket.SHUT_WR)  # nothing more is asked
+    tally = Driver([ours for ours, _ in pairs], FETCHES, respond).run()
+    assert log == 3 * ["ask", "write"]
+    assert tally.answers == 3
+    for _, theirs in pairs:
+        theirs.close()
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from records import reference
+from records import Record, reference
 from records.kernel import ROW_SIZE
 from records.record import ROW
 from tests.strategies import SMALL_CONTENTS, Segment, segments
@@ -33,6 +33,13 @@ def rows_of(data: bytes) -> bytes:
     return bytes(rows[:produced])
 
 
+def looked_at(records: list[Record]) -> list[Record]:
+    """With their headers, which may be found to be none when they are made."""
+    for each in records:
+        assert isinstance(each.headers, tuple)
+    return records
+
+
 def answers(kernel: ModuleType, rows: bytes, source: bytes) -> list[Any]:
     """What it makes of rows; where it refuses them, that."""
 
@@ -44,10 +51,18 @@ def answers(kernel: ModuleType, rows: bytes, source: bytes) -> list[Any]:
         size, nulls = kernel.gather_column(*at)
         return ends, validity, data[:size], nulls
 
+    def made(base_sequence: int) -> list[Record]:
+        return looked_at(kernel.make_records(rows, 0, len(rows), source, 5, base_sequence))
+
+    def made_inner(verify: bool) -> tuple[list[Record], int]:
+        records, at = kernel.make_inner_records(rows, 0, len(rows), source, 0, 1, verify)
+        return looked_at(records), at
+
     calls = (
-        lambda: kernel.make_records(rows, 0, len(rows), source, 5, 2**31 - 3),
-        lambda: [r.headers for r in kernel.make_records(rows, 0, len(rows), source, 5, -1)],
-        lambda: kernel.make_inner_records(rows, 0, len(rows), source, 0, 1, True),
+        lambda: made(2**31 - 3),
+        lambda: made(-1),
+        lambda: made_inner(True),
+        lambda: made_inner(False),
         lambda: gathered(False),
         lambda: gathered(True),
         lambda: kernel.gather_headers(rows, 0, len(rows), source),

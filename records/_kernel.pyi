@@ -1,7 +1,7 @@
 """The compiled kernel, native/src/face: what it does is in kernel.py."""
 
 from .kernel import Buffer, Progress, Recodes, Transferred
-from .record import Record as Record
+from .python_record import Record as Record
 
 class Transcoder:
     def __new__(

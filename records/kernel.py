@@ -23,7 +23,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from .record import Record
+    from .python_record import Record
 
 UNKNOWN: Final = 2**63 - 1  # `remaining` of a stream whose end has not been seen yet
 

@@ -68,7 +68,12 @@ def make_inner_records(
 
 
 def read_entries(
-    source: Buffer, start: int, end: int, verify: bool, control: bool, size_max: int
+    source: Buffer,
+    start: int,
+    end: int,
+    verify: bool,  # noqa: ARG001 - nothing is read
+    control: bool,  # noqa: ARG001 - as above
+    size_max: int,
 ) -> tuple[list[Record], int]:
     """See `ReadEntries` in kernel.py. Leaves every entry to its caller, whose steps are what the
     native kernel is compared with."""

@@ -27,6 +27,8 @@ def part(source: memoryview, at: int, size: int) -> memoryview:
 
 def headers_in(encoded: memoryview, count: int) -> Iterator[tuple[bytes, bytes | None]]:
     """Keys and values of `count` headers."""
+    if not 0 <= count < 2**31:
+        raise ValueError("a header count is no 32-bit integer")
     at, end = 0, len(encoded)
     for _ in range(count):
         size, at = read_varint(encoded, at, end)

@@ -58,6 +58,7 @@ build: $(VENV)/dev.$(KERNEL) ## the environment, and in it the kernel where carg
 bench-smoke: build ## the benchmarks, small: that they run, and convert rightly
 	$(BIN)/python -m bench.conversion --smoke
 	$(BIN)/python -m bench.memory --smoke
+	$(BIN)/python -m bench.tail --smoke
 	$(BIN)/python -m bench.mutations --count 2000
 	$(BIN)/python -m bench.index_lookup --smoke
 	$(BIN)/python -m bench.zero_copy --smoke

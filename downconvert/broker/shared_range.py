@@ -18,7 +18,7 @@ from records import BatchHeader, FileRecords, RecordsError
 from records.formats import V2, Codec
 from records.units import KiB, MiB
 
-from .buffered_send import BufferedSend
+from .buffered_send import BUFFERED_SIZE_MAX, BufferedSend
 from .conversion_cache import NOBODY, WHOLE, Chunk, ConversionCache, Key, Place, kept_policy
 
 # Small enough that its conversion is a turn's work, large enough that finding it costs less than
@@ -212,7 +212,7 @@ class _Taker:
             return False
         if by not in (None, client) or (first.codec and not self._asker.policy.predicts):
             return True
-        if first.codec and first.size > CHUNK_SIZE:
+        if first.codec and CHUNK_SIZE < first.size <= BUFFERED_SIZE_MAX // 2:
             return self._cache.budget.left >= 2 * first.size
         is_last = self._is_tail and end == self._records.size
         is_small = end - at <= CHUNK_SIZE

@@ -146,7 +146,7 @@ class Keeping:
         damage or a refusal is all there is; OSError: the disk. Then nothing is held."""
         started = clock()
         left = 1 if work is None else work
-        done = self._done()
+        done = self.work_done
         try:
             for piece in self._conversion:
                 size = len(piece)
@@ -157,7 +157,7 @@ class Keeping:
                 self._held += size
                 self._data += piece
                 if work is not None:
-                    left = work + done - self._done()
+                    left = work + done - self.work_done
                     if left <= 0:
                         break
         except RecordsError as error:
@@ -171,7 +171,9 @@ class Keeping:
         self._seconds += clock() - started
         return left
 
-    def _done(self) -> int:
+    @property
+    def work_done(self) -> int:
+        """As `run` counts it."""
         stats = self._conversion.stats
         weight = COMPRESSED_WEIGHT if self._conversion.compresses else 1
         return stats.temporary_bytes * weight

@@ -19,14 +19,14 @@ class BrokerConfig:
     num_partitions: int = 1  # of topics that are created without a number
     # With exact sizes. Where all has to be compressed again, an estimate sends the first record 10
     # (lz4) to 30 ms (gzip) earlier for each MB; but it ends in filler or in a record cut off, and
-    # some clients cannot go on after either. As far as `conversions_kept_bytes` reaches, exact
-    # sizes do not compress twice.
+    # some clients cannot go on after either.
     policy: ConversionPolicy = field(default_factory=ConversionPolicy)
     recode_rules: tuple[RecodeRule, ...] = DEFAULT_RULES
     # By topic: its configuration.
     topics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     fetch_max_bytes: int = 57_671_680
-    conversions_kept_bytes: int = 16 * 1024 * 1024  # of what is compressed again; 0: all is lazy
+    # Of converted records, for the next clients and for those that are slow; 0: all is lazy.
+    conversions_kept_bytes: int = 16 * 1024 * 1024
     message_max_bytes: int = 1_048_588
     socket_request_max_bytes: int = 104_857_600
     min_insync_replicas: int = 1

@@ -30,6 +30,7 @@ class StateCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         yield from self._of_logs()
         yield from self._of_disk()
+        yield from self._of_conversions()
         yield self._lag()
         for name, what, value in (
             ("resident_memory_bytes", "Memory of the process.", process_figures.resident_bytes()),
@@ -77,6 +78,18 @@ class StateCollector(Collector):
             return
         yield gauge("disk_free_bytes", "Of the file system of the logs.", disk.free)
         yield gauge("disk_size_bytes", "Of the file system of the logs.", disk.total)
+
+    def _of_conversions(self) -> Iterator[Metric]:
+        cache = self._broker.conversion_cache
+        for name, what, value in (
+            ("conversion_cache_hits", "Ranges sent to others, too.", cache.hits),
+            ("conversion_cache_misses", "Ranges that had to be converted.", cache.misses),
+            ("conversion_cache_evictions", "Ranges that made room for others.", cache.evictions),
+        ):
+            yield CounterMetricFamily(f"{PREFIX}_{name}", what, value=value)
+        what = "Converted bytes in memory: kept for the next clients, or being sent."
+        yield gauge("conversion_cache_bytes", what, cache.budget.held)
+        yield gauge("conversion_cache_max_bytes", "How many there may be.", cache.budget.size)
 
     def _lag(self) -> Metric:
         family = GaugeMetricFamily(

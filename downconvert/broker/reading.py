@@ -10,6 +10,7 @@ Not here: which policy (conversions.py), the order of decisions (fetch_reader.py
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from downconvert import ConversionPolicy, LazyRecodedRecords
@@ -17,7 +18,7 @@ from downconvert.broker.wire.joined_send import JoinedSend
 from downconvert.conversion.skip import skip
 from downconvert.storage import StorageError
 from records import FileRecords, RecordsError
-from records.formats import PREFIX, V2
+from records.formats import PREFIX, V2, Codec
 from records.sends import Send
 from records.units import MiB
 
@@ -158,7 +159,7 @@ def read_converted(
                 return _shared(partition, records, up_to, limits, asker, shared)
             if shared.ends is Ends.LATER:
                 return Contribution(b"", 0, position, is_whole=False)
-        piece = records if policy.predicts else _one_turn_of(records)
+        piece = _measured_at_once(records, policy, magic)
         converted = _converted(piece, magic, offset, policy, limits)
         if converted is not None:
             send, is_all = converted
@@ -199,7 +200,7 @@ def _continued(
         left = limits.max_bytes - size
         records = partition.read(position, left, up_to) if position < up_to and left > 0 else None
         if records is not None and 0 < records.size <= left:
-            piece = records if policy.predicts else _one_turn_of(records)
+            piece = _measured_at_once(records, policy, magic)
             converted = convert_range(piece, magic, offset, policy, None)
             size += piece.size
             room = limits.max_bytes - sent if limits.is_hard else converted.size
@@ -252,11 +253,25 @@ def _shared(
     return Contribution(ConvertedSend(topic, sends), size, seen_to)
 
 
-def _one_turn_of(records: FileRecords) -> FileRecords:
-    """The first batches of a range, as many as are measured in one turn; one at least.
+def _measured_at_once(records: FileRecords, policy: ConversionPolicy, magic: int) -> FileRecords:
+    """What of a range is measured in this turn.
 
-    Not for a policy that predicts sizes: then the answer converts while it is sent, in turns of its
-    own, and may end with any range."""
+    All of it under a policy that predicts sizes: then the answer converts while it is sent, in
+    turns of its own, and may end with any range. But not where what is compressed becomes plain,
+    for its size is not known before all of it has been decompressed."""
+    if policy.predicts and not _decompresses(policy, magic):
+        return records
+    return _one_turn_of(records)
+
+
+@lru_cache(maxsize=64)
+def _decompresses(policy: ConversionPolicy, magic: int) -> bool:
+    """Whether there is a codec that a policy replaces by none."""
+    return any(policy.codec_for(codec, magic) is Codec.NONE for codec in Codec if codec)
+
+
+def _one_turn_of(records: FileRecords) -> FileRecords:
+    """The first batches of a range, as many as are measured in one turn; one at least."""
     left = CONVERTED_SIZE
     try:
         for header in records.batches():

@@ -18,7 +18,7 @@ from records import BatchHeader, FileRecords, RecordsError
 from records.formats import V2, Codec
 from records.units import KiB, MiB
 
-from .buffered_send import BufferedSend
+from .buffered_send import BUFFERED_SIZE_MAX, BufferedSend
 from .conversion_cache import NOBODY, WHOLE, Chunk, ConversionCache, Key, Place, kept_policy
 
 # Small enough that its conversion is a turn's work, large enough that finding it costs less than
@@ -206,12 +206,14 @@ class _Taker:
 
     def _is_wanted(self, place: Place, at: int, end: int, first: BatchHeader) -> bool:
         """Whether a chunk is kept: somebody else has asked for it or, at the tail, is likely to; or
-        it has to be made anyway for its size to be known."""
+        it has to be made anyway for its size to be known, and takes more than one turn."""
         by, client = self._cache.asked_by(place), self._asker.client
         if by == NOBODY:
             return False
         if by not in (None, client) or (first.codec and not self._asker.policy.predicts):
             return True
+        if first.codec and CHUNK_SIZE < first.size <= BUFFERED_SIZE_MAX // 2:
+            return self._cache.budget.left >= 2 * first.size
         is_last = self._is_tail and end == self._records.size
         is_small = end - at <= CHUNK_SIZE
         return is_last and (is_small or self._cache.is_shared(self._file, self._asker.magic))

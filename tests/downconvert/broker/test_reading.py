@@ -177,6 +177,25 @@ def test_one_partition_that_is_compressed_is_converted_in_turns(
         assert some
 
 
+def test_what_is_decompressed_to_be_measured_has_turns_under_every_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A size that is not compressed again cannot be predicted."""
+    batches = [batch(n, n + 1, size=500, codec=Codec.GZIP) for n in range(0, 40, 2)]
+    one = len(batches[0])
+    monkeypatch.setattr(reading, "CONVERTED_SIZE", 3 * one * reading.COMPRESSED_WEIGHT)
+    policy = ConversionPolicy(recode={"gzip": "none"})
+    config: dict[str, Any] = {"conversions_kept_bytes": 0, "policy": policy}
+    with broker_of(tmp_path, {"events": {0: batches}}, **config) as broker:
+        counted = Counted(monkeypatch)
+        exchange = fetching(broker, 2, "events", 0, now=0.0, max_wait_ms=0)
+        while not exchange.is_done:
+            broker.tick(0.0)
+        assert len(records_of(fetched(exchange))) == 40
+    assert len(counted.sizes) >= 6
+    assert max(counted.sizes) <= 4 * one
+
+
 def test_damage_behind_several_turns_is_for_the_next_fetch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

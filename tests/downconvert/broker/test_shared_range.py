@@ -1,6 +1,7 @@
 """Ranges that several clients are sent: the same bytes as without, converted once."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from downconvert import ConversionPolicy, convert
 from downconvert.broker import shared_range
-from downconvert.broker.buffered_send import MemoryBudget
+from downconvert.broker.buffered_send import Keeping, MemoryBudget
 from downconvert.broker.conversion_cache import ConversionCache
 from downconvert.broker.shared_range import Asker, Ends, SharedRange, take
 from records import Codec, FileRecords
@@ -202,6 +203,35 @@ def test_work_is_done_in_turns_and_by_whoever_asks(
     assert turns >= 10
     assert cache.misses == 1
     assert sent(taken) == converted(records, taken, Asker(0, 1, 0, DEFAULT))
+
+
+def test_a_large_batch_is_converted_in_turns_for_one_client_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be made at once else, to know the size of what it becomes."""
+    policy = ConversionPolicy(chunk_size=4096, wrapper_size_max=8192)
+    monkeypatch.setattr(shared_range, "WORK_A_TURN", 64 * 1024)
+    large = batch(*range(2000), size=100, codec=Codec.GZIP)
+    records = log_of(tmp_path, large, *PACKED)
+    turns: list[int] = []
+    run = Keeping.run
+
+    def counted(keeping: Keeping, work: int | None = None) -> int:
+        before = keeping.work_done
+        left = run(keeping, work)
+        turns.append(keeping.work_done - before)
+        return left
+
+    monkeypatch.setattr(Keeping, "run", counted)
+    cache = ConversionCache(MemoryBudget(MiB))
+    asker = Asker(1, 1, 0, policy)
+    taken = all_of(cache, records, asker, is_tail=False)
+    assert sent(taken) == b"".join(
+        convert(records.slice(0, taken.source_size), 1, 0, replace(policy, padding=False))
+    )
+    assert len(turns) > 10
+    assert max(turns) < 4 * 64 * 1024
+    assert not take(ConversionCache(MemoryBudget(len(large))), records, asker, is_tail=False).sends
 
 
 def test_an_answer_ends_where_its_turn_does(

@@ -1,0 +1,197 @@
+"""Converted once for many: counted at a broker, and over sockets."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert import ConversionPolicy, LazyDownConvertRecords
+from downconvert.broker import Broker, Client, Exchange, fetch_assembly
+from downconvert.broker.gauges import StateCollector
+from downconvert.broker.server import Server
+from downconvert.broker.wire.schemas import ApiKey, Message
+from records import Codec
+from tests.downconvert.storage.logs import batch
+
+from .asking import begin, sent
+from .fetching import broker_of, fetched, fetching, records_of, request
+from .talking import Talk, fetch, wait_for
+from .writable import writable_broker
+
+CONSUMERS = 200
+PRODUCED = batch(*range(100), size=90, codec=Codec.GZIP)
+
+
+def append(broker: Broker, data: bytes, topic: str = "events") -> None:
+    partition = broker.topics[topic].partitions[0]
+    partition.log.writer.append(data)
+    broker.purgatory.notify(partition.key)
+
+
+def asked(broker: Broker, client: int, offset: int = 0, version: int = 2, **more: Any) -> Exchange:
+    """A fetch by one of several clients, answered."""
+    exchange = fetching(
+        broker, version, "events", offset, now=0.0, client=Client(client, "127.0.0.1"), **more
+    )
+    while not exchange.is_done:
+        broker.tick(0.0)
+    return exchange
+
+
+@pytest.fixture
+def lazily(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of the ranges that are converted for one client alone."""
+    sizes: list[int] = []
+
+    def counted(records: Any, *args: Any, **options: Any) -> LazyDownConvertRecords:
+        sizes.append(records.size)
+        return LazyDownConvertRecords(records, *args, **options)
+
+    monkeypatch.setattr(fetch_assembly, "LazyDownConvertRecords", counted)
+    return sizes
+
+
+def test_what_many_wait_for_is_converted_once(tmp_path: Path, lazily: list[int]) -> None:
+    """Over sockets, in several threads, all of them due at once."""
+    with (
+        writable_broker(tmp_path, "events") as broker,
+        Server(broker, network_threads=2) as server,
+        ExitStack() as stack,
+    ):
+        cache = broker.conversion_cache
+        talks = [stack.enter_context(Talk(server.address)) for _ in range(CONSUMERS)]
+        for talk in talks:
+            talk.send(ApiKey.Fetch, 2, fetch(wait=20_000))
+        wait_for(lambda: len(broker.purgatory) == CONSUMERS)
+        partition = Message(index=0, records=PRODUCED)
+        topic = Message(name="events", partition_data=[partition])
+        body = Message(transactional_id=None, acks=1, timeout_ms=1000, topic_data=[topic])
+        with Talk(server.address) as producer:
+            producer.ask(ApiKey.Produce, 3, body)
+        answers = {talk.receive() for talk in talks}
+        assert len(answers) == 1
+        assert (cache.misses, cache.hits, lazily) == (1, CONSUMERS - 1, [])
+        assert cache.budget.held < 2 * len(PRODUCED) + 2048
+    answer = answers.pop()
+    assert len(answer) > 100
+
+
+def test_clients_that_are_behind_each_other_share_each_append(
+    tmp_path: Path, lazily: list[int]
+) -> None:
+    with writable_broker(tmp_path, "events") as broker:
+        for start in range(0, 50, 5):
+            append(broker, batch(*range(start, start + 5)))
+            for client in range(1, 6):  # each begins somewhere else
+                offset = max(0, start - 5 * client)
+                found = records_of(fetched(asked(broker, client, offset)))
+                assert [one.offset for one in found] == list(range(offset, start + 5))
+        assert broker.conversion_cache.misses == 10
+        assert lazily == []
+
+
+def test_slow_clients_and_what_is_kept_have_one_budget(tmp_path: Path) -> None:
+    topics = {f"t{n}": {0: [batch(*range(50), size=90)]} for n in range(8)}
+    room = 25_000
+    with broker_of(tmp_path, topics, conversions_kept_bytes=room) as broker:
+        budget, cache = broker.memory_budget, broker.conversion_cache
+        slow = []
+        for topic in topics:
+            for client in range(3):
+                body = request(broker, {topic: 0})
+                who = Client(client + 1, "127.0.0.1")
+                slow.append(begin(broker, ApiKey.Fetch, 2, body, client=who))
+                assert 0 <= budget.left <= room
+        assert 0 < len(cache) < len(topics)
+        sizes = {len(sent(exchange)) for exchange in slow}
+        assert len(sizes) == 1, "who found no room gets as much"
+        for exchange in slow:
+            broker.finished(exchange)
+        for topic in reversed(topics):  # now there is room again, as what is kept is evicted
+            sent(begin(broker, ApiKey.Fetch, 2, request(broker, {topic: 0})))
+        assert cache.evictions > 0
+        held = budget.held
+        assert 0 < held <= room
+        while cache._chunks:
+            cache._chunks.popitem()[1].kept.release()
+        assert budget.left == room
+
+
+def test_an_answer_that_is_not_sent_holds_nothing(tmp_path: Path) -> None:
+    with broker_of(tmp_path, {"events": {0: [PRODUCED]}}) as broker:
+        exchange = asked(broker, 1)
+        (chunk,) = broker.conversion_cache._chunks.values()
+        assert chunk.kept.is_shared
+        broker.finished(exchange)
+        assert not chunk.kept.is_shared
+
+
+def test_nothing_is_kept_by_a_broker_that_has_no_memory_for_it(tmp_path: Path) -> None:
+    with broker_of(tmp_path, {"events": {0: [PRODUCED]}}, conversions_kept_bytes=0) as broker:
+        for client in range(3):
+            assert len(records_of(fetched(asked(broker, client)))) == 100
+        assert len(broker.conversion_cache) == 0
+
+
+@pytest.mark.parametrize(
+    "policy", [ConversionPolicy.kafka(), ConversionPolicy(size="estimate"), ConversionPolicy()]
+)
+def test_only_exact_sizes_are_shared(policy: ConversionPolicy, tmp_path: Path) -> None:
+    with broker_of(tmp_path, {"events": {0: [PRODUCED]}}, policy=policy) as broker:
+        sizes = {len(sent(asked(broker, client))) for client in range(3)}
+        assert len(sizes) == 1
+        assert len(broker.conversion_cache) == (policy.size == "exact")
+
+
+def test_what_is_too_large_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("downconvert.broker.buffered_send.BUFFERED_SIZE_MAX", 1000)
+    with broker_of(tmp_path, {"events": {0: [batch(*range(50), size=90)]}}) as broker:
+        for client in range(3):
+            assert len(records_of(fetched(asked(broker, client)))) == 50
+        assert len(broker.conversion_cache) == 0
+        assert broker.conversion_cache.misses == 3  # an attempt, and two that did not try
+        assert broker.memory_budget.held == 0
+
+
+def test_what_was_truncated_is_not_sent_again(tmp_path: Path) -> None:
+    """Written again, it is as long as before."""
+    old, new = batch(5, 6, size=50), batch(5, 6, size=50, timestamp=77)
+    with writable_broker(tmp_path, "events") as broker:
+        append(broker, batch(*range(5)) + old)
+        assert len(records_of(fetched(asked(broker, 1, version=3)))) == 7
+        writer = broker.topics["events"].partitions[0].log.writer
+        writer.truncate_to(5)
+        append(broker, new)
+        found = records_of(fetched(asked(broker, 2, version=3)))
+        assert [one.timestamp for one in found[5:]] == [77, 77]
+
+
+def test_what_another_process_truncated_is_not_sent_again(tmp_path: Path) -> None:
+    old, new = batch(5, 6, size=50), batch(5, 6, size=50, timestamp=77)
+    first = batch(*range(5))
+    with broker_of(tmp_path, {"events": {0: [first, old]}}) as broker:
+        assert len(records_of(fetched(asked(broker, 1, version=3)))) == 7
+        (segment,) = broker.topics["events"].partitions[0].log.segments
+        with segment.path().open("r+b") as file:
+            file.seek(len(first))
+            file.write(new)
+        found = records_of(fetched(asked(broker, 2, version=3)))
+        assert [one.timestamp for one in found[5:]] == [77, 77]
+
+
+def test_operators_see_what_is_shared(tmp_path: Path) -> None:
+    with broker_of(tmp_path, {"events": {0: [PRODUCED]}}) as broker:
+        for client in range(3):
+            exchange = asked(broker, client)
+            sent(exchange)
+            broker.metrics.sent(exchange)
+        broker.metrics.registry.register(StateCollector(broker))
+        value = broker.metrics.registry.get_sample_value
+        name = "downconvert_broker_conversion_cache"
+        assert value(f"{name}_hits_total") == 2
+        assert value(f"{name}_misses_total") == 1
+        assert value(f"{name}_evictions_total") == 0
+        assert 100 < (value(f"{name}_bytes") or 0) < (value(f"{name}_max_bytes") or 0)
+        labels = {"api": "Fetch", "topic": "events"}
+        assert value("downconvert_broker_converted_records_total", labels) == 300

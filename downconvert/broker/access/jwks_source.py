@@ -126,7 +126,8 @@ class JwksSource:
             except Exception:
                 LOG.exception("a defect in reading the keys of tokens")
                 seconds = RETRY_MAX
-            self._wake.wait(seconds)
+            if not self._is_stopped:
+                self._wake.wait(seconds)
 
 
 def reader(location: str, ca_file: str | None) -> Read:

@@ -132,7 +132,12 @@ class Server(Startable):
         """Why clients should be sent to another broker; nothing: they need not."""
         reasons = [] if self.is_alive else ["it is not running"]
         offline = self.broker.topics.log_dir.offline_reason
-        return reasons if offline is None else [*reasons, f"its disk has failed: {offline}"]
+        if offline is not None:
+            reasons.append(f"its disk has failed: {offline}")
+        tokens = self.broker.guard.identities.tokens
+        if tokens is not None and tokens.failure is not None:
+            reasons.append(f"the keys of tokens: {tokens.failure}")
+        return reasons
 
     @property
     def _threads(self) -> list[NetworkThread]:

@@ -29,14 +29,8 @@ LOGS: Final = ("downconvert.gateway",)
 SECONDS: Final = click.FloatRange(min=0, min_open=True)
 LIMITS: Final = ("connect_timeout", "request_timeout", "idle_timeout")
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-FLAGS: Final = {  # the settings that flags of other names, or of none in the file, set
-    "listen": "listen",
-    "advertise": "advertise",
-    "advertise_without_name": "advertise_without_name",
-    "tls_cert": "tls_cert",
-    "tls_key": "tls_key",
-    "spool_dir": "spool_dir",
-}
+# Settings of the same names; one that is empty, as of a variable that is not set, is an error.
+FLAGS: Final = ("listen", "advertise", "advertise_without_name", "tls_cert", "tls_key")
 
 
 @click.command(short_help="Let old clients use a Kafka 4 cluster.")
@@ -235,7 +229,7 @@ def gateway(
 def _settings(flags: dict[str, Any]) -> dict[str, Any]:
     """Flags as settings of the file."""
     given = {name: value for name, value in flags.items() if value}
-    settings = {FLAGS[name]: given[name] for name in FLAGS if name in given}
+    settings = {name: flags[name] for name in FLAGS if flags[name] is not None}
     settings |= {
         name: flags[name].split(",")
         for name in (
@@ -248,6 +242,8 @@ def _settings(flags: dict[str, Any]) -> dict[str, Any]:
         )
         if flags[name] is not None  # an empty list is an error, and not no list
     }
+    if "spool_dir" in given:
+        settings["spool_dir"] = given["spool_dir"]
     settings |= {name: True for name in ("read_only", "observe", "share_ports") if name in given}
     if "node_ports" in given:
         pairs = (pair.partition("=") for pair in given["node_ports"])

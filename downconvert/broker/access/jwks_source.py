@@ -90,8 +90,13 @@ class JwksSource:
             if self._asked is not None and now - self._asked < UNKNOWN_SECONDS:
                 return
             self._asked = now
+        self.renew_soon()
+
+    def renew_soon(self) -> None:
+        """The document is read again by the thread."""
+        with self._lock:
             self._is_renewing = True
-        self._wake.set()
+            self._wake.set()
 
     def renew(self) -> float:
         """Reads the document. Returns the seconds until it is to be read again."""
@@ -107,7 +112,8 @@ class JwksSource:
             self._failures += 1
             return min(2.0 ** min(self._failures - 1, 20), RETRY_MAX, self._renew_seconds)
         finally:
-            self._is_renewing = self._wake.is_set()  # somebody has asked meanwhile
+            with self._lock:
+                self._is_renewing = self._wake.is_set()  # somebody has asked meanwhile
         if self._failures:
             LOG.info("keys of tokens, %s: read again", self._name)
         self._failures, self._failure = 0, None
@@ -120,7 +126,8 @@ class JwksSource:
             except Exception:
                 LOG.exception("a defect in reading the keys of tokens")
                 seconds = RETRY_MAX
-            self._wake.wait(seconds)
+            if not self._is_stopped:
+                self._wake.wait(seconds)
 
 
 def reader(location: str, ca_file: str | None) -> Read:

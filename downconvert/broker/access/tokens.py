@@ -113,7 +113,7 @@ class Tokens:
 
     def renew(self) -> None:
         """Reads keys again soon."""
-        self._source.miss()
+        self._source.renew_soon()
 
     @property
     def failure(self) -> str | None:

@@ -211,7 +211,7 @@ def test_rules_are_read_from_a_file(tmp_path: Path) -> None:
     [
         ("topcis = []", "'topcis' is not a setting"),
         ("topics = []", "empty list"),
-        ("[[clients]]\nread_only = true", "is for a user, a certificate or networks"),
+        ("[[clients]]\nread_only = true", "is for a user, a group, a certificate or networks"),
         ("[[clients]]\nuser = 'x'", "needs users_file"),
         ("[[clients]]\nuser = 'x'\nsasl = 'PLAIN'", "'sasl' is not"),
         ("= 1", "access.toml"),

@@ -14,6 +14,8 @@ from downconvert.broker.access.tokens import (
 )
 from tests.tokens import AUDIENCE, ISSUER, jwk, token, write
 
+from .test_jwks_source import wait_for
+
 NOW = 1_700_000_000.0
 
 
@@ -113,7 +115,12 @@ def test_before_there_are_keys_nobody_is_let_in(tmp_path: Path) -> None:
 def test_the_same_settings_keep_their_keys(tmp_path: Path) -> None:
     former, same = made(tmp_path), made(tmp_path)
     former.start()
-    assert keep(former, same) is former
+    for kept in (jwk("rsa"), jwk("p384")):  # which are read again each time, however soon
+        write(tmp_path, kept)
+        assert keep(former, same) is former
+        wait_for(lambda: not former._source.is_renewing)
+        assert former._source.jwks is not None
+        assert [key.kid for key in former._source.jwks.keys] == [kept["kid"]]
     other = made(tmp_path, issuer="https://other.test")
     assert keep(former, other) is other
     assert keep(other, None) is None

@@ -65,13 +65,13 @@ def find_partitions(
     found: dict[TopicPartition, list[PartitionLog]] = {}
     clusters = _Clusters(cluster_id)
     items: list[Item] = []
-    mounted = [path for path in paths if not _is_elsewhere(path)]
+    mounted = [path for path in paths if not is_elsewhere(path)]
     for name, directory in _directories(mounted, clusters, items):
         found.setdefault(name, []).append(read_partition(name, directory))
     for path in paths:
         if is_stored(path):
             items += items_of(pinned(path))
-        elif _is_elsewhere(path):
+        elif is_elsewhere(path):
             items.append(_item(os.path.abspath(path)))  # noqa: PTH100
     if not items:
         return [_chosen(name, found[name]) for name in sorted(found)]
@@ -87,7 +87,7 @@ def find_partitions(
     return [logs[name] for name in sorted(logs)]
 
 
-def _is_elsewhere(path: str) -> bool:
+def is_elsewhere(path: str) -> bool:
     """Whether a path is no directory of this machine: a URI of a store, or a tar."""
     return is_stored(path) or (TAR.fullmatch(path) is not None and os.path.isfile(path))  # noqa: PTH113
 

@@ -8,7 +8,6 @@ did not, and compares what the first did with the digests in its notes.
 Not here: what a task does (convert_segment.py), what is noted (manifest.py)."""
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -32,7 +31,7 @@ from .manifest import MANIFEST, gather, read_manifest
 from .rewrite import Settings
 from .segment_files import PartitionLog
 from .staging import trimmed
-from .stored_manifest import gather_stored, is_a_conversion, stored_entries
+from .stored_manifest import begin, gather_stored, stored_entries
 from .stored_trees import OF_PARTITION
 from .stores import below, is_stored, pinned, shown
 from .trees import expanded, is_elsewhere
@@ -144,13 +143,10 @@ def _run_to_store(
     for path in filter(is_stored, paths):
         if f"{shown(target)}/".startswith(f"{shown(pinned(path))}/"):
             raise JobError(f"{shown(target)} is inside of {path}: name a folder outside of it")
-    is_known = is_a_conversion(target)
-    if is_known is False:
-        raise JobError(f"{shown(target)} holds other things: name a new folder")
-    if is_known:
-        with suppress(FileNotFoundError):
-            entries = stored_entries(target)
-            _check_settings(shown(target), settings, next((e.settings for e in entries), None))
+    try:
+        begin(target, str(settings))
+    except ValueError as error:
+        raise JobError(f"{shown(target)} {error}") from error
     tasks = _tasks(logs, lambda name: below(target, name), settings)
     results = run_tasks(session, tasks, partial(_work, uuid4().hex[:8]), RESULT)
     try:
@@ -218,12 +214,8 @@ def _check(target: Path, settings: Settings) -> None:
         if any(target.glob("*/*.converted.json")):  # of a run that did not end
             return
         raise JobError(f"{target} holds other things: name a new directory, or an earlier target")
-    known = next((entry.settings for entry in read_manifest(target)), None)
-    _check_settings(str(target), settings, known)
-
-
-def _check_settings(target: str, settings: Settings, known: str | None) -> None:
-    if known not in (None, str(settings)):
+    known = next((entry.settings for entry in read_manifest(target)), str(settings))
+    if known != str(settings):
         raise JobError(
             f"{target} holds a conversion to {known}, and this is one to {settings}: name another "
             "directory"

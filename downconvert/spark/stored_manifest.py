@@ -6,11 +6,13 @@ Not here: entries and notes (manifest.py), writing objects (stores.py)."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
 from .manifest import MANIFEST, NOTE_SUFFIX, Entry, parse
 from .stores import below, listed, read, write
 
-THREADS = 16
+THREADS: Final = 16
+MARKER: Final = "conversion-settings.txt"  # written first: what killed runs leave is known by it
 
 
 def gather_stored(target: str) -> None:
@@ -31,13 +33,24 @@ def stored_entries(target: str) -> Iterator[Entry]:
         yield parse(line)
 
 
-def is_a_conversion(target: str) -> bool | None:
-    """Whether what is in a target is of a conversion; None: there is nothing."""
+def begin(target: str, settings: str) -> None:
+    """Notes what a target is for, before anything is written there. ValueError: it holds something
+    else."""
     try:
-        found = listed(target)
+        found = {_path(one.uri) for one in listed(target)}
     except FileNotFoundError:
-        return None
-    return any(_path(one.uri).endswith((NOTE_SUFFIX, MANIFEST)) for one in found)
+        found = set()
+    marker = below(target, MARKER)
+    if _path(marker) in found:
+        known = read(marker).decode(errors="replace")
+        if known != settings:
+            raise ValueError(
+                f"holds a conversion to {known}, and this is one to {settings}: name another folder"
+            )
+    elif found:
+        raise ValueError("holds other things: name a new folder")
+    else:
+        write(marker, settings.encode())
 
 
 def _path(uri: str) -> str:

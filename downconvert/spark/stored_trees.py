@@ -151,8 +151,8 @@ def _is_log(name: str) -> bool:
 def _log(
     name: TopicPartition, directory: str, files: Mapping[str, Blob], broker: str
 ) -> PartitionLog:
-    """The segments that make up a partition's log. Of what a cleaner was about to put in the place
-    of others nothing counts: what it was made from is still there, or the whole is in its place."""
+    """The segments that make up a partition's log. CorruptFileError: it was copied while a cleaner
+    put segments in the place of others; what counts then can be told where it is mounted."""
     grouped: dict[int, dict[Kind, Blob]] = {}
     sides: list[tuple[str, Blob]] = []
     for file, blob in files.items():
@@ -162,6 +162,8 @@ def _log(
         found = parse_file_name(plain)
         if plain in OF_PARTITION or _is_snapshot(found):
             sides.append((plain, blob))
+        elif found is not None and found.state is State.SWAP and found.kind is Kind.LOG:
+            raise CorruptFileError("was copied amid a cleaning: copy it to a directory", blob.name)
         elif found is not None and found.state is State.LIVE and found.kind in SEGMENT_KINDS:
             grouped.setdefault(found.offset, {}).setdefault(found.kind, blob)
     bases = sorted(base for base, blobs in grouped.items() if Kind.LOG in blobs)

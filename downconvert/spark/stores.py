@@ -131,6 +131,11 @@ class ObjectReader:
         with told(self._name):
             return bytes(self._file.read_at(size, position))
 
+    def read_into(self, target: memoryview, position: int) -> int:
+        """Fills `target` from there on, as far as there are bytes; returns how many."""
+        with told(self._name):
+            return int(self._file.get_stream(position, len(target)).readinto(target))
+
     def close(self) -> None:
         self._file.close()
 

@@ -82,12 +82,12 @@ def test_audit_and_find_say_the_same(spark: SparkSession, logs: Path) -> None:
 
 def test_convert_from_and_to_a_store(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
     here = convert.run(spark, [str(logs)], str(tmp_path / "here"), V1)
-    for source, target in (
-        (f"{URI}/logs", f"{URI}/converted"),
-        (str(logs), f"{URI}/converted-too"),
-        (f"{URI}/logs", str(tmp_path / "there")),
+    for source, target, runs in (
+        (f"{URI}/logs", f"{URI}/converted", ("converted", "kept")),
+        (str(logs), f"{URI}/converted-too", ("converted",)),
+        (f"{URI}/logs", str(tmp_path / "there"), ("converted",)),
     ):
-        for status in ("converted", "kept"):
+        for status in runs:
             summary = convert.run(spark, [source], target, V1)
             assert (summary.failed, getattr(summary, status)) == (0, 4), summary.errors
             assert summary.target_size == here.target_size
@@ -141,7 +141,7 @@ def test_a_job_that_is_killed_leaves_no_record_twice_or_missing(logs: Path, job:
     target = logs.parent / f"killed-{job}"
     uri = f"{URI}/{target.name}"
     died = 0
-    for number in (0, 2, 5, 7):  # each goes on from what the one before has left
+    for number in (2, 5):  # the second goes on from what the first has left
         ended = run(job, uri, number)
         if ended.returncode == 0:
             break

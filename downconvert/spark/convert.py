@@ -28,13 +28,14 @@ from .convert_segment import Task, convert_segment, failed, remove_leftovers
 from .convert_stored import StoredTask, convert_stored
 from .jobs import JobError, Json, Step, chosen, no_step, run_tasks, watched
 from .manifest import MANIFEST, gather, read_manifest
+from .patterns import expanded
 from .rewrite import Settings
 from .segment_files import PartitionLog
 from .staging import trimmed
 from .stored_manifest import begin, gather_stored, stored_entries
 from .stored_trees import OF_PARTITION
 from .stores import below, is_stored, pinned, shown
-from .trees import expanded, is_elsewhere
+from .trees import is_elsewhere
 
 RESULT: Final = pa.schema(
     [

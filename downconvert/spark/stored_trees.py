@@ -10,6 +10,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
@@ -38,6 +39,7 @@ from downconvert.storage.names import (
 
 from .blobs import Blob
 from .data_keys import DataKeys
+from .patterns import alternatives
 from .segment_files import PartitionLog, SegmentFile
 from .stores import Stored, listed, shown
 from .tars import COMPRESSED, TAR, members
@@ -72,11 +74,16 @@ def items_of(uri: str) -> list[Item]:
     """The objects below a URI, which may be a pattern; the members of a tar where it is one.
 
     FileNotFoundError: there are none. StoreError."""
-    base, pattern = _fixed(uri)
-    found = [_item(one) for one in listed(base) if _matches(one.uri, base, pattern)]
+    found: dict[str, Item] = {}
+    for alternative in alternatives(uri.replace("[^", "[!")):
+        base, pattern = _fixed(alternative)
+        with nullcontext() if alternative == uri else suppress(FileNotFoundError):
+            for one in listed(base):
+                if _matches(one.uri, base, pattern):
+                    found[one.uri] = _item(one)
     if not found:
         raise FileNotFoundError(2, "no object matches that", shown(uri))
-    return found
+    return list(found.values())
 
 
 def _fixed(uri: str) -> tuple[str, list[str]]:

@@ -16,6 +16,7 @@ from records.units import MiB
 from .audit_segment import STRETCHES, Task, audit_segments
 from .jobs import Step, chosen, no_step, run_tasks, watched
 from .segment_files import PartitionLog
+from .staging import trimmed
 
 TASK_SIZE: Final = (
     256 * MiB
@@ -115,7 +116,14 @@ def _tasks(log: PartitionLog, stretches: int, verify_crc: bool) -> Iterator[Task
     size_max = TASK_SIZE if stretches else SAMPLED_SIZE
 
     def task(bases: list[int]) -> Task:
-        return Task(*log.topic_partition, log.directory, tuple(bases), stretches, verify_crc)
+        return Task(
+            *log.topic_partition,
+            log.directory,
+            tuple(bases),
+            stretches,
+            verify_crc,
+            trimmed(log, bases),
+        )
 
     bases: list[int] = []
     size = 0

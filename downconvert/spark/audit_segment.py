@@ -8,7 +8,7 @@ so that sums of rows can be scaled.
 Not here: adding up (audit.py), what it looks like (audit_report.py)."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from time import thread_time
 from typing import Any, Final
 
@@ -29,6 +29,8 @@ from records.formats import NO_TIMESTAMP, V0, V1, V2
 
 from .checksums import Checksums
 from .sample import Key, Sample, Stretch
+from .segment_files import PartitionLog
+from .staging import staged
 
 STRETCHES: Final = 4  # sampled of each format and codec in a segment
 DAMAGES_MAX: Final = 5  # reported of one segment
@@ -40,7 +42,8 @@ class Task:
     """Segments to read, by their base offsets, of one partition's directory.
 
     stretches: how many are sampled of each format and codec; 0: everything is.
-    verify_crc: whether all batches' checksums are compared, so that all bytes are read."""
+    verify_crc: whether all batches' checksums are compared, so that all bytes are read.
+    log: where the segments are, if not in a mounted directory."""
 
     topic: str
     partition: int
@@ -48,6 +51,7 @@ class Task:
     segments: tuple[int, ...]
     stretches: int = STRETCHES
     verify_crc: bool = True
+    log: PartitionLog | None = None
 
     def __str__(self) -> str:
         return f"{self.directory}, segments {self.segments[0]} to {self.segments[-1]}"
@@ -102,6 +106,18 @@ class Share:
 
 def audit_segments(task: Task) -> Iterator[dict[str, Any]]:
     """The shares of a task's segments, as rows. OSError: they cannot be read."""
+    if task.log is None or task.log.is_mounted:
+        yield from _audited(task)
+        return
+    with staged(task.log, task.segments) as directory:
+        for row in _audited(replace(task, directory=str(directory))):
+            row["damages"] = [
+                damage.replace(str(directory), task.directory) for damage in row["damages"]
+            ]
+            yield row
+
+
+def _audited(task: Task) -> Iterator[dict[str, Any]]:
     is_here = False
     with Log.open(task.directory) as log:
         for segment in log.segments:

@@ -7,14 +7,16 @@ Not here: which segments there are (tiers.py), the operator's keys (data_keys.py
 
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import zstandard
 
 from downconvert.storage.errors import CorruptFileError
 
 CHUNK_SIZE_MAX: Final = 64 * 1024 * 1024  # bytes; a task holds a few; the plugin makes 4 MiB
-IV_SIZE: Final = 12  # before what was encrypted; its 16 bytes of a tag are after it
+IV_SIZE: Final = 12  # bytes, before what was encrypted
+TAG_SIZE: Final = 16  # after it
+SEAL_SIZE: Final = IV_SIZE + TAG_SIZE  # what encrypting adds
 
 
 class Stored(Protocol):
@@ -59,7 +61,6 @@ class ChunkReader:
         self._stored = stored
         self._name = name
         self._ends = list(accumulate(chunks.stored_sizes, initial=0))
-        self._cipher = None if chunks.key is None else _cipher(chunks.key)
 
     def read(self, position: int, size: int) -> bytes:
         """The bytes there; fewer only at the end. CorruptFileError: a chunk is damaged."""
@@ -80,8 +81,8 @@ class ChunkReader:
         self._stored.close()
 
     def _restored(self, data: bytes, index: int) -> bytes:
-        if self._cipher is not None:
-            data = decrypted(self._cipher, data, self._chunks.key, f"{self._name}, chunk {index}")
+        if self._chunks.key is not None:
+            data = decrypted(data, self._chunks.key, f"{self._name}, chunk {index}")
         size = min(self._chunks.size, self._chunks.total - index * self._chunks.size)
         if self._chunks.is_compressed:
             try:
@@ -95,17 +96,13 @@ class ChunkReader:
         return data
 
 
-def decrypted(cipher: Any, data: bytes, key: Key | None, name: str) -> bytes:
+def decrypted(data: bytes, key: Key, name: str) -> bytes:
     """What `data` was before it was encrypted. CorruptFileError: it was not, with this key."""
-    from cryptography.exceptions import InvalidTag
+    from Crypto.Cipher import AES
 
     try:
-        return bytes(cipher.decrypt(data[:IV_SIZE], data[IV_SIZE:], key.aad if key else None))
-    except (InvalidTag, ValueError) as error:
+        cipher = AES.new(key.key, AES.MODE_GCM, nonce=data[:IV_SIZE])
+        cipher.update(key.aad)
+        return bytes(cipher.decrypt_and_verify(data[IV_SIZE:-TAG_SIZE], data[-TAG_SIZE:]))
+    except ValueError as error:
         raise CorruptFileError("is damaged, or was encrypted with another key", name) from error
-
-
-def _cipher(key: Key) -> Any:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-    return AESGCM(key.key)

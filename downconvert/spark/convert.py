@@ -1,13 +1,14 @@
 """Segments of any format to segments of another, on Spark: one task a segment.
 
-The target is a directory that all executors see under one name, on this machine or shared. It may
+The target is a directory that all executors see under one name, on this machine or shared, or a
+folder of an object store. It may
 be read while it is written: files that are there are whole. A second run converts what the first
 did not, and compares what the first did with the digests in its notes.
 
 Not here: what a task does (convert_segment.py), what is noted (manifest.py)."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -24,10 +25,17 @@ from records import RecordsError
 from records.formats import V2
 
 from .convert_segment import Task, convert_segment, failed, remove_leftovers
+from .convert_stored import StoredTask, convert_stored
 from .jobs import JobError, Json, Step, chosen, no_step, run_tasks, watched
 from .manifest import MANIFEST, gather, read_manifest
+from .patterns import expanded
 from .rewrite import Settings
-from .trees import expanded
+from .segment_files import PartitionLog
+from .staging import trimmed
+from .stored_manifest import begin, gather_stored, stored_entries
+from .stored_trees import OF_PARTITION
+from .stores import below, is_stored, pinned, shown
+from .trees import is_elsewhere
 
 RESULT: Final = pa.schema(
     [
@@ -81,6 +89,9 @@ def convert(
 
 def manifest(session: SparkSession, target: str) -> DataFrame:
     """The manifest of a directory."""
+    if is_stored(target):
+        rows = [asdict(entry) for entry in stored_entries(pinned(target))]
+        return session.createDataFrame(rows, ENTRY_DDL)
     path = (Path(target) / MANIFEST).resolve()
     return session.read.schema(ENTRY_DDL).json(path.as_uri())
 
@@ -98,10 +109,12 @@ def run(
 
     JobError: there is nothing to convert, or the target is not fit for it. Segments that cannot be
     converted are counted, and are in the manifest, which is written also where the run fails."""
+    if is_stored(target):
+        return _run_to_store(session, paths, pinned(target), settings, topics, step)
     into = Path(target).absolute()
     tasks = plan(paths, into, settings, topics)
     into.mkdir(parents=True, exist_ok=True)
-    directories = sorted({Path(task.target) for task in tasks})
+    directories = sorted({Path(_segment_task(task).target) for task in tasks})
     for directory in directories:
         remove_leftovers(directory)
     work = partial(_work, uuid4().hex[:8])
@@ -118,27 +131,81 @@ def run(
     return summary
 
 
+def _run_to_store(
+    session: SparkSession,
+    paths: Sequence[str],
+    target: str,
+    settings: Settings,
+    topics: Sequence[str],
+    step: Step,
+) -> Summary:
+    """`run`, where the target is in a store."""
+    logs = chosen(paths, topics)
+    for path in filter(is_stored, paths):
+        if f"{shown(target)}/".startswith(f"{shown(pinned(path))}/"):
+            raise JobError(f"{shown(target)} is inside of {path}: name a folder outside of it")
+    try:
+        begin(target, str(settings))
+    except ValueError as error:
+        raise JobError(f"{shown(target)} {error}") from error
+    tasks = _tasks(logs, lambda name: below(target, name), settings)
+    results = run_tasks(session, tasks, partial(_work, uuid4().hex[:8]), RESULT)
+    try:
+        with watched(session, "convert", len(tasks), step):
+            return _summary(results)
+    finally:
+        gather_stored(target)
+
+
 def plan(
     paths: Sequence[str], target: Path, settings: Settings, topics: Sequence[str]
-) -> list[Task]:
+) -> list[Task | StoredTask]:
     """A task for each segment. JobError: the target is among the sources, or holds other things."""
     logs = chosen(paths, topics)
-    for path in map(Path, expanded(paths)):
+    for path in map(Path, _mounted(paths)):
         if target.resolve().is_relative_to(path.resolve()):
             raise JobError(f"{target} is inside of {path}: name a directory outside of it")
     _check(target, settings)
-    return [
-        Task(
-            topic=log.topic_partition.topic,
-            partition=log.topic_partition.partition,
-            base_offset=segment.base_offset,
-            source=str(Path(log.directory).absolute()),
-            target=str(target / str(log.topic_partition)),
-            settings=settings,
-        )
-        for log in logs
-        for segment in log.segments
-    ]
+    return _tasks(logs, lambda name: str(target / name), settings)
+
+
+def _mounted(paths: Sequence[str]) -> list[str]:
+    """The directories among the paths."""
+    return expanded([path for path in paths if not is_elsewhere(path)])
+
+
+def _tasks(
+    logs: Sequence[PartitionLog], target: Callable[[str], str], settings: Settings
+) -> list[Task | StoredTask]:
+    tasks: list[Task | StoredTask] = []
+    for log in logs:
+        into = target(str(log.topic_partition))
+        for segment in log.segments:
+            task = Task(
+                topic=log.topic_partition.topic,
+                partition=log.topic_partition.partition,
+                base_offset=segment.base_offset,
+                source=log.directory if segment.blobs else str(Path(log.directory).absolute()),
+                target=into,
+                settings=settings,
+            )
+            if log.is_mounted and not is_stored(into):
+                tasks.append(task)
+                continue
+            task = replace(task, source_name=segment.path)
+            part = log if log.is_mounted else trimmed(log, [segment.base_offset])
+            is_first = segment is log.segments[0]
+            if not is_first:  # the first segment brings the partition's files
+                sides = tuple(side for side in part.sides if side[0] not in OF_PARTITION)
+                part = replace(part, sides=sides)
+            if log.is_mounted:
+                part = replace(part, segments=(segment,))
+            tasks.append(StoredTask(task, part))
+    return tasks
+
+
+def _segment_task(task: Task | StoredTask) -> Task:
+    return task.task if isinstance(task, StoredTask) else task
 
 
 def _check(target: Path, settings: Settings) -> None:
@@ -156,14 +223,18 @@ def _check(target: Path, settings: Settings) -> None:
         )
 
 
-def _work(run_id: str, task: Task) -> Iterable[Json]:
+def _work(run_id: str, task: Task | StoredTask) -> Iterable[Json]:
     """What a worker does for a task."""
     context = TaskContext.get()
     attempt = f"{run_id}-{context.taskAttemptId() if context else 0}"
     try:
-        entry = convert_segment(task, attempt=attempt)
+        if isinstance(task, StoredTask):
+            entry = convert_stored(task, attempt=attempt)
+        else:
+            entry = convert_segment(task, attempt=attempt)
     except (OSError, RecordsError) as error:  # the disk is full, or not there
-        entry = failed(task, f"{task.source}: {error}")
+        given = _segment_task(task)
+        entry = failed(given, f"{given.source}: {error}")
     yield {name: getattr(entry, name) for name in RESULT.names}
 
 
@@ -190,8 +261,8 @@ def _copy_directory_files(paths: Sequence[str], target: Path, settings: Settings
 
     Not the marker of a clean shutdown: a broker that starts on the result recovers its logs. Where
     batches were left out, it has to find out where the logs end, too."""
-    directories = [Path(path) for path in expanded(paths)]
-    if len(directories) != 1 or not (directories[0] / META_PROPERTIES).exists():
+    directories = [Path(path) for path in _mounted(paths)]
+    if len(directories) != 1 or len(paths) > 1 or not (directories[0] / META_PROPERTIES).exists():
         return
     for path in sorted(directories[0].iterdir()):
         is_wanted = settings.to_magic == V2 or path.name in (META_PROPERTIES, LOG_STARTS)

@@ -50,6 +50,7 @@ class Task:
     source: str
     target: str
     settings: Settings
+    source_name: str = ""  # of the log, in notes, where it was copied from elsewhere
 
     def __str__(self) -> str:
         return f"{self.source}, segment {self.base_offset}"
@@ -123,13 +124,14 @@ def _described(task: Task) -> Entry:
     with Log.open(task.source) as log:
         path = _segment(log, task.base_offset).path()
     status = path.stat()
+    name = task.source_name or str(path)
     return Entry(
         topic=task.topic,
         partition=task.partition,
         segment=task.base_offset,
         status="converted",
         settings=str(task.settings),
-        source=str(path),
+        source=name,
         source_size=status.st_size,
         source_modified=status.st_mtime_ns,
         target=str(Path(task.target) / file_name(task.base_offset, Kind.LOG)),
@@ -176,7 +178,7 @@ def _converted(task: Task, entry: Entry, work: Path, files: Files) -> Entry:
             replace_file(files, work / name, path.read_bytes())
     return replace(
         entry,
-        source_digest=digest_of(Path(entry.source)),
+        source_digest=digest_of(segment.path()),
         target_size=size,
         target_digest=digest_of(made),
         batches_in=done.batches,

@@ -1,7 +1,7 @@
 """The operator's keys, with which the keys of encrypted segments are encrypted (RSA).
 
 They are read by the driver; tasks get the keys of the segments that they read, and no more. The
-package `cryptography` does the work, where it is installed.
+package `pycryptodome` does the work (RSA-OAEP with SHA3-512), where it is installed.
 
 Not here: decrypting segments (chunks.py)."""
 
@@ -31,6 +31,10 @@ def parse_keys(text: str) -> Mapping[str, str]:
     return found
 
 
+class KeyFileError(ValueError):
+    """A key of the operator's that is not given, or not one."""
+
+
 class DataKeys:
     """Decrypts the keys of segments' data."""
 
@@ -41,38 +45,35 @@ class DataKeys:
 
     def decrypted(self, text: str, name: str) -> bytes:
         """The key in a manifest called `name`: `id:base64`. CorruptFileError: it is none, or of
-        another key. ValueError: the key with this id is not given."""
+        another key. KeyFileError: the key with this id is not given."""
         key_id, _, encoded = text.partition(":")
         try:
             data = base64.b64decode(encoded, validate=True)
         except (binascii.Error, ValueError) as error:
             raise CorruptFileError("has a malformed key", name) from error
         if key_id not in self._files:
-            raise ValueError(
+            raise KeyFileError(
                 f"{name} is encrypted with the key {key_id!r}: give its private key, "
                 f"encryptionKeys={key_id}=/path/of/private.pem (or {NAME} in the environment)"
             )
         try:
-            from cryptography.hazmat.primitives import hashes
-            from cryptography.hazmat.primitives.asymmetric import padding
+            from Crypto.Cipher import PKCS1_OAEP
+            from Crypto.Hash import SHA3_512
         except ModuleNotFoundError as error:
-            raise ValueError(NEEDED) from error
-        digest = hashes.SHA3_512()
-        oaep = padding.OAEP(padding.MGF1(digest), digest, None)
+            raise KeyFileError(NEEDED) from error
+        key = self._key(key_id)
         try:
-            return bytes(self._key(key_id).decrypt(data, oaep))
-        except ValueError as error:
-            raise CorruptFileError(
-                f"was encrypted with another key than {key_id!r}", name
-            ) from error
+            return bytes(PKCS1_OAEP.new(key, SHA3_512).decrypt(data))
+        except (ValueError, TypeError) as error:
+            raise CorruptFileError(f"has a key that {key_id!r} does not open", name) from error
 
     def _key(self, key_id: str) -> Any:
         if key_id not in self._keys:
-            from cryptography.hazmat.primitives.serialization import load_pem_private_key
+            from Crypto.PublicKey import RSA
 
             path = Path(self._files[key_id])
             try:
-                self._keys[key_id] = load_pem_private_key(path.read_bytes(), None)
-            except (OSError, ValueError, TypeError) as error:
-                raise ValueError(f"{path} is no private key in PEM that can be read") from error
+                self._keys[key_id] = RSA.import_key(path.read_bytes())
+            except (OSError, ValueError, IndexError, TypeError) as error:
+                raise KeyFileError(f"{path} is no private key in PEM that can be read") from error
         return self._keys[key_id]

@@ -10,7 +10,9 @@ Not here: reading records (source.py), what is known to be there (export_manifes
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from pyspark.errors import AnalysisException
@@ -20,15 +22,22 @@ from pyspark.sql.types import DateType, StructField, StructType
 
 from downconvert.storage.metadata import topic_id_text
 from downconvert.storage.names import TopicPartition
+from downconvert.storage.open_files import OpenFiles
+from downconvert.storage.segment import Segment
 from downconvert.storage.tail import Tail
 
 from .export_manifest import Exported, Notes, Range, named_below
-from .isolation import committed as what_is_committed
+from .export_stored import StoredNotes, archive, write_records
+from .isolation import committed_of as what_is_committed
 from .jobs import JobError, Step, chosen, no_step, watched
+from .options import Options
 from .replicas import topic_id_of
 from .schemas import HEADERS, RECORD
 from .segment_files import PartitionLog
 from .source import FORMAT
+from .staging import staged
+from .stored_trees import THREADS
+from .stores import is_stored, pinned, shown
 from .trees import cluster_of
 
 NO_TIMESTAMP_TYPE = -1
@@ -66,6 +75,11 @@ def export(
     written is not added. One run at a time may write to a target. JobError: there is nothing below
     the paths, they are of another cluster or topic than what is there, or Spark fails."""
     logs = chosen(paths, topics)
+    if is_stored(target):
+        uri = pinned(target)
+        return _to_store(
+            session, logs, uri, committed=committed, skip_damaged=skip_damaged, step=step
+        )
     notes = Notes(session, target)
     isolation = "read_committed" if committed else "read_uncommitted"
     there = notes.read(isolation)
@@ -95,6 +109,50 @@ def export(
     return archive
 
 
+def _to_store(
+    session: SparkSession,
+    logs: Sequence[PartitionLog],
+    target: str,
+    *,
+    committed: bool,
+    skip_damaged: bool,
+    step: Step,
+) -> DataFrame:
+    """`export`, where the target is in a store. Of what is damaged nothing is looked at again."""
+    isolation = "read_committed" if committed else "read_uncommitted"
+    notes = StoredNotes(target)
+    there = notes.read(isolation)
+    identity = _identity(logs, isolation)
+    _check_same(there, identity, shown(target))
+    notes.remove_lost()
+    plan = plan_of(logs, there, committed=committed, skip_damaged=skip_damaged)
+    if plan.ranges:
+        named = [log for log in logs if log.topic_partition in plan.ranges]
+        starts = {name: start for name, (start, _) in plan.ranges.items()}
+        given = _given(starts, committed=committed, skip_damaged=skip_damaged)
+        if plan.is_bounded or skip_damaged:  # else what is damaged ends the run
+            ends = {name: end for name, (_, end) in plan.ranges.items()}
+            given["endingOffsets"] = _as_json(ends)
+        options = Options.parse({"path": target, **given}, streaming=False)
+        there.files |= write_records(session, named, options, target, step)
+        there.add(identity)
+        there.add(Exported(isolation, ranges={name: [r] for name, r in plan.ranges.items()}))
+        notes.write(there)
+    return archive(session, target, there.files)
+
+
+def _given(
+    starts: Mapping[TopicPartition, int], *, committed: bool, skip_damaged: bool
+) -> dict[str, str]:
+    """The options with which records are read."""
+    return {
+        "includeHeaders": "true",
+        "startingOffsets": _as_json(starts),
+        "isolation": "read_committed" if committed else "read_uncommitted",
+        "mode": "DROPMALFORMED" if skip_damaged else "FAILFAST",
+    }
+
+
 def _within(known: DataFrame, there: Exported) -> set[str]:
     """The files whose records are all within the offsets of a note."""
     rows = known.select(F.input_file_name().alias("file"), *KEY).groupBy("file", *KEY[:2])
@@ -114,9 +172,11 @@ def plan_of(
     """What the logs have now and the archive does not."""
     ranges, done = {}, {}
     is_bounded = not skip_damaged
-    for log in logs:
+    threads = 1 if all(log.is_mounted for log in logs) else THREADS
+    with ThreadPoolExecutor(threads) as pool:
+        ends = list(pool.map(partial(end_of, committed=committed), logs))
+    for log, (end, is_sound) in zip(logs, ends, strict=True):
         name = log.topic_partition
-        end, is_sound = end_of(log, committed=committed)
         start = there.end_from(name, log.start_offset)
         before = there.end_of(name)
         if before is not None and start > before:
@@ -136,15 +196,17 @@ def end_of(log: PartitionLog, *, committed: bool) -> tuple[int, bool]:
     without damage."""
     if not log.segments:
         return log.start_offset, True
-    segment = log.segments[-1].open()
-    try:
-        tail = Tail(segment)
-        tail.advance()
-    finally:
-        segment.release()
+    last = log.segments[-1]
+    with staged(log, [last.base_offset], tail=True) as directory:
+        segment = Segment(directory, last.base_offset, OpenFiles(), last.state)
+        try:
+            tail = Tail(segment)
+            tail.advance()
+        finally:
+            segment.release()
     end = max(log.start_offset, tail.next_offset)
     if committed:
-        end = min(end, what_is_committed(log.directory).end)
+        end = min(end, what_is_committed(log).end)
     return end, tail.damage is None
 
 
@@ -153,13 +215,11 @@ def records(
 ) -> DataFrame:
     """The records to export. No shuffle: a task writes what it reads."""
     starts = {name: start for name, (start, _) in plan.ranges.items()} | dict(plan.done)
+    given = _given(starts, committed=committed, skip_damaged=skip_damaged)
     reader = (
         session.read.format(FORMAT)
-        .option("includeHeaders", "true")
+        .options(**given)
         .option("topics", ",".join(sorted({name.topic for name in plan.ranges})))
-        .option("startingOffsets", _as_json(starts))
-        .option("isolation", "read_committed" if committed else "read_uncommitted")
-        .option("mode", "DROPMALFORMED" if skip_damaged else "FAILFAST")
     )
     ends = dict(plan.done)
     if plan.is_bounded:
@@ -186,10 +246,14 @@ def _identity(logs: Sequence[PartitionLog], isolation: str) -> Exported:
     """Which cluster and topics the logs are of."""
     identity = Exported(isolation)
     for log in logs:
-        identity.cluster_id = identity.cluster_id or cluster_of(str(Path(log.directory).parent))
-        topic_id = topic_id_of(log.directory)
-        if topic_id is not None:
-            identity.topic_ids[log.topic_partition.topic] = topic_id_text(topic_id)
+        identity.cluster_id = identity.cluster_id or cluster_of(str(Path(log.noted).parent))
+        text = log.topic_id
+        if text is None:
+            with staged(replace(log, segments=()), ()) as directory:
+                topic_id = topic_id_of(str(directory))
+                text = None if topic_id is None else topic_id_text(topic_id)
+        if text is not None:
+            identity.topic_ids[log.topic_partition.topic] = text
     return identity
 
 

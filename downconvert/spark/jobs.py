@@ -47,7 +47,10 @@ def no_step(_what: str, _done: float, _total: float) -> None:
 def chosen(paths: Sequence[str], topics: Sequence[str]) -> list[PartitionLog]:
     """The partitions below the paths, of topics with these names or patterns (`orders-*`); all if
     there are none. JobError: there is nothing to do."""
-    found = find_partitions(paths)
+    try:
+        found = find_partitions(paths)
+    except ValueError as error:  # a path that is none, or a key that is not given
+        raise JobError(str(error)) from error
     if not found:
         raise JobError(
             f"{' '.join(paths)}: no partitions there; name a broker's log directory, a partition's "

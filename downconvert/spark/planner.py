@@ -33,11 +33,18 @@ TOPICS_TOLD: Final = 20  # of those that are there, where one that is not was as
 
 def plan(options: Options, bounds: Bounds) -> list[tuple[Split, ...]]:
     """What there is to be read, a tuple for each task."""
+    return plan_logs(partitions(options), options, bounds)
+
+
+def plan_logs(
+    logs: Sequence[PartitionLog], options: Options, bounds: Bounds
+) -> list[tuple[Split, ...]]:
+    """The same, of partitions that were found before."""
     watermarks = HighWatermarks() if options.stop_at_high_watermark else None
     return tasks_of(
         [
             found
-            for log in partitions(options)
+            for log in logs
             if bounds.takes(*log.topic_partition)
             for found in stretches_of(log, options, bounds, watermarks)
         ],

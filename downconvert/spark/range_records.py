@@ -13,6 +13,7 @@ from records import BatchHeader
 from records.source import check_slice, read_headers
 
 from .blobs import Blob, Reader
+from .stores import ObjectReader
 
 BLOCK_SIZE: Final = 4 * 1024 * 1024  # bytes
 AHEAD: Final = 3  # blocks, and requests at a time
@@ -30,7 +31,8 @@ class Blocks:
         self._block = max(BLOCK_SIZE, blob.chunks.size if blob.chunks is not None else 0)
         self._ahead = max(1, AHEAD * BLOCK_SIZE // self._block)
         self._until = min(until, blob.size)
-        self._found: dict[int, Future[bytes]] = {}
+        self._found: dict[int, Future[memoryview]] = {}
+        self._free: list[bytearray] = []  # new ones would cost as much as what is read into them
         self._latest = -1
         self._threads: ThreadPoolExecutor | None = None
 
@@ -52,30 +54,45 @@ class Blocks:
             count = min(len(data) - at, end - position - read)
             if count <= 0:
                 break
-            target[read : read + count] = memoryview(data)[at : at + count]
+            target[read : read + count] = data[at : at + count]
             read += count
         return read
 
-    def _of(self, number: int) -> bytes:
+    def _of(self, number: int) -> memoryview:
         if number != self._latest:
             goes_on = number == self._latest + 1
             self._latest = number
             last = number + (self._ahead if goes_on else 0)
             wanted = range(number, last + 1)
             for old in [old for old in self._found if old not in wanted and old != number - 1]:
-                self._found.pop(old).cancel()
+                self._forget(self._found.pop(old))
             for new in wanted:
                 is_wanted = new == number or new * self._block < self._until
                 if is_wanted and new not in self._found:
                     self._found[new] = self._submit(new)
         return self._found[number].result()
 
-    def _submit(self, number: int) -> "Future[bytes]":
+    def _submit(self, number: int) -> "Future[memoryview]":
         if self._threads is None:
             self._threads = ThreadPoolExecutor(AHEAD)
         start = number * self._block
         size = min(self._block, self.size - start)
-        return self._threads.submit(self.reader.read, start, size)
+        if not isinstance(self.reader, ObjectReader):
+            return self._threads.submit(lambda: memoryview(self.reader.read(start, size)))
+        buffer = self._free.pop() if self._free else bytearray(min(self._block, self.size))
+        return self._threads.submit(_filled, self.reader, memoryview(buffer)[:size], start)
+
+    def _forget(self, block: "Future[memoryview]") -> None:
+        """Takes a buffer back, if nobody writes into it any more."""
+        if block.cancel() or not block.done() or block.exception() is not None:
+            return
+        buffer = block.result().obj
+        if isinstance(buffer, bytearray):
+            self._free.append(buffer)
+
+
+def _filled(reader: ObjectReader, target: memoryview, position: int) -> memoryview:
+    return target[: reader.read_into(target, position)]
 
 
 class Direct:

@@ -10,6 +10,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
@@ -38,6 +39,7 @@ from downconvert.storage.names import (
 
 from .blobs import Blob
 from .data_keys import DataKeys
+from .patterns import alternatives
 from .segment_files import PartitionLog, SegmentFile
 from .stores import Stored, listed, shown
 from .tars import COMPRESSED, TAR, members
@@ -72,11 +74,16 @@ def items_of(uri: str) -> list[Item]:
     """The objects below a URI, which may be a pattern; the members of a tar where it is one.
 
     FileNotFoundError: there are none. StoreError."""
-    base, pattern = _fixed(uri)
-    found = [_item(one) for one in listed(base) if _matches(one.uri, base, pattern)]
+    found: dict[str, Item] = {}
+    for alternative in alternatives(uri.replace("[^", "[!")):
+        base, pattern = _fixed(alternative)
+        with nullcontext() if alternative == uri else suppress(FileNotFoundError):
+            for one in listed(base):
+                if _matches(one.uri, base, pattern):
+                    found[one.uri] = _item(one)
     if not found:
         raise FileNotFoundError(2, "no object matches that", shown(uri))
-    return found
+    return list(found.values())
 
 
 def _fixed(uri: str) -> tuple[str, list[str]]:
@@ -151,8 +158,8 @@ def _is_log(name: str) -> bool:
 def _log(
     name: TopicPartition, directory: str, files: Mapping[str, Blob], broker: str
 ) -> PartitionLog:
-    """The segments that make up a partition's log. Of what a cleaner was about to put in the place
-    of others nothing counts: what it was made from is still there, or the whole is in its place."""
+    """The segments that make up a partition's log. CorruptFileError: it was copied while a cleaner
+    put segments in the place of others; what counts then can be told where it is mounted."""
     grouped: dict[int, dict[Kind, Blob]] = {}
     sides: list[tuple[str, Blob]] = []
     for file, blob in files.items():
@@ -162,6 +169,8 @@ def _log(
         found = parse_file_name(plain)
         if plain in OF_PARTITION or _is_snapshot(found):
             sides.append((plain, blob))
+        elif found is not None and found.state is State.SWAP and found.kind is Kind.LOG:
+            raise CorruptFileError("was copied amid a cleaning: copy it to a directory", blob.name)
         elif found is not None and found.state is State.LIVE and found.kind in SEGMENT_KINDS:
             grouped.setdefault(found.offset, {}).setdefault(found.kind, blob)
     bases = sorted(base for base, blobs in grouped.items() if Kind.LOG in blobs)

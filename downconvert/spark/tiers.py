@@ -32,8 +32,8 @@ from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.names import OFFSET_MAX, Kind, State, TopicPartition
 
 from .blobs import LOG_SIZE_MAX, Blob
-from .chunks import CHUNK_SIZE_MAX, Chunks, Key
-from .data_keys import DataKeys
+from .chunks import CHUNK_SIZE_MAX, SEAL_SIZE, Chunks, Key
+from .data_keys import DataKeys, KeyFileError
 from .segment_files import SegmentFile
 
 ID: Final = r"[a-zA-Z0-9_-]{22}"
@@ -147,7 +147,7 @@ def _of_aiven(
         end = metadata.get("endOffset")
         after = None if end is None else _integer(end, 0, OFFSET_MAX - 1) + 1
     except (KeyError, TypeError, AttributeError, ValueError, *DAMAGE) as error:
-        if isinstance(error, CorruptFileError) or "encryptionKeys" in str(error):
+        if isinstance(error, CorruptFileError | KeyFileError):
             raise
         raise CorruptFileError(
             f"is no manifest that can be read: {error}", manifest.name
@@ -184,6 +184,9 @@ def _chunks(index: Mapping[str, Any], is_compressed: bool, key: Key | None) -> C
         raise ValueError(f"chunks of the type {str(index['type'])[:20]!r}")
     if len(sizes) != count and not (total == 0 and len(sizes) <= 1):
         raise ValueError(f"{len(sizes)} chunks instead of {count}")
+    added = 0 if key is None else SEAL_SIZE * len(sizes)
+    if not is_compressed and sum(sizes) != total + added:
+        raise ValueError(f"chunks of {sum(sizes)} bytes for {total}")
     return Chunks(size, total, tuple(sizes), is_compressed, key)
 
 
@@ -214,7 +217,7 @@ def _index(indexes: Blob, part: Mapping[str, Any], key: Key | None) -> Blob:
     start = indexes.start + position
     if key is None:
         return Blob(indexes.path, size, start, indexes.modified)
-    plain = size - 28  # without IV and tag
+    plain = size - SEAL_SIZE
     if plain < 0:
         raise ValueError("an encrypted index of no size")
     chunks = Chunks(max(1, plain), plain, (size,), False, key)
@@ -240,7 +243,7 @@ def joined(found: Iterable[Remote], until: int = OFFSET_MAX) -> list[SegmentFile
         if end_before and remote.end_offset is not None and remote.end_offset <= end_before:
             continue  # all of it is in the one before
         chosen.append(remote)
-    ends = [*(one.file.base_offset for one in chosen[1:]), until]
+    ends = [*(one.file.base_offset for one in chosen[1:]), until][: len(chosen)]
     return [_up_to(one, end) for one, end in zip(chosen, ends, strict=True)]
 
 

@@ -12,9 +12,8 @@ read of it (planner.py)."""
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from glob import glob
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +30,7 @@ from records import CorruptRecordsError
 from .blobs import Blob
 from .data_keys import DataKeys
 from .errors import MixedClustersError
+from .patterns import expanded
 from .replicas import Copy, best_of, look, topic_id_of
 from .segment_files import PartitionLog, SegmentFile
 from .staging import last_with_records, staged
@@ -41,9 +41,6 @@ from .tiers import Tier
 
 # Levels of folders. A backup has one for each day, broker and disk.
 DEPTH_MAX: Final = 12
-
-PATTERN: Final = re.compile(r"[*?\[{]")
-BRACES: Final = re.compile(r"\{([^{}]*)\}")
 
 # Names of files by which a folder has more than the logs of a broker as they were.
 PACKED: Final = re.compile(
@@ -65,13 +62,13 @@ def find_partitions(
     found: dict[TopicPartition, list[PartitionLog]] = {}
     clusters = _Clusters(cluster_id)
     items: list[Item] = []
-    mounted = [path for path in paths if not _is_elsewhere(path)]
+    mounted = [path for path in paths if not is_elsewhere(path)]
     for name, directory in _directories(mounted, clusters, items):
         found.setdefault(name, []).append(read_partition(name, directory))
     for path in paths:
         if is_stored(path):
             items += items_of(pinned(path))
-        elif _is_elsewhere(path):
+        elif is_elsewhere(path):
             items.append(_item(os.path.abspath(path)))  # noqa: PTH100
     if not items:
         return [_chosen(name, found[name]) for name in sorted(found)]
@@ -87,7 +84,7 @@ def find_partitions(
     return [logs[name] for name in sorted(logs)]
 
 
-def _is_elsewhere(path: str) -> bool:
+def is_elsewhere(path: str) -> bool:
     """Whether a path is no directory of this machine: a URI of a store, or a tar."""
     return is_stored(path) or (TAR.fullmatch(path) is not None and os.path.isfile(path))  # noqa: PTH113
 
@@ -161,43 +158,6 @@ def _directories(
         for name, directory in _below(os.path.abspath(path), DEPTH_MAX, seen, items):  # noqa: PTH100
             if clusters.take(directory, directory):
                 yield name, directory
-
-
-def expanded(paths: Iterable[str]) -> list[str]:
-    """Directories, with patterns replaced by the directories that they match: `*`, `?`, `[ab]`,
-    `[^ab]` and `{a,b}`, as in the paths of Spark's file sources. A path that exists is no pattern.
-
-    NotADirectoryError: a path is not a directory, or nothing matches a pattern."""
-    found: list[str] = []
-    for path in paths:
-        if os.path.isdir(path):  # noqa: PTH112 - a path is a string here, as from Spark
-            found.append(path)
-            continue
-        if not PATTERN.search(path):
-            raise NotADirectoryError(f"{path} is not a directory")
-        matches = [
-            match
-            for alternative in _alternatives(path)
-            for match in sorted(glob(alternative.replace("[^", "[!")))  # noqa: PTH207
-            if os.path.isdir(match)  # noqa: PTH112
-        ]
-        if not matches:
-            raise NotADirectoryError(f"{path}: no directory matches that")
-        found += matches
-    return list(dict.fromkeys(found))
-
-
-def _alternatives(pattern: str) -> list[str]:
-    """`{a,b}` written out; braces may stand in braces."""
-    innermost = BRACES.search(pattern)
-    if innermost is None:
-        return [pattern]
-    before, after = pattern[: innermost.start()], pattern[innermost.end() :]
-    return [
-        found
-        for choice in innermost[1].split(",")
-        for found in _alternatives(f"{before}{choice}{after}")
-    ]
 
 
 class _Clusters:

@@ -43,6 +43,7 @@ def test_every_option_is_reported() -> None:
         "starting": "startingoffsets",
         "ending": "endingoffsets",
         "corruptcolumn": "columnnameofcorruptrecord",
+        "storesettings": "endpoint",
     }
     expected = {renamed.get(name, name) for name in fields} - {None}
     assert expected <= {name.lower() for name in told}

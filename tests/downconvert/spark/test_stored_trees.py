@@ -103,6 +103,16 @@ def test_a_tar_that_cannot_be_read_is_named(logs: Path, tmp_path: Path) -> None:
         content(backup)
 
 
+def test_what_was_copied_amid_a_cleaning_is_refused(logs: Path, tmp_path: Path) -> None:
+    log = logs / "orders-0" / file_name(0, Kind.LOG)
+    log.rename(log.with_name(f"{log.name}.swap"))
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        tar.add(logs, "kafka")
+    with pytest.raises(CorruptFileError, match="amid a cleaning"):
+        content(tmp_path / "a.tar")
+    assert len(content(logs)) == 62
+
+
 def test_a_brokers_disks_side_by_side(logs: Path, tmp_path: Path) -> None:
     wanted = content(logs)
     second = tmp_path / "disk2"

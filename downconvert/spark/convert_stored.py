@@ -1,0 +1,119 @@
+"""One segment in another format, from or to an object store: what a task of a conversion does.
+
+The source is copied to this machine and converted here, as any other; what comes out, compared with
+the source already, is then written to the store: indexes first, then the log, and last the note
+with its digest. Each is an object that is there whole or not at all, and nothing is renamed. Two
+attempts at the same segment write the same bytes to the same names. So a task may be killed at any
+moment: what it had written is written again.
+
+Not here: converting (convert_segment.py), which segments and on which machines (convert.py), the
+manifest of all notes (stored_manifest.py)."""
+
+import hashlib
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from downconvert.storage.names import Kind, file_name
+
+from .convert_segment import Task, convert_segment
+from .manifest import Entry, is_true, note_path, parse, read_note
+from .segment_files import PartitionLog, SegmentFile
+from .staging import staged
+from .stores import below, is_stored, read, readable, remove, shown, write
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTask:
+    """A segment whose source or target is not a mounted directory.
+
+    `task` says what is done and for where; `log`: where the source is."""
+
+    task: Task
+    log: PartitionLog
+
+    def __str__(self) -> str:
+        return str(self.task)
+
+
+def convert_stored(stored: StoredTask, *, attempt: str) -> Entry:
+    """Converts a segment, unless that has been done; as `convert_segment`.
+
+    OSError: the machine, or the store; what is in the target is whole."""
+    task = stored.task
+    to_store = is_stored(task.target)
+    note_uri = below(task.target, note_path(Path(), task.base_offset).name) if to_store else ""
+    known = _note(note_uri) if to_store else read_note(Path(task.target), task.base_offset)
+    if known is not None and _is_done(known, stored):
+        return replace(known, status="kept", cpu_seconds=0.0)
+    with ExitStack() as opened:
+        source = opened.enter_context(staged(stored.log, {task.base_offset}))
+        here = replace(task, source=str(source), source_name=task.source_name)
+        if to_store:
+            scratch = opened.enter_context(tempfile.TemporaryDirectory(prefix="kafka-segments-"))
+            here = replace(here, target=str(Path(scratch) / source.name))
+        entry = convert_segment(here, attempt=attempt)
+        if not to_store:
+            return entry
+        if known is not None:
+            remove([note_uri])  # it is of another source, or what it says is not there
+        uri = below(task.target, file_name(task.base_offset, Kind.LOG))
+        if entry.status != "failed":
+            entry = replace(entry, target=shown(uri))
+            _write(Path(here.target), task, uri)
+        write(note_uri, entry.to_json().encode() + b"\n")
+        return entry
+
+
+def _write(made: Path, task: Task, log_uri: str) -> None:
+    """All files that were made, the log last."""
+    log = file_name(task.base_offset, Kind.LOG)
+    note = note_path(made, task.base_offset)
+    for path in sorted(made.iterdir()):
+        if path.name != log and path != note:
+            write(below(task.target, path.name), path)
+    write(log_uri, made / log)
+
+
+def _note(uri: str) -> Entry | None:
+    try:
+        return parse(read(uri))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _is_done(known: Entry, stored: StoredTask) -> bool:
+    """Whether a note is of this source and these settings, and true."""
+    task, file = stored.task, _file(stored)
+    if file is None or known.settings != str(task.settings) or known.status == "failed":
+        return False
+    log = file.blob(Kind.LOG)
+    if log is None:
+        status = Path(file.path).stat()
+        same = (known.source_size, known.source_modified) == (status.st_size, status.st_mtime_ns)
+    else:  # of what was gzipped or cut off only the time is known before it is read
+        is_changed = log.is_gzipped or file.is_clipped
+        same = known.source_modified == log.modified
+        same = same and (is_changed or known.source_size == log.size)
+    if not same:
+        return False
+    if not is_stored(task.target):
+        return is_true(known, Path(task.target))
+    return _has_digest(below(task.target, file_name(task.base_offset, Kind.LOG)), known)
+
+
+def _file(stored: StoredTask) -> SegmentFile | None:
+    bases = (file for file in stored.log.segments if file.base_offset == stored.task.base_offset)
+    return next(bases, None)
+
+
+def _has_digest(uri: str, known: Entry) -> bool:
+    digest, size = hashlib.sha256(), 0
+    try:
+        for piece in readable(uri):
+            digest.update(piece)
+            size += len(piece)
+    except FileNotFoundError:
+        return False
+    return (size, digest.hexdigest()) == (known.target_size, known.target_digest)

@@ -1,0 +1,231 @@
+"""Records as Parquet in an object store: in the layout of export.py, by a protocol without renames.
+
+A task writes its Parquet files on this machine first, and then each as one object, whole or not at
+all, under a name that is the same in each attempt. When all tasks have ended a note says which
+objects there are, and which offsets: one object, written last. Who goes by the notes sees all of a
+run or nothing of it. Objects that no note names are of a run that died: the next one removes them,
+and writes their records again.
+
+Not here: which offsets are new (export.py), what a note says (export_manifest.py)."""
+
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from .bounds import Bounds
+from .export_manifest import FOLDER, Exported, parse
+from .jobs import Json, Step, run_tasks, watched
+from .options import Options
+from .planner import plan_logs
+from .rows import read_records
+from .schemas import arrow_schema, schema_of
+from .segment_files import PartitionLog
+from .splits import Split
+from .stores import below, listed, read, remove, write
+
+RESULT: Final = pa.schema([("file", pa.string()), ("records", pa.int64())])
+ROWS: Final = re.compile(r"topic=([^/]+)/date=([^/]+)/part-[0-9a-f]{32}-[0-9]{6}\.parquet")
+NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
+HELD_MAX: Final = 32 * 1024 * 1024  # bytes of records in memory, before they are written
+NO_TIMESTAMP_TYPE: Final = -1
+THREADS: Final = 16
+EVERYTHING: Final = Bounds()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What one task writes: records of some splits, to files of the target."""
+
+    splits: tuple[Split, ...]
+    options: Options
+    target: str
+    run_id: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.splits[0].segment.directory}, segment {self.splits[0].segment.base_offset}"
+
+
+def write_records(
+    session: SparkSession,
+    logs: Sequence[PartitionLog],
+    options: Options,
+    target: str,
+    step: Step,
+) -> set[str]:
+    """Writes the records that the options ask for; returns the names of the files, below the
+    target, that no note names yet."""
+    run_id = uuid4().hex
+    tasks = [
+        Task(splits, options, target, run_id, number)
+        for number, splits in enumerate(plan_logs(logs, options, EVERYTHING))
+    ]
+    if not tasks:
+        return set()
+    frame = run_tasks(session, tasks, write_task, RESULT)
+    with watched(session, "export", len(tasks), step):
+        return {row.file for row in frame.collect()}
+
+
+def write_task(task: Task) -> Iterator[Json]:
+    """Writes the files of a task: here first, and then to the target."""
+    schema = arrow_schema(schema_of(task.options))
+    with tempfile.TemporaryDirectory(prefix="kafka-segments-") as scratch:
+        files = _Files(Path(scratch), schema)
+        try:
+            for split in task.splits:
+                for batch in read_records(split, task.options, EVERYTHING, schema):
+                    files.add(split.topic, batch)
+        finally:
+            files.close()
+        for (topic, day), (path, count) in sorted(files.written.items()):
+            name = f"part-{task.run_id}-{task.number:06d}.parquet"
+            folders = (f"topic={topic}", f"date={day}")
+            write(below(task.target, *folders, name), path)
+            yield {"file": "/".join((*folders, name)), "records": count}
+
+
+@dataclass(slots=True)
+class _Files:
+    """The Parquet files of a task, one for each topic and day."""
+
+    directory: Path
+    schema: Any
+    written: dict[tuple[str, str], tuple[Path, int]] = field(default_factory=dict)
+    _writers: dict[tuple[str, str], Any] = field(default_factory=dict)
+    _held: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
+    _size: int = 0
+
+    def add(self, topic: str, batch: Any) -> None:
+        """Adds the records of a batch; few are in memory at a time."""
+        days = batch.column("timestamp").cast(pa.date32())
+        has_none = pc.equal(batch.column("timestampType"), NO_TIMESTAMP_TYPE)
+        days = pc.if_else(has_none, pa.scalar(None, pa.date32()), days)
+        batch = batch.drop_columns(["topic"])
+        for day in pc.unique(days).to_pylist():
+            of_day = pc.is_null(days) if day is None else pc.equal(days, pa.scalar(day))
+            key = topic, NO_DATE if day is None else str(day)
+            self._held.setdefault(key, []).append(batch.filter(of_day))
+        self._size += batch.nbytes
+        if self._size > HELD_MAX:
+            self.flush()
+
+    def flush(self) -> None:
+        for key, batches in self._held.items():
+            if key not in self._writers:
+                path = self.directory / f"{len(self._writers)}.parquet"
+                self._writers[key] = pq.ParquetWriter(path, batches[0].schema)
+                self.written[key] = path, 0
+            self._writers[key].write_table(pa.Table.from_batches(batches))
+            path, count = self.written[key]
+            self.written[key] = path, count + sum(map(len, batches))
+        self._held.clear()
+        self._size = 0
+
+    def close(self) -> None:
+        self.flush()
+        for writer in self._writers.values():
+            writer.close()
+
+
+class StoredNotes:
+    """The notes of a target in a store, as they are when it is made."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        try:
+            found = listed(target)
+        except FileNotFoundError:
+            found = []
+        start = len(_path(target)) + 1
+        self._names = {_path(one.uri)[start:]: one.uri for one in found}
+        uris = [
+            uri
+            for name, uri in self._names.items()
+            if name.startswith(f"{FOLDER}/") and name.endswith(".json")
+        ]
+        with ThreadPoolExecutor(THREADS) as threads:
+            self._notes = dict(zip(uris, map(_note, threads.map(read, uris)), strict=True))
+
+    def read(self, isolation: str) -> Exported:
+        """As `Notes.read`."""
+        found = Exported(isolation)
+        for note in self._notes.values():
+            if note is not None and note.isolation in (isolation, "read_uncommitted"):
+                found.add(note)
+        return found
+
+    def remove_lost(self) -> None:
+        """Removes the files of runs that died."""
+        named = {file for note in self._notes.values() if note is not None for file in note.files}
+        lost = [name for name in self._names if ROWS.fullmatch(name) and name not in named]
+        remove(self._names[name] for name in lost)
+
+    def write(self, exported: Exported) -> None:
+        """Writes a note, and removes those that it holds."""
+        data = exported.to_json().encode()
+        write(below(self._target, FOLDER, f"{uuid4().hex}.json"), data)
+        remove(
+            uri
+            for uri, note in self._notes.items()
+            if note is None or note.isolation == exported.isolation
+        )
+
+
+def archive(session: SparkSession, target: str, files: Iterable[str]) -> DataFrame:
+    """The records in files that notes name; they are read by the tasks, not through Hadoop."""
+    options = Options(paths=(target,), include_headers=True)
+    schema = arrow_schema(schema_of(options)).append(pa.field("date", pa.date32()))
+    rows = [(name,) for name in sorted(files)]
+    frame = session.createDataFrame(rows, "file string")
+    if rows:
+        frame = frame.repartition(min(len(rows), 1000))
+    return frame.mapInArrow(partial(_read, target, schema), from_arrow_schema(schema))
+
+
+def _read(target: str, schema: Any, batches: Iterable[Any]) -> Iterator[Any]:
+    for batch in batches:
+        for name in batch.column(0).to_pylist():
+            with tempfile.NamedTemporaryFile(prefix="kafka-segments-") as file:
+                Path(file.name).write_bytes(read(below(target, *name.split("/"))))
+                yield from _rows(file.name, name, schema)
+
+
+def _rows(path: str, name: str, schema: Any) -> Iterator[Any]:
+    found = ROWS.fullmatch(name)
+    assert found is not None
+    day = None if found[2] == NO_DATE else date.fromisoformat(found[2])
+    values: Mapping[str, Any] = {"topic": found[1], "date": day}
+    for batch in pq.ParquetFile(path).iter_batches():
+        arrays = [
+            pa.repeat(pa.scalar(values[column.name], column.type), len(batch))
+            if column.name in values
+            else batch.column(column.name).cast(column.type)
+            for column in schema
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _note(data: bytes) -> Exported | None:
+    try:
+        return parse(data)
+    except ValueError:
+        return None
+
+
+def _path(uri: str) -> str:
+    return unquote(urlsplit(uri).path)

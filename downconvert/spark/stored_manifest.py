@@ -1,0 +1,57 @@
+"""The manifest of a conversion in an object store, and the notes that it is made of.
+
+It is one object, written last: who reads it sees all entries of a run, or those of the run before.
+
+Not here: entries and notes (manifest.py), writing objects (stores.py)."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from .manifest import MANIFEST, NOTE_SUFFIX, Entry, parse
+from .stores import below, listed, read, write
+
+THREADS: Final = 16
+MARKER: Final = "conversion-settings.txt"  # written first: what killed runs leave is known by it
+
+
+def gather_stored(target: str) -> None:
+    """Writes the manifest, a line for each note."""
+    try:
+        found = listed(target)
+    except FileNotFoundError:
+        return
+    notes = [one.uri for one in found if _path(one.uri).endswith(NOTE_SUFFIX)]
+    with ThreadPoolExecutor(THREADS) as threads:
+        lines = list(threads.map(read, notes))
+    write(below(target, MANIFEST), b"".join(lines))
+
+
+def stored_entries(target: str) -> Iterator[Entry]:
+    """The entries of a target's manifest. FileNotFoundError: it has none."""
+    for line in read(below(target, MANIFEST)).splitlines():
+        yield parse(line)
+
+
+def begin(target: str, settings: str) -> None:
+    """Notes what a target is for, before anything is written there. ValueError: it holds something
+    else."""
+    try:
+        found = {_path(one.uri) for one in listed(target)}
+    except FileNotFoundError:
+        found = set()
+    marker = below(target, MARKER)
+    if _path(marker) in found:
+        known = read(marker).decode(errors="replace")
+        if known != settings:
+            raise ValueError(
+                f"holds a conversion to {known}, and this is one to {settings}: name another folder"
+            )
+    elif found:
+        raise ValueError("holds other things: name a new folder")
+    else:
+        write(marker, settings.encode())
+
+
+def _path(uri: str) -> str:
+    return uri.partition("?")[0]

@@ -1,0 +1,74 @@
+"""Ranges are read as from a file, a few blocks ahead and no more, and each block is asked for
+once."""
+
+import random
+import threading
+from pathlib import Path
+
+import pytest
+
+from downconvert.spark import range_records
+from downconvert.spark.blobs import Blob
+from downconvert.spark.range_records import AHEAD, Blocks, Direct, RangeRecords
+from tests.downconvert.storage.logs import batch
+
+BLOCK = 100
+
+
+@pytest.fixture
+def blob(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Blob:
+    monkeypatch.setattr(range_records, "BLOCK_SIZE", BLOCK)
+    path = tmp_path / "log"
+    path.write_bytes(b"before" + b"".join(batch(offset) for offset in range(50)))
+    return Blob(str(path), path.stat().st_size - 6, 6)
+
+
+def read(records: RangeRecords, position: int, size: int) -> bytes:
+    target = bytearray(size)
+    return bytes(target[: records.read_into(memoryview(target), position)])
+
+
+def test_any_range_is_what_is_there(blob: Blob) -> None:
+    whole = Path(blob.path).read_bytes()[6:]
+    generator = random.Random(3)
+    blocks = Blocks(blob, blob.size)
+    records = RangeRecords(blocks, 0, blob.size)
+    look = RangeRecords(Direct(blocks), 0, blob.size)
+    for _ in range(300):
+        position, size = generator.randrange(blob.size + 10), generator.randrange(350)
+        assert read(records, position, size) == whole[position : position + size]
+        assert read(look, position, size) == whole[position : position + size]
+    part = records.slice(70, 500).slice(10, 1000)
+    assert (part.origin, part.size) == (80, 490)
+    assert read(part, 480, 100) == whole[560:570]
+    assert [header.base_offset for header in records.batches()] == list(range(50))
+    with pytest.raises(ValueError, match="negative"):
+        read(records, -1, 5)
+    blocks.close()
+
+
+def test_it_is_read_ahead_up_to_where_it_is_wanted_and_each_block_once(blob: Blob) -> None:
+    blocks = Blocks(blob, 8 * BLOCK)
+    asked: list[int] = []
+    whole, lock = blocks.reader.read, threading.Lock()
+
+    def noted(position: int, size: int) -> bytes:
+        with lock:
+            asked.append(position // BLOCK)
+        return whole(position, size)
+
+    blocks.reader.read = noted  # type: ignore[method-assign]
+    records = RangeRecords(blocks, 0, blob.size)
+    for position in range(0, 8 * BLOCK, 30):
+        read(records, position, 30)
+        assert len(blocks._found) <= AHEAD + 2
+    blocks.close()
+    assert sorted(asked) == [*range(8), 8][: len(asked)]
+    assert len(asked) <= 9
+
+
+def test_a_jump_reads_one_block_and_nothing_ahead(blob: Blob) -> None:
+    blocks = Blocks(blob, blob.size)
+    read(RangeRecords(blocks, 0, blob.size), 12 * BLOCK, 10)
+    assert list(blocks._found) == [12]
+    blocks.close()

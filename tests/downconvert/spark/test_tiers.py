@@ -1,0 +1,224 @@
+"""Tiered storage: what is there and what brokers still have is each offset once; manifests that lie
+are refused."""
+
+import base64
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from downconvert.spark.errors import MixedClustersError
+from downconvert.spark.tiers import decoded_sizes
+from downconvert.spark.trees import find_partitions
+from downconvert.storage.errors import CorruptFileError
+from records import RecordsError
+from tests.downconvert.storage.logs import batch, indexed_segment
+
+from .reading import rows
+from .tiered import (
+    TOPIC_ID,
+    Packing,
+    aiven,
+    encoded_sizes,
+    local_tiered,
+    remove_segments,
+    write_key,
+)
+
+PACKINGS: Final = {
+    "plain": Packing(),
+    "compressed": Packing(is_compressed=True),
+    "one chunk": Packing(chunk_size=1 << 20, is_compressed=True),
+}
+BASES: Final = (0, 20, 40)
+
+
+@pytest.fixture(scope="module")
+def key_pair() -> Any:
+    """An operator's, no longer than it must be."""
+    return pytest.importorskip("Crypto.PublicKey.RSA").generate(1536)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A partition of three segments: offsets 0 to 59."""
+    directory = tmp_path / "source" / "orders.v1-0"
+    directory.parent.mkdir()
+    for base in BASES:
+        indexed_segment(directory, base, *(batch(o, size=300) for o in range(base, base + 20)))
+    return directory
+
+
+def offsets(*paths: Path, **options: Any) -> list[int]:
+    return [row["offset"] for row in rows(json.dumps([str(path) for path in paths]), **options)]
+
+
+@pytest.mark.parametrize("packing", PACKINGS.values(), ids=PACKINGS)
+def test_what_the_plugin_has_copied_is_read(source: Path, tmp_path: Path, packing: Packing) -> None:
+    for base in BASES:
+        aiven(tmp_path / "tier" / "prefix", source, base, base + 19, packing)
+    wanted = [
+        {name: value for name, value in row.items() if name != "segment"}
+        for row in rows(source.parent)
+    ]
+    assert rows(tmp_path / "tier") == wanted
+    for options in (
+        {"maxPartitionBytes": 2000},
+        {"startingOffsets": '{"orders.v1":{"0":13}}', "endingOffsets": '{"orders.v1":{"0":41}}'},
+        {"startingTimestamp": 110, "endingTimestamp": 450},
+        {"isolation": "read_committed"},
+        {"level": "batch"},
+    ):
+        keys = ("offset", "value", "baseOffset", "position", "crc")
+        assert [[row.get(key) for key in keys] for row in rows(tmp_path / "tier", **options)] == [
+            [row.get(key) for key in keys] for row in rows(source.parent, **options)
+        ]
+
+
+@pytest.mark.parametrize("is_compressed", [False, True])
+def test_what_is_encrypted_is_read_with_the_operators_key(
+    source: Path,
+    tmp_path: Path,
+    key_pair: Any,
+    is_compressed: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    packing = Packing(is_compressed=is_compressed, key_pair=key_pair)
+    write_key(key_pair, tmp_path / "key.pem")
+    for base in BASES:
+        aiven(tmp_path / "tier", source, base, base + 19, packing)
+    key = f"main={tmp_path / 'key.pem'}"
+    assert offsets(tmp_path / "tier", encryptionKeys=key) == list(range(60))
+    cut = offsets(tmp_path / "tier", encryptionKeys=key, maxPartitionBytes=2000)
+    assert cut == list(range(60))
+    with pytest.raises(ValueError, match="encryptionKeys=main="):
+        offsets(tmp_path / "tier")
+    monkeypatch.setenv("DOWNCONVERT_ENCRYPTION_KEYS", key)
+    assert offsets(tmp_path / "tier") == list(range(60))
+    manifest = next((tmp_path / "tier").rglob("*.rsm-manifest"))
+    text = manifest.read_text()
+    found = json.loads(text)
+    found["encryption"]["dataKey"] = f"main:{base64.b64encode(bytes(192)).decode()}"
+    manifest.write_text(json.dumps(found))
+    with pytest.raises(CorruptFileError, match="'main' does not open"):
+        offsets(tmp_path / "tier")
+    manifest.write_text(text)
+    log = next((tmp_path / "tier").rglob("*.log"))
+    data = bytearray(log.read_bytes())
+    data[700] ^= 1
+    log.write_bytes(data)
+    with pytest.raises(RecordsError, match=r"chunk \d+: is damaged"):
+        offsets(tmp_path / "tier")
+
+
+def test_kafkas_own_local_tiered_storage_is_read(source: Path, tmp_path: Path) -> None:
+    for base in BASES:
+        local_tiered(tmp_path / "kafka-tiered-storage", source, base)
+    assert offsets(tmp_path) == list(range(60))
+    assert offsets(tmp_path / "kafka-tiered-storage", maxPartitionBytes=2000) == list(range(60))
+    (log,) = find_partitions([str(tmp_path / "kafka-tiered-storage")])
+    assert (str(log.topic_partition), log.start_offset, log.topic_id) == (
+        "orders.v1-0",
+        0,
+        TOPIC_ID,
+    )
+
+
+@pytest.mark.parametrize("layout", ["aiven", "kafka"])
+@pytest.mark.parametrize("gone", [(0, 20), (0,), ()])
+def test_remote_and_local_parts_together_give_each_offset_once(
+    source: Path, tmp_path: Path, layout: str, gone: tuple[int, ...]
+) -> None:
+    local = tmp_path / "kafka" / "orders.v1-0"
+    shutil.copytree(source, local)
+    remove_segments(local, gone)
+    (local / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID}")
+    for base in BASES[:2]:
+        if layout == "aiven":
+            aiven(tmp_path / "tier", source, base, base + 19, PACKINGS["compressed"])
+        else:
+            local_tiered(tmp_path / "tier", source, base)
+    for options in ({}, {"isolation": "read_committed"}, {"maxPartitionBytes": 2000}):
+        assert offsets(tmp_path / "kafka", tmp_path / "tier", **options) == list(range(60))
+    between = offsets(tmp_path / "tier", tmp_path / "kafka", startingTimestamp=150)
+    assert between == list(range(15, 60))
+    (local / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
+    with pytest.raises(MixedClustersError, match="id AAAAAAAAAAAAAAAAAAAAAQ"):
+        offsets(tmp_path / "kafka", tmp_path / "tier")
+
+
+@pytest.mark.parametrize("layout", ["aiven", "kafka"])
+def test_what_two_leaders_have_copied_is_read_once(
+    source: Path, tmp_path: Path, layout: str
+) -> None:
+    other = tmp_path / "other" / "orders.v1-0"
+    other.parent.mkdir()
+    for base, end in ((0, 15), (15, 50)):
+        indexed_segment(other, base, *(batch(o, size=300) for o in range(base, end)))
+    for directory, base, end, name in (
+        (source, 0, 19, "A"),
+        (source, 20, 39, "B"),
+        (other, 0, 14, "C"),
+        (other, 15, 49, "D"),
+        (source, 40, 59, "E"),
+    ):
+        if layout == "aiven":
+            aiven(tmp_path / "tier", directory, base, end, Packing(), name * 22)
+        else:
+            local_tiered(tmp_path / "tier", directory, base, name * 22)
+    assert offsets(tmp_path / "tier") == list(range(60))
+    assert offsets(tmp_path / "tier", maxPartitionBytes=1500) == list(range(60))
+    if layout == "aiven":  # a copy that was not finished
+        next((tmp_path / "tier").rglob("*-D*.rsm-manifest")).unlink()
+        assert offsets(tmp_path / "tier") == list(range(60))
+
+
+def test_sizes_of_chunks_are_read_as_they_are_written() -> None:
+    for sizes in ([], [0], [7], [7, 9], [70_000, 5, 300], [1 << 24, 1 << 30, 3]):
+        assert decoded_sizes(encoded_sizes(sizes)) == sizes
+    generator = random.Random(1)
+    good = encoded_sizes([70_000, 5, 300, 9])
+    for _ in range(500):
+        data = bytearray(good[: generator.randrange(len(good) + 1)])
+        if data:
+            data[generator.randrange(len(data))] = generator.randrange(256)
+        try:
+            assert min(decoded_sizes(bytes(data)), default=0) >= 0
+        except ValueError:
+            continue
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("chunkIndex", "originalChunkSize"), 0),
+        (("chunkIndex", "originalChunkSize"), 1),
+        (("chunkIndex", "originalFileSize"), 2**40),
+        (("chunkIndex", "originalFileSize"), -1),
+        (("chunkIndex", "type"), "other"),
+        (("chunkIndex", "transformedChunks"), "AAAA"),
+        (("chunkIndex", "transformedChunks"), "*"),
+        (("chunkIndex",), []),
+        (("segmentIndexes", "offset", "position"), 2**31),
+        (("segmentIndexes", "offset"), 5),
+        (("encryption",), {"dataKey": "main:*", "aad": ""}),
+        (("encryption",), {"aad": ""}),
+        (("compression",), False),
+        (("remoteLogSegmentMetadata", "endOffset"), "last"),
+    ],
+)
+def test_manifests_that_lie_are_refused(
+    source: Path, tmp_path: Path, path: tuple[str, ...], value: object
+) -> None:
+    manifest = aiven(tmp_path / "tier", source, 0, 19, PACKINGS["compressed"])
+    found = json.loads(manifest.read_text())
+    inner = found
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    manifest.write_text(json.dumps(found))
+    with pytest.raises(CorruptFileError, match="rsm-manifest"):
+        offsets(tmp_path / "tier")

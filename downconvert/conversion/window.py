@@ -77,8 +77,8 @@ class LogWindow:
             raise self.damaged(TRUNCATED)
 
     def check_whole(self) -> None:
-        """CorruptRecordsError: less was read than there was when the range was made. Asked where the
-        window begins with an item that does not fit in it: that is no large one then."""
+        """CorruptRecordsError: less was read than there was when the range was made. Asked where
+        the window begins with an item that does not fit in it: that is no large one then."""
         expected = min(self.size, self.records.size - self.position)
         if not self.is_all and self.filled - self.start < expected:
             raise self.damaged(TRUNCATED)

@@ -33,7 +33,7 @@ from .fetch_assembly import (
     to_send,
 )
 from .partition import Partition
-from .shared_range import Asker, Ends, SharedRange, take
+from .shared_range import CHUNK_SIZE, Asker, Ends, SharedRange, take
 
 # How much of a log is skipped in one turn, where it has nothing for a client. That takes some
 # milliseconds, after which other requests have a turn.
@@ -152,9 +152,11 @@ def read_converted(
         if not policy.trim_compressed and (after := _after_what_is_below(records, offset)):
             position = after
             continue
-        if cache is not None:
+        is_tail = records.size < limits.max_bytes
+        # Small fetches in the midst of a log end where nobody else's do.
+        if cache is not None and (is_tail or records.size >= CHUNK_SIZE or not policy.predicts):
             asker = Asker(client, magic, offset, policy, _room(limits))
-            shared = take(cache, records, asker, is_tail=records.size < limits.max_bytes)
+            shared = take(cache, records, asker, is_tail=is_tail)
             if shared.size:
                 return _shared(partition, records, up_to, limits, asker, shared)
             if shared.ends is Ends.LATER:

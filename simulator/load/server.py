@@ -5,7 +5,7 @@ before it sends the first byte, as Kafka did before 2.0."""
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import thread_time
 from typing import Any
@@ -223,7 +223,10 @@ def serve(parent: Parent, directory: Path, mode: Mode, options: LoadOptions) -> 
     phases = _Phases()
     with LogDir.open(directory, writable=True) as log_dir:  # as its broker does
         is_eager = mode == "eager"
-        broker = _MeasuredBroker(log_dir, config_of(options), phases, is_eager=is_eager)
+        config = config_of(options)
+        if is_eager:  # nothing is shared by brokers that make whole answers
+            config = replace(config, conversions_kept_bytes=0)
+        broker = _MeasuredBroker(log_dir, config, phases, is_eager=is_eager)
         for partition in broker.topics.partitions():
             _ = partition.high_watermark  # opens it: a broker at work has long done so
         with Server(broker) as server:

@@ -7,7 +7,7 @@ are joined, and which error stands for which failure.
 Not here: which format a client reads and which errors it knows (fetch_versions.py), which policy it
 gets (conversions.py), reading a log (reading.py)."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -20,7 +20,7 @@ from records import (
     UnsupportedCodecError,
     read_batch,
 )
-from records.formats import V2
+from records.formats import PREFIX, V2
 from records.sends import Send
 from records.source import Records
 from records.units import KiB, MiB
@@ -77,6 +77,19 @@ def head_of(
     if isinstance(converted, BufferedSend):
         return converted.head
     return next(convert(records, magic, offset, policy))
+
+
+def hard_size(size: int, limit: int | None, head: Callable[[], bytes | memoryview]) -> int | None:
+    """How much of a converted range of `size` bytes goes out under a hard limit, as that of a
+    partition is below version 3 of Fetch; None: all. `head`: how it begins.
+
+    A client whose buffer is smaller than a message gets it whole. A broker of its time would have
+    cut it off, and the client had to ask for more. None of them fails on getting more, and one
+    batch on disk, which is what must fit here, is many messages for them."""
+    if limit is None or size <= limit:
+        return None
+    first_size: int = PREFIX.unpack_from(head())[1]
+    return max(limit, PREFIX.size + first_size)
 
 
 def joins_more(used: int, room: int) -> bool:

@@ -10,7 +10,7 @@ Not here: which policy (conversions.py), the order of decisions (fetch_reader.py
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 from downconvert import ConversionPolicy, LazyRecodedRecords
@@ -18,7 +18,7 @@ from downconvert.broker.wire.joined_send import JoinedSend
 from downconvert.conversion.skip import skip
 from downconvert.storage import StorageError
 from records import FileRecords, RecordsError
-from records.formats import PREFIX, V2, Codec
+from records.formats import V2, Codec
 from records.sends import Send
 from records.units import MiB
 
@@ -27,6 +27,7 @@ from .fetch_assembly import (
     convert_range,
     end_offset_of,
     first_of_use,
+    hard_size,
     has_record_from,
     head_of,
     joins_more,
@@ -231,7 +232,7 @@ def _shared(
     """What begins with chunks that other clients get, too. What is not kept follows while it is
     sent; damage in it is reported to the next fetch, which begins with it."""
     topic, sends, size = partition.name.topic, list[Send](shared.sends), shared.source_size
-    size_max = _size_max(shared.size, limits, lambda: shared.head)
+    size_max = hard_size(shared.size, _room(limits), lambda: shared.head)
     if size_max is not None:
         shared.cut(size_max)
         return Contribution(ConvertedSend(topic, sends), size, up_to)
@@ -361,22 +362,9 @@ def _converted(
     converted = convert_range(records, magic, offset, policy, None)
     if not converted.size:
         return None
-    size_max = _size_max(
-        converted.size, limits, lambda: head_of(converted, records, magic, offset, policy)
-    )
+    head = partial(head_of, converted, records, magic, offset, policy)
+    size_max = hard_size(converted.size, _room(limits), head)
     return to_send(converted, size_max), converted.is_whole and size_max is None
-
-
-def _size_max(size: int, limits: Limits, head: Callable[[], bytes | memoryview]) -> int | None:
-    """How much of it goes out under a hard limit; None: all. `head`: how it begins.
-
-    A client whose buffer is smaller than a message gets it whole. A broker of its time would have
-    cut it off, and the client had to ask for more. None of them fails on getting more, and one
-    batch on disk, which is what must fit here, is many messages for them."""
-    if not limits.is_hard or size <= limits.max_bytes:
-        return None
-    first_size: int = PREFIX.unpack_from(head())[1]
-    return max(limits.max_bytes, PREFIX.size + first_size)
 
 
 def _join(

@@ -17,7 +17,12 @@ from downconvert import AbortedTransaction, ConversionPolicy
 from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.fetch_assembly import error_code_of, joins_more
-from downconvert.broker.fetch_versions import TOPIC_IDS_SINCE, known_code, magic_of
+from downconvert.broker.fetch_versions import (
+    FIRST_BATCH_WHOLE_SINCE,
+    TOPIC_IDS_SINCE,
+    known_code,
+    magic_of,
+)
 from downconvert.broker.wire.joined_send import JoinedSend
 from downconvert.broker.wire.schemas import ApiKey, Message
 from records import FileRecords, MemoryRecords, RecordsError
@@ -78,8 +83,10 @@ class Found:
             yield TURN
             parts = Parts(records, self.offset)
             asked, magic = self.request.fetch_offset, magic_of(self.version)
+            is_hard = self.version < FIRST_BATCH_WHOLE_SINCE
+            limit = self.request.partition_max_bytes if is_hard else None
             assert magic is not None, "a client that reads what is on disk"
-            yield from converted.convert(parts, magic, asked, policy, room, aborted)
+            yield from converted.convert(parts, magic, asked, policy, room, aborted, limit)
         except RecordsError as error:
             self.code = ErrorCode.NONE if self.sends else error_code_of(error)
             self.is_done = True

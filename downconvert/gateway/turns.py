@@ -9,10 +9,11 @@ is quick, and compression happens while sending, a piece in a turn.
 Not here: on which thread a turn runs (conversion_pool.py)."""
 
 from collections.abc import Generator
+from functools import partial
 
 from downconvert import AbortedTransaction, ConversionPolicy
 from downconvert.broker.buffered_send import MemoryBudget
-from downconvert.broker.fetch_assembly import convert_range, to_send
+from downconvert.broker.fetch_assembly import convert_range, hard_size, head_of, to_send
 from records import FileRecords, MemoryRecords, RecordsError
 from records.sends import Send
 
@@ -75,8 +76,10 @@ class Converted:
         policy: ConversionPolicy,
         room: MemoryBudget,
         aborted: list[AbortedTransaction],
+        limit: int | None = None,
     ) -> Generator[Turn, None, None]:
-        """Measures each part in a turn of its own, and keeps what is compressed again.
+        """Measures each part in a turn of its own, and keeps what is compressed again. `limit`: a
+        hard one of bytes, under which at least the first message goes out.
 
         RecordsError: there is nothing to be sent but damage or a refusal."""
         predicts = policy.predicts and parts.is_compressed
@@ -89,9 +92,15 @@ class Converted:
                     raise
                 self.is_whole = False
                 return
-            if found.size:
-                self.sends.append(to_send(found))
-            if not found.is_whole:
+            size = found.size
+            if limit is not None:
+                head = partial(head_of, found, part, magic, offset, policy)
+                first = hard_size(size, limit, head) if not self.sends else None
+                size = first or min(size, max(limit, 0))
+                limit -= size
+            if size:
+                self.sends.append(to_send(found, size))
+            if not found.is_whole or size < found.size:
                 self.is_whole = False
                 return
         self.is_whole = parts.damage is None

@@ -40,8 +40,6 @@ TAIL: Final = """
 * Kafka 3.9: its converter promises sizes before it converts, fills up or cuts off what does not
   fit, and takes the first batch twice where control batches come before it.
 * Kafka 4 hands zstd out as it is to Fetch 4-9, which 3.9 answers with error 76.
-* The gateway answers a limit below the first batch with all of that batch, also below Fetch 3:
-  a client whose limit is so small would not get on with Kafka at all.
 
 What it does not write: logs that were compacted or trimmed, messages that are v0 or v1 on disk, and
 transactions where the broker has none. On compacted logs Kafka's converter has more faults:

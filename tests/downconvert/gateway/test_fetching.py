@@ -46,6 +46,22 @@ def test_clients_get_the_format_that_they_read(
     assert (part.error_code, part.high_watermark) == (ErrorCode.NONE, 5)
 
 
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+@pytest.mark.parametrize("version", range(4))
+def test_a_limit_below_the_first_batch_is_kept_but_for_a_first_message(
+    broker: Broker, through: Through, version: int, codec: Codec
+) -> None:
+    """Below version 3, where limits of partitions are hard; later a first batch comes whole."""
+    append(broker, batch(*range(20), size=100, codec=codec), batch(20, codec=codec))
+    (part,) = fetch(through, version, 0, max_bytes=1)
+    whole = list(MemoryRecords(part.records).batches())
+    assert [header.base_offset for header in whole] == (
+        list(range(20)) if version == 3 and not codec else [whole[0].base_offset]
+    )
+    (part,) = fetch(through, version, 0, max_bytes=500)
+    assert len(part.records) == 500 or version == 3 or codec
+
+
 @pytest.mark.parametrize("version", range(4))
 def test_the_answer_has_no_filler_and_no_repeats(
     broker: Broker, through: Through, version: int

@@ -35,6 +35,7 @@ collect_ignore = [] if kafka_server.REQUIRED or not kafka_server.missing() else 
 # more, and the run says so; one that fails for a reason fails again.
 OTHERS_PROGRAMS: Final = (
     "clients/test_clients.py",
+    "clients/test_login.py",
     "clients/test_doctor.py",
     "downconvert/gateway/test_kafka_4.py",
     "downconvert/broker/test_differential.py",

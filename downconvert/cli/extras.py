@@ -13,6 +13,7 @@ ALWAYS: Final = frozenset({"click", "cramjam", "crc32c", "lz4", "rich", "xxhash"
 
 # The extra that brings each of the others. `numpy` comes with two.
 EXTRA_OF: Final = {
+    "Crypto": "tiered",
     "cryptography": "oauth",
     "jwt": "oauth",
     "kafka": "broker",

@@ -10,6 +10,6 @@ def test_each_step_adds_to_the_one_before(tmp_path):
     assert result.exit_code == 0, result.output
     assert [line.split("  ")[0] for line in result.output.splitlines()] == [
         *STEPS,
-        "fetches: plan, write_to, channel",
+        "fetches: plan, write_to, /dev/null",
         "together",
     ]

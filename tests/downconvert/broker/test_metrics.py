@@ -50,7 +50,9 @@ def test_padding_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_sizes_that_were_measured_before_are_counted(tmp_path: Path) -> None:
-    with broker_of(tmp_path, {"a": {0: [batch(0, 1)], 2: [batch(2, 3)]}}) as broker:
+    with broker_of(
+        tmp_path, {"a": {0: [batch(0, 1)], 2: [batch(2, 3)]}}, conversions_kept_bytes=0
+    ) as broker:
 
         def counts() -> list[float]:
             families = {family.name: family for family in StateCollector(broker).collect()}

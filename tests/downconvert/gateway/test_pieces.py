@@ -18,6 +18,7 @@ from downconvert.gateway.conversion_pool import ConversionPool
 from downconvert.gateway.pieces import pieces
 from downconvert.gateway.streams import PIECE_SIZE
 from records import MemoryRecords
+from records.units import KiB
 from tests.certificates import self_signed
 from tests.downconvert.broker.asking import parsed
 from tests.downconvert.storage.logs import batch
@@ -100,7 +101,7 @@ def test_over_tls_it_is(tmp_path: Path) -> None:
 def test_a_slow_client_gets_all_of_it_and_what_comes_after(tmp_path: Path) -> None:
     with cluster(tmp_path, "t") as (broker, port), gateway(port) as running:
         append(broker, *(batch(offset, size=SIZE) for offset in range(COUNT)))
-        with Wire(running.address, SO_RCVBUF=4096) as client:
+        with Wire(running.address, SO_RCVBUF=64 * KiB) as client:
             client.send(ApiKey.Fetch, OLD, body())
             client.send(ApiKey.Metadata, 1, Message(topics=None))
             size = client.take(LENGTH.size)

@@ -25,7 +25,7 @@ def test_a_failure_ends_with_the_command_that_repeats_it(
     first = command("simulate-cluster", "--seed", "1", "--seeds", "2")
     assert first.code == 1
     told, reproduce = first.err.strip().rsplit("\n", 1)
-    assert "1 brokers hold" in told
+    assert "2 brokers hold" in told
     assert reproduce == "reproduce: downconvert simulate-cluster --brokers 3 --faults all --seed 1"
     again = command(*shlex.split(reproduce)[2:])
     assert again.err == first.err

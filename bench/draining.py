@@ -151,7 +151,7 @@ def fetch(version: int, topic: str, offset: int, max_bytes: int, partition: int 
     return request(ApiKey.Fetch, version, body)
 
 
-def walk(
+def scan(
     wire: Wire, version: int, topic: str, max_bytes: int, partition: int = 0
 ) -> Iterator[tuple[Step, int]]:
     """Goes through a partition that has a record at every offset; each step, and the records that
@@ -184,9 +184,9 @@ class Drain:
 
     def __init__(self, wire: Wire, version: int, topic: str, max_bytes: int) -> None:
         self._wire = wire
-        walked = list(walk(wire, version, topic, max_bytes))
-        self.steps = [step for step, _ in walked]
-        self.records = sum(count for _, count in walked)
+        scanned = list(scan(wire, version, topic, max_bytes))
+        self.steps = [step for step, _ in scanned]
+        self.records = sum(count for _, count in scanned)
 
     def once(self) -> Drained:
         """Drains the partition once more. RuntimeError: an answer has another size."""

@@ -55,8 +55,8 @@ def _offset_problems(path: Path, base_offset: int, headers: list[BatchHeader]) -
     index = OffsetIndex.open(path, base_offset)
     try:
         index.check()
-        walk = iter(headers)
-        header = next(walk, None)
+        left = iter(headers)
+        header = next(left, None)
         below = before = base_offset - 1  # the last offset before a batch; the last entry's
         position = -1
         for slot in range(len(index)):
@@ -68,7 +68,7 @@ def _offset_problems(path: Path, base_offset: int, headers: list[BatchHeader]) -
             before, position = offset, at
             while header is not None and header.position < at:
                 below = max(below, header.last_offset)
-                header = next(walk, None)
+                header = next(left, None)
             if header is None or header.position != at:
                 yield f"{where}: no batch begins there"
             elif below >= offset or (header.magic == V2 and header.base_offset > offset):
@@ -81,8 +81,8 @@ def _time_problems(path: Path, base_offset: int, headers: list[BatchHeader]) -> 
     index = TimeIndex.open(path, base_offset)
     try:
         index.check()
-        walk = iter(headers)
-        header = next(walk, None)
+        left = iter(headers)
+        header = next(left, None)
         youngest = -1  # before the batch
         previous = (-1, base_offset)
         for slot in range(len(index)):
@@ -94,7 +94,7 @@ def _time_problems(path: Path, base_offset: int, headers: list[BatchHeader]) -> 
             previous = timestamp, offset
             while header is not None and header.last_offset < offset:
                 youngest = max(youngest, header.max_timestamp)
-                header = next(walk, None)
+                header = next(left, None)
             if header is None:
                 yield f"{where}: the log ends before that offset"
                 return

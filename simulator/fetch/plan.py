@@ -101,13 +101,13 @@ def make_plan(
                 plan.endings.setdefault(file, _ending(index.damage))
             if file in plan.endings:
                 index.end_before(plan.endings[file].position)
-            for position in _walk(plan, responses, file, index, options.max_bytes):
+            for position in _scan(plan, responses, file, index, options.max_bytes):
                 progress(done + position)
             done += index.size
     return plan
 
 
-def _walk(
+def _scan(
     plan: Plan, responses: Responses, file: int, index: BatchIndex, max_bytes: int
 ) -> Iterator[int]:
     """Adds the fetches of one file and their answers; yields the position after each."""

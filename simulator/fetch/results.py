@@ -86,10 +86,10 @@ class Run:
             "answers": tally.answers,
             "promised_bytes": tally.promised,
             "sent_bytes": tally.sent,
-            "fetches_per_walk": len(plan.fetches),
-            "filler_bytes_per_walk": plan.filler,
-            "records_read_per_walk": plan.records,
-            "records_converted_per_walk": plan.converted,
+            "fetches_per_scan": len(plan.fetches),
+            "filler_bytes_per_scan": plan.filler,
+            "records_read_per_scan": plan.records,
+            "records_converted_per_scan": plan.converted,
         }
 
     def timeline_to_json(self) -> list[list[float]]:

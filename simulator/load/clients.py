@@ -32,7 +32,7 @@ class ClientSpec:
     request."""
 
     kind: str
-    walk: Sequence[Step]
+    scan: Sequence[Step]
     rate: int = 0
     pause: float = 0.0
 
@@ -68,18 +68,18 @@ class _Client:
         "first_byte_at",
         "head",
         "read",
+        "scans_done",
         "size",
         "socket",
         "spec",
         "step",
-        "walks_done",
     )
 
     def __init__(self, spec: ClientSpec, connected: socket.socket) -> None:
         self.spec = spec
         self.socket = connected
         self.step = 0
-        self.walks_done = 0
+        self.scans_done = 0
         self.head = b""
         self.size = self.read = 0  # of the current answer, without its length field
         self.digest = new_digest()
@@ -95,8 +95,8 @@ class Clients:
         self._paused: list[tuple[float, int, _Client]] = []  # by the time when they resume
         self._stats = {spec.kind: ClientStats() for spec in specs}
         self._clients = [_Client(spec, _connected(address, spec)) for spec in specs]
-        # First walks, of clients that are not slow.
-        self._walks_left = sum(not spec.rate for spec in specs)
+        # First scans, of clients that are not slow.
+        self._scans_left = sum(not spec.rate for spec in specs)
 
     def run(self, parent: Parent, seconds: float) -> RunStats:
         """Sends and reads until the parent ends the run. Sends one message when `seconds` have
@@ -110,7 +110,7 @@ class Clients:
             for key, _ in self._selector.select(self._timeout()):
                 self._receive(key.data)
             self._wake()
-            if not has_reported and not self._walks_left and now() - started >= seconds:
+            if not has_reported and not self._scans_left and now() - started >= seconds:
                 has_reported = True
                 parent.send("enough")
         parent.receive()
@@ -141,7 +141,7 @@ class Clients:
     def _ask(self, client: _Client) -> None:
         client.head, client.size, client.read = b"", 0, 0
         client.digest.reset()
-        request = client.spec.walk[client.step].request
+        request = client.spec.scan[client.step].request
         client.asked_at = now()
         if client.socket.send(request) != len(request):
             raise SimulationError("a connection does not take a request")
@@ -179,16 +179,16 @@ class Clients:
 
     def _finish(self, client: _Client) -> None:
         finished, spec = now(), client.spec
-        step, stats = spec.walk[client.step], self._stats[spec.kind]
+        step, stats = spec.scan[client.step], self._stats[spec.kind]
         stats.answers += 1
         stats.size += LENGTH_SIZE + client.read
         stats.records += step.records
         stats.wrong += (LENGTH_SIZE + client.read, client.digest.digest()) != step[1:3]
         client.step += 1
-        if client.step == len(spec.walk):
+        if client.step == len(spec.scan):
             client.step = 0
-            client.walks_done += 1
-            self._walks_left -= client.walks_done == 1 and not spec.rate
+            client.scans_done += 1
+            self._scans_left -= client.scans_done == 1 and not spec.rate
         if not spec.rate:
             stats.first_bytes.append(client.first_byte_at - client.asked_at)
             stats.latencies.append(finished - client.asked_at)

@@ -59,26 +59,26 @@ def used_shares(options: LoadOptions) -> dict[int, int]:
     return used
 
 
-def make_walks(
+def make_scans(
     directory: Path, options: LoadOptions, progress: Progress = lambda _: None
 ) -> dict[tuple[int, int], list[Step]]:
-    """Every client's walk. `progress` is called with the number of walks made so far.
+    """Every client's scan. `progress` is called with the number of scans made so far.
 
     SimulationError: an answer is not what it must be."""
     used = used_shares(options)
-    walks: dict[tuple[int, int], list[Step]] = {}
+    scans: dict[tuple[int, int], list[Step]] = {}
     with LogDir.open(directory) as log_dir:
         broker = Broker(log_dir, config_of(options))
         of_shares = shares(options)
         for version, count in used.items():
             for share in range(count):
-                walk = _walk(broker, version, of_shares[share], options.max_bytes)
-                walks[version, share] = list(walk)
-                progress(len(walks))
-    return walks
+                scan = _scan(broker, version, of_shares[share], options.max_bytes)
+                scans[version, share] = list(scan)
+                progress(len(scans))
+    return scans
 
 
-def _walk(broker: Broker, version: int, share: Sequence[int], max_bytes: int) -> Iterator[Step]:
+def _scan(broker: Broker, version: int, share: Sequence[int], max_bytes: int) -> Iterator[Step]:
     offsets = dict.fromkeys(share, 0)
     while offsets:
         request = _request(version, offsets, max_bytes)

@@ -19,10 +19,10 @@ from simulator.rounds import Rounds, turns
 from .clients import ClientSpec, run_clients
 from .options import Group, LoadOptions
 from .phases import Shares, shares_of
-from .plan import make_walks, shares, used_shares
+from .plan import make_scans, shares, used_shares
 from .results import ALONE, LoadResult, LoadRun
 from .server import serve
-from .steps import Walks
+from .steps import Scans
 from .topic import made_size, make_topic
 
 _SAMPLE_EVERY: Final = 0.005  # seconds
@@ -47,22 +47,22 @@ def simulate_load(
             options.partitions,
             lambda done: step("generate", done, size),
         )
-        walks, of_phases = _planned(directory, options, step)
+        scans, of_phases = _planned(directory, options, step)
         if options.rounds > 1:
-            first = {way: walk[:_WARM_UP_STEPS] for way, walk in walks.items()}
+            first = {way: scan[:_WARM_UP_STEPS] for way, scan in scans.items()}
             for mode in options.modes:
                 step("warm-up", 0, 1)
                 warm_up = options.for_warm_up()
                 _run(directory, mode, warm_up, warm_up.clients, first)
-        named = _rounds(directory, options, walks, step)
-        planned = sum(len(walk) for walk in walks.values())
+        named = _rounds(directory, options, scans, step)
+        planned = sum(len(scan) for scan in scans.values())
         alone = named.pop(ALONE, None)
         modes = {mode: named[mode] for mode in options.modes}
         return LoadResult(name, options, modes, alone, of_phases, planned)
 
 
 def _rounds(
-    directory: Path, options: LoadOptions, walks: Walks, step: Step
+    directory: Path, options: LoadOptions, scans: Scans, step: Step
 ) -> dict[str, Rounds[LoadRun]]:
     """By mode; and today's clients alone, where there are old ones beside them."""
     names: list[str] = [*([ALONE] if options.compares_ages else []), *options.modes]
@@ -74,25 +74,25 @@ def _rounds(
             what = "today's clients alone" if name == ALONE else name
             step(f"{what}, round {number + 1} of {options.rounds}", done, len(names))
             if name == ALONE:
-                run = _run(directory, "lazy", of_one, todays, walks)
+                run = _run(directory, "lazy", of_one, todays, scans)
             else:
-                run = _run(directory, cast(Mode, name), of_one, options.clients, walks)
+                run = _run(directory, cast(Mode, name), of_one, options.clients, scans)
             rounds[name].each.append(run)
     return rounds
 
 
-def _planned(directory: Path, options: LoadOptions, step: Step) -> tuple[Walks, Shares]:
+def _planned(directory: Path, options: LoadOptions, step: Step) -> tuple[Scans, Shares]:
     total = sum(used_shares(options).values())
     with Child("planning", _plan, directory, options) as child:
         while not child.done:
             for done in messages_of([child]):
                 step("plan", done, total)
-        walks, of_phases = child.result
-        return walks, of_phases
+        scans, of_phases = child.result
+        return scans, of_phases
 
 
 def _run(
-    directory: Path, mode: Mode, options: LoadOptions, groups: Sequence[Group], walks: Walks
+    directory: Path, mode: Mode, options: LoadOptions, groups: Sequence[Group], scans: Scans
 ) -> LoadRun:
     """One round: a broker and its clients, until all processes of clients have had their time."""
     with ExitStack() as stack:
@@ -100,7 +100,7 @@ def _run(
         address, idle = _first_message(server)
         clients = []
         for is_old in (True, False):
-            specs = _specs(mode, options, groups, walks, is_old=is_old)
+            specs = _specs(mode, options, groups, scans, is_old=is_old)
             if specs:
                 name = "old clients" if is_old else "today's clients"
                 child = Child(name, run_clients, address, specs, options.seconds)
@@ -148,7 +148,7 @@ def _first_message(child: Child) -> Any:
 
 
 def _specs(
-    mode: Mode, options: LoadOptions, groups: Sequence[Group], walks: Walks, *, is_old: bool
+    mode: Mode, options: LoadOptions, groups: Sequence[Group], scans: Scans, *, is_old: bool
 ) -> list[ClientSpec]:
     specs = []
     count = len(shares(options))
@@ -158,14 +158,14 @@ def _specs(
             continue
         pause = 0.0 if is_old else options.pause
         for number in range(group.count):
-            walk = walks[group.version_in(mode), number % count]
+            scan = scans[group.version_in(mode), number % count]
             rate = options.rate if number < slow[group] else 0
-            specs.append(ClientSpec(group.kind, walk, rate, pause))
+            specs.append(ClientSpec(group.kind, scan, rate, pause))
     return specs
 
 
 # --- in the child
 
 
-def _plan(parent: Parent, directory: Path, options: LoadOptions) -> tuple[Walks, Shares]:
-    return make_walks(directory, options, parent.send), shares_of(directory, options)
+def _plan(parent: Parent, directory: Path, options: LoadOptions) -> tuple[Scans, Shares]:
+    return make_scans(directory, options, parent.send), shares_of(directory, options)

@@ -1,4 +1,4 @@
-"""The requests with which a client reads its partitions from beginning to end (its walk), and the
+"""The requests with which a client reads its partitions from beginning to end (its scan), and the
 expected answers."""
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ class Step(NamedTuple):
 
 
 # By the version of Fetch, and the number of the share of partitions that is read.
-Walks = Mapping[tuple[int, int], Sequence[Step]]
+Scans = Mapping[tuple[int, int], Sequence[Step]]
 
 
 def new_digest() -> xxhash.xxh3_64:

@@ -1,4 +1,4 @@
-"""Walking from header to header, by the rules of Kafka's file stream."""
+"""Going from header to header, by the rules of Kafka's file stream."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -64,7 +64,7 @@ def test_eighteen_zero_bytes_are_an_entry_that_is_too_small(opened: Opened) -> N
 
 
 @pytest.mark.parametrize("entry", [GAPS, message(V0, 0), message(V1, 0)])
-def test_an_entry_cut_short_ends_the_walk_without_an_error(entry: bytes, opened: Opened) -> None:
+def test_an_entry_cut_short_ends_the_batches_without_an_error(entry: bytes, opened: Opened) -> None:
     for size in range(len(entry)):
         assert len(list(opened(GAPS + entry[:size]).batches())) == 1
 
@@ -78,10 +78,10 @@ def test_a_batch_smaller_than_its_header_is_torn_before_it_is_damaged(opened: Op
 
 def test_what_was_good_before_damage_is_given(opened: Opened) -> None:
     records = opened(GAPS + GAPS + damaged(GAPS, magic=9, checksum="wrong"))
-    walk = records.batches()
-    assert [next(walk).position, next(walk).position] == [0, len(GAPS)]
+    found = records.batches()
+    assert [next(found).position, next(found).position] == [0, len(GAPS)]
     with pytest.raises(CorruptRecordsError, match="unknown magic") as caught:
-        next(walk)
+        next(found)
     assert caught.value.position == records.origin + 2 * len(GAPS)
 
 
@@ -122,21 +122,21 @@ def test_a_file_that_grows_meanwhile_keeps_the_size_that_it_was_opened_with(tmp_
     path = tmp_path / "a.log"
     path.write_bytes(GAPS * 2)
     with FileRecords.open(path) as records:
-        walk = records.batches()
-        next(walk)
+        found = records.batches()
+        next(found)
         with path.open("ab") as log:
             log.write(GAPS * 100)
-        assert len(list(walk)) == 1
+        assert len(list(found)) == 1
 
 
 def test_a_file_that_shrinks_meanwhile_is_an_error_that_says_so(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_bytes(GAPS * 1000)
     with FileRecords.open(path) as records:
-        walk = records.batches()
-        next(walk)
+        found = records.batches()
+        next(found)
         with path.open("r+b") as log:
             log.truncate(500 * len(GAPS) + 10)
         with pytest.raises(CorruptRecordsError, match=TRUNCATED) as caught:
-            list(walk)
+            list(found)
     assert caught.value.position == 500 * len(GAPS)

@@ -9,7 +9,7 @@ import pytest
 from records.units import KiB
 from simulator.children import SimulationError
 from simulator.load.clients import Clients, ClientSpec
-from simulator.load.plan import make_walks
+from simulator.load.plan import make_scans
 from simulator.load.steps import Step
 from tests.simulator.loads import SMALL, measured, serving, topic
 
@@ -20,15 +20,15 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def walks(directory: Path) -> dict[tuple[int, int], list[Step]]:
-    return make_walks(directory, SMALL)
+def scans(directory: Path) -> dict[tuple[int, int], list[Step]]:
+    return make_scans(directory, SMALL)
 
 
 def test_every_kind_reads_all_and_checks_it(
-    directory: Path, walks: dict[tuple[int, int], list[Step]]
+    directory: Path, scans: dict[tuple[int, int], list[Step]]
 ) -> None:
     specs = [
-        ClientSpec(group.kind, walks[group.version, number])
+        ClientSpec(group.kind, scans[group.version, number])
         for group in SMALL.clients
         for number in range(group.count)
     ]
@@ -37,7 +37,7 @@ def test_every_kind_reads_all_and_checks_it(
     assert set(stats.kinds) == {"0.8", "0.10", "3.x"}
     for group in SMALL.clients:
         of_kind = stats.kinds[group.kind]
-        ways = [walks[group.version, number] for number in range(group.count)]
+        ways = [scans[group.version, number] for number in range(group.count)]
         assert of_kind.wrong == 0
         assert of_kind.answers >= sum(map(len, ways))
         assert of_kind.records >= sum(step.records for way in ways for step in way)
@@ -49,21 +49,21 @@ def test_every_kind_reads_all_and_checks_it(
 
 @pytest.mark.parametrize("change", [{"digest": b"another "}, {"size": 77}])
 def test_an_answer_that_is_not_as_planned_is_counted(
-    directory: Path, walks: dict[tuple[int, int], list[Step]], change: dict[str, object]
+    directory: Path, scans: dict[tuple[int, int], list[Step]], change: dict[str, object]
 ) -> None:
-    walk = list(walks[3, 0])
-    walk[0] = walk[0]._replace(**change)  # type: ignore[arg-type]
+    scan = list(scans[3, 0])
+    scan[0] = scan[0]._replace(**change)  # type: ignore[arg-type]
     with serving(directory, SMALL) as address:
-        stats = measured(address, [ClientSpec("0.10", walk)], 0.0)
+        stats = measured(address, [ClientSpec("0.10", scan)], 0.0)
     assert stats.kinds["0.10"].wrong >= 1
 
 
 def test_a_slow_client_reads_at_its_rate_and_is_not_timed(
-    directory: Path, walks: dict[tuple[int, int], list[Step]]
+    directory: Path, scans: dict[tuple[int, int], list[Step]]
 ) -> None:
     rate = 16 * KiB
     with serving(directory, SMALL) as address:
-        specs = [ClientSpec("0.8", walks[0, 0], rate), ClientSpec("3.x", walks[12, 0], pause=0.01)]
+        specs = [ClientSpec("0.8", scans[0, 0], rate), ClientSpec("3.x", scans[12, 0], pause=0.01)]
         stats = measured(address, specs, 0.5)
     slow = stats.kinds["0.8"]
     assert slow.size <= (stats.seconds + 0.5) * rate
@@ -72,11 +72,11 @@ def test_a_slow_client_reads_at_its_rate_and_is_not_timed(
     assert stats.kinds["3.x"].latencies
 
 
-def test_a_broker_that_hangs_up_is_an_error(walks: dict[tuple[int, int], list[Step]]) -> None:
+def test_a_broker_that_hangs_up_is_an_error(scans: dict[tuple[int, int], list[Step]]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = Thread(target=lambda: listener.accept()[0].close())
         thread.start()
-        clients = Clients(listener.getsockname()[:2], [ClientSpec("0.8", walks[0, 0])])
+        clients = Clients(listener.getsockname()[:2], [ClientSpec("0.8", scans[0, 0])])
         thread.join()
         parent = SilentParent()
         with pytest.raises(SimulationError, match=r"of 0\.8|takes? a request|lost its connection"):

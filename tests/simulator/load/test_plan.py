@@ -1,4 +1,4 @@
-"""Walks: every record is read once, and answers are those of an eager conversion."""
+"""Scans: every record is read once, and answers are those of an eager conversion."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +10,7 @@ from records.units import KiB
 from simulator import Workload
 from simulator.children import SimulationError
 from simulator.load.options import Group
-from simulator.load.plan import make_walks, shares, used_shares
+from simulator.load.plan import make_scans, shares, used_shares
 from simulator.load.topic import TOPIC
 from tests.simulator.loads import SMALL, topic
 
@@ -28,16 +28,16 @@ def records_in(directory: Path, partition: int) -> int:
 
 @pytest.mark.parametrize("kind", ["0.8", "0.9", "0.10.0", "0.10", "0.11", "1.x", "2.x", "3.x"])
 @pytest.mark.parametrize("max_bytes", [3_000, 20_000, 1_000_000])
-def test_a_walk_reads_every_record_once(directory: Path, kind: str, max_bytes: int) -> None:
+def test_a_scan_reads_every_record_once(directory: Path, kind: str, max_bytes: int) -> None:
     group = Group(kind, 2)
     options = replace(SMALL, clients=(group,), per_fetch=3, max_bytes=max_bytes, modes=("lazy",))
-    walks = make_walks(directory, options)
-    for (version, share), walk in walks.items():
+    scans = make_scans(directory, options)
+    for (version, share), scan in scans.items():
         assert version == group.version
-        read = sum(step.records for step in walk)
+        read = sum(step.records for step in scan)
         expected = sum(records_in(directory, index) for index in shares(options)[share])
         assert read == expected
-        assert all(step.size > step.records for step in walk)
+        assert all(step.size > step.records for step in scan)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
@@ -45,8 +45,8 @@ def test_so_does_one_through_compressed_batches(tmp_path: Path, codec: str) -> N
     workload = Workload(codec=codec, size=64 * KiB)
     options = replace(SMALL, workload=workload, partitions=2, modes=("lazy", "zero-copy"))
     topic(tmp_path, options)
-    for (_, share), walk in make_walks(tmp_path, options).items():
-        assert sum(step.records for step in walk) == records_in(tmp_path, share)
+    for (_, share), scan in make_scans(tmp_path, options).items():
+        assert sum(step.records for step in scan) == records_in(tmp_path, share)
 
 
 def test_partitions_are_shared_out() -> None:
@@ -60,7 +60,7 @@ def test_a_client_that_cannot_be_answered_is_an_error(tmp_path: Path) -> None:
     options = replace(SMALL, workload=Workload(codec="zstd", size=KiB), policy="recode=zstd:refuse")
     topic(tmp_path, options)
     with pytest.raises(SimulationError, match="Fetch v0 got error 76"):
-        make_walks(tmp_path, options)
+        make_scans(tmp_path, options)
 
 
 def test_padded_answers_are_compared_without_their_padding(tmp_path: Path) -> None:
@@ -73,5 +73,5 @@ def test_padded_answers_are_compared_without_their_padding(tmp_path: Path) -> No
         modes=("lazy",),
     )
     topic(tmp_path, options)
-    (walk,) = make_walks(tmp_path, options).values()
-    assert sum(step.records for step in walk) == records_in(tmp_path, 0)
+    (scan,) = make_scans(tmp_path, options).values()
+    assert sum(step.records for step in scan) == records_in(tmp_path, 0)

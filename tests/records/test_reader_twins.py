@@ -19,6 +19,7 @@ from .examples import GAPS, batch, record
 from .kernels import REQUIRE_NATIVE
 
 Outcome = tuple[list[Record], object]
+pytestmark = pytest.mark.each_kernel
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -6,6 +6,7 @@ the time is up. No answer waits for an fsync.
 
 Not here: which records may be appended (appending.py)."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -99,10 +100,11 @@ class _Produced:
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body = exchange.request.body
+    lacks_id = body.transactional_id is None and _has_transactional(body)
     produced = []
     for topic in body.topic_data:
         for one in topic.partition_data:
-            produced.append(_produce(broker, exchange, topic, one, now))
+            produced.append(_produce(broker, exchange, topic, one, now, lacks_id=lacks_id))
     if body.acks == NOBODY:
         if any(one.code is not ErrorCode.NONE for one in produced):
             codes = {one.code.name for one in produced} - {ErrorCode.NONE.name}
@@ -119,15 +121,24 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
 
 
 def _produce(
-    broker: BrokerState, exchange: Exchange, topic: Message, one: Message, now: float
+    broker: BrokerState,
+    exchange: Exchange,
+    topic: Message,
+    one: Message,
+    now: float,
+    *,
+    lacks_id: bool,
 ) -> _Produced:
-    """Appends for one partition, or says why not."""
+    """Appends for one partition, or says why not. `lacks_id`: the request has transactional records
+    and no transactional id."""
     produced = _Produced(topic, one.index)
     version, acks = exchange.request.version, exchange.request.body.acks
     now_ms = broker.time_of_day.ms(now)
     try:
         if not broker.config.is_writable:
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "this broker only reads")
+        if lacks_id:  # whatever else is wrong, for all partitions [KafkaApis]
+            raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         found, partition = _find(broker, topic, one.index, version)
         data = memoryview(b"") if one.records is None else memoryview(one.records)
         _check_version(data, version)
@@ -181,14 +192,29 @@ def has_rewriting(broker: BrokerState, request: Request) -> bool:
         for one in topic.partition_data:
             try:
                 found, _ = _find(broker, topic, one.index, request.version)
-                data = memoryview(b"") if one.records is None else memoryview(one.records)
-                first = next(MemoryRecords(data).batches(), None)
+                first = _first_batch(one)
             except (ApiError, CorruptRecordsError):
                 continue
             config = AppendConfig.of(found.config, broker.config)
             if first is not None and needs_rewriting(first, first.codec, config):
                 return True
     return False
+
+
+def _has_transactional(body: Message) -> bool:
+    """Whether the first batch of any partition is of a transaction."""
+    for topic in body.topic_data:
+        for one in topic.partition_data:
+            with suppress(CorruptRecordsError):
+                first = _first_batch(one)
+                if first is not None and first.is_transactional:
+                    return True
+    return False
+
+
+def _first_batch(one: Message) -> BatchHeader | None:
+    """CorruptRecordsError: its header is damaged."""
+    return next(MemoryRecords(one.records or b"").batches(), None)
 
 
 def _find(broker: BrokerState, topic: Message, index: int, version: int) -> tuple[Topic, Partition]:

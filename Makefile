@@ -46,11 +46,12 @@ demo/logs: $(VENV)/demo.$(KERNEL)
 	@$(BIN)/downconvert convert $@.part/clicks-0/00000000000000000000.log $@.part/legacy-0/00000000000000000000.log --to-magic 1
 	@mv $@.part $@
 
+# Three at a time: they wait for sockets and children, too.
 test: build ## the suite, but for what needs others' programs: minutes
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not others"
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not others"
 
 test-all: build ## all of it: Kafka's classes and brokers, Spark, old clients
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 build: $(VENV)/dev.$(KERNEL) ## the environment, and in it the kernel where cargo is
 	@$(BIN)/python -c 'from records.backend import NAME; print(f"kernel: {NAME}")'

@@ -41,6 +41,10 @@ ENTRY_OVERHEAD: Final = KiB  # bytes that the bookkeeping of a chunk takes, gene
 ASKED_MAX: Final = 4096  # places of which it is remembered who asked for them
 SCAN_MAX: Final = 64  # chunks looked at to find one that can be evicted
 CONVERTING_MAX: Final = 64  # conversions under way, some of which nobody may want any more
+WASTED_MAX: Final = (
+    64  # chunks evicted before anybody else had asked for them, more than were shared
+)
+TRIED_OF: Final = 32  # of so many chunks one is kept all the same, to see whether that has changed
 NOBODY: Final = -1  # of all clients: it cannot be kept, as it is damaged or too large
 
 
@@ -118,6 +122,8 @@ class ConversionCache:
         self._files_count = 0
         self._asked: OrderedDict[Place, int] = OrderedDict()  # by which client first
         self._shared: OrderedDict[tuple[int, int], None] = OrderedDict()  # files and formats
+        self._wasted = 0
+        self._refused = 0
 
     def __len__(self) -> int:
         return len(self._chunks)
@@ -147,6 +153,7 @@ class ConversionCache:
                 return None
             self._chunks.move_to_end(key)
             self.hits += 1
+            self._wasted = max(0, self._wasted - 1)
             if not chunk.was_shared:
                 chunk.was_shared = True
                 _remember(self._shared, (key.file, key.magic), None)
@@ -172,6 +179,14 @@ class ConversionCache:
             self.misses += 1
             for place in places:
                 _remember(self._asked, place, self._asked.get(place, client))
+
+    def is_worth_it(self) -> bool:
+        """Whether to keep more: not where clients read more of their logs at once than there is
+        room for, so that what was kept is evicted before it is asked for."""
+        if self._wasted <= WASTED_MAX:
+            return True
+        self._refused += 1
+        return self._refused % TRIED_OF == 0
 
     # --- what is made
 
@@ -251,6 +266,7 @@ class ConversionCache:
                     continue
                 self.evictions += 1
                 if not chunk.was_shared:
+                    self._wasted = min(self._wasted + 1, 2 * WASTED_MAX)
                     self._shared.pop((key.file, key.magic), None)
             chunk.kept.release()
         return False

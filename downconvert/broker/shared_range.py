@@ -210,7 +210,11 @@ class _Taker:
         by, client = self._cache.asked_by(place), self._asker.client
         if by == NOBODY:
             return False
-        if by not in (None, client) or (first.codec and not self._asker.policy.predicts):
+        if first.codec and not self._asker.policy.predicts:
+            return True
+        if not self._cache.is_worth_it():
+            return False
+        if by not in (None, client):
             return True
         if first.codec and CHUNK_SIZE < first.size <= BUFFERED_SIZE_MAX // 2:
             return self._cache.budget.left >= 2 * first.size

@@ -8,6 +8,7 @@ import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords
 from downconvert.broker import Broker, Client, Exchange, fetch_assembly
+from downconvert.broker.conversion_cache import TRIED_OF, WASTED_MAX
 from downconvert.broker.gauges import StateCollector
 from downconvert.broker.server import Server
 from downconvert.broker.wire.schemas import ApiKey, Message
@@ -195,3 +196,31 @@ def test_operators_see_what_is_shared(tmp_path: Path) -> None:
         assert 100 < (value(f"{name}_bytes") or 0) < (value(f"{name}_max_bytes") or 0)
         labels = {"api": "Fetch", "topic": "events"}
         assert value("downconvert_broker_converted_records_total", labels) == 300
+
+
+def test_what_is_evicted_before_anybody_asks_for_it_again_is_not_kept_for_long(
+    tmp_path: Path,
+) -> None:
+    """Clients that read more of their logs at once than there is room for pay for no cache."""
+    topics = {f"t{n}": {0: [batch(*range(50), size=90)]} for n in range(16)}
+    with broker_of(tmp_path, topics, conversions_kept_bytes=25_000) as broker:
+        cache = broker.conversion_cache
+
+        def read_by(client: int, topic: str) -> None:
+            body = request(broker, {topic: 0})
+            exchange = begin(broker, ApiKey.Fetch, 2, body, client=Client(client, "127.0.0.1"))
+            sent(exchange)
+            broker.finished(exchange)
+
+        for client in range(1, 11):
+            for topic in topics:
+                read_by(client, topic)
+        before = cache.evictions
+        for topic in topics:
+            read_by(99, topic)
+        assert cache.evictions - before <= 3, "one was tried"
+        for client in range(WASTED_MAX * TRIED_OF):  # one that all read is kept in the end
+            read_by(client, "t3")
+        hits = cache.hits
+        read_by(99, "t3")
+        assert cache.hits == hits + 1

@@ -36,7 +36,7 @@ from .wake import Wake
 
 LOG: Final = logging.getLogger(__name__)
 SWEEP: Final = 1.0  # seconds between looks for connections that have taken too long
-TURN_SIZE: Final = 128 * 1024  # bytes that one answer may write before others have their turn
+TURN_SIZE: Final = 128 * 1024  # bytes of an answer that are written before a look at the clock
 TURN: Final = 0.0005  # seconds of sending, or of working, before looking for new requests
 SOON: Final = 0.002  # seconds: selectors wait for whole milliseconds, which is too long for less
 MEMORY_RETRY: Final = 0.01  # seconds until a request that found no memory is tried again
@@ -323,9 +323,15 @@ class NetworkThread:
     def _write(self, connection: Connection) -> None:
         send = connection.send
         assert send is not None
-        written = send.write_to(connection.channel, TURN_SIZE)
-        if written:
-            connection.last_activity = self._clock()
+        until, written = self._clock() + TURN, TURN_SIZE
+        # What fits into the socket's own buffer is gone at once, while it is in the cache.
+        while written >= TURN_SIZE and not send.completed:
+            written = send.write_to(connection.channel, TURN_SIZE)
+            now = self._clock()
+            if written:
+                connection.last_activity = now
+            if now >= until:
+                break
         if send.completed:
             self._finish(connection)
         elif written:

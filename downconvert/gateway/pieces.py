@@ -29,7 +29,7 @@ async def send_converted(send: ResponseSend, client: Stream, pool: ConversionPoo
         while not send.completed:
             try:
                 written = await pool.run(turn)
-            except ConnectionError as error:
+            except (ConnectionError, TimeoutError) as error:  # the system's, of the socket
                 client.abort()
                 raise ConnectionEndedError(client.peer) from error
             if written < TURN_SIZE and not send.completed:

@@ -1,9 +1,7 @@
 """AddOffsetsToTxn: a producer says of which group it is about to commit offsets in its transaction.
 Those are in a partition of `__consumer_offsets`, which takes part in the transaction."""
 
-from typing import Final
-
-from downconvert.broker.errors import ApiError, ErrorCode
+from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topics import OFFSETS_TOPIC
@@ -11,20 +9,17 @@ from downconvert.broker.transactions.coordinator import Producer
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import TopicPartition
 
-from .transactional import check_coordinates, code_of
-
-FENCED_VERSION: Final = 2  # the first that knows PRODUCER_FENCED
+from .transactional import change
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body = exchange.request.body
     producer = Producer(body.transactional_id, body.producer_id, body.producer_epoch)
-    code = ErrorCode.NONE
-    try:
-        check_coordinates(broker)
+
+    def add() -> ErrorCode:
         code, index = broker.groups.ensure_partition(body.group_id, now)
         if not code:
             broker.transactions.add(producer, {TopicPartition(OFFSETS_TOPIC, index)}, now)
-    except ApiError as error:
-        code = code_of(error, knows_fenced=exchange.request.version >= FENCED_VERSION)
-    exchange.reply(Message(error_code=code))
+        return code
+
+    exchange.reply(Message(error_code=change(broker, exchange, add)))

@@ -3,9 +3,7 @@
 All of its partitions are added, or none: where one cannot be, the others are answered with
 OPERATION_NOT_ATTEMPTED."""
 
-from typing import Final
-
-from downconvert.broker.errors import ApiError, ErrorCode
+from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topic_configs import AppendConfig
@@ -14,9 +12,7 @@ from downconvert.broker.wire.schemas import Message
 from downconvert.storage import TopicPartition
 from records.formats import V2
 
-from .transactional import check_coordinates, code_of
-
-FENCED_VERSION: Final = 2  # the first that knows PRODUCER_FENCED
+from .transactional import change
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
@@ -58,12 +54,12 @@ def _add(
         body.v3_and_below_producer_id,
         body.v3_and_below_producer_epoch,
     )
-    try:
-        check_coordinates(broker)
+
+    def add() -> ErrorCode:
         broker.transactions.add(producer, names, now)
-    except ApiError as error:
-        return code_of(error, knows_fenced=exchange.request.version >= FENCED_VERSION)
-    return ErrorCode.NONE
+        return ErrorCode.NONE
+
+    return change(broker, exchange, add)
 
 
 def _check(broker: BrokerState, name: TopicPartition) -> ErrorCode:

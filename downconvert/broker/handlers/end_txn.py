@@ -1,25 +1,20 @@
 """EndTxn: a producer commits its transaction, or aborts it."""
 
-from typing import Final
-
-from downconvert.broker.errors import ApiError, ErrorCode
+from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
 from downconvert.broker.transactions.coordinator import Producer
 from downconvert.broker.wire.schemas import Message
 
-from .transactional import check_coordinates, code_of
-
-FENCED_VERSION: Final = 2  # the first that knows PRODUCER_FENCED
+from .transactional import change
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body = exchange.request.body
     producer = Producer(body.transactional_id, body.producer_id, body.producer_epoch)
-    code = ErrorCode.NONE
-    try:
-        check_coordinates(broker)
+
+    def end() -> ErrorCode:
         broker.transactions.end(producer, now, commits=body.committed)
-    except ApiError as error:
-        code = code_of(error, knows_fenced=exchange.request.version >= FENCED_VERSION)
-    exchange.reply(Message(error_code=code))
+        return ErrorCode.NONE
+
+    exchange.reply(Message(error_code=change(broker, exchange, end)))

@@ -1,10 +1,16 @@
 """What requests of transactional producers have in common."""
 
+from collections.abc import Callable
+from typing import Final
+
 from downconvert.broker.errors import ApiError, ErrorCode
+from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
 from downconvert.storage import StorageError
 
 from .admin import refusal
+
+FENCED_VERSION: Final = 2  # the first of those that change a transaction that knows PRODUCER_FENCED
 
 
 def code_of(error: ApiError | OSError | StorageError, *, knows_fenced: bool) -> ErrorCode:
@@ -18,7 +24,13 @@ def code_of(error: ApiError | OSError | StorageError, *, knows_fenced: bool) -> 
     return code
 
 
-def check_coordinates(broker: BrokerState) -> None:
-    """ApiError: there are no transactions here."""
-    if not broker.config.is_writable:
-        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "this broker only reads")
+def change(broker: BrokerState, exchange: Exchange, make: Callable[[], ErrorCode]) -> ErrorCode:
+    """Changes a transaction; what `make` returns, or the error for what it raises, as the version
+    of the request knows it."""
+    try:
+        if not broker.config.is_writable:
+            said = "this broker only reads"
+            raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, said)
+        return make()
+    except ApiError as error:
+        return code_of(error, knows_fenced=exchange.request.version >= FENCED_VERSION)

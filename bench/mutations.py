@@ -93,9 +93,9 @@ def alike_inside(
     """Whether kernels differ by nothing but the bytes that their compressors make.
 
     Where they convert to the same bytes, they send the same."""
-    steps_and_records = [each[:2] for each in outcomes]
+    read = [(*each[:2], *each[4:]) for each in outcomes]  # steps, records, columns
     converted = [each[2:3] for each in outcomes]
-    if steps_and_records.count(steps_and_records[0]) < len(kernels):
+    if read.count(read[0]) < len(kernels):
         return False
     if converted.count(converted[0]) == len(kernels):
         return False

@@ -1,6 +1,7 @@
 """The compiled kernel, native/src/face: what it does is in kernel.py."""
 
 from .kernel import Buffer, Progress, Recodes, Transferred
+from .kernel_functions import Taken
 from .python_record import Record as Record
 
 class Transcoder:
@@ -34,6 +35,15 @@ class Transcoder:
     ) -> Progress: ...
     def measure(
         self, source: Buffer, start: int, end: int, remaining: int, room: int
+    ) -> Progress: ...
+    def measure_from(
+        self,
+        source: int | Buffer,
+        position: int,
+        end: int,
+        chunk_size: int,
+        room: int,
+        budget: int,
     ) -> Progress: ...
     def columns(
         self,
@@ -89,6 +99,30 @@ class Transcoder:
     @property
     def last_offset(self) -> int: ...
 
+class ArrowColumns:
+    def __new__(
+        cls,
+        rows_max: int,
+        bytes_max: int,
+        keys: bool,
+        values: bool,
+        headers: bool,
+        offsets: tuple[int, int],
+        timestamps: tuple[int, int],
+    ) -> ArrowColumns: ...
+    def __len__(self) -> int: ...
+    def add_entries(
+        self,
+        source: Buffer,
+        start: int,
+        end: int,
+        verify: bool,
+        transactional: bool,
+        size_max: int,
+    ) -> tuple[int, bool]: ...
+    def add_rows(self, rows: Buffer, start: int, end: int, source: Buffer) -> int: ...
+    def take(self) -> Taken: ...
+
 def encode(
     rows: Buffer,
     rows_start: int,
@@ -121,19 +155,6 @@ def make_inner_records(
     timestamp_type: int,
     verify: bool,
 ) -> tuple[list[Record], int]: ...
-def gather_column(
-    rows: Buffer,
-    rows_start: int,
-    rows_end: int,
-    source: Buffer,
-    values: bool,
-    ends: Buffer,
-    validity: Buffer,
-    data: Buffer,
-) -> tuple[int, int]: ...
-def gather_headers(
-    rows: Buffer, rows_start: int, rows_end: int, source: Buffer
-) -> tuple[bytes, bytes, bytes, bytes, bytes, bytes]: ...
 def crc32(source: Buffer, start: int, end: int, value: int = 0) -> int: ...
 def gzip_compress(source: Buffer, start: int, end: int, level: int) -> bytes: ...
 def decompress(

@@ -10,34 +10,31 @@ from typing import TYPE_CHECKING
 from .backend_name import ENVIRONMENT_VARIABLE, NAME, NATIVE, REFERENCE
 
 if TYPE_CHECKING:
-    from . import kernel
+    from . import kernel, kernel_functions
 
+    ArrowColumns: type[kernel_functions.ArrowColumns]
     Transcoder: type[kernel.Transcoder]
-    encode: kernel.Encode
-    crc32: kernel.Crc32
-    make_records: kernel.MakeRecords
-    make_inner_records: kernel.MakeInnerRecords
-    gather_column: kernel.GatherColumn
-    gather_headers: kernel.GatherHeaders
-    read_entries: kernel.ReadEntries
+    encode: kernel_functions.Encode
+    crc32: kernel_functions.Crc32
+    make_records: kernel_functions.MakeRecords
+    make_inner_records: kernel_functions.MakeInnerRecords
+    read_entries: kernel_functions.ReadEntries
 elif NAME == NATIVE:
     from .native import (
+        ArrowColumns,
         Transcoder,
         crc32,
         encode,
-        gather_column,
-        gather_headers,
         make_inner_records,
         make_records,
         read_entries,
     )
 else:
     from .reference import (
+        ArrowColumns,
         Transcoder,
         crc32,
         encode,
-        gather_column,
-        gather_headers,
         make_inner_records,
         make_records,
         read_entries,
@@ -48,11 +45,10 @@ __all__ = [
     "NAME",
     "NATIVE",
     "REFERENCE",
+    "ArrowColumns",
     "Transcoder",
     "crc32",
     "encode",
-    "gather_column",
-    "gather_headers",
     "make_inner_records",
     "make_records",
     "read_entries",

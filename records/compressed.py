@@ -6,6 +6,7 @@ they are few, and through a window otherwise, so that a decompression bomb takes
 Not here: the codecs (codecs), offsets in a compressed message (inner_offsets.py), what is made of
 the bytes (reader.py; downconvert)."""
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple, Self
 
 from .batch import BatchHeader
@@ -17,6 +18,7 @@ from .source import Records
 from .window import Stretch, Window
 from .wrapper import value_range
 
+STEP_SIZE: Final = 32 * 1024  # bytes that are skipped in one step
 RUNS_PAST: Final = "record runs past its batch"
 
 
@@ -124,6 +126,13 @@ class DecompressedWindow(Window):
             if not read:
                 raise CorruptRecordsError(RUNS_PAST, self.position)
             skip -= read
+
+    def skip_in_steps(self, position: int) -> Iterator[int]:
+        """As `skip_to`. Yields 0 after each step but the last."""
+        while position - self.base - self.start > STEP_SIZE:
+            self.skip_to(self.base + self.start + STEP_SIZE)
+            yield 0
+        self.skip_to(position)
 
     def damage(self, reason: str, index: int) -> CorruptRecordsError:
         return CorruptRecordsError(reason, self.position, inside=self.base + index)

@@ -9,7 +9,7 @@ Not here: the records of v2 batches, whose base offset is in the batch's header.
 Source: Kafka's AbstractLegacyRecordBatch.DeepRecordsIterator. The kernels have the same rule for
 what they recode at once (native/src/transcoder/recode.rs, reference/recode.py)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Final, TypeAlias
 
 from .backend import Transcoder
@@ -27,6 +27,7 @@ NO_MESSAGES: Final = "compressed message holds no messages"
 # Makes room for the message at the window's start, which is not whole in it. Returns the offset
 # field of that message if it was skipped instead; else None.
 MakeRoom: TypeAlias = Callable[[DecompressedWindow], int | None]
+Steps: TypeAlias = Generator[int, None, int | None]  # yields 0 after each step
 
 
 def are_relative(magic: int, offset: int) -> bool:
@@ -61,6 +62,24 @@ class OffsetScan:
     def last_offset(self, window: DecompressedWindow, make_room: MakeRoom) -> int | None:
         """The offset field of the last message, having read the window to its end; None: it holds
         no messages. CorruptRecordsError: one of them is damaged."""
+
+        def in_one_step(window: DecompressedWindow) -> Steps:
+            found = make_room(window)
+            yield 0
+            return found
+
+        steps = self.steps(window, in_one_step)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                last: int | None = end.value
+                return last
+
+    def steps(
+        self, window: DecompressedWindow, make_room: Callable[[DecompressedWindow], Steps]
+    ) -> Steps:
+        """As `last_offset`, in the steps in which `make_room` makes room."""
         transcoder, rows = self._transcoder, self._rows
         transcoder.enter_entries(V1, 0, None, False, False, False)
         last: int | None = None
@@ -74,7 +93,7 @@ class OffsetScan:
             if produced:
                 last = ROW.unpack_from(rows, produced - ROW_SIZE)[0]
             if outcome == Outcome.SOURCE:
-                skipped = make_room(window)
+                skipped = yield from make_room(window)
                 last = last if skipped is None else skipped
             elif outcome == Outcome.DAMAGE:
                 reason, index = transcoder.damage or ("damaged", window.start)

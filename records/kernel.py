@@ -6,7 +6,7 @@ decisions that depend on a policy. One parser serves every job: *transcode* writ
 *measure* adds up what transcode would write, *columns* notes where keys and values lie, *recode*
 makes compressed messages of a compressed batch. *encode* goes the other way, from columns to
 records. *transfer* converts from a file to a channel, chunk after chunk, until a decision is
-needed. *read_entries* and *make_records* make Python's records, *gather_column* columns of Arrow's.
+needed. Records of Python's and columns of Arrow's are made in kernel_functions.py.
 
 Everything is resumable on both sides. A call takes as many whole items as the source window holds
 and the target window has room for, reports how far it came, and says why it came back: an
@@ -17,13 +17,11 @@ Windows are index ranges of a buffer (`source[start:end]`), so that no slice is 
 What is incomplete in the window but not in `remaining` asks for more (`SOURCE`); what is longer
 than `remaining` is torn or damaged. A window that is longer than `remaining` ends with it.
 
-Not here: which implementation runs (backend.py), the byte layouts (formats.py)."""
+Not here: its functions, and objects made of records (kernel_functions.py), which implementation
+runs (backend.py), the byte layouts (formats.py)."""
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
-
-if TYPE_CHECKING:
-    from .python_record import Record
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 UNKNOWN: Final = 2**63 - 1  # `remaining` of a stream whose end has not been seen yet
 
@@ -220,6 +218,28 @@ class Transcoder(Protocol):
     def measure(self, source: Buffer, start: int, end: int, remaining: int, room: int) -> Progress:
         """As transcode into a target of `room` bytes, without one."""
 
+    def measure_from(
+        self,
+        source: int | Buffer,
+        position: int,
+        end: int,
+        chunk_size: int,
+        room: int,
+        budget: int,
+    ) -> Progress:
+        """Measures from `position` of a file, up to `end`, chunk after chunk, without coming back
+        for each.
+
+        It stands in a log, or in an uncompressed batch of one. `source` is a descriptor, or all of
+        the file as a buffer. Comes back with: LIMIT, where `budget` bytes have been consumed: no
+        other chunk is begun then. END at `end`. Otherwise the outcome of measure where that needs
+        its caller; SOURCE for an item larger than a chunk, and where nothing can be read or there
+        is no memory.
+
+        `damage` is None: asked at the same place, measure tells it.
+
+        ValueError: as transfer."""
+
     def columns(
         self,
         source: Buffer,
@@ -360,127 +380,3 @@ class Transcoder(Protocol):
     def last_offset(self) -> int:
         """The last record or entry kept in this batch, or -1. A batch is over where the next one is
         entered, not before; messages of a log, which are batches of one, do not count."""
-
-
-class Encode(Protocol):
-    """Writes rows (layout of `columns`) as records of a v2 batch, or as v0 or v1 messages.
-
-    v2: offset and timestamp deltas against the bases, headers copied as they are in the source. v0,
-    v1: offset minus base offset (0 for absolute ones), v1 attributes 0x08 where the row's timestamp
-    type is 1, headers left out. `consumed` counts bytes of rows. Comes back with END after the last
-    row, or TARGET. Negative key and value sizes are null, and then their positions do not matter.
-    Differences of timestamps wrap, and so do offsets in v0 and v1. ValueError: a magic that is not
-    0, 1 or 2; indices outside of their buffers; rows that are not whole; a position outside of the
-    source (that of headers matters in v2 alone, also where there are none); in v2 an offset delta
-    or header count that is no 32-bit integer, or a negative count; a record or message of more than
-    2**31 - 1 bytes after its size field. Then what is in the target is undefined."""
-
-    def __call__(
-        self,
-        rows: Buffer,
-        rows_start: int,
-        rows_end: int,
-        source: Buffer,
-        magic: int,
-        base_offset: int,
-        base_timestamp: int,
-        target: Buffer,
-        at: int,
-        limit: int,
-    ) -> Progress: ...
-
-
-class Crc32(Protocol):
-    """CRC-32 (IEEE) of `source[start:end]`, continued from `value`, as `zlib.crc32`."""
-
-    def __call__(self, source: Buffer, start: int, end: int, value: int = 0) -> int: ...
-
-
-class ReadEntries(Protocol):
-    """Reads the entries of a log that are whole in `source[start:end]`, and makes their records: of
-    as many entries as are ordinary, one after the other, and then of no more for now. Returns
-    records, and the bytes of source that they and the entries without records took.
-
-    It may leave any entry to its caller, who reads it step by step and finds the same records. It
-    leaves what is damaged (with `verify` its checksum is compared), what decompresses to more than
-    `size_max` bytes, large batches and compressed messages. Records of control batches are left
-    out, unless `control`. What is made at once is bounded: after some hundred records, or
-    `size_max` decompressed bytes, no other batch is begun. ValueError: indices outside of the
-    source."""
-
-    def __call__(
-        self, source: Buffer, start: int, end: int, verify: bool, control: bool, size_max: int
-    ) -> "tuple[list[Record], int]": ...
-
-
-class MakeRecords(Protocol):
-    """Makes records of the rows `rows[rows_start:rows_end]`, which point into `source`.
-
-    `base_sequence` is the sequence number at `base_offset`, or -1: then records have none. What is
-    made keeps nothing of the source. ValueError: indices outside of their buffers, rows that are
-    not whole, a position outside of the source, a timestamp type that does not exist, headers that
-    are none (at the latest where they are looked at)."""
-
-    def __call__(
-        self,
-        rows: Buffer,
-        rows_start: int,
-        rows_end: int,
-        source: Buffer,
-        base_offset: int,
-        base_sequence: int,
-    ) -> "list[Record]": ...
-
-
-class MakeInnerRecords(Protocol):
-    """As MakeRecords, of messages inside of a compressed one, which lie in the source one after the
-    other from `at` on.
-
-    Their timestamps are of the compressed message's `timestamp_type`, but for those of v0, which
-    have none. With `verify` checksums are compared: records come from the messages before the first
-    one that is wrong. Also returns where that one is, or where the messages end. ValueError also
-    where there is no message for a row."""
-
-    def __call__(
-        self,
-        rows: Buffer,
-        rows_start: int,
-        rows_end: int,
-        source: Buffer,
-        at: int,
-        timestamp_type: int,
-        verify: bool,
-    ) -> "tuple[list[Record], int]": ...
-
-
-class GatherColumn(Protocol):
-    """Writes the keys (or `values`) of rows as Arrow has binary arrays: where each ends among all
-    bytes, after a zero, as 32-bit integers; a bit for each that is not null, lowest first; and the
-    bytes.
-
-    Returns the bytes written to `data`, and how many rows are null. ValueError as MakeRecords, and
-    for targets that are too small, or that overlap; then what is in them is undefined."""
-
-    def __call__(
-        self,
-        rows: Buffer,
-        rows_start: int,
-        rows_end: int,
-        source: Buffer,
-        values: bool,
-        ends: Buffer,
-        validity: Buffer,
-        data: Buffer,
-    ) -> tuple[int, int]: ...
-
-
-class GatherHeaders(Protocol):
-    """The headers of rows, as Arrow has lists of structs: where each row's end among all headers;
-    where keys end, and keys; where values end, values, and a bit for each value that is not null.
-
-    Keys are text: bytes that are no UTF-8 become U+FFFD, as in Kafka's consumer. ValueError as
-    MakeRecords."""
-
-    def __call__(
-        self, rows: Buffer, rows_start: int, rows_end: int, source: Buffer
-    ) -> tuple[bytes, bytes, bytes, bytes, bytes, bytes]: ...

@@ -12,13 +12,12 @@ Not here: which kernel runs (backend.py)."""
 from typing import TYPE_CHECKING
 
 from ._kernel import (
+    ArrowColumns,
     Record,
     Transcoder,
     crc32,
     decompress,
     encode,
-    gather_column,
-    gather_headers,
     gzip_compress,
     make_inner_records,
     make_records,
@@ -26,25 +25,23 @@ from ._kernel import (
 )
 
 if TYPE_CHECKING:
-    from . import kernel
+    from . import kernel, kernel_functions
 
     _transcoder: type[kernel.Transcoder] = Transcoder
-    _encode: kernel.Encode = encode
-    _crc32: kernel.Crc32 = crc32
-    _make_records: kernel.MakeRecords = make_records
-    _make_inner_records: kernel.MakeInnerRecords = make_inner_records
-    _gather_column: kernel.GatherColumn = gather_column
-    _gather_headers: kernel.GatherHeaders = gather_headers
-    _read_entries: kernel.ReadEntries = read_entries
+    _arrow_columns: type[kernel_functions.ArrowColumns] = ArrowColumns
+    _encode: kernel_functions.Encode = encode
+    _crc32: kernel_functions.Crc32 = crc32
+    _make_records: kernel_functions.MakeRecords = make_records
+    _make_inner_records: kernel_functions.MakeInnerRecords = make_inner_records
+    _read_entries: kernel_functions.ReadEntries = read_entries
 
 __all__ = [
+    "ArrowColumns",
     "Record",
     "Transcoder",
     "crc32",
     "decompress",
     "encode",
-    "gather_column",
-    "gather_headers",
     "gzip_compress",
     "make_inner_records",
     "make_records",

@@ -12,14 +12,13 @@ from records import backend
 FACES: Final = {"native": "records.native", "reference": "records.reference"}
 NAMES: Final = ["reference", *(["native"] if find_spec("records._kernel") else [])]
 KERNEL: Final = (
+    "ArrowColumns",
     "Transcoder",
     "encode",
     "crc32",
     "make_records",
     "read_entries",
     "make_inner_records",
-    "gather_column",
-    "gather_headers",
 )
 
 

@@ -5,24 +5,28 @@
 //! sizes or rows of the records.
 //!
 //! Bytes are hostile: each step forward checks that they are there, and no count or size that they
-//! claim sizes an allocation. `unsafe` is denied except where C is called: in `python`, and for
-//! codecs whose crates have no safe interface.
+//! claim sizes an allocation. `unsafe` is denied except where C is called (in `python`, and for
+//! codecs whose crates have no safe interface), and for a hint to the processor (`prefetch`).
 //!
 //! Not here: opening files and sockets, codecs as streams (records/codecs), and decisions that
 //! depend on a policy (downconvert/conversion).
 
 mod account;
+mod arrow;
 mod codec;
 mod crc;
 mod cursor;
 mod encode;
 mod fast_path;
-mod gather;
 mod header;
+mod headers;
 mod item;
 mod layout;
+mod log_window;
+mod measuring;
 mod message;
 mod outcome;
+mod prefetch;
 #[cfg(feature = "python")]
 mod python;
 mod read;
@@ -36,13 +40,17 @@ mod varint;
 mod window;
 mod workspace;
 
+pub use arrow::{ArrowColumns, BinaryColumn, Bounds, Fields, ListColumn, Taken};
 pub use codec::gzip::{CompressionLvl, compress as gzip_compress};
 pub use codec::{Codec, CompressionLevel, compress, decompress};
-pub use crc::crc32;
+pub use crc::{crc32, crc32c};
 pub use encode::encode;
 pub use layout::{ROW_FIELDS, ROW_SIZE};
+pub use log_window::{Input, ReadAt};
+pub use measuring::Stretch;
 pub use outcome::{Outcome, Progress};
+pub use read::{Wanted, gather};
 pub use reason::Reason;
 pub use transcoder::{Compress, Entered, Recode, RecordHead, Settings, Transcoder};
-pub use transfer::{Channel, Input, Limits, ReadAt, Recodes, Transferred};
+pub use transfer::{Channel, Limits, Recodes, Transferred};
 pub use workspace::Workspace;

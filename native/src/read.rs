@@ -1,37 +1,26 @@
-//! One entry of a log that is whole in memory, to rows: all of it, or nothing.
+//! Entries of a log that are whole in memory, to rows or columns: all of an entry, or nothing.
 //!
 //! An entry is ordinary if it is undamaged, small, and no compressed message of v0 or v1. Others
 //! are None here; the caller reads them step by step, which says what is wrong.
 
+use crate::arrow::ArrowColumns;
 use crate::codec::{self, Codec};
 use crate::crc::{crc32, crc32c};
 use crate::header::Header;
 use crate::layout::{
     ATTRIBUTES_AT_LEGACY, BASE_SEQUENCE_AT, BATCH_HEADER_SIZE, CODEC_MASK, CONTROL, CRC_AT_BATCH,
-    CRC_AT_LEGACY, ENTRY_HEAD_SIZE, MAGIC_AT, PREFIX_SIZE, ROW_SIZE, V2,
+    CRC_AT_LEGACY, ENTRY_HEAD_SIZE, MAGIC_AT, PREFIX_SIZE, ROW_SIZE, TRANSACTIONAL, V2,
 };
 use crate::message::{bytes_at, prefix};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Progress};
 use crate::transcoder::{Entered, Settings, Transcoder};
 use crate::workspace::room;
 
 /// Of one entry.
-const RECORDS_MAX: usize = 1024;
+const ROWS_MAX: usize = 1024;
 /// After so many no other entry is begun: they are still in the cache when they are looked at.
 pub const RECORDS_ENOUGH: usize = 512;
 const NO_SEQUENCE: i32 = -1;
-/// A buffer of more bytes is not kept.
-const KEPT_MAX: usize = 1024 * 1024;
-
-/// The buffers of reading, which are reused.
-#[derive(Default)]
-pub struct Reading {
-    rows: Vec<u8>,
-    body: Vec<u8>,
-    /// Of `rows`, and of `body`, that the last entry has filled.
-    rows_size: usize,
-    body_size: usize,
-}
 
 /// What is to be read.
 pub struct Wanted {
@@ -39,15 +28,85 @@ pub struct Wanted {
     pub verify: bool,
     /// Whether the records of control batches are wanted.
     pub control: bool,
+    /// Whether those of transactional batches are. Otherwise they are left to the caller.
+    pub transactional: bool,
     /// The most that a batch may decompress to.
     pub body_size_max: usize,
 }
 
-/// What sequence numbers count from.
-pub struct Bases {
-    pub offset: i64,
+/// What was found in an entry.
+pub struct Entry {
+    pub base_offset: i64,
     /// -1: records have none.
-    pub sequence: i32,
+    pub base_sequence: i32,
+    /// Of the bytes that records are in, where that is not the entry.
+    pub body_size: Option<usize>,
+}
+
+/// Where the records of an entry go.
+pub trait Destination {
+    /// Entries of more records are left to the caller.
+    const RECORDS_MAX: usize;
+
+    /// Whether a compressed batch may have records that are wanted.
+    fn want(&self, header: &Header) -> bool;
+
+    /// Takes all records of a source, which has `count`. None: not all of them are there or fit,
+    /// and some of them may have been taken.
+    fn take(&mut self, transcoder: &mut Transcoder, source: &[u8], count: usize) -> Option<()>;
+}
+
+/// Rows of one entry, in a buffer that is reused.
+#[derive(Default)]
+pub struct Rows {
+    rows: Vec<u8>,
+    size: usize,
+}
+
+impl Rows {
+    /// Those of the last entry.
+    pub fn get(&self) -> &[u8] {
+        &self.rows[..self.size]
+    }
+
+    /// There are none.
+    pub fn clear(&mut self) {
+        self.size = 0;
+    }
+}
+
+impl Destination for Rows {
+    const RECORDS_MAX: usize = ROWS_MAX;
+
+    fn want(&self, _: &Header) -> bool {
+        true
+    }
+
+    fn take(&mut self, transcoder: &mut Transcoder, source: &[u8], count: usize) -> Option<()> {
+        let size = count * ROW_SIZE; // ROWS_MAX bounds it
+        let rows = room(&mut self.rows, size)?;
+        let reached = transcoder.columns(source, source, source.len() as u64, rows);
+        let is_all = is_all(reached, source) && reached.produced == size as u64;
+        self.size = if is_all { size } else { 0 };
+        is_all.then_some(())
+    }
+}
+
+impl Destination for ArrowColumns {
+    const RECORDS_MAX: usize = usize::MAX;
+
+    fn want(&self, header: &Header) -> bool {
+        ArrowColumns::want(self, header)
+    }
+
+    fn take(&mut self, transcoder: &mut Transcoder, source: &[u8], _: usize) -> Option<()> {
+        let reached = transcoder.gather(source, source.len() as u64, self);
+        is_all(reached, source).then_some(())
+    }
+}
+
+fn is_all(reached: Progress, source: &[u8]) -> bool {
+    reached.outcome == Outcome::End && reached.consumed == source.len() as u64
 }
 
 /// The entry that bytes begin with, if it is whole.
@@ -59,95 +118,97 @@ pub fn first_entry(bytes: &[u8]) -> Option<&[u8]> {
     (entry.len() > ENTRY_HEAD_SIZE).then_some(entry)
 }
 
-impl Reading {
-    /// Rows of an ordinary entry. No rows: it has no records, or none that are wanted.
-    pub fn read(&mut self, entry: &[u8], wanted: &Wanted) -> Option<Bases> {
-        (self.rows_size, self.body_size) = (0, 0);
-        if *entry.get(MAGIC_AT)? == V2 {
-            self.read_batch(entry, wanted)
-        } else {
-            self.read_message(entry, wanted)
-        }
-    }
-
-    fn read_batch(&mut self, entry: &[u8], wanted: &Wanted) -> Option<Bases> {
-        let head: &[u8; BATCH_HEADER_SIZE] = entry.first_chunk()?;
-        let header = Header::parse(head);
-        let codec = header.attributes & CODEC_MASK;
-        let codec = if codec == 0 { None } else { Some(Codec::of(codec)?) };
-        let sequence = i32::from_be_bytes(bytes_at::<BASE_SEQUENCE_AT, _, _>(head));
-        let bases = Bases { offset: header.base_offset, sequence };
-        if header.attributes & CONTROL != 0 && !wanted.control {
-            return Some(bases);
-        }
-        let count = usize::try_from(header.records_count).ok()?;
-        if count > RECORDS_MAX {
-            return None;
-        }
-        let crc = u32::from_be_bytes(bytes_at::<CRC_AT_BATCH, _, _>(head));
-        if wanted.verify && crc != crc32c(&entry[CRC_AT_BATCH + 4..]) {
-            return None;
-        }
-        if count == 0 {
-            return Some(bases);
-        }
-        let Some(codec) = codec else {
-            self.rows_of(&mut transcoder(), entry, count)?;
-            return Some(bases);
+/// Reads the entries that are whole in a window, one after the other up to one that is not ordinary
+/// or does not fit. Returns the bytes of those that were read, and whether the next one does not
+/// fit after their rows. `body` is as in `read`.
+pub fn gather(
+    window: &[u8],
+    wanted: &Wanted,
+    body: &mut Vec<u8>,
+    columns: &mut ArrowColumns,
+) -> (usize, bool) {
+    let (mut consumed, mut decompressed) = (0, 0);
+    while decompressed < wanted.body_size_max {
+        let Some(entry) = first_entry(&window[consumed..]) else {
+            break;
         };
+        let rows = columns.rows();
+        let Some(found) = read(entry, wanted, body, columns) else {
+            let is_full = columns.is_full() && rows > 0;
+            columns.truncate(rows);
+            return (consumed, is_full);
+        };
+        decompressed += found.body_size.unwrap_or(0);
+        consumed += entry.len();
+    }
+    (consumed, false)
+}
+
+/// Reads an ordinary entry. `body` is room for what it decompresses to.
+pub fn read<D: Destination>(
+    entry: &[u8],
+    wanted: &Wanted,
+    body: &mut Vec<u8>,
+    records: &mut D,
+) -> Option<Entry> {
+    if *entry.get(MAGIC_AT)? == V2 {
+        read_batch(entry, wanted, body, records)
+    } else {
+        read_message(entry, wanted, records)
+    }
+}
+
+fn read_batch<D: Destination>(
+    entry: &[u8],
+    wanted: &Wanted,
+    body: &mut Vec<u8>,
+    records: &mut D,
+) -> Option<Entry> {
+    let head: &[u8; BATCH_HEADER_SIZE] = entry.first_chunk()?;
+    let header = Header::parse(head);
+    let codec = header.attributes & CODEC_MASK;
+    let codec = if codec == 0 { None } else { Some(Codec::of(codec)?) };
+    let count = usize::try_from(header.records_count).ok()?;
+    let crc = u32::from_be_bytes(bytes_at::<CRC_AT_BATCH, _, _>(head));
+    if count > D::RECORDS_MAX || (wanted.verify && crc != crc32c(&entry[CRC_AT_BATCH + 4..])) {
+        return None;
+    }
+    let mut found = Entry {
+        base_offset: header.base_offset,
+        base_sequence: i32::from_be_bytes(bytes_at::<BASE_SEQUENCE_AT, _, _>(head)),
+        body_size: None,
+    };
+    if count == 0 || (header.attributes & CONTROL != 0 && !wanted.control) {
+        return Some(found);
+    }
+    if header.attributes & TRANSACTIONAL != 0 && !wanted.transactional {
+        return None;
+    }
+    let Some(codec) = codec else {
+        records.take(&mut transcoder(), entry, count)?;
+        return Some(found);
+    };
+    if records.want(&header) {
         let data = &entry[BATCH_HEADER_SIZE..];
-        let mut body = std::mem::take(&mut self.body);
-        let rows = decompress(codec, data, &mut body, wanted.body_size_max).and_then(|size| {
-            let mut transcoder = transcoder();
-            let entered = Entered { is_wrapper: false, trim: false, split_at_gaps: false };
-            transcoder.enter_batch(head, entered);
-            self.rows_of(&mut transcoder, &body[..size], count)?;
-            Some(size)
-        });
-        self.body = body;
-        self.body_size = rows?;
-        Some(bases)
+        let size = codec::decompress(codec, V2, data, room(body, wanted.body_size_max)?)?;
+        let mut transcoder = transcoder();
+        let entered = Entered { is_wrapper: false, trim: false, split_at_gaps: false };
+        transcoder.enter_batch(head, entered);
+        records.take(&mut transcoder, &body[..size], count)?;
+        found.body_size = Some(size);
     }
+    Some(found)
+}
 
-    fn read_message(&mut self, entry: &[u8], wanted: &Wanted) -> Option<Bases> {
-        let head: &[u8; ENTRY_HEAD_SIZE] = entry.first_chunk()?;
-        let crc = u32::from_be_bytes(bytes_at::<CRC_AT_LEGACY, _, _>(head));
-        let is_sound = !wanted.verify || crc == crc32(0, &entry[MAGIC_AT..]);
-        if entry[ATTRIBUTES_AT_LEGACY] & CODEC_MASK != 0 || !is_sound {
-            return None;
-        }
-        self.rows_of(&mut transcoder(), entry, 1)?;
-        Some(Bases { offset: 0, sequence: NO_SEQUENCE })
+fn read_message<D: Destination>(entry: &[u8], wanted: &Wanted, records: &mut D) -> Option<Entry> {
+    let head: &[u8; ENTRY_HEAD_SIZE] = entry.first_chunk()?;
+    let crc = u32::from_be_bytes(bytes_at::<CRC_AT_LEGACY, _, _>(head));
+    let is_sound = !wanted.verify || crc == crc32(0, &entry[MAGIC_AT..]);
+    if entry[ATTRIBUTES_AT_LEGACY] & CODEC_MASK != 0 || !is_sound {
+        return None;
     }
-
-    /// Rows of all of a source, which has `count` records.
-    fn rows_of(&mut self, transcoder: &mut Transcoder, source: &[u8], count: usize) -> Option<()> {
-        let size = count * ROW_SIZE; // RECORDS_MAX bounds it
-        let rows = room(&mut self.rows, size)?;
-        let reached = transcoder.columns(source, source, source.len() as u64, rows);
-        let is_all = reached.outcome == Outcome::End
-            && reached.consumed == source.len() as u64
-            && reached.produced == size as u64;
-        self.rows_size = if is_all { size } else { 0 };
-        is_all.then_some(())
-    }
-
-    /// The rows of the last entry.
-    pub fn rows(&self) -> &[u8] {
-        &self.rows[..self.rows_size]
-    }
-
-    /// What rows point into, where that is not the entry.
-    pub fn body(&self) -> Option<&[u8]> {
-        (self.body_size > 0).then(|| &self.body[..self.body_size])
-    }
-
-    /// Frees the buffers that have grown larger than usual.
-    pub fn trim(&mut self) {
-        if self.body.capacity() > KEPT_MAX {
-            self.body = Vec::new();
-        }
-    }
+    records.take(&mut transcoder(), entry, 1)?;
+    Some(Entry { base_offset: 0, base_sequence: NO_SEQUENCE, body_size: None })
 }
 
 /// Stands in a log, before an entry that is read whatever it is.
@@ -160,8 +221,4 @@ fn transcoder() -> Transcoder {
     });
     transcoder.allow_next();
     transcoder
-}
-
-fn decompress(codec: Codec, data: &[u8], body: &mut Vec<u8>, size_max: usize) -> Option<usize> {
-    codec::decompress(codec, V2, data, room(body, size_max)?)
 }

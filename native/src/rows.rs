@@ -1,7 +1,7 @@
 //! Rows as `columns` writes them and callers hand them back: ten numbers, whose positions are
 //! checked against the source.
 //!
-//! Not here: writing them (`sink::rows`), and what is made of them (`encode`, `gather`,
+//! Not here: writing them (`sink::rows`), and what is made of them (`encode`, `arrow`,
 //! `python::records`).
 
 use crate::item::Field;

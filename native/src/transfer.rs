@@ -9,32 +9,22 @@ use crate::layout::{
     ATTRIBUTES_AT_BATCH, BATCH_HEADER_SIZE, CODEC_MASK, CONTROL, MAGIC_AT, PREFIX_SIZE,
     TRANSACTIONAL, V2,
 };
+use crate::log_window::{Input, LogWindow};
 use crate::message;
 use crate::outcome::Outcome;
 use crate::transcoder::{Compress, Recode, Transcoder};
 use crate::workspace::{Recoding, Sending, Workspace, room};
 
-/// A chunk at least as large as this is read alone; of smaller ones two, since a read costs as much
-/// as four kilobytes do.
+/// An item may be as large as a chunk of this size or more, and as two smaller ones.
 const LARGE_CHUNK_SIZE: usize = 64 * 1024;
+
+/// What is read at a time at most: a call of the system costs as much as copying four kilobytes does,
+/// and more would not stay in the processor's second cache beside the chunks.
+const READ_SIZE_MAX: usize = 128 * 1024;
 
 /// Of chunks that are written together. A reader is woken by each write: chunk by chunk it takes
 /// turns with the sender where both have one processor, and that costs more than a small conversion.
 const GATHERED_MAX: usize = 128 * 1024;
-
-/// What is converted: bytes of a log, by their position.
-pub enum Input<'a> {
-    /// Mapped into memory, all of it.
-    Mapped(&'a [u8]),
-    /// Read into a window.
-    File(&'a dyn ReadAt),
-}
-
-/// Positional reading.
-pub trait ReadAt: Sync {
-    /// Reads at a position into the window; the bytes read, 0 at the end.
-    fn read_at(&self, window: &mut [u8], position: u64) -> io::Result<usize>;
-}
 
 /// Where messages go.
 pub trait Channel: Write {
@@ -95,58 +85,6 @@ pub struct Transferred {
     pub error: Option<io::Error>,
 }
 
-/// The part of the source that is in memory, from the position reached on.
-struct LogWindow<'a, 'b> {
-    input: &'b Input<'a>,
-    window: &'b mut Vec<u8>,
-    start: usize,
-    filled: usize,
-}
-
-impl LogWindow<'_, '_> {
-    /// Reads up to `size` bytes if there are none. An error leaves the window empty: the caller
-    /// reads the same place, and meets it again.
-    fn fill(&mut self, position: u64, size: usize, left: u64) {
-        match self.input {
-            Input::Mapped(bytes) => {
-                self.start = position as usize;
-                self.filled = bytes.len();
-            }
-            Input::File(file) => {
-                if self.start < self.filled {
-                    return;
-                }
-                let size = size.min(usize::try_from(left).unwrap_or(usize::MAX));
-                let read = room(self.window, size).map(|window| file.read_at(window, position));
-                self.start = 0;
-                self.filled = read.and_then(Result::ok).unwrap_or(0);
-            }
-        }
-    }
-
-    /// Forgets what is in memory: `fill` reads again.
-    fn drop(&mut self) {
-        self.start = 0;
-        self.filled = 0;
-    }
-
-    fn advance(&mut self, size: u64) {
-        self.start = self.start.saturating_add(usize::try_from(size).unwrap_or(usize::MAX));
-    }
-
-    fn rest(&self) -> &[u8] {
-        let bytes = match self.input {
-            Input::Mapped(bytes) => bytes,
-            Input::File(_) => self.window.as_slice(),
-        };
-        bytes.get(self.start..self.filled).unwrap_or_default()
-    }
-
-    fn is_read(&self) -> bool {
-        matches!(self.input, Input::File(_))
-    }
-}
-
 /// Messages on their way to a channel. Those of several chunks are written at once where the channel
 /// has room for all of them, so that no more than a chunk is left to the caller.
 struct Outlet<'a> {
@@ -155,6 +93,8 @@ struct Outlet<'a> {
     filled: usize,
     /// Bytes with which a write is made.
     enough: usize,
+    /// Bytes that the channel would take after the last write.
+    room: usize,
     /// Of source, in a chunk.
     chunk_size: usize,
     rest: &'a mut Vec<u8>,
@@ -178,6 +118,7 @@ impl<'a> Outlet<'a> {
             target,
             filled: 0,
             enough: 0,
+            room: 0,
             chunk_size,
             rest,
             written: 0,
@@ -190,8 +131,15 @@ impl<'a> Outlet<'a> {
     /// Looks how much can be written at once: what there is room for, but for what the channel may
     /// need for itself, and for the chunk that goes beyond it.
     fn look(&mut self) {
-        let free = self.channel.room().map_or(0, |free| free - free / 4);
+        let room = self.channel.room();
+        let free = room.map_or(0, |free| free - free / 4);
         self.enough = free.min(GATHERED_MAX).saturating_sub(self.chunk_size);
+        self.room = room.unwrap_or(usize::MAX);
+    }
+
+    /// Bytes that the channel would still take, as far as is known.
+    fn room(&self) -> usize {
+        self.room.saturating_sub(self.filled)
     }
 
     /// Bytes that have been made.
@@ -265,7 +213,7 @@ impl Transcoder {
     ) -> Transferred {
         let Workspace { recoding, sending } = workspace;
         let Sending { window, target, rest, held } = sending;
-        let log = LogWindow { input, window, start: 0, filled: 0 };
+        let log = LogWindow::new(input, window);
         let Some(mut outlet) = Outlet::new(channel, target, rest, limits.chunk_size) else {
             return Transferred { consumed: 0, written: 0, outcome: Outcome::Source, error: None };
         };
@@ -292,7 +240,7 @@ impl Transcoder {
         let holds = recodes.is_some_and(|recodes| recodes.holds);
         let chunk_size = limits.chunk_size;
         let is_small = chunk_size < LARGE_CHUNK_SIZE;
-        let window_size = if is_small { chunk_size.saturating_mul(2) } else { chunk_size };
+        let item_size_max = if is_small { chunk_size.saturating_mul(2) } else { chunk_size };
         let mut step = chunk_size;
         let mut done = 0; // bytes consumed
         while limits.position + done < limits.end {
@@ -302,7 +250,9 @@ impl Transcoder {
             }
             let position = limits.position + done;
             let left = limits.end - position;
-            log.fill(position, window_size, left);
+            let wanted = usize::try_from(limits.budget - done).unwrap_or(usize::MAX);
+            let read_size = wanted.min(outlet.room()).saturating_add(chunk_size).min(READ_SIZE_MAX);
+            log.fill(position, read_size.max(item_size_max), left);
             let source = log.rest();
             if source.is_empty() {
                 return (done, Outcome::Source);
@@ -314,7 +264,7 @@ impl Transcoder {
             let progress = self.transcode(chunk, left, target);
             let (consumed, produced) = (progress.consumed, progress.produced as usize);
             done += consumed;
-            let is_first = log.start == 0;
+            let is_first = log.is_at_its_start();
             log.advance(consumed);
             if produced > 0 && !outlet.add(produced) {
                 return (done, Outcome::Channel);
@@ -326,8 +276,8 @@ impl Transcoder {
                         log.drop(); // what is left is read again
                     }
                 }
-                Outcome::Source if is_part && tried < window_size => step = window_size,
-                Outcome::Source if !is_first && log.is_read() => log.drop(),
+                Outcome::Source if is_part && tried < item_size_max => step = item_size_max,
+                Outcome::Source if !is_part && !is_first && log.is_read() => log.drop(),
                 Outcome::Target if produced > 0 => {}
                 Outcome::Batch => {
                     let Some(recodes) = recodes else {

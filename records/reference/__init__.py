@@ -19,16 +19,15 @@ import zlib
 from records.kernel import Buffer
 
 from .encode import encode
-from .gathering import gather_column, gather_headers
+from .gathering import ArrowColumns
 from .making import make_inner_records, make_records, read_entries
 from .transcoder import Transcoder
 
 __all__ = [
+    "ArrowColumns",
     "Transcoder",
     "crc32",
     "encode",
-    "gather_column",
-    "gather_headers",
     "make_inner_records",
     "make_records",
     "read_entries",
@@ -36,7 +35,7 @@ __all__ = [
 
 
 def crc32(source: Buffer, start: int, end: int, value: int = 0) -> int:
-    """See `Crc32` in kernel.py."""
+    """See `Crc32` in kernel_functions.py."""
     view = memoryview(source).cast("B")
     if not 0 <= start <= end <= len(view):
         raise ValueError("the range is not inside of the source")

@@ -25,7 +25,7 @@ def encode(
     at: int,
     limit: int,
 ) -> Progress:
-    """See `Encode` in kernel.py."""
+    """See `Encode` in kernel_functions.py."""
     if magic not in (V0, V1, V2):
         raise ValueError("magic is not 0, 1 or 2")
     rows_ = memoryview(rows).cast("B")

@@ -31,7 +31,7 @@ def make_records(
     base_offset: int,
     base_sequence: int,
 ) -> list[Record]:
-    """See `MakeRecords` in kernel.py."""
+    """See `MakeRecords` in kernel_functions.py."""
     view = memoryview(source).cast("B")
     made = []
     for row in rows_between(rows, rows_start, rows_end):
@@ -51,7 +51,7 @@ def make_inner_records(
     timestamp_type: int,
     verify: bool,
 ) -> tuple[list[Record], int]:
-    """See `MakeInnerRecords` in kernel.py."""
+    """See `MakeInnerRecords` in kernel_functions.py."""
     view = memoryview(source).cast("B")
     outer_type = TimestampType(timestamp_type)
     made: list[Record] = []
@@ -75,8 +75,8 @@ def read_entries(
     control: bool,  # noqa: ARG001 - as above
     size_max: int,
 ) -> tuple[list[Record], int]:
-    """See `ReadEntries` in kernel.py. Leaves every entry to its caller, whose steps are what the
-    native kernel is compared with."""
+    """See `ReadEntries` in kernel_functions.py. Leaves every entry to its caller, whose steps are
+    what the native kernel is compared with."""
     if not 0 <= start <= end <= len(memoryview(source).cast("B")) or size_max < 0:
         raise ValueError("the range is not inside of the source")
     return [], 0

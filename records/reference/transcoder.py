@@ -13,7 +13,7 @@ from .call import Call, Damaged, Room, Stop, Target, Window
 from .places import Batch, Entries, Header
 from .recode import NotAtOnce, Recode, recode
 from .state import State
-from .transfer import Transfer
+from .transfer import Transfer, measure_from
 
 Damage: TypeAlias = tuple[str, int]
 
@@ -141,6 +141,29 @@ class Transcoder:
             outcome = Outcome.DAMAGE
         return window.at - window.start, call.target.produced, outcome
 
+    def measure_from(
+        self,
+        source: int | Buffer,
+        position: int,
+        end: int,
+        chunk_size: int,
+        room: int,
+        budget: int,
+    ) -> Progress:
+        self._check_stands_in_log()
+        try:
+            return measure_from(self, source, position, end, chunk_size, room, budget)
+        finally:
+            self._damage = None
+
+    def _check_stands_in_log(self) -> None:
+        """Or in an uncompressed batch of one, of which messages can be made."""
+        place = self._state.place
+        if isinstance(place, Entries) or (place is not None and place.bytes_left == UNKNOWN):
+            raise ValueError("it stands in what was entered")
+        if isinstance(place, Batch) and self.to_magic == V2:
+            raise ValueError(NO_MAGIC_2)
+
     def transfer(
         self,
         source: int | Buffer,
@@ -154,11 +177,7 @@ class Transcoder:
         recodes: Recodes | None = None,
         held: bytes | None = None,
     ) -> Transferred:
-        place = self._state.place
-        if isinstance(place, Entries) or (place is not None and place.bytes_left == UNKNOWN):
-            raise ValueError("it stands in what was entered")
-        if isinstance(place, Batch) and self.to_magic == V2:
-            raise ValueError(NO_MAGIC_2)
+        self._check_stands_in_log()
         limits = (position, end, chunk_size)
         transfer = Transfer(source, *limits, channel, promised, budget, recodes, held)
         try:

@@ -1,4 +1,4 @@
-"""From a file to a channel, converted on the way (`Transcoder.transfer`).
+"""From a file to a channel, converted on the way (`Transcoder.transfer`), or only measured.
 
 Not here: what a chunk becomes (transcoder.py)."""
 
@@ -17,7 +17,7 @@ from records.formats import (
     V2,
     Codec,
 )
-from records.kernel import Buffer, Outcome, Recodes, Transcoder, Transferred
+from records.kernel import Buffer, Outcome, Progress, Recodes, Transcoder, Transferred
 
 from .places import Header
 
@@ -55,11 +55,7 @@ class Transfer:
         limits = (self.position, self.end - self.position, self.promised, self.budget)
         if min(limits) < 0 or self.chunk_size <= 0 or self.channel < 0:
             raise ValueError("a number is negative, or nothing can be done")
-        if isinstance(self.source, int):
-            if self.source < 0:
-                raise ValueError("no descriptor")
-        elif self.end > len(self.source):
-            raise ValueError("the end is after the buffer")
+        _check(self.source, self.end)
 
     def run(self, transcoder: Transferring) -> Transferred:
         target = memoryview(bytearray(2 * self.chunk_size))
@@ -135,13 +131,7 @@ class Transfer:
         return exchanged
 
     def _window(self, size: int) -> Buffer:
-        position = self.position + self.consumed
-        if not isinstance(self.source, int):
-            return memoryview(self.source)[position : position + size]
-        try:
-            return os.pread(self.source, size, position)
-        except OSError:
-            return b""
+        return _read(self.source, self.position + self.consumed, size)
 
     def _write(self, chunk: memoryview) -> bool:
         """Whether the channel took all of it."""
@@ -159,3 +149,48 @@ class Transfer:
 
     def _done(self, outcome: Outcome) -> Transferred:
         return self.consumed, self.written, outcome, self.rest, self.error, self.held
+
+
+def measure_from(
+    transcoder: Transcoder,
+    source: int | Buffer,
+    position: int,
+    end: int,
+    chunk_size: int,
+    room: int,
+    budget: int,
+) -> Progress:
+    if min(position, end - position, room, budget) < 0 or chunk_size <= 0:
+        raise ValueError("a number is negative, or nothing can be done")
+    _check(source, end)
+    consumed = produced = 0
+    while left := end - position - consumed:
+        if consumed >= budget:
+            return consumed, produced, Outcome.LIMIT
+        window = _read(source, position + consumed, min(chunk_size, left))
+        if not window:
+            return consumed, produced, Outcome.SOURCE
+        progress = transcoder.measure(window, 0, len(window), left, room - produced)
+        consumed += progress[0]
+        produced += progress[1]
+        if progress[2] != Outcome.SOURCE or not progress[0]:
+            return consumed, produced, progress[2]
+    return consumed, produced, Outcome.END
+
+
+def _check(source: int | Buffer, end: int) -> None:
+    if isinstance(source, int):
+        if source < 0:
+            raise ValueError("no descriptor")
+    elif end > len(source):
+        raise ValueError("the end is after the buffer")
+
+
+def _read(source: int | Buffer, position: int, size: int) -> Buffer:
+    """Bytes from that position on; none where nothing can be read."""
+    if not isinstance(source, int):
+        return memoryview(source)[position : position + size]
+    try:
+        return os.pread(source, size, position)
+    except OSError:
+        return b""

@@ -1,6 +1,6 @@
 """Rows to records and to columns: the kernels do the same, and refuse the same."""
 
-from array import array
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from records import Record, reference
+from records import MemoryRecords, Record, read, reference
 from records.kernel import ROW_SIZE
 from records.record import ROW
+from records.varint import varint
 from tests.strategies import SMALL_CONTENTS, Segment, segments
 
 from .examples import GAPS, message
 from .kernels import KERNELS, REQUIRE_NATIVE, each_kernel
 
-LIMIT = 4096
+EVERY = (-(2**63), 2**63 - 1)
 
 
 @pytest.fixture(scope="module")
@@ -40,16 +41,38 @@ def looked_at(records: list[Record]) -> list[Record]:
     return records
 
 
+def columns(
+    kernel: ModuleType,
+    rows: bytes,
+    source: bytes,
+    *,
+    rows_max: int = 1000,
+    bytes_max: int = 2**31 - 1,
+    wanted: tuple[bool, bool, bool] = (True, True, True),
+    offsets: tuple[int, int] = EVERY,
+    timestamps: tuple[int, int] = EVERY,
+) -> list[Any]:
+    """What is taken of columns each time that they are full, and at the end."""
+    columns = kernel.ArrowColumns(rows_max, bytes_max, *wanted, offsets, timestamps)
+    taken, at = [], 0
+    while True:
+        at += columns.add_rows(rows, at, len(rows), source)
+        count = len(columns)
+        taken.append(plain(columns.take()))
+        assert taken[-1][0] == count <= rows_max
+        if at == len(rows):
+            return taken
+
+
+def plain(taken: Any) -> Any:
+    """All buffers as bytes."""
+    if isinstance(taken, tuple):
+        return tuple(map(plain, taken))
+    return taken if taken is None or isinstance(taken, int) else bytes(taken)
+
+
 def answers(kernel: ModuleType, rows: bytes, source: bytes) -> list[Any]:
     """What it makes of rows; where it refuses them, that."""
-
-    def gathered(values: bool) -> tuple[Any, ...]:
-        count = len(rows) // ROW_SIZE
-        ends, data = array("i", [-1] * (count + 1)), bytearray(LIMIT)
-        validity = bytearray((count + 7) // 8)
-        at = (rows, 0, len(rows), source, values, ends, validity, data)
-        size, nulls = kernel.gather_column(*at)
-        return ends, validity, data[:size], nulls
 
     def made(base_sequence: int) -> list[Record]:
         return looked_at(kernel.make_records(rows, 0, len(rows), source, 5, base_sequence))
@@ -63,9 +86,10 @@ def answers(kernel: ModuleType, rows: bytes, source: bytes) -> list[Any]:
         lambda: made(-1),
         lambda: made_inner(True),
         lambda: made_inner(False),
-        lambda: gathered(False),
-        lambda: gathered(True),
-        lambda: kernel.gather_headers(rows, 0, len(rows), source),
+        lambda: columns(kernel, rows, source),
+        lambda: columns(kernel, rows, source, rows_max=2, bytes_max=9),
+        lambda: columns(kernel, rows, source, wanted=(True, False, False), offsets=(1, 10)),
+        lambda: columns(kernel, rows, source, wanted=(False, True, False), timestamps=(0, 2**40)),
     )
     found: list[Any] = []
     for call in calls:
@@ -105,21 +129,112 @@ def test_rows_are_whole_and_inside_of_their_buffer(
         kernel.make_records(rows, start, end, GAPS, 0, -1)
     with pytest.raises(ValueError, match=r"\w"):
         kernel.make_inner_records(rows, start, end, GAPS, 0, 0, False)
+    columns = kernel.ArrowColumns(9, 9, True, True, True, EVERY, EVERY)
     with pytest.raises(ValueError, match=r"\w"):
-        kernel.gather_headers(rows, start, end, GAPS)
+        columns.add_rows(rows, start, end, GAPS)
 
 
 @each_kernel
-@pytest.mark.parametrize(("ends", "validity", "data"), [(15, 1, 99), (16, 0, 99), (16, 1, 3)])
-def test_targets_that_are_too_small_are_refused(
-    kernel: ModuleType, ends: int, validity: int, data: int
+@pytest.mark.parametrize(("rows_max", "bytes_max"), [(0, 1), (1, 2**31), (-1, 1), (1, -1)])
+def test_columns_have_rows_and_no_more_bytes_than_arrows(
+    kernel: ModuleType, rows_max: int, bytes_max: int
 ) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        kernel.ArrowColumns(rows_max, bytes_max, True, True, True, EVERY, EVERY)
+
+
+@each_kernel
+def test_a_row_that_is_refused_leaves_columns_as_they_were(kernel: ModuleType) -> None:
     rows = rows_of(GAPS)
-    targets = bytearray(ends), bytearray(validity), bytearray(data)
-    with pytest.raises(ValueError, match="room"):
-        kernel.gather_column(rows, 0, len(rows), GAPS, True, *targets)
-    enough = map(bytearray, (16, 1, 4))
-    assert kernel.gather_column(rows, 0, len(rows), GAPS, True, *enough) == (4, 1)
+    bad = ROW.pack(1, 1, 0, 0, 0, 0, 0, 0, 1, 1)  # with half a header
+    columns = kernel.ArrowColumns(9, 99, True, True, True, EVERY, EVERY)
+    assert columns.add_rows(rows, 0, len(rows), GAPS) == len(rows)
+    with pytest.raises(ValueError, match=r"\w"):
+        columns.add_rows(rows + bad, 0, len(rows + bad), GAPS)
+    once = kernel.ArrowColumns(9, 99, True, True, True, EVERY, EVERY)
+    once.add_rows(rows, 0, len(rows), GAPS)
+    assert len(columns) == len(once) == 3
+    assert plain(columns.take()) == plain(once.take())
+
+
+@given(
+    segment=segments(contents=SMALL_CONTENTS),
+    rows_max=st.integers(1, 20),
+    bytes_max=st.integers(0, 200),
+    cut=st.integers(1, 300),
+    first=st.integers(-1, 30),
+)
+def test_entries_become_the_columns_of_their_rows(
+    twin: ModuleType, segment: Segment, rows_max: int, bytes_max: int, cut: int, first: int
+) -> None:
+    """Whole or in windows, and however often columns are taken. Entries that are left are added by
+    their rows, as far as those are found."""
+    data = segment.data
+    size = {"rows_max": rows_max, "bytes_max": bytes_max}
+    columns = twin.ArrowColumns(rows_max, bytes_max, True, True, True, (first, 2**40), EVERY)
+    taken, at = [], 0
+    for end in (*range(cut, len(data), cut), len(data)):
+        while True:
+            consumed, is_full = columns.add_entries(data, at, end, True, True, 2**20)
+            at += consumed
+            if not is_full:
+                break
+            assert len(columns)
+            taken.append(plain(columns.take()))
+    taken.append(plain(columns.take()))
+    found = columns_of_log(data[:at], first, size)
+    assert joined(taken) == joined(found)
+
+
+def columns_of_log(data: bytes, first: int, size: dict[str, int]) -> list[Any]:
+    """The columns of a log's records, by the reader and the reference."""
+    records = list(read(MemoryRecords(data)))
+    rows, source = [], b""
+    for each in records:
+        row = [each.offset, each.timestamp, int(each.timestamp_type)]
+        for field in (each.key, each.value):
+            row += [len(source), -1 if field is None else len(field)]
+            source += field or b""
+        encoded = b"".join(
+            varint(len(name.encode("utf-8", "surrogateescape")))
+            + name.encode("utf-8", "surrogateescape")
+            + (varint(-1) if value is None else varint(len(value)) + value)
+            for name, value in each.headers
+        )
+        rows.append(ROW.pack(*row, len(source), len(encoded), len(each.headers)))
+        source += encoded
+    bounds = {"offsets": (first, 2**40)}
+    return columns(reference, b"".join(rows), source, **size, **bounds)  # type: ignore[arg-type]
+
+
+def joined(taken: list[Any]) -> list[Any]:
+    """The rows of columns that were taken one after the other."""
+    rows: list[Any] = []
+    for count, offsets, times, kinds, keys, values, headers in taken:
+        _, _, ends, names, contents = headers
+        ends = memoryview(ends).cast("i")
+        pairs = list(zip(fields(names), fields(contents), strict=True))
+        rows += zip(
+            memoryview(offsets).cast("q"),
+            memoryview(times).cast("q"),
+            memoryview(kinds).cast("i"),
+            fields(keys),
+            fields(values),
+            [pairs[ends[row] : ends[row + 1]] for row in range(count)],
+            strict=True,
+        )
+    return rows
+
+
+def fields(column: Any) -> list[bytes | None]:
+    nulls, validity, ends, data = column
+    ends = memoryview(ends).cast("i")
+    found = [data[start:end] for start, end in pairwise(ends)]
+    if validity is not None:
+        bits = [validity[row // 8] >> (row % 8) & 1 for row in range(len(found))]
+        found = [field if bit else None for field, bit in zip(found, bits, strict=True)]
+    assert found.count(None) == nulls
+    return found
 
 
 @each_kernel
@@ -127,6 +242,9 @@ def test_targets_that_are_too_small_are_refused(
 def test_entries_are_inside_of_their_buffer(kernel: ModuleType, start: int, end: int) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         kernel.read_entries(GAPS, start, end, True, False, 100)
+    columns = kernel.ArrowColumns(9, 9, True, True, True, EVERY, EVERY)
+    with pytest.raises(ValueError, match=r"\w"):
+        columns.add_entries(GAPS, start, end, True, True, 100)
 
 
 def test_entries_are_read_up_to_one_that_is_not_whole(twin: ModuleType) -> None:

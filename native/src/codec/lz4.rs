@@ -30,8 +30,8 @@ const RESERVED_FLAGS: u8 = 0x03;
 const DESCRIPTOR: [u8; 2] = [VERSION | INDEPENDENT, 0x40];
 const BLOCK_SIZE: usize = 64 * 1024;
 const HEADER_SIZE: usize = MAGIC.len() + DESCRIPTOR.len() + 1;
-/// Half the time of 1, at up to 8 % more bytes.
-const FAST_ACCELERATION: c_int = 4;
+/// Two thirds of the time of 1, at up to 3 % more bytes (JSON, and values that are half random).
+const FAST_ACCELERATION: c_int = 3;
 const KAFKA_ACCELERATION: c_int = 1;
 
 /// The most that a block of a frame may decompress to, by the frame header's second byte.

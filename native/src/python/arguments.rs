@@ -6,7 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
+use super::buffers::Buffer;
 use crate::Progress;
+use crate::layout::ROW_SIZE;
+use crate::rows;
 
 /// A position, size or limit: an integer that is not negative. ValueError for others.
 #[derive(Clone, Copy)]
@@ -32,6 +35,28 @@ fn too_large(py: Python<'_>, error: PyErr) -> PyErr {
 #[cold]
 fn outside() -> PyErr {
     PyValueError::new_err("an index is outside of its buffer")
+}
+
+/// Rows and the source that they point into.
+#[derive(Default)]
+pub struct RowsAndSource {
+    rows: Buffer,
+    source: Buffer,
+}
+
+impl RowsAndSource {
+    /// The rows of the bytes `rows[start:end]`, and the bytes of the source.
+    #[inline]
+    pub fn read(
+        &mut self,
+        rows: &Bound<'_, PyAny>,
+        range: (Index, Index),
+        source: &Bound<'_, PyAny>,
+    ) -> PyResult<(&[[u8; ROW_SIZE]], &[u8])> {
+        let rows = part(self.rows.read(rows)?, range.0, range.1)?;
+        let rows = rows::of(rows).map_err(PyValueError::new_err)?;
+        Ok((rows, self.source.read(source)?))
+    }
 }
 
 /// `bytes[start:end]`.

@@ -17,12 +17,14 @@ pub struct Buffer {
     is_borrowed: bool,
 }
 
-impl Buffer {
+impl Default for Buffer {
     #[inline]
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self { view: MaybeUninit::uninit(), is_borrowed: false }
     }
+}
 
+impl Buffer {
     /// All bytes of a buffer. An error of Python's where it is none, or not contiguous.
     #[inline]
     pub fn read(&mut self, object: &Bound<'_, PyAny>) -> PyResult<&[u8]> {
@@ -80,5 +82,50 @@ impl Drop for Buffer {
             // the stack of a call from Python, which holds the interpreter's lock when it ends.
             unsafe { ffi::PyBuffer_Release(self.view.as_mut_ptr()) }
         }
+    }
+}
+
+/// Memory of the kernel's that Python reads as a buffer, for as long as it wants to.
+#[pyclass(frozen, module = "records._kernel")]
+pub struct Memory(Numbers);
+
+/// What is in it.
+pub enum Numbers {
+    Bytes(Vec<u8>),
+    Int32(Vec<i32>),
+    Int64(Vec<i64>),
+}
+
+impl Memory {
+    pub fn new(numbers: Numbers) -> Self {
+        Self(numbers)
+    }
+
+    fn start_and_size(&self) -> (*const u8, usize) {
+        match &self.0 {
+            Numbers::Bytes(bytes) => (bytes.as_ptr(), bytes.len()),
+            Numbers::Int32(numbers) => (numbers.as_ptr().cast(), size_of_val(numbers.as_slice())),
+            Numbers::Int64(numbers) => (numbers.as_ptr().cast(), size_of_val(numbers.as_slice())),
+        }
+    }
+}
+
+#[pymethods]
+impl Memory {
+    /// Called by the interpreter alone.
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: std::ffi::c_int,
+    ) -> PyResult<()> {
+        let (start, size) = slf.get().start_and_size();
+        // SAFETY: `view` is the interpreter's, to be filled. The memory is never written again and
+        // never moves, since the class is frozen; the view keeps the object alive. A vector has no
+        // more than isize::MAX bytes.
+        let failed = unsafe {
+            let start = start.cast_mut().cast();
+            ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, size as isize, 1, flags)
+        };
+        if failed != 0 { Err(PyErr::fetch(slf.py())) } else { Ok(()) }
     }
 }

@@ -35,7 +35,7 @@ pub fn decompress<'py>(
     magic: u8,
     limit: Index,
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-    let mut buffer = Buffer::new();
+    let mut buffer = Buffer::default();
     let data = part(buffer.read(source)?, start, end)?;
     let Some(codec) = Codec::of(codec) else {
         return Ok(None);

@@ -4,10 +4,10 @@
 //! released around each call, and a panic, which is a defect, becomes a RuntimeError.
 
 mod arguments;
+mod arrow;
 mod buffers;
 mod codecs;
 mod descriptors;
-mod gather;
 mod record;
 mod records;
 mod transcoder;
@@ -16,7 +16,7 @@ use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use arguments::{Index, guarded};
+use arguments::{Index, RowsAndSource, guarded};
 use buffers::Buffer;
 
 use crate::CompressionLvl;
@@ -39,12 +39,10 @@ fn encode(
     at: Index,
     limit: Index,
 ) -> PyResult<Progress> {
-    let (mut rows_buffer, mut source_buffer) = (Buffer::new(), Buffer::new());
-    let mut target_buffer = Buffer::new();
-    let rows = rows_buffer.read(rows)?;
-    let source = source_buffer.read(source)?;
+    let (mut buffers, mut target_buffer) = (RowsAndSource::default(), Buffer::default());
+    let (rows, source) = buffers.read(rows, (rows_start, rows_end), source)?;
+    let rows = rows.as_flattened();
     let target = target_buffer.write(target, &[rows, source])?;
-    let rows = arguments::part(rows, rows_start, rows_end)?;
     let target = arguments::part_mut(target, at, limit)?;
     let magic = u8::try_from(magic).unwrap_or(u8::MAX);
     let progress =
@@ -62,7 +60,7 @@ fn crc32(
     end: Index,
     value: u32,
 ) -> PyResult<u32> {
-    let mut buffer = Buffer::new();
+    let mut buffer = Buffer::default();
     let bytes = arguments::part(buffer.read(source)?, start, end)?;
     guarded(py, || crate::crc32(value, bytes))
 }
@@ -76,7 +74,7 @@ fn gzip_compress<'py>(
     end: Index,
     level: i32,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let mut buffer = Buffer::new();
+    let mut buffer = Buffer::default();
     let bytes = arguments::part(buffer.read(source)?, start, end)?;
     let level = CompressionLvl::new(level)
         .map_err(|_| PyValueError::new_err("no such level of compression"))?;
@@ -91,11 +89,10 @@ fn gzip_compress<'py>(
 fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<transcoder::Transcoder>()?;
     module.add_class::<record::Record>()?;
+    module.add_class::<arrow::ArrowColumns>()?;
     module.add_function(wrap_pyfunction!(records::read_entries, module)?)?;
     module.add_function(wrap_pyfunction!(records::make_records, module)?)?;
     module.add_function(wrap_pyfunction!(records::make_inner_records, module)?)?;
-    module.add_function(wrap_pyfunction!(gather::gather_column, module)?)?;
-    module.add_function(wrap_pyfunction!(gather::gather_headers, module)?)?;
     module.add_function(wrap_pyfunction!(encode, module)?)?;
     module.add_function(wrap_pyfunction!(crc32, module)?)?;
     module.add_function(wrap_pyfunction!(gzip_compress, module)?)?;

@@ -1,4 +1,4 @@
-//! The class `Record`. Its key, value and headers become objects when they are looked at.
+//! The class `Record`. Its headers become objects when they are looked at.
 //!
 //! Not here: making records of rows (`records`).
 
@@ -9,49 +9,37 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 
 use crate::cursor::Cursor;
-use crate::gather::next_header;
+use crate::headers::next_header;
 use crate::item::{CREATE_TIME, LOG_APPEND_TIME, TIMESTAMP_TYPE_NONE};
 
-/// A key or value by its size, or headers.
-#[derive(Clone, Copy)]
-pub struct Place {
-    pub at: u32,
-    /// Negative is null.
-    pub size: i32,
-}
-
-/// Fields that have not been made: where they lie in bytes that neighbours share.
-pub struct Shared {
-    pub bytes: Py<PyBytes>,
-    pub key: Place,
-    pub value: Place,
-    pub headers: Place,
-    pub headers_count: i32,
-}
-
-/// Fields that are objects: those of a large record, and of one that Python made.
-pub struct Made {
-    pub key: Py<PyAny>,
-    pub value: Py<PyAny>,
-    pub headers: Py<PyAny>,
-}
-
-pub enum Fields {
-    Shared(Shared),
-    Made(Box<Made>),
+/// A record's headers.
+pub enum Headers {
+    /// There are none.
+    None,
+    /// So many, as they are in a v2 record.
+    Encoded(Py<PyBytes>, i32),
+    /// What Python has made a record with.
+    Made(Py<PyAny>),
 }
 
 /// One record: `records.record.Record` where this kernel runs.
+///
+/// The fields that everybody looks at are objects from the beginning, at fixed places, which the
+/// interpreter reads without a call: that costs less than to make them when they are looked at.
 #[pyclass(frozen, freelist = 1024, module = "records.record")]
 pub struct Record {
     #[pyo3(get)]
-    pub offset: i64,
+    pub offset: Py<PyAny>,
     #[pyo3(get)]
-    pub timestamp: i64,
+    pub timestamp: Py<PyAny>,
+    #[pyo3(get)]
+    pub key: Py<PyAny>,
+    #[pyo3(get)]
+    pub value: Py<PyAny>,
     #[pyo3(get)]
     pub sequence: i64,
+    pub headers: Headers,
     pub timestamp_type: i8,
-    pub fields: Fields,
 }
 
 #[pymethods]
@@ -70,14 +58,15 @@ impl Record {
         headers: Option<Py<PyAny>>,
         sequence: i64,
     ) -> PyResult<Self> {
-        let made = Made {
+        Ok(Self {
+            offset: number(py, offset),
+            timestamp: number(py, timestamp),
             key: key.unwrap_or_else(|| py.None()),
             value: value.unwrap_or_else(|| py.None()),
-            headers: headers.unwrap_or_else(|| PyTuple::empty(py).into_any().unbind()),
-        };
-        let timestamp_type = timestamp_type_of(timestamp_type)?;
-        let fields = Fields::Made(Box::new(made));
-        Ok(Self { offset, timestamp, sequence, timestamp_type, fields })
+            sequence,
+            headers: headers.map_or(Headers::None, Headers::Made),
+            timestamp_type: timestamp_type_of(timestamp_type)?,
+        })
     }
 
     #[getter]
@@ -86,28 +75,13 @@ impl Record {
     }
 
     #[getter]
-    fn key<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        match &self.fields {
-            Fields::Shared(shared) => shared.field(py, shared.key),
-            Fields::Made(made) => Ok(made.key.bind(py).clone()),
-        }
-    }
-
-    #[getter]
-    fn value<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        match &self.fields {
-            Fields::Shared(shared) => shared.field(py, shared.value),
-            Fields::Made(made) => Ok(made.value.bind(py).clone()),
-        }
-    }
-
-    #[getter]
     fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        match &self.fields {
-            Fields::Shared(shared) => {
-                Ok(headers(py, shared.part(py, shared.headers)?, shared.headers_count)?.into_any())
+        match &self.headers {
+            Headers::None => Ok(PyTuple::empty(py).into_any()),
+            Headers::Encoded(bytes, count) => {
+                Ok(headers(py, bytes.as_bytes(py), *count)?.into_any())
             }
-            Fields::Made(made) => Ok(made.headers.bind(py).clone()),
+            Headers::Made(made) => Ok(made.bind(py).clone()),
         }
     }
 
@@ -132,11 +106,11 @@ impl Record {
         Ok(format!(
             "Record(offset={}, timestamp={}, timestamp_type={}, key={}, value={}, headers={}, \
              sequence={})",
-            self.offset,
-            self.timestamp,
+            self.offset.bind(py),
+            self.timestamp.bind(py),
             self.timestamp_type(py)?.repr()?,
-            self.key(py)?.repr()?,
-            self.value(py)?.repr()?,
+            self.key.bind(py).repr()?,
+            self.value.bind(py).repr()?,
             self.headers(py)?.repr()?,
             self.sequence,
         ))
@@ -153,11 +127,11 @@ impl Record {
     /// Its fields, in the order of the constructor.
     fn all<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         (
-            self.offset,
-            self.timestamp,
+            self.offset.bind(py),
+            self.timestamp.bind(py),
             self.timestamp_type(py)?,
-            self.key(py)?,
-            self.value(py)?,
+            self.key.bind(py),
+            self.value.bind(py),
             self.headers(py)?,
             self.sequence,
         )
@@ -165,21 +139,11 @@ impl Record {
     }
 }
 
-impl Shared {
-    #[inline]
-    fn part<'a>(&'a self, py: Python<'a>, place: Place) -> PyResult<&'a [u8]> {
-        let rest = self.bytes.as_bytes(py).get(place.at as usize..);
-        let part = rest.and_then(|rest| rest.get(..place.size.max(0) as usize));
-        part.ok_or_else(|| PyValueError::new_err("a position is outside of the record"))
-    }
-
-    #[inline]
-    fn field<'py>(&self, py: Python<'py>, place: Place) -> PyResult<Bound<'py, PyAny>> {
-        if place.size < 0 {
-            return Ok(py.None().into_bound(py));
-        }
-        Ok(PyBytes::new(py, self.part(py, place)?).into_any())
-    }
+/// An integer of Python's.
+#[inline]
+pub fn number(py: Python<'_>, number: i64) -> Py<PyAny> {
+    let Ok(number) = number.into_pyobject(py);
+    number.into_any().unbind()
 }
 
 /// Headers as tuples of a text and bytes or None. Bytes of keys that are no UTF-8 become

@@ -10,7 +10,9 @@ use super::buffers::Buffer;
 use super::codecs;
 use super::descriptors::{Readable, Writable};
 use crate::layout::{BATCH_HEADER_SIZE, V1, V2};
-use crate::{Codec, Compress, CompressionLevel, Entered, Input, Limits, Recode, Recodes, Settings};
+use crate::{
+    Codec, Compress, CompressionLevel, Entered, Input, Limits, Recode, Recodes, Settings, Stretch,
+};
 
 /// Offset, timestamp, size, bytes before the key, key size.
 type Head = (i64, i64, u64, u64, i32);
@@ -53,7 +55,7 @@ impl Transcoder {
         trim: bool,
         split_at_gaps: bool,
     ) -> PyResult<()> {
-        let mut buffer = Buffer::new();
+        let mut buffer = Buffer::default();
         let bytes = buffer.read(header)?;
         let header = bytes.get(at.0..).and_then(|bytes| bytes.first_chunk::<BATCH_HEADER_SIZE>());
         let header = header.ok_or_else(|| PyValueError::new_err("the header is not whole"))?;
@@ -101,7 +103,7 @@ impl Transcoder {
         limit: Index,
     ) -> PyResult<Progress> {
         self.can_convert()?;
-        let (mut source_buffer, mut target_buffer) = (Buffer::new(), Buffer::new());
+        let (mut source_buffer, mut target_buffer) = (Buffer::default(), Buffer::default());
         let source = source_buffer.read(source)?;
         let target = target_buffer.write(target, &[source])?;
         let window = part(source, start, end)?;
@@ -122,12 +124,44 @@ impl Transcoder {
         room: Index,
     ) -> PyResult<Progress> {
         self.can_convert()?;
-        let mut buffer = Buffer::new();
+        let mut buffer = Buffer::default();
         let window = part(buffer.read(source)?, start, end)?;
         let kernel = &mut self.kernel;
         let reached = guarded(py, || kernel.measure(window, remaining.0 as u64, room.0 as u64))?;
         self.note_damage(start);
         Ok(progress(reached))
+    }
+
+    fn measure_from(
+        &mut self,
+        py: Python<'_>,
+        source: &Bound<'_, PyAny>,
+        position: Index,
+        end: Index,
+        chunk_size: Index,
+        room: Index,
+        budget: Index,
+    ) -> PyResult<Progress> {
+        self.can_transfer()?;
+        if chunk_size.0 == 0 || position.0 > end.0 {
+            return Err(PyValueError::new_err("no chunk, or an end before the position"));
+        }
+        let mut buffer = Buffer::default();
+        let mut file = None;
+        let input = input_of(source, (position, end), &mut buffer, &mut file)?;
+        let stretch = Stretch {
+            position: position.0 as u64,
+            end: end.0 as u64,
+            chunk_size: chunk_size.0,
+            room: room.0 as u64,
+            budget: budget.0 as u64,
+        };
+        let kernel = &mut self.kernel;
+        codecs::with_workspace(|workspace| {
+            let reached = guarded(py, || kernel.measure_from(&input, &stretch, workspace))?;
+            self.damage = None;
+            Ok(progress(reached))
+        })
     }
 
     fn columns(
@@ -141,7 +175,7 @@ impl Transcoder {
         at: Index,
         limit: Index,
     ) -> PyResult<Progress> {
-        let (mut source_buffer, mut target_buffer) = (Buffer::new(), Buffer::new());
+        let (mut source_buffer, mut target_buffer) = (Buffer::default(), Buffer::default());
         let source = source_buffer.read(source)?;
         let target = target_buffer.write(target, &[source])?;
         let window = part(source, start, end)?;
@@ -172,7 +206,7 @@ impl Transcoder {
         if !self.kernel.stands_in_log() {
             return Err(PyValueError::new_err("no entry of a log is next"));
         }
-        let mut buffer = Buffer::new();
+        let mut buffer = Buffer::default();
         let entry = part(buffer.read(source)?, start, end)?;
         let level = if fast { CompressionLevel::Fast } else { CompressionLevel::Kafka };
         let job = Recode {
@@ -216,25 +250,15 @@ impl Transcoder {
         recodes: Option<RecodeArguments>,
         held: Option<&[u8]>,
     ) -> PyResult<Transferred<'py>> {
-        if !self.kernel.stands_in_log_or_its_batch() {
-            return Err(PyValueError::new_err("it stands in what was entered"));
-        }
-        self.can_convert()?;
+        self.can_transfer()?;
         if chunk_size.0 == 0 || channel < 0 || position.0 > end.0 {
             return Err(PyValueError::new_err(
                 "no chunk, no channel, or an end before the position",
             ));
         }
-        let mut buffer = Buffer::new();
-        let file;
-        let input = if let Ok(descriptor) = source.extract::<i32>() {
-            file = Readable::borrow(descriptor)?;
-            Input::File(&file)
-        } else {
-            let bytes = buffer.read(source)?;
-            part(bytes, position, end)?;
-            Input::Mapped(bytes)
-        };
+        let mut buffer = Buffer::default();
+        let mut file = None;
+        let input = input_of(source, (position, end), &mut buffer, &mut file)?;
         let limits = Limits {
             position: position.0 as u64,
             end: end.0 as u64,
@@ -280,7 +304,7 @@ impl Transcoder {
             return Err(PyValueError::new_err("it stands in no batch"));
         }
         self.can_convert()?;
-        let mut buffer = Buffer::new();
+        let mut buffer = Buffer::default();
         let window = part(buffer.read(source)?, start, end)?;
         let head = self.kernel.record_head(window, remaining.0 as u64);
         self.note_damage(start);
@@ -342,10 +366,32 @@ impl Transcoder {
         Err(PyValueError::new_err("records of a batch become no messages of magic 2"))
     }
 
+    fn can_transfer(&self) -> PyResult<()> {
+        if !self.kernel.stands_in_log_or_its_batch() {
+            return Err(PyValueError::new_err("it stands in what was entered"));
+        }
+        self.can_convert()
+    }
+
     #[inline]
     fn note_damage(&mut self, start: Index) {
         self.damage = self.kernel.damage().map(|(reason, at)| (reason.text(), start.0 + at));
     }
+}
+
+/// A file by its descriptor, or its bytes, in which the range must be.
+fn input_of<'a>(
+    source: &Bound<'_, PyAny>,
+    (position, end): (Index, Index),
+    buffer: &'a mut Buffer,
+    file: &'a mut Option<Readable>,
+) -> PyResult<Input<'a>> {
+    if let Ok(descriptor) = source.extract::<i32>() {
+        return Ok(Input::File(file.insert(Readable::borrow(descriptor)?)));
+    }
+    let bytes = buffer.read(source)?;
+    part(bytes, position, end)?;
+    Ok(Input::Mapped(bytes))
 }
 
 fn recodes_of(arguments: RecodeArguments, holds: bool) -> PyResult<Recodes> {

@@ -50,6 +50,7 @@ impl<'a, const MAGIC: u8> Messages<'a, MAGIC> {
 impl<const MAGIC: u8> Sink for Messages<'_, MAGIC> {
     const CONVERTS: bool = true;
     const MAGIC: u8 = MAGIC;
+    const READS_ALL: bool = true;
 
     #[inline(always)]
     fn put(&mut self, item: &Item<'_>, offset: i64) -> Result<usize, Stop> {

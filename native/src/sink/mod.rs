@@ -19,6 +19,8 @@ pub trait Sink {
     const CONVERTS: bool;
     /// Of the messages made.
     const MAGIC: u8;
+    /// Whether it reads keys and values, and not only where they are.
+    const READS_ALL: bool;
 
     /// Takes a record and returns the bytes made of it, or stops where there is no room. `offset`
     /// is the one to write, which may be relative.

@@ -30,6 +30,7 @@ impl<'a> Rows<'a> {
 impl Sink for Rows<'_> {
     const CONVERTS: bool = false;
     const MAGIC: u8 = V1; // none
+    const READS_ALL: bool = false;
 
     #[inline(always)]
     fn put(&mut self, item: &Item<'_>, _: i64) -> Result<usize, Stop> {

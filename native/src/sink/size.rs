@@ -26,6 +26,7 @@ impl<const MAGIC: u8> Size<MAGIC> {
 impl<const MAGIC: u8> Sink for Size<MAGIC> {
     const CONVERTS: bool = true;
     const MAGIC: u8 = MAGIC;
+    const READS_ALL: bool = false;
 
     #[inline(always)]
     fn put(&mut self, item: &Item<'_>, _: i64) -> Result<usize, Stop> {

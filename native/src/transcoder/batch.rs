@@ -7,6 +7,7 @@ use crate::fast_path;
 use crate::header::Header;
 use crate::item::{self, Item};
 use crate::outcome::Stop;
+use crate::prefetch;
 use crate::reason::Reason;
 use crate::record::{self, Record};
 use crate::sink::Sink;
@@ -115,6 +116,9 @@ fn one_record<'a, S: Sink>(
 ) -> Result<&'a [u8], Stop> {
     match fast_path::read(bytes) {
         Some((record, after)) => {
+            if S::READS_ALL {
+                prefetch::ahead(after, bytes.len() - after.len());
+            }
             account.take(&item_of(&record, batch), sink)?;
             Ok(after)
         }

@@ -14,6 +14,7 @@ pub use large::RecordHead;
 pub use recode::{Compress, Recode};
 
 use crate::account::{Account, OutputSpec, Wrapper};
+use crate::arrow::ArrowColumns;
 use crate::header::Header;
 use crate::layout::{BATCH_HEADER_SIZE, V0, V1, V2};
 use crate::outcome::{Outcome, Progress, Stop};
@@ -177,6 +178,16 @@ impl Transcoder {
         target: &mut [u8],
     ) -> Progress {
         self.run(Window::new(window, remaining), &mut Rows::new(source, target))
+    }
+
+    /// Adds each record to columns of Arrow's.
+    pub fn gather(
+        &mut self,
+        window: &[u8],
+        remaining: u64,
+        columns: &mut ArrowColumns,
+    ) -> Progress {
+        self.run(Window::new(window, remaining), columns)
     }
 
     /// Reads from where it stands to where a rule stops it.

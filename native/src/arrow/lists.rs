@@ -1,0 +1,92 @@
+//! The column of headers: a list of keys and values for each row.
+
+use super::binary::{Binary, BinaryColumn, fitted};
+use super::bits::Bits;
+use crate::cursor::Cursor;
+use crate::headers::next_header;
+use crate::rows::Refusal;
+
+/// A bad byte of a key becomes the three of U+FFFD.
+const GROWTH: usize = 3;
+const TOO_LARGE: Refusal = "a column is larger than 2 GiB";
+
+/// The column as it is filled. Rows after the last one with headers are not in it yet: most logs
+/// have none.
+pub struct Lists {
+    ends: Vec<i32>,
+    present: Bits,
+    keys: Binary,
+    values: Binary,
+}
+
+/// The column when it is complete.
+pub struct ListColumn {
+    /// How many rows have headers.
+    pub present: usize,
+    /// A bit for each row, the lowest first; 0 is none. None: no row has any.
+    pub validity: Option<Vec<u8>>,
+    /// Where rows end among the headers, and before them a zero.
+    pub ends: Vec<i32>,
+    /// Text. Bytes that are no UTF-8 have become U+FFFD.
+    pub keys: BinaryColumn,
+    /// Bytes.
+    pub values: BinaryColumn,
+}
+
+impl Lists {
+    pub fn new() -> Self {
+        let column = || Binary::new(0, 0);
+        Self { ends: vec![0], present: Bits::zeros(), keys: column(), values: column() }
+    }
+
+    /// The bytes of all headers.
+    #[inline(always)]
+    pub fn size(&self) -> usize {
+        self.keys.size() + self.values.size()
+    }
+
+    /// Adds the headers of a row, which there are. Refused ones are forgotten by `truncate`.
+    #[cold]
+    pub fn push(&mut self, row: usize, headers: &[u8], count: i32) -> Result<(), Refusal> {
+        if headers.len() > (i32::MAX as usize - self.size()) / GROWTH {
+            return Err(TOO_LARGE);
+        }
+        let mut end = self.end();
+        self.ends.resize(row + 1, end);
+        let mut headers = Cursor::new(headers);
+        for _ in 0..count {
+            let (key, value) = next_header(&mut headers)?;
+            self.keys.push(String::from_utf8_lossy(key).as_bytes(), false);
+            self.values.push(value.unwrap_or_default(), value.is_none());
+            end += 1;
+        }
+        self.ends.push(end);
+        self.present.differ(row);
+        Ok(())
+    }
+
+    /// Headers of all rows.
+    fn end(&self) -> i32 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// Forgets all rows but the first ones.
+    pub fn truncate(&mut self, rows: usize) {
+        self.ends.truncate(rows + 1);
+        self.present.truncate(rows);
+        let headers = self.end() as usize;
+        self.keys.truncate(headers);
+        self.values.truncate(headers);
+    }
+
+    pub fn finish(mut self, rows: usize) -> ListColumn {
+        self.ends.resize(rows + 1, self.end());
+        ListColumn {
+            present: self.present.differing(),
+            validity: self.present.finish(rows),
+            ends: fitted(self.ends),
+            keys: self.keys.finish(),
+            values: self.values.finish(),
+        }
+    }
+}

@@ -7,9 +7,16 @@ cursors (large.py), which decompress the batch again, each from its beginning an
 Not here: how a batch is opened (records.compressed), what is done with the bytes
 (body_converter.py)."""
 
+from collections.abc import Generator
 from typing import Final
 
-from records.compressed import RUNS_PAST, CompressedBytes, Decompressed, DecompressedWindow
+from records.compressed import (
+    RUNS_PAST,
+    STEP_SIZE,
+    CompressedBytes,
+    Decompressed,
+    DecompressedWindow,
+)
 from records.errors import CorruptRecordsError
 from records.kernel import Buffer
 
@@ -35,12 +42,16 @@ class Body(DecompressedWindow):
         size = min(self._chunk_size, self._compressed.size)
         return self._compressed.open(memoryview(bytearray(size)))
 
-    def replay(self, purpose: str, position: int) -> "Replay":
-        """The decompressed bytes from a position on, once more. For one purpose positions only go
-        forward, so that it needs one decoder, however often it asks."""
+    def replay(self, purpose: str, position: int) -> Generator[int, None, "Replay"]:
+        """Returns the decompressed bytes from a position on, once more, and yields 0 after each
+        step on the way there. For one purpose positions only go forward, so that it needs one
+        decoder, however often it asks."""
         replay = self._replays.get(purpose)
         if replay is None:
             replay = self._replays[purpose] = Replay(self._open(), self.position)
+        while position - replay.position > STEP_SIZE:
+            replay.skip(STEP_SIZE)
+            yield 0
         replay.skip(position - replay.position)
         return replay
 

@@ -19,6 +19,7 @@ from records.kernel import Outcome, Transcoder
 from . import buffers
 from .body import Body
 from .buffers import NO_BUFFER, NO_VIEW
+from .large import Steps
 from .large_inner import InnerFormat, ScannedRecord, scan_inner
 from .output import Output
 from .policy import RESPONSE_SIZE_MAX
@@ -127,7 +128,7 @@ class BodyConverter:
                 yield produced
             if (outcome == SOURCE and body.is_full) or (outcome == TARGET and not produced):
                 scratch = None if output.is_measuring else output.target
-                record = scan_inner(transcoder, self._request, body, inner, scratch)
+                record = yield from scan_inner(transcoder, self._request, body, inner, scratch)
                 if record is not None:
                     yield from self._large_plain(record, body)
             elif outcome == SOURCE:
@@ -144,7 +145,7 @@ class BodyConverter:
         else:
             output.before_plain()
             output.plain()
-            cursor = body.replay("plain", record.position)
+            cursor = yield from body.replay("plain", record.position)
             yield from record.message.pieces(cursor, output.target)
 
     # --- wrappers
@@ -221,14 +222,14 @@ class BodyConverter:
     def _large_within(self, wrapper: Wrapper, body: Body, inner: InnerFormat) -> Iterator[int]:
         """A large record in the batch's one wrapper, as in Kafka's."""
         wrapper.flush()
-        record = scan_inner(self._transcoder, self._request, body, inner, self._inner_view)
+        record = yield from self._scan(body, inner)
         if record is not None:
             first_offset = self._transcoder.wrapper[1]
             yield from self._written(wrapper, record, body, inner, first_offset)
 
     def _large_alone(self, codec: Codec, body: Body, inner: InnerFormat) -> Iterator[int]:
         """A large record in a wrapper of its own, or plain where that would hold too much."""
-        record = scan_inner(self._transcoder, self._request, body, inner, self._inner_view)
+        record = yield from self._scan(body, inner)
         if record is None:
             return
         wrapper = self._wrapper(codec, inner)
@@ -238,6 +239,9 @@ class BodyConverter:
         else:
             self._transcoder.start_wrapper()
             yield from self._large_plain(record, body)
+
+    def _scan(self, body: Body, inner: InnerFormat) -> Steps[ScannedRecord | None]:
+        return scan_inner(self._transcoder, self._request, body, inner, self._inner_view)
 
     def _written(
         self,
@@ -251,7 +255,8 @@ class BodyConverter:
         message = record.message
         if inner.magic == V1:
             message = message.at_offset(record.offset - first_offset)
-        for size in message.pieces(body.replay("wrapper", record.position), self._inner_view):
+        cursor = yield from body.replay("wrapper", record.position)
+        for size in message.pieces(cursor, self._inner_view):
             wrapper.waiting = size
             wrapper.flush()
             if wrapper.size > self._limit:

@@ -30,6 +30,7 @@ from .body import Body
 from .body_converter import BodyConverter
 from .buffers import NO_BUFFER
 from .kept_wrappers import KeptWrapper
+from .large import Steps
 from .large_inner import InnerFormat
 from .output import Output
 from .request import Request
@@ -152,10 +153,24 @@ class CompressedEntries:
             made = self._recoded(entry)
             if made is not None:
                 return self._begin_recoded(made)
-        entered = self._enter_batch(entry) if entry.magic == V2 else self._enter_message(entry)
+        if entry.magic == V2:
+            entered = self._enter_batch(entry)
+        elif (steps := self._enter_message(entry)) is None:
+            return 0
+        else:
+            try:
+                next(steps)
+            except StopIteration as end:
+                entered = end.value
+            else:  # it is large, and a step of many
+                self._rest = self._entered(entry, steps)
+                return None
         if entered is None:
             return 0
-        body, inner = entered
+        return self._begin_body(entry, *entered)
+
+    def _begin_body(self, entry: CompressedEntry, body: Body, inner: InnerFormat) -> int | None:
+        """As `begin`, of a body that the kernel has entered."""
         if self._converter is None:
             capacity = 3 * self._one_shot // 2
             self._converter = BodyConverter(self._request, self._output, self._transcoder, capacity)
@@ -228,6 +243,16 @@ class CompressedEntries:
         """Converts what `begin` has left. Yields the sizes of pieces, 0 where a step made none."""
         return self._rest
 
+    def _entered(
+        self, entry: CompressedEntry, steps: Steps[tuple[Body, InnerFormat]]
+    ) -> Iterator[int]:
+        """Enters a message in the steps that are left, and converts it."""
+        size = self._begin_body(entry, *(yield from steps))
+        if size is None:
+            yield from self._rest
+        elif size:
+            yield size
+
     def _to_the_end(
         self, entry: CompressedEntry, pieces: Iterator[int], body: Body, inner: InnerFormat
     ) -> Iterator[int]:
@@ -269,8 +294,9 @@ class CompressedEntries:
         )
         return self._body(compressed), InnerFormat(request.to_magic, trim, is_batch=True)
 
-    def _enter_message(self, entry: CompressedEntry) -> tuple[Body, InnerFormat] | None:
-        """A v0 or v1 message. None: nothing of it is kept."""
+    def _enter_message(self, entry: CompressedEntry) -> Steps[tuple[Body, InnerFormat]] | None:
+        """A v0 or v1 message, of which all is read before it is entered. None: nothing of it is
+        kept."""
         log, request, magic = self._log, self._request, entry.magic
         value = value_range(log.records, log.position, entry.size, magic)
         head = MESSAGE_HEAD[magic].unpack_from(log.source, log.start)
@@ -279,11 +305,21 @@ class CompressedEntries:
         if trim and offset < request.first_offset:
             return None
         compressed = CompressedBytes(log.records, log.position, *value, entry.codec, magic)
-        last_inner = OffsetScan().last_offset(self._body(compressed), self._skip_large)
-        if last_inner is None:
-            raise log.damaged(NO_MESSAGES)
-        delta = offset_delta(magic, offset, last_inner, compressed.error_position)
         append_time = head[5] if magic == V1 and attributes & LOG_APPEND_TIME else None
+        return self._scanned(entry, compressed, offset, append_time)
+
+    def _scanned(
+        self,
+        entry: CompressedEntry,
+        compressed: CompressedBytes,
+        offset: int,
+        append_time: int | None,
+    ) -> Steps[tuple[Body, InnerFormat]]:
+        request, magic, trim = self._request, entry.magic, self._trims(entry)
+        last_inner = yield from OffsetScan().steps(self._body(compressed), self._skip_large)
+        if last_inner is None:
+            raise self._log.damaged(NO_MESSAGES)
+        delta = offset_delta(magic, offset, last_inner, compressed.error_position)
         to_magic = min(magic, request.to_magic)
         inner = InnerFormat(to_magic, trim, is_batch=False, offset_delta=delta)
         self._transcoder.enter_entries(
@@ -296,15 +332,16 @@ class CompressedEntries:
         )
         return self._body(compressed), inner
 
-    def _skip_large(self, window: DecompressedWindow) -> int | None:
+    def _skip_large(self, window: DecompressedWindow) -> Steps[int | None]:
         """Makes room for a message that is larger than the window by skipping it. Returns its
         offset field, or None: it was only not read to its end."""
         if not window.is_full:
             window.fill()
+            yield 0
             return None
         offset: int
         offset, size = PREFIX.unpack_from(window.buffer, window.start)
-        window.skip_to(window.base + window.start + size + PREFIX.size)
+        yield from window.skip_in_steps(window.base + window.start + size + PREFIX.size)
         return offset
 
     def _body(self, compressed: CompressedBytes) -> Body:

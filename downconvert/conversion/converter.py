@@ -51,6 +51,12 @@ CHANNEL, LIMIT = int(Outcome.CHANNEL), int(Outcome.LIMIT)
 
 LARGE_CHUNK_SIZE: Final = 64 * 1024
 
+# What the kernel measures by itself: so much is read at a time, and so much is a piece.
+MEASURED_CHUNK_SIZE: Final = 128 * 1024
+MEASURED_SIZE: Final = 1024 * 1024
+# What is compressed again costs about as many times more, for each byte that goes through memory.
+COMPRESSED_WEIGHT: Final = 8
+
 
 def _window(records: Records, request: Request, size: int) -> LogWindow:
     """No record larger than `record_size_max` fits, so that none goes unseen."""
@@ -63,12 +69,12 @@ class Converter:
 
     __slots__ = (
         "_aborted",
-        "_begin",
-        "_chunk_size",
         "_committed_only",
         "_compressed",
+        "_entries",
         "_is_between",
         "_is_direct",
+        "_is_plain",
         "_last_kept",
         "_oversize",
         "_recodes",
@@ -77,6 +83,7 @@ class Converter:
         "_source",
         "_transcoder",
         "_went_on",
+        "chunk_size",
         "direct",
         "output",
         "window",
@@ -96,7 +103,7 @@ class Converter:
         self.window = window
         self.output = output
         self._request = request
-        self._chunk_size = min(chunk_size, window.size)
+        self.chunk_size = min(chunk_size, window.size)
         self._rules = rules_for(policy, request.to_magic)
         self._committed_only = policy.isolation == "read_committed"
         self._transcoder = backend.Transcoder(
@@ -106,14 +113,16 @@ class Converter:
         shared = request, self.window, output, self._transcoder
         self._oversize = Oversize(*shared)
         self._compressed = CompressedEntries(*shared, kept)
-        self._begin = self._compressed.begin
+        self._entries: CompressedEntries | PredictedEntries = self._compressed
         self._is_direct = True  # whether nothing has to be decided next, as far as is known
+        self._is_plain = False  # whether what was measured last was, as far as the window goes
         self._went_on = True  # whether it came further the last time that it tried
         self._last_kept = max(kept, default=-1)  # position: it does not know what was kept up to it
         self._is_between = True  # it stands between two pieces, and needs no buffer to go on
         self._recodes = self._compressed.recodes(self._rules.target_codecs)
-        # `transfer` reads two chunks at a time, and would not notice a record that is too large.
-        is_seen = policy.record_size_max is None or policy.record_size_max >= 2 * chunk_size
+        # What the kernel reads at a time may hold a record that is too large, unseen.
+        read_at_once = MEASURED_CHUNK_SIZE if output.is_measuring else 2 * chunk_size
+        is_seen = policy.record_size_max is None or policy.record_size_max >= read_at_once
         self._source = source_of(window.records) if is_seen else None
         self.direct: Direct | None = None  # while the kernel may write itself
 
@@ -149,7 +158,7 @@ class Converter:
         predicted = PredictedEntries(
             request, self.window, self.output, self._transcoder, self._compressed
         )
-        self._begin = predicted.begin
+        self._entries = predicted
         return predicted
 
     @property
@@ -182,6 +191,14 @@ class Converter:
             seconds_converting=seconds,
         )
 
+    @property
+    def work(self) -> int:
+        """What has been done so far: bytes that went through memory, those of what is compressed
+        again several times."""
+        _, _, source_bytes, produced, copied = self._transcoder.totals
+        done = source_bytes + produced + copied + self._compressed.temporary_bytes
+        return (done + self._oversize.copied_bytes) * (COMPRESSED_WEIGHT if self.compresses else 1)
+
     def pieces(self, end: int) -> Iterator[int]:
         """Converts up to `end`: the boundary of an entry, or the end of the records.
 
@@ -192,12 +209,17 @@ class Converter:
         window, output = self.window, self.output
         is_measuring = output.is_measuring
         transcode, measure = self._transcoder.transcode, self._transcoder.measure
-        step = chunk_size = self._chunk_size
+        step = chunk_size = self.chunk_size
         while window.position < end:
             direct = self.direct
             if direct is not None and self._goes_direct:
                 self._transfer(direct, end)
                 yield 0
+                continue
+            if is_measuring and self._is_plain:
+                measured = self._measure_ahead(end)
+                if measured:
+                    yield measured
                 continue
             if window.start >= window.filled:
                 if not window.is_open:
@@ -210,6 +232,7 @@ class Converter:
                 consumed, produced, outcome = measure(
                     window.source, start, stop, left, RESPONSE_SIZE_MAX
                 )
+                self._is_plain = outcome == SOURCE and consumed > 0 and self._source is not None
             else:
                 target = output.target
                 consumed, produced, outcome = transcode(
@@ -240,11 +263,11 @@ class Converter:
                 entry = self._decide()
                 if entry is None:
                     continue
-                size = self._begin(entry)
+                size = self._entries.begin(entry)
                 if size is None:
                     window.in_hand = entry.size
                     self._is_between = False
-                    yield from self._compressed.rest()
+                    yield from self._entries.rest()
                     self._is_between = True
                     window.in_hand = 0
                 window.advance(entry.size)
@@ -267,13 +290,31 @@ class Converter:
         window, source = self.window, self._source
         assert source is not None
         direct.promised, end, held = self.output.before_direct(direct.promised, end)
-        where = (source, window.position, end, self._chunk_size)
+        where = (source, window.position, end, self.chunk_size)
         consumed, outcome = direct.run(self._transcoder, *where, self._recodes, held)
         self.output.after_direct(direct.written + len(direct.rest or b""), direct.held)
         window.advance(consumed)
         self._compressed.counted_elsewhere()
         self._went_on = consumed > 0
         self._is_direct = outcome in (CHANNEL, LIMIT)
+
+    def _measure_ahead(self, end: int) -> int:
+        """Lets the kernel measure for as long as nothing has to be decided. Returns the size."""
+        window, source = self.window, self._source
+        assert source is not None
+        where, origin = source
+        consumed, size, outcome = self._transcoder.measure_from(
+            where,
+            origin + window.position,
+            origin + end,
+            MEASURED_CHUNK_SIZE,
+            RESPONSE_SIZE_MAX,
+            MEASURED_SIZE,
+        )
+        window.position += consumed
+        window.start = window.filled = 0
+        self._is_plain = outcome == LIMIT
+        return size
 
     @property
     def can_rest(self) -> bool:

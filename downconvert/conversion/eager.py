@@ -51,6 +51,12 @@ class Conversion:
         return self._converter.compresses
 
     @property
+    def work(self) -> int:
+        """What has been done so far: bytes that went through memory, those of what is compressed
+        again several times."""
+        return self._converter.work
+
+    @property
     def stats(self) -> ConversionStats:
         """What has been done so far. `bytes_in` is where the next entry or record begins."""
         return self._converter.stats(bytes_out=self._size)

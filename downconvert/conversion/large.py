@@ -5,17 +5,21 @@ in memory. So one cursor reads ahead to its end, checks it and computes the CRC;
 reads it again to be sent. In a file both are positions; in a compressed batch the second one is a
 second decoder.
 
+Reading a record takes as long as it is large, so both are done in steps: between two of them
+others have their turn.
+
 The checks and their words are those of the kernel (records/kernel.py), which sees only records
 that fit.
 
 Not here: reading on from a position (cursors.py), where a large record turns up and what is made
 of it (oversize.py, large_inner.py)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias, TypeVar
 
 from records.backend import crc32
+from records.compressed import STEP_SIZE
 from records.formats import (
     LOG_APPEND_TIME,
     MAGIC_AT,
@@ -29,9 +33,12 @@ from records.formats import (
 from .cursors import Cursor, Scan
 
 SIZE_MAX: Final = 2**31 - 1
+HEADERS_A_STEP: Final = 500
 _VARINT_SIZE_MAX: Final = 5
 
 Damage = Callable[[str], Exception]
+Found = TypeVar("Found")
+Steps: TypeAlias = Generator[int, None, Found]  # yields 0 after each step
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +95,7 @@ def scan_record(
     message: "MessageStart",
     scratch: memoryview | None,
     damage: Damage,
-) -> LargeMessage:
+) -> Steps[LargeMessage]:
     """Checks a v2 record from its first byte to its last; the cursor is after it then.
 
     Without `scratch`, keys and values are skipped and no CRC is computed: for callers that want the
@@ -96,22 +103,24 @@ def scan_record(
     fields = _Fields(cursor, record_size, damage)
     fields.skip(before_key, "record ends before its fields")
     crc = message.checksum_start(key_size)
-    crc = fields.sum_up(key_size, crc, scratch, "key runs past its record")
+    crc = yield from fields.sum_up(key_size, crc, scratch, "key runs past its record")
     value_size, between = fields.varint()
     crc = _sum_up_size(value_size, crc)
-    crc = fields.sum_up(value_size, crc, scratch, "value runs past its record")
+    crc = yield from fields.sum_up(value_size, crc, scratch, "value runs past its record")
     headers_count, _ = fields.varint()
     if headers_count < 0:
         raise damage("negative header count")
     if headers_count > fields.left:
         raise damage("more headers than bytes")
-    for _ in range(headers_count):
+    for number in range(1, headers_count + 1):
         size, _ = fields.varint()
         if size < 0:
             raise damage("header key is null")
-        fields.skip(size, "header key runs past its record")
+        yield from fields.pass_over(size, "header key runs past its record")
         size, _ = fields.varint()
-        fields.skip(max(size, 0), "header value runs past its record")
+        yield from fields.pass_over(max(size, 0), "header value runs past its record")
+        if number % HEADERS_A_STEP == 0:
+            yield 0
     if fields.left:
         raise damage("bytes left after the record's fields")
     return message.finished(key_size, max(value_size, -1), before_key, between, crc, damage)
@@ -124,17 +133,17 @@ def scan_message(
     message: "MessageStart",
     scratch: memoryview | None,
     damage: Damage,
-) -> LargeMessage:
+) -> Steps[LargeMessage]:
     """The same for an uncompressed v0 or v1 message of a log; `before_key` bytes stand before its
     key."""
     fields = _Fields(cursor, message_size, damage)
     fields.skip(before_key - SIZE_FIELD.size, "key runs past its message")
     key_size = max(fields.size_field("key runs past its message"), -1)
     crc = message.checksum_start(key_size)
-    crc = fields.sum_up(key_size, crc, scratch, "key runs past its message")
+    crc = yield from fields.sum_up(key_size, crc, scratch, "key runs past its message")
     value_size = max(fields.size_field("value runs past its message"), -1)
     crc = _sum_up_size(value_size, crc)
-    crc = fields.sum_up(value_size, crc, scratch, "value runs past its message")
+    crc = yield from fields.sum_up(value_size, crc, scratch, "value runs past its message")
     return message.finished(key_size, value_size, before_key, SIZE_FIELD.size, crc, damage)
 
 
@@ -196,6 +205,15 @@ class _Fields:
         self._take(size, reason)
         self._cursor.skip(size)
 
+    def pass_over(self, size: int, reason: str) -> Steps[None]:
+        """Skips what may be as large as anything."""
+        self._take(size, reason)
+        while size > STEP_SIZE:
+            self._cursor.skip(STEP_SIZE)
+            size -= STEP_SIZE
+            yield 0
+        self._cursor.skip(size)
+
     def _byte(self, reason: str) -> int:
         self._take(1, reason)
         return self._cursor.byte()
@@ -214,14 +232,16 @@ class _Fields:
     def size_field(self, reason: str) -> int:
         return int(SIZE_FIELD.unpack(bytes(self._byte(reason) for _ in range(SIZE_FIELD.size)))[0])
 
-    def sum_up(self, size: int, crc: int, scratch: memoryview | None, reason: str) -> int:
+    def sum_up(self, size: int, crc: int, scratch: memoryview | None, reason: str) -> Steps[int]:
         """Reads a key or value. Returns the CRC continued with it; without `scratch`, skips it."""
-        self._take(max(size, 0), reason)
         if scratch is None:
-            self._cursor.skip(max(size, 0))
+            yield from self.pass_over(max(size, 0), reason)
             return crc
+        self._take(max(size, 0), reason)
         while size > 0:
             count = self._cursor.read_into(scratch[: min(size, len(scratch))])
             crc = crc32(scratch, 0, count, crc)
             size -= count
+            if size > 0:
+                yield 0
         return crc

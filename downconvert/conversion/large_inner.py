@@ -22,7 +22,7 @@ from records.kernel import Transcoder
 
 from .body import Body
 from .cursors import BodyCursor
-from .large import Damage, LargeMessage, MessageStart, scan_message, scan_record
+from .large import Damage, LargeMessage, MessageStart, Steps, scan_message, scan_record
 from .request import Request
 
 
@@ -55,7 +55,7 @@ def scan_inner(
     body: Body,
     inner: InnerFormat,
     scratch: memoryview | None,
-) -> ScannedRecord | None:
+) -> Steps[ScannedRecord | None]:
     """Reads the record at the body's start to its end, and reports it to the kernel as converted.
     None: it is left out. Without `scratch` only its size is found out."""
     position = body.base + body.start
@@ -72,15 +72,19 @@ def scan_inner(
         offset, timestamp, size, before_key, key_size = head
         _check_size(request, body, size)
         start = MessageStart(inner.magic, offset, timestamp, log_append)
-        message = scan_record(BodyCursor(body), size, before_key, key_size, start, scratch, damage)
+        message = yield from scan_record(
+            BodyCursor(body), size, before_key, key_size, start, scratch, damage
+        )
     else:
         offset, timestamp, size, before_key = _entry_head(
             body, inner, transcoder.append_time, damage
         )
         _check_size(request, body, size)
         start = MessageStart(inner.magic, offset, timestamp, log_append)
-        message = scan_message(BodyCursor(body), size, before_key, start, scratch, damage)
-        body.skip_to(position + size)
+        message = yield from scan_message(
+            BodyCursor(body), size, before_key, start, scratch, damage
+        )
+        yield from body.skip_in_steps(position + size)
     kept = not inner.trim or offset >= request.first_offset
     if kept and not inner.is_batch and transcoder.last_offset >= offset:
         raise damage("offset does not increase")

@@ -8,12 +8,13 @@ Not here: how the size is found (plan.py, size_cache.py), the sending (send.py).
 
 from collections.abc import Iterable
 from time import perf_counter
+from typing import Self
 
 from records.errors import RecordsError
 from records.source import Records
 
 from .converter import Converter
-from .plan import ends
+from .plan import Steps, ends
 from .policy import AbortedTransaction, ConversionPolicy
 from .request import Request
 from .send import Clock, LazyDownConvertSend
@@ -59,6 +60,29 @@ class LazyDownConvertRecords:
         self._request = Request.of(to_magic, first_offset, policy, aborted)
         self._clock = clock
         self._plan = sizes.plan(records, self._request)
+
+    @classmethod
+    def in_steps(
+        cls,
+        records: Records,
+        to_magic: int,
+        first_offset: int = 0,
+        policy: ConversionPolicy = DEFAULT_POLICY,
+        *,
+        aborted: Iterable[AbortedTransaction] = (),
+        clock: Clock = perf_counter,
+    ) -> Steps[Self]:
+        """A generator that returns one, and raises what making one raises: for callers that serve
+        others as well. After each step it yields the work that it took: bytes that went through
+        memory, those of what is compressed again several times. A step takes milliseconds at most,
+        however large a batch is; between two of them up to 2 MiB of memory are held, until it has
+        ended or is closed."""
+        lazy = cls.__new__(cls)
+        lazy._records = records
+        lazy._request = Request.of(to_magic, first_offset, policy, aborted)
+        lazy._clock = clock
+        lazy._plan = yield from sizes.planning(records, lazy._request)
+        return lazy
 
     @property
     def size(self) -> int:

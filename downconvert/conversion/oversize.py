@@ -69,7 +69,7 @@ class Oversize:
             raise window.damage(transcoder)
         offset, timestamp, size, before_key, key_size = head
         self._check(size)
-        message = scan_record(
+        message = yield from scan_record(
             self._cursor(),
             size,
             before_key,
@@ -90,7 +90,7 @@ class Oversize:
         before_key = MESSAGE_HEAD[magic].size + SIZE_FIELD.size
         timestamp = MESSAGE_HEAD[magic].unpack_from(window.source, window.start)[5]
         self._check(size)
-        message = scan_message(
+        message = yield from scan_message(
             self._cursor(),
             size,
             before_key,

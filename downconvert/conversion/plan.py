@@ -5,16 +5,20 @@ good; where it ends with batches that are compressed again, those are predicted 
 Estimate: Kafka's max(raw size, first converted batch), from LazyDownConversionRecords; and where a
 codec is refused after the first batch, Kafka's way of leaving out the chunk that it is found in.
 
+A plan is made in steps of bounded work, however large a batch is: whoever serves others as well
+goes on with it in another turn.
+
 Not here: converting (converter.py), keeping the promise (send.py, padded.py)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias, TypeVar
 
+from records.compressed import STEP_SIZE
 from records.errors import RecordsError
 from records.source import Records
 
-from .converter import Converter
+from .converter import COMPRESSED_WEIGHT, Converter
 from .filler import NOTHING_LEFT_SIZE
 from .kept_wrappers import NOTHING_KEPT, KeptWrapper
 from .padded import Account
@@ -22,6 +26,11 @@ from .policy import RESPONSE_SIZE_MAX
 from .prediction import Run
 from .request import Request
 from .rules import rules_for
+
+Found = TypeVar("Found")
+# Yields the work that each step has done: bytes that went through memory, those of what is
+# compressed again several times.
+Steps: TypeAlias = Generator[int, None, Found]
 
 KAFKA_READ_SIZE_MAX: Final = 128 * 1024  # LazyDownConversionRecordsSend.MAX_READ_SIZE
 
@@ -46,14 +55,39 @@ class Plan:
 
 def plan(records: Records, request: Request) -> Plan:
     """Raises RecordsError where there is nothing good before the first damage or refusal."""
+    return at_once(planning(records, request))
+
+
+def planning(records: Records, request: Request) -> Steps[Plan]:
+    """As `plan`, in steps."""
     if request.policy.size != "estimate":
-        exact = _exact(records, request)
+        exact = yield from _exact(records, request)
         if exact is not None:
             return exact
-    return _estimate(records, request)
+    return (yield from _estimate(records, request))
 
 
-def _exact(records: Records, request: Request) -> Plan | None:
+def at_once(steps: Steps[Found]) -> Found:
+    """What the steps find, without a break."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: Found = end.value
+            return found
+
+
+def _sizes(converter: Converter, end: int) -> Iterator[tuple[int, int]]:
+    """The sizes of the pieces up to an end, and the work that was done for each."""
+    # A step in the midst of an entry has decompressed as much as this, or read ahead.
+    within = COMPRESSED_WEIGHT * max(converter.chunk_size, STEP_SIZE)
+    done = converter.work
+    for piece in converter.pieces(end):
+        before, done = done, converter.work
+        yield piece, max(done - before, 1 if converter.can_rest else within)
+
+
+def _exact(records: Records, request: Request) -> Steps[Plan | None]:
     """None: the policy is "auto", and compressed output turned up."""
     converter = Converter.measuring(records, request)
     predicted = converter.predicting(request)
@@ -63,7 +97,8 @@ def _exact(records: Records, request: Request) -> Plan | None:
     damage: RecordsError | None = None
     is_cut = False
     try:
-        for piece in converter.pieces(records.size):
+        for piece, work in _sizes(converter, records.size):
+            yield work
             if is_auto and converter.compresses:
                 return None
             if not piece:
@@ -72,7 +107,7 @@ def _exact(records: Records, request: Request) -> Plan | None:
             if run is not None:  # and something plain follows it
                 if not _is_to_be_measured(run, records, request):
                     break
-                size += _measured(run, records, request)
+                size += yield from _measured(run, records, request)
                 run = None
             if size + piece > RESPONSE_SIZE_MAX:
                 is_cut = True
@@ -117,24 +152,30 @@ def _is_to_be_measured(run: Run, records: Records, request: Request) -> bool:
     return run.is_exact or (2 * run.end <= records.size and not request.aborted)
 
 
-def _measured(run: Run, records: Records, request: Request) -> int:
+def _measured(run: Run, records: Records, request: Request) -> Steps[int]:
     """Bytes of all of a run. RecordsError: damage in a batch that had been predicted."""
     if run.is_exact:
         return run.size
     converter = Converter.measuring(records.slice(*run.rest), request)
+    size = run.first_size
     try:
-        return run.first_size + sum(converter.pieces(run.rest[1]))
+        for piece, work in _sizes(converter, run.rest[1]):
+            size += piece
+            yield work
+        return size
     finally:
         converter.release()
 
 
-def _estimate(records: Records, request: Request) -> Plan:
+def _estimate(records: Records, request: Request) -> Steps[Plan]:
     converter = Converter.measuring(records, request, first_only=True)
     size = end = 0
     try:
         for header in records.batches():
             end = header.position + header.size
-            size = sum(converter.pieces(end))
+            for piece, work in _sizes(converter, end):
+                size += piece
+                yield work
             if size:
                 return _estimated(max(records.size, size), end)
     finally:

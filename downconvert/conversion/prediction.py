@@ -9,8 +9,9 @@ has no padding: a client that fetches a small topic gets all of it at once.
 
 Not here: what is promised for the rest (plan.py), keeping the promise (padded.py)."""
 
+from collections.abc import Iterator
 from math import ceil
-from typing import Final
+from typing import Final, TypeAlias
 
 from records.errors import RecordsError
 from records.formats import (
@@ -27,7 +28,7 @@ from records.formats import (
 from records.kernel import Transcoder
 from records.units import KiB
 
-from .compressed import CompressedEntries, CompressedEntry
+from .compressed import NOTHING, CompressedEntries, CompressedEntry
 from .kept_wrappers import KeptWrapper
 from .output import MeasuredOutput
 from .request import Request
@@ -43,6 +44,7 @@ SMALL: Final = 128 * KiB  # of records: all of their messages are made, as long 
 HEAD: Final = MESSAGE_OVERHEAD[V1]  # of a message; what is compressed comes on top
 
 _UNLIMITED: Final = 2**63 - 1
+Counted: TypeAlias = tuple[int, int, int]  # records, batches and temporary bytes
 
 
 class Run:
@@ -137,6 +139,7 @@ class PredictedEntries:
         self._run: Run | None = None
         self.kept: dict[int, KeptWrapper] = {}
         self.before_damage = 0
+        self._rest = NOTHING
 
     def take(self) -> Run | None:
         """Ends the run, and returns it, if there is one."""
@@ -148,19 +151,31 @@ class PredictedEntries:
         than a compressed message should be may hold records that are sent plainly, which cannot be
         padded: it is measured, and is not part of a run."""
         if entry.target_codec is Codec.NONE or entry.size > self._size_max:
-            return self._entries.begin(entry)
+            size = self._entries.begin(entry)
+            self._rest = self._entries.rest()
+            return size
         run, position = self._run, self._window.position
         share = self._share_kept(entry)
         if run is not None and not share:
             run.end = position + entry.size
             return 0
         if run is not None and not self._keeps_all and run.knows(entry.codec):
-            count, size, body = self._alike_after(entry)
+            count, alike, body = self._alike_after(entry)
             run.predict(entry.codec, 1 + count, body_size(entry) + body)
-            run.end = position + entry.size + size
-            self._window.advance(size)  # and past the entry itself, as of any other
+            run.end = position + entry.size + alike
+            self._window.advance(alike)  # and past the entry itself, as of any other
             return 0
-        return self._measure(entry, position)
+        counted, before = self._counted(), self._output.wrapper_bytes
+        begun = self._entries.begin(entry)
+        if begun is None:
+            self._rest = self._measure_rest(entry, counted, before)
+            return None
+        return self._measured(entry, begun, counted, before, is_made=True)
+
+    def rest(self) -> Iterator[int]:
+        """As CompressedEntries.rest: what `begin` has left, in steps. Yields no size but of plain
+        messages."""
+        return self._rest
 
     def _alike_after(self, entry: CompressedEntry) -> tuple[int, int, int]:
         """The v2 batches after an entry for as long as they are of its codec, and nothing has to be
@@ -191,21 +206,23 @@ class PredictedEntries:
             body += size - BATCH_HEADER_SIZE
         return count, at - start, body
 
-    def _measure(self, entry: CompressedEntry, position: int) -> int:
-        """The size of an entry that is not part of a run, else 0."""
-        output, before = self._output, self._output.wrapper_bytes
-        counted = self._counted()
+    def _measure_rest(self, entry: CompressedEntry, counted: Counted, before: int) -> Iterator[int]:
         size = 0
         try:
-            begun = self._entries.begin(entry)
-            if begun is not None:
-                size = begun
-            else:
-                for piece in self._entries.rest():
-                    size += piece
+            for piece in self._entries.rest():
+                size += piece
+                yield 0
         except RecordsError:
             self.before_damage = size
             raise
+        yield self._measured(entry, size, counted, before, is_made=False)
+
+    def _measured(
+        self, entry: CompressedEntry, size: int, counted: Counted, before: int, *, is_made: bool
+    ) -> int:
+        """The size of an entry that is not part of a run, else 0. `counted`, `before`: records and
+        bytes before it. `is_made`: its message is the output's last."""
+        output, position = self._output, self._window.position
         if output.wrapper_bytes - before != size:
             return size  # there are plain messages in it
         if not size:
@@ -218,7 +235,7 @@ class PredictedEntries:
             after - before for after, before in zip(self._counted(), counted, strict=True)
         )
         run.learn(entry, size, self._share_kept(entry, records))
-        if begun is not None:
+        if is_made:
             kept = KeptWrapper(output.last, records, batches, temporary)
             if kept.keep():
                 self.kept[position] = kept
@@ -226,7 +243,7 @@ class PredictedEntries:
                 self._keeps_all = False
         return 0
 
-    def _counted(self) -> tuple[int, int, int]:
+    def _counted(self) -> Counted:
         """Records, batches and temporary bytes so far."""
         records, batches, *temporary = self._transcoder.totals
         return records, batches, sum(temporary) + self._entries.temporary_bytes

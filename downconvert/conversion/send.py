@@ -26,6 +26,11 @@ Clock = Callable[[], float]
 
 FIRST_CHUNK: Final = 1  # byte: a budget that the first chunk uses up
 
+# Bytes that a turn goes through without making a piece: where a large record or message is read
+# ahead for its CRC, or a batch shrinks to next to nothing. More than one compressed message takes,
+# so that between two turns most hold no buffers.
+FRUITLESS_MAX: Final = 2 * 1024 * 1024
+
 
 def _pieces(converter: Converter, ends: Iterator[int]) -> Iterator[int]:
     """All pieces of an answer. Where a range ends, by damage or because nothing more fits, the
@@ -109,26 +114,36 @@ class LazyDownConvertSend:
             on; `remaining` tells what was written before."""
         if budget is not None:
             return self._write_chunks(channel, budget)
-        written = self._write_chunk(channel)
+        written = 0
+        for _ in range(self._steps_max):
+            written = self._write_chunk(channel)
+            if written or self._pending.left or self.completed or self._converter.can_rest:
+                break  # else it is in the midst of something large
         if self._pending.left:
             self._wait()
         return written
+
+    @property
+    def _steps_max(self) -> int:
+        return max(FRUITLESS_MAX // self._converter.chunk_size, 1)
 
     def _write_chunks(self, channel: Any, budget: int) -> int:
         descriptor = descriptor_of(channel)
         converter, window = self._converter, self._converter.window
         sent, position = self._sent, window.position
+        steps, steps_max = 0, self._steps_max
         try:
             while self._sent < self.size:
                 done = max(self._sent - sent, window.position - position)
-                if done >= budget:
+                if done >= budget or steps >= steps_max:
                     break
                 if descriptor is not None:
-                    # The kernel writes several chunks at once, but whoever waits for a first byte
-                    # gets it with the first.
-                    left = budget - done if self._sent else FIRST_CHUNK
+                    # To a socket the kernel writes several chunks at once, but whoever waits for a
+                    # first byte gets it with the first.
+                    is_first = descriptor[1] and not self._sent
+                    left = FIRST_CHUNK if is_first else budget - done
                     converter.direct = Direct(*descriptor, self.remaining, left)
-                self._write_chunk(channel)
+                steps += not self._write_chunk(channel)
                 if self._pending.left:
                     break
         finally:

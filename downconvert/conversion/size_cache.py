@@ -23,7 +23,7 @@ from records import FileRecords
 from records.source import Records
 
 from .kept_wrappers import NOTHING_KEPT
-from .plan import Plan, plan
+from .plan import Plan, Steps, at_once, planning
 from .policy import CHUNK_SIZE_MIN, ConversionPolicy
 from .request import Request
 
@@ -49,9 +49,13 @@ class SizeCache:
 
     def plan(self, records: Records, request: Request) -> Plan:
         """As `plan.plan`. Where it was made for another client, nothing is read."""
+        return at_once(self.planning(records, request))
+
+    def planning(self, records: Records, request: Request) -> Steps[Plan]:
+        """As `plan`, in steps."""
         key = _key(records, request)
         if key is None:
-            return plan(records, request)
+            return (yield from planning(records, request))
         with self._lock:
             found = self._plans.get(key)
             if found is not None:
@@ -59,7 +63,7 @@ class SizeCache:
                 self.hits += 1
                 return found
             self.misses += 1
-        made = plan(records, request)
+        made = yield from planning(records, request)
         if made.damage is None:  # errors are not shared: each carries where it was raised
             with self._lock:
                 self._plans[key] = replace(made, kept=NOTHING_KEPT) if made.kept else made

@@ -1,12 +1,23 @@
 """Bounds how many files are open: the least recently read segments close theirs."""
 
+import resource
 from collections import OrderedDict
 from io import FileIO
 from threading import Lock
 from typing import Final, Protocol
 
-# A segment that is read has up to three descriptors, and a process may by default have 1,024.
-OPEN_SEGMENTS_MAX: Final = 128
+DESCRIPTORS: Final = 3  # of a segment that is read: the log and its two indexes
+OPEN_SEGMENTS_MIN: Final = 128  # whatever the limit: a process may by default open 1,024 files
+OPEN_SEGMENTS_MAX: Final = 4096
+
+
+def segments_max() -> int:
+    """How many segments may have files open: half of the files that the process may open are left
+    to connections. Opening one again costs a fetch more than finding its records."""
+    files_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files_max == resource.RLIM_INFINITY:
+        return OPEN_SEGMENTS_MAX
+    return min(max(files_max // 2 // DESCRIPTORS, OPEN_SEGMENTS_MIN), OPEN_SEGMENTS_MAX)
 
 
 class SharedFile(FileIO):
@@ -34,10 +45,11 @@ class OpenFiles:
 
     __slots__ = ("_holders", "_lock", "_max")
 
-    def __init__(self, holders_max: int = OPEN_SEGMENTS_MAX) -> None:
+    def __init__(self, holders_max: int | None = None) -> None:
+        """`holders_max`: as many as `segments_max` says, where it is None."""
         self._holders: OrderedDict[int, Releasable] = OrderedDict()
         self._lock = Lock()
-        self._max = holders_max
+        self._max = segments_max() if holders_max is None else holders_max
 
     def used(self, holder: Releasable) -> None:
         """`holder` has files open, and uses them now."""

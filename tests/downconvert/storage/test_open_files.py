@@ -2,13 +2,20 @@
 
 import gc
 import os
+import resource
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from downconvert.storage.open_files import OpenFiles, SharedFile
+from downconvert.storage.open_files import (
+    OPEN_SEGMENTS_MAX,
+    OPEN_SEGMENTS_MIN,
+    OpenFiles,
+    SharedFile,
+    segments_max,
+)
 from downconvert.storage.segment import Segment
 from records import FileRecords
 
@@ -38,6 +45,27 @@ def test_the_one_that_was_used_last_stays_open() -> None:
     a.release()
     b.use()
     assert [holder.is_open for holder in holders] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("files_max", "segments"),
+    [
+        (256, OPEN_SEGMENTS_MIN),
+        (6_000, 1_000),
+        (1_000_000, OPEN_SEGMENTS_MAX),
+        (resource.RLIM_INFINITY, OPEN_SEGMENTS_MAX),
+    ],
+)
+def test_more_segments_stay_open_where_more_files_may_be(
+    files_max: int, segments: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (files_max, files_max))
+    assert segments_max() == segments
+    open_files = OpenFiles()
+    holders = [Holder(open_files) for _ in range(segments + 1)]
+    for holder in holders:
+        holder.use()
+    assert [holder.is_open for holder in holders].count(False) == 1
 
 
 def test_a_file_is_closed_when_nobody_holds_a_slice_of_it(tmp_path: Path) -> None:

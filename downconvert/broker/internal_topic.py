@@ -1,14 +1,14 @@
 """A topic of the brokers' own, such as `__consumer_offsets`: which of its partitions a key's
-records are in, and writing them.
+records are in, reading and writing them.
 
-Not here: what the records say (groups/offset_records.py, transactions/state_records.py)."""
+Not here: what the records say (internal_topics)."""
 
 import logging
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Final
 
-from downconvert.storage import StorageError
-from records import Columns, build
+from downconvert.storage import Log, StorageError
+from records import Columns, RecordsError, build
 from records.formats import V2
 
 from .appending import Prepared, prepare
@@ -30,19 +30,22 @@ NEW_COUNT: Final = 1  # of a topic that is made here: one broker has no use for 
 class InternalTopic:
     """The topic in a broker's directory, of which some or all partitions may be missing.
 
-    count_told: how many partitions it has in its cluster; None: what is here tells it."""
+    name, log: those of a kind of topic, and of the module that it is in. count_setting: what
+    BrokerConfig calls the number of partitions that it has in its cluster; None there: what is
+    here tells it."""
+
+    name: ClassVar[str]
+    log: ClassVar[logging.Logger]
+    count_setting: ClassVar[str]
 
     def __init__(
         self,
-        name: str,
-        count_told: int | None,
         config: BrokerConfig,
         topics: Topics,
         purgatory: Purgatory,
         time_of_day: TimeOfDay,
     ) -> None:
-        self.name: Final = name
-        self._count_told = count_told
+        self._count_told: int | None = getattr(config, self.count_setting)
         self._config = config
         self._topics = topics
         self._purgatory = purgatory
@@ -93,6 +96,17 @@ class InternalTopic:
         """Those that are here, by their index."""
         topic = self._topics.get(self.name)
         return [] if topic is None else sorted(topic.partitions.items())
+
+    # --- reading
+
+    def read_each(self, read: Callable[[int, Log], None]) -> None:
+        """Has each partition's log read, by its index. What cannot be read is left out, with a line
+        in the log."""
+        for index, partition in self.partitions():
+            try:
+                read(index, partition.log)
+            except (RecordsError, StorageError, OSError) as error:
+                self.log.warning("%s-%d is read up to its damage: %s", self.name, index, error)
 
     # --- writing
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection
 from typing import NamedTuple, TypeAlias
 
-from .offset_records import Committed, Key, Partition
+from downconvert.internal_topics.group_records import Committed, Key, Partition
 
 Producer: TypeAlias = tuple[int, int]  # partition of `__consumer_offsets`, producer id
 

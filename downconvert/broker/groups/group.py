@@ -13,11 +13,11 @@ from collections.abc import Callable
 from functools import partial
 
 from downconvert.broker.errors import ErrorCode
+from downconvert.internal_topics.group_records import NO_TIME, StoredGroup
 
 from .joining import Joining
-from .member import Join, Joined, MemberIdentity, Synced
+from .member import Join, Joined, Member, MemberIdentity, Synced
 from .members import Members
-from .offset_records import NO_TIME, StoredGroup
 from .rebalance import Limits, Rebalance, State
 
 
@@ -183,7 +183,7 @@ class Group:
         rebalance = self._rebalance
         rebalance.generation = stored.generation
         rebalance.protocol_type = stored.protocol_type or None
-        for member in stored.members:
+        for member in (Member.restored(one, stored.protocol) for one in stored.members):
             self.members.admit(member)
             member.is_new = False
             rebalance.reset_session_timer(member, now)

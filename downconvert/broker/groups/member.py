@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from downconvert.broker.errors import ErrorCode
+from downconvert.internal_topics.group_records import StoredMember
 
 Protocols: TypeAlias = tuple[tuple[str, bytes], ...]  # name, metadata; the preferred one first
 
@@ -85,6 +86,33 @@ class Member:
     is_new: bool = True  # in no generation yet
     join_reply: Callable[[Joined], None] | None = field(default=None, repr=False)
     sync_reply: Callable[[Synced], None] | None = field(default=None, repr=False)
+
+    @classmethod
+    def restored(cls, stored: StoredMember, protocol: str | None) -> "Member":
+        """As it was when its group was stored, which had chosen this protocol."""
+        return cls(
+            stored.id,
+            stored.instance_id,
+            stored.client_id,
+            stored.client_host,
+            session_timeout=stored.session_timeout_ms / 1000,
+            rebalance_timeout=stored.rebalance_timeout_ms / 1000,
+            protocols=((protocol or "", stored.subscription),),
+            assignment=stored.assignment,
+        )
+
+    def stored(self, protocol: str | None) -> StoredMember:
+        """As it is stored in a group that has chosen this protocol."""
+        return StoredMember(
+            self.id,
+            self.instance_id,
+            self.client_id,
+            self.client_host,
+            session_timeout_ms=round(self.session_timeout * 1000),
+            rebalance_timeout_ms=round(self.rebalance_timeout * 1000),
+            subscription=self.metadata(protocol),
+            assignment=self.assignment,
+        )
 
     @property
     def size(self) -> int:

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from downconvert.broker.errors import BadRequestError
+from downconvert.internal_topics.group_records import NO_TIME, Committed, Partition
 
 from .consumer_protocol import read_subscription
 from .group import Group
-from .offset_records import NO_TIME, Committed, Partition
 from .rebalance import State
 
 CONSUMER: Final = "consumer"  # the protocol type whose members say which topics they read

@@ -4,25 +4,21 @@ A broker that may write keeps them in that topic, as Kafka does, and makes it wh
 needed. One that only reads begins with what the directory's broker had kept there, as far as
 offsets go: its members are that broker's. What is committed here stays in memory then.
 
-Not here: what the records look like (offset_records.py), where they are (offsets_topic.py), what
-transactions do to them (committed_offsets.py), who may commit (group.py), when the log is compacted
-(storage)."""
+Not here: what the records look like (internal_topics/group_records.py), where they are
+(offsets_topic.py), what transactions do to them (committed_offsets.py), who may commit (group.py),
+when the log is compacted (storage)."""
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
-from downconvert.broker.errors import BadRequestError, ErrorCode
+from downconvert.broker.errors import ErrorCode
 from downconvert.broker.internal_topic import partition_of
 from downconvert.broker.partition import CheckBatch
 from downconvert.broker.time_of_day import TimeOfDay
 from downconvert.broker.topics import OFFSETS_TOPIC, Topics
-from downconvert.storage.names import OFFSET_MAX
-from records import Record
-
-from .committed_offsets import CommittedOffsets, Producer
-from .group import Group
-from .offset_records import (
+from downconvert.internal_topics.cursor import UnreadableRecordError
+from downconvert.internal_topics.group_records import (
     NO_ID,
     NO_TIME,
     Committed,
@@ -35,6 +31,11 @@ from .offset_records import (
     write_committed,
     write_group,
 )
+from downconvert.storage.names import OFFSET_MAX
+from records import Record
+
+from .committed_offsets import CommittedOffsets, Producer
+from .group import Group
 from .offsets_topic import OffsetsTopic
 from .rebalance import State
 
@@ -131,7 +132,7 @@ class Offsets:
             group.protocol,
             group.leader if group.members else None,
             self._time_of_day.ms(now),
-            tuple(group.members.values()),
+            tuple(member.stored(group.protocol) for member in group.members.values()),
         )
         code, _ = self.topic.append(group.id, [(Key(group.id), write_group(stored))], now)
         too_large = code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
@@ -191,7 +192,7 @@ class Offsets:
                 self._kept.remove(key, producer)
             else:
                 self._kept.put(key, committed, record.offset, producer)
-        except BadRequestError as error:
+        except UnreadableRecordError as error:
             LOG.warning("%s: the record at %d is damaged: %s", OFFSETS_TOPIC, record.offset, error)
 
     def _is_of_another(self, name: str, topic_id: bytes) -> bool:

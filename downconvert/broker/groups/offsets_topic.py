@@ -1,7 +1,7 @@
 """`__consumer_offsets`: reading and writing what groups have committed.
 
 Not here: which of its partitions a group is in (internal_topic.py), the format of the records
-(offset_records.py), what they add up to (offsets.py)."""
+(internal_topics/group_records.py), what they add up to (offsets.py)."""
 
 import logging
 from collections import defaultdict
@@ -9,20 +9,16 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Final, TypeAlias
 
-from downconvert.broker.config import BrokerConfig
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.internal_topic import InternalTopic
 from downconvert.broker.partition import CheckBatch
-from downconvert.broker.purgatory import Purgatory
-from downconvert.broker.time_of_day import TimeOfDay
-from downconvert.broker.topics import OFFSETS_TOPIC, Topics
-from downconvert.storage import Log, StorageError
+from downconvert.broker.topics import OFFSETS_TOPIC
+from downconvert.internal_topics.group_records import Key, write_key
+from downconvert.storage import Log
 from downconvert.storage.producer_state import read_marker
 from downconvert.storage.runs import runs
-from records import BatchHeader, Record, RecordsError, read
+from records import BatchHeader, Record, read
 from records.control import ControlRecordType
-
-from .offset_records import Key, write_key
 
 # A partition's index, a record of it, and in whose transaction it was written.
 TakeRecord: TypeAlias = Callable[[int, Record, int | None], None]
@@ -36,26 +32,15 @@ TOMBSTONES_MAX: Final = 1000  # in a batch, which stays far below what a message
 class OffsetsTopic(InternalTopic):
     """The topic in a broker's directory, of which some or all partitions may be missing."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        topics: Topics,
-        purgatory: Purgatory,
-        time_of_day: TimeOfDay,
-    ) -> None:
-        count_told = config.offsets_topic_num_partitions
-        super().__init__(OFFSETS_TOPIC, count_told, config, topics, purgatory, time_of_day)
+    name = OFFSETS_TOPIC
+    log = LOG
+    count_setting = "offsets_topic_num_partitions"
 
     # --- reading
 
     def read(self, take: TakeRecord, end: TakeEnd) -> None:
-        """All records and ends of transactions, partition by partition. What cannot be read is left
-        out, with a line in the log."""
-        for index, partition in self.partitions():
-            try:
-                _read(index, partition.log, take, end)
-            except (RecordsError, StorageError, OSError) as error:
-                LOG.warning("%s-%d is read up to its damage: %s", OFFSETS_TOPIC, index, error)
+        """All records and ends of transactions, partition by partition, as `read_each`."""
+        self.read_each(lambda index, log: _read(index, log, take, end))
 
     # --- writing
 

@@ -11,7 +11,8 @@ transaction is open has it aborted, and is answered at once, where Kafka has it 
 Locks: a partition's lock may be held when `check_batch` is called, which therefore takes none; the
 coordinator's is not held when markers are written.
 
-Not here: the steps (transaction.py), the log (state_topic.py), timers (sweep.py)."""
+Not here: the steps (internal_topics/transaction.py), the log (state_topic.py), timers
+(sweep.py)."""
 
 import logging
 from collections.abc import Callable, Collection, Mapping
@@ -24,13 +25,13 @@ from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.producer_ids import ProducerIds
 from downconvert.broker.time_of_day import TimeOfDay
 from downconvert.broker.topics import Topics
+from downconvert.internal_topics.transaction import NO_EPOCH, State, Transaction
 from downconvert.storage import TopicPartition
 from records import BatchHeader
 
 from .counts import Counts, Outcome
 from .markers import Markers
 from .state_topic import StateTopic
-from .transaction import NO_EPOCH, State, Transaction
 
 LOG: Final = logging.getLogger(__name__)
 ID_MAX: Final = 0x7FFF  # bytes of a transactional id

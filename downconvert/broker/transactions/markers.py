@@ -12,10 +12,9 @@ from downconvert.broker.groups.coordinator import Groups
 from downconvert.broker.partition import Partition
 from downconvert.broker.purgatory import Purgatory
 from downconvert.broker.topics import OFFSETS_TOPIC, Topics
+from downconvert.internal_topics.transaction import Transaction
 from downconvert.storage import StorageError, TopicPartition
 from records import ControlRecordType
-
-from .transaction import Transaction
 
 LOG: Final = logging.getLogger(__name__)
 

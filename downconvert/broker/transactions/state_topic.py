@@ -1,22 +1,24 @@
 """`__transaction_state`: reading and writing what transactional ids are doing.
 
-Not here: the format of the records (state_records.py), which of its partitions an id is in
-(internal_topic.py)."""
+Not here: the format of the records (internal_topics/transaction_records.py), which of its
+partitions an id is in (internal_topic.py)."""
 
 import logging
 from typing import Final
 
-from downconvert.broker.config import BrokerConfig
-from downconvert.broker.errors import BadRequestError, ErrorCode
+from downconvert.broker.errors import ErrorCode
 from downconvert.broker.internal_topic import InternalTopic
-from downconvert.broker.purgatory import Purgatory
-from downconvert.broker.time_of_day import TimeOfDay
-from downconvert.broker.topics import TRANSACTIONS_TOPIC, Topics
-from downconvert.storage import Log, StorageError
-from records import Record, RecordsError, read_batch
-
-from .state_records import read_key, read_value, write_key, write_value
-from .transaction import Transaction
+from downconvert.broker.topics import TRANSACTIONS_TOPIC
+from downconvert.internal_topics.cursor import UnreadableRecordError
+from downconvert.internal_topics.transaction import Transaction
+from downconvert.internal_topics.transaction_records import (
+    read_key,
+    read_value,
+    write_key,
+    write_value,
+)
+from downconvert.storage import Log
+from records import Record, read_batch
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -24,25 +26,14 @@ LOG: Final = logging.getLogger(__name__)
 class StateTopic(InternalTopic):
     """The topic in a broker's directory."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        topics: Topics,
-        purgatory: Purgatory,
-        time_of_day: TimeOfDay,
-    ) -> None:
-        count_told = config.transaction_state_log_num_partitions
-        super().__init__(TRANSACTIONS_TOPIC, count_told, config, topics, purgatory, time_of_day)
+    name = TRANSACTIONS_TOPIC
+    log = LOG
+    count_setting = "transaction_state_log_num_partitions"
 
     def read(self) -> dict[str, Transaction]:
-        """What each transactional id was doing last. What cannot be read is left out, with a line
-        in the log."""
+        """What each transactional id was doing last, as `read_each`."""
         found: dict[str, Transaction] = {}
-        for index, partition in self.partitions():
-            try:
-                _read(partition.log, found)
-            except (RecordsError, StorageError, OSError) as error:
-                LOG.warning("%s-%d is read up to its damage: %s", TRANSACTIONS_TOPIC, index, error)
+        self.read_each(lambda _, log: _read(log, found))
         return found
 
     def coordinator_epoch(self, transactional_id: str) -> int:
@@ -75,7 +66,7 @@ def _read(log: Log, found: dict[str, Transaction]) -> None:
         for record in read_batch(source, header):
             try:
                 _take(record, found)
-            except BadRequestError as error:
+            except UnreadableRecordError as error:
                 said = "%s: the record at %d is damaged: %s"
                 LOG.warning(said, TRANSACTIONS_TOPIC, record.offset, error)
 

@@ -10,6 +10,7 @@ from struct import Struct
 from typing import Any, Final, TypeAlias
 
 from downconvert.broker.errors import BadRequestError
+from downconvert.internal_topics import cursor
 
 from .schemas import Field, Message, schema
 
@@ -25,53 +26,18 @@ NUMBERS: Final = {
     "float64": Struct(">d"),
 }
 UUID_SIZE: Final = 16
-VARINT_BITS: Final = 32
 
 
-class Cursor:
+class Cursor(cursor.Cursor):
     """A position in a message."""
 
-    __slots__ = ("data", "position")
+    error = BadRequestError
 
-    def __init__(self, data: memoryview, position: int = 0) -> None:
-        self.data = data
-        self.position = position
-
-    @property
-    def remaining(self) -> int:
-        return len(self.data) - self.position
-
-    def take(self, size: int) -> int:
-        """Moves on by `size` bytes. Returns where they begin."""
-        position = self.position
-        if size > len(self.data) - position:
-            raise BadRequestError(f"{size} bytes at {position}: only {self.remaining} are left")
-        self.position = position + size
-        return position
+    __slots__ = ()
 
     def records(self, start: int, size: int) -> Any:
         """What a records field becomes: a view of its bytes."""
         return self.data[start : start + size]
-
-    def text(self, size: int, what: str = "a string") -> str:
-        """Reads `size` bytes of UTF-8; `what`: the field's name in an error."""
-        start = self.take(size)
-        try:
-            return str(self.data[start : start + size], "utf-8")
-        except UnicodeDecodeError as error:
-            raise BadRequestError(f"{what} at {start} is no UTF-8: {error.reason}") from None
-
-    def uvarint(self) -> int:
-        """An unsigned variable-length number of at most 32 bits."""
-        value = 0
-        for shift in range(0, VARINT_BITS, 7):
-            byte = self.data[self.take(1)]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                break
-        if byte >= 0x80 or value >> VARINT_BITS:
-            raise BadRequestError(f"a number of more than 32 bits before {self.position}")
-        return value
 
 
 def decode(name: str, version: int, data: memoryview) -> Message:

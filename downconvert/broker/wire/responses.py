@@ -13,6 +13,7 @@ from .requests import RequestHeader
 from .schemas import ApiKey, Message, is_flexible
 
 LENGTH_SIZE = 4  # bytes: what frames begin with
+INT32_MAX = (1 << 31) - 1
 
 
 class ResponseSend:
@@ -62,6 +63,20 @@ class ResponseSend:
         """Releases what is held for the rest, which is not wanted any more."""
         for part in self.records:
             close(part)
+
+
+def throttled(
+    request: RequestHeader, body: Message, seconds: float, version: int | None = None
+) -> ResponseSend:
+    """The response once more, before anything of it was sent: it says, where its version can, that
+    its client is not read from for so long [KIP-219], or for longer where it said so already."""
+    body.throttle_time_ms = max(getattr(body, "throttle_time_ms", 0), milliseconds(seconds))
+    return response(request, body, version)
+
+
+def milliseconds(seconds: float) -> int:
+    """A throttle time as answers have it."""
+    return min(round(seconds * 1000), INT32_MAX)
 
 
 def response(request: RequestHeader, body: Message, version: int | None = None) -> ResponseSend:

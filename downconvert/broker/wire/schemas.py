@@ -48,6 +48,9 @@ class ApiKey(IntEnum):
     AddOffsetsToTxn = 25
     EndTxn = 26
     TxnOffsetCommit = 28
+    DescribeAcls = 29
+    CreateAcls = 30
+    DeleteAcls = 31
     DescribeConfigs = 32
     AlterConfigs = 33
     DescribeLogDirs = 35

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from downconvert.broker.groups.committed_offsets import CommittedOffsets
-from downconvert.broker.groups.offset_records import Committed, Key
+from downconvert.internal_topics.group_records import Committed, Key
 
 AT, OTHER = ("t", 0), ("t", 1)
 KEY = Key("g", AT)

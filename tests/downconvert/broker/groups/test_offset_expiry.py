@@ -7,12 +7,12 @@ import pytest
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.groups.consumer_protocol import Subscription, write_subscription
 from downconvert.broker.groups.group import Group
-from downconvert.broker.groups.member import Join, Member
+from downconvert.broker.groups.member import Join
 from downconvert.broker.groups.offset_expiry import expired
-from downconvert.broker.groups.offset_records import NO_TIME, Committed, StoredGroup
 from downconvert.broker.groups.rebalance import Limits, State
 from downconvert.broker.topics import OFFSETS_TOPIC
 from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.internal_topics.group_records import NO_TIME, Committed, StoredGroup, StoredMember
 from tests.downconvert.broker.asking import ask
 from tests.downconvert.broker.offset_logs import (
     COMMIT,
@@ -35,7 +35,7 @@ def group(*topics: str, kind: str = "consumer", empty_since: float | None = None
     """A stable group whose members read these; without members where it reads nothing."""
     made = Group("g", Limits(), lambda *_: ErrorCode.NONE)
     data = write_subscription(Subscription(topics))
-    member = Member("m", None, "", "", 10.0, 10.0, (("range", data),))
+    member = StoredMember("m", None, "", "", 10_000, 10_000, data, b"")
     time = NO_TIME if empty_since is None else int(empty_since * 1000)
     members = (member,) if topics else ()
     made.restore(StoredGroup(kind, 1, "range" if topics else None, "m", time, members), 0.0)

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from downconvert.broker import Broker, BrokerConfig, ErrorCode
-from downconvert.broker.groups.offset_records import (
+from downconvert.broker.internal_topic import partition_of
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.internal_topics.group_records import (
     Committed,
     Key,
     read_committed,
@@ -14,8 +16,6 @@ from downconvert.broker.groups.offset_records import (
     write_committed,
     write_key,
 )
-from downconvert.broker.internal_topic import partition_of
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from records import Columns, build
 from tests.downconvert.broker.asking import answer, ask, begin

@@ -5,14 +5,15 @@ A key and a value begin with their versions. Version 0 of a value is the one tha
 with newer transactions switched on. Sources: Kafka's definitions of TransactionLogKey and
 TransactionLogValue.
 
-Not here: the log that they are in (state_topic.py)."""
+Not here: the log that they are in (broker/transactions/state_topic.py, spark/state_tables.py)."""
 
 from collections import defaultdict
 from typing import Final
 
-from downconvert.broker.errors import BadRequestError
-from downconvert.broker.wire.decoder import Cursor
-from downconvert.broker.wire.primitives import (
+from downconvert.storage import TopicPartition
+
+from .cursor import Cursor, UnreadableRecordError
+from .primitives import (
     INT8,
     INT16,
     INT32,
@@ -22,8 +23,6 @@ from downconvert.broker.wire.primitives import (
     tags,
     text,
 )
-from downconvert.storage import TopicPartition
-
 from .transaction import NO_ID, State, Transaction
 
 KEY_VERSION: Final = 0
@@ -35,22 +34,22 @@ KEPT: Final = range(State.EMPTY, State.COMPLETE_ABORT + 1)  # the others are onl
 
 
 def read_key(data: bytes) -> str | None:
-    """The transactional id. None: it is of something else. BadRequestError: it is damaged."""
+    """The transactional id. None: it is of something else. UnreadableRecordError: it is damaged."""
     cursor = Cursor(memoryview(data))
     return text(cursor) if number(cursor, INT16) == KEY_VERSION else None
 
 
 def read_value(transactional_id: str, data: bytes) -> Transaction:
-    """BadRequestError: it is damaged, or of a later version."""
+    """UnreadableRecordError: it is damaged, or of a later version."""
     cursor = Cursor(memoryview(data))
     version = number(cursor, INT16)
     if not WRITTEN <= version <= FLEXIBLE:
-        raise BadRequestError(f"a transaction of version {version}")
+        raise UnreadableRecordError(f"a transaction of version {version}")
     compact = version >= FLEXIBLE
     producer_id, epoch = number(cursor, INT64), number(cursor, INT16)
     timeout_ms, status = number(cursor, INT32), number(cursor, INT8)
     if status not in KEPT:
-        raise BadRequestError(f"a transaction in state {status}")
+        raise UnreadableRecordError(f"a transaction in state {status}")
     partitions = _partitions(cursor, compact=compact)
     update_time, start_time = number(cursor, INT64), number(cursor, INT64)
     tagged = tags(cursor) if compact else {}
@@ -83,7 +82,7 @@ def _count(cursor: Cursor, size_min: int, *, compact: bool) -> int:
     """Of an array, whose elements have so many bytes at least; 0 for null."""
     count = cursor.uvarint() - 1 if compact else number(cursor, INT32)
     if count > cursor.remaining // size_min:
-        raise BadRequestError(f"{count} elements in {cursor.remaining} bytes")
+        raise UnreadableRecordError(f"{count} elements in {cursor.remaining} bytes")
     return count
 
 

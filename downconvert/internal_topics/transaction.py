@@ -11,7 +11,8 @@ Values: each step returns what comes after it. Numbers and names are those of Ka
 TransactionState; what the steps do is TransactionMetadata's, for clients before KIP-890's second
 part.
 
-Not here: who may take a step (coordinator.py), what is on the disk (state_records.py)."""
+Not here: who may take a step (broker/transactions/coordinator.py), what is on the disk
+(transaction_records.py)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

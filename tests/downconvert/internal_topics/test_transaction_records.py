@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from downconvert.broker.errors import BadRequestError
-from downconvert.broker.transactions.state_records import (
+from downconvert.internal_topics.cursor import UnreadableRecordError
+from downconvert.internal_topics.transaction import State, Transaction
+from downconvert.internal_topics.transaction_records import (
     read_key,
     read_value,
     write_key,
     write_value,
 )
-from downconvert.broker.transactions.transaction import State, Transaction
 from downconvert.storage import TopicPartition
 
 ONGOING = Transaction(
@@ -84,7 +84,7 @@ def test_keys_of_other_kinds_are_left_out() -> None:
     ],
 )
 def test_what_is_damaged_is_said_to_be(data: bytes) -> None:
-    with pytest.raises(BadRequestError):
+    with pytest.raises(UnreadableRecordError):
         read_value("tx", data)
 
 
@@ -94,5 +94,5 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
         for read in (read_key, lambda value: read_value("tx", value)):
             try:
                 read(version + data)
-            except BadRequestError:
+            except UnreadableRecordError:
                 continue

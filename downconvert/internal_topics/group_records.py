@@ -1,17 +1,17 @@
 """Committed offsets and groups as records of `__consumer_offsets`, as Kafka writes them.
 
-A key begins with its type: 0 and 1, an offset; 2, a group; others belong to protocols that are
-not served here. A value begins with its version. Sources: Kafka's definitions of OffsetCommitKey,
-OffsetCommitValue, GroupMetadataKey and GroupMetadataValue.
+A key begins with its type: 0 and 1, an offset; 2, a group; others belong to later group protocols
+(KIP-848, KIP-932, KIP-1071), of which only names are known here. A value begins with its version.
+Sources: Kafka's definitions of OffsetCommitKey, OffsetCommitValue, GroupMetadataKey and
+GroupMetadataValue.
 
-Not here: the log that they are in (offsets.py)."""
+Not here: the log that they are in (broker/groups/offsets.py, spark/state_tables.py)."""
 
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from downconvert.broker.errors import BadRequestError
-from downconvert.broker.wire.decoder import Cursor
-from downconvert.broker.wire.primitives import (
+from .cursor import Cursor, UnreadableRecordError
+from .primitives import (
     INT16,
     INT32,
     INT64,
@@ -23,8 +23,6 @@ from downconvert.broker.wire.primitives import (
     text,
 )
 
-from .member import Member
-
 Partition: TypeAlias = tuple[str, int]  # topic, index
 
 NO_TIME: Final = -1
@@ -33,6 +31,31 @@ NO_ID: Final = bytes(16)
 TOPIC_ID_TAG: Final = 0
 OFFSET_KEYS: Final = range(2)  # both look the same
 GROUP_KEY: Final = 2
+# Of later protocols: the group's id comes first in each key [CoordinatorRecordType].
+LATER_KEYS: Final = {
+    3: "ConsumerGroupMetadata",
+    4: "ConsumerGroupPartitionMetadata",
+    5: "ConsumerGroupMemberMetadata",
+    6: "ConsumerGroupTargetAssignmentMetadata",
+    7: "ConsumerGroupTargetAssignmentMember",
+    8: "ConsumerGroupCurrentMemberAssignment",
+    9: "ShareGroupPartitionMetadata",
+    10: "ShareGroupMemberMetadata",
+    11: "ShareGroupMetadata",
+    12: "ShareGroupTargetAssignmentMetadata",
+    13: "ShareGroupTargetAssignmentMember",
+    14: "ShareGroupCurrentMemberAssignment",
+    15: "ShareGroupStatePartitionMetadata",
+    16: "ConsumerGroupRegularExpression",
+    17: "StreamsGroupMetadata",
+    18: "StreamsGroupPartitionMetadata",
+    19: "StreamsGroupMemberMetadata",
+    20: "StreamsGroupTargetAssignmentMetadata",
+    21: "StreamsGroupTargetAssignmentMember",
+    22: "StreamsGroupCurrentMemberAssignment",
+    23: "StreamsGroupTopology",
+}
+GROUP_NAME: Final = "GroupMetadata"
 FLEXIBLE: Final = 4  # the version of either value whose lengths are compact, written by Kafka 4
 
 
@@ -49,6 +72,20 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredMember:
+    """A member of a group. Time-outs in milliseconds."""
+
+    id: str
+    instance_id: str | None  # of a static member
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    subscription: bytes  # what it said along with the group's protocol
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class StoredGroup:
     """A group as it was when its generation was complete, or when it had lost its last member."""
 
@@ -57,7 +94,7 @@ class StoredGroup:
     protocol: str | None
     leader: str | None
     time: int  # milliseconds since the epoch of that
-    members: tuple[Member, ...] = ()
+    members: tuple[StoredMember, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +109,7 @@ class Key:
 
 
 def read_key(data: bytes) -> Key | None:
-    """None: it is of something that is not kept here. BadRequestError: it is damaged."""
+    """None: it is of something that is not kept here. UnreadableRecordError: it is damaged."""
     cursor = Cursor(memoryview(data))
     version = number(cursor, INT16)
     if version in OFFSET_KEYS:
@@ -81,8 +118,20 @@ def read_key(data: bytes) -> Key | None:
     return Key(text(cursor)) if version == GROUP_KEY else None
 
 
+def read_group_key(data: bytes) -> tuple[str, str] | None:
+    """The id of the group that a record is of, and what Kafka calls such records; of those that
+    belong to later protocols, too.
+
+    None: it is an offset's, or of a type that is not known. UnreadableRecordError as above."""
+    cursor = Cursor(memoryview(data))
+    version = number(cursor, INT16)
+    name = GROUP_NAME if version == GROUP_KEY else LATER_KEYS.get(version)
+    return None if name is None else (text(cursor), name)
+
+
 def read_committed(data: bytes) -> Committed:
-    """The value of an offset's record. BadRequestError: it is damaged, or of a later version."""
+    """The value of an offset's record. UnreadableRecordError: it is damaged, or of a later
+    version."""
     cursor = Cursor(memoryview(data))
     version = _version(cursor)
     offset = number(cursor, INT64)
@@ -93,12 +142,12 @@ def read_committed(data: bytes) -> Committed:
     tagged = tags(cursor) if version >= FLEXIBLE else {}
     topic_id = tagged.get(TOPIC_ID_TAG, NO_ID)
     if len(topic_id) != len(NO_ID):
-        raise BadRequestError(f"a topic id of {len(topic_id)} bytes")
+        raise UnreadableRecordError(f"a topic id of {len(topic_id)} bytes")
     return Committed(offset, epoch, metadata, commit_time, expire_time, topic_id)
 
 
 def read_group(data: bytes) -> StoredGroup:
-    """The value of a group's record. BadRequestError as above."""
+    """The value of a group's record. UnreadableRecordError as above."""
     cursor = Cursor(memoryview(data))
     version = _version(cursor)
     compact = version >= FLEXIBLE
@@ -107,12 +156,14 @@ def read_group(data: bytes) -> StoredGroup:
     time = number(cursor, INT64) if version >= 2 else NO_TIME
     count = cursor.uvarint() - 1 if compact else number(cursor, INT32)
     if count > cursor.remaining:
-        raise BadRequestError(f"{count} members in {cursor.remaining} bytes")
-    members = tuple(_member(cursor, version, protocol) for _ in range(count))
+        raise UnreadableRecordError(f"{count} members in {cursor.remaining} bytes")
+    members = tuple(_member(cursor, version) for _ in range(count))
+    if compact:
+        tags(cursor)
     return StoredGroup(protocol_type, generation, protocol, leader, time, members)
 
 
-def _member(cursor: Cursor, version: int, protocol: str | None) -> Member:
+def _member(cursor: Cursor, version: int) -> StoredMember:
     compact = version >= FLEXIBLE
     member_id = text(cursor, compact=compact)
     instance_id = nullable(cursor, compact=compact) if version >= 3 else None
@@ -123,14 +174,14 @@ def _member(cursor: Cursor, version: int, protocol: str | None) -> Member:
     assignment = data_of(cursor, compact=compact)
     if compact:
         tags(cursor)
-    return Member(
+    return StoredMember(
         member_id,
         instance_id,
         client_id,
         client_host,
-        session_timeout=session / 1000,
-        rebalance_timeout=(session if rebalance is None else rebalance) / 1000,
-        protocols=((protocol or "", subscription),),
+        session_timeout_ms=session,
+        rebalance_timeout_ms=session if rebalance is None else rebalance,
+        subscription=subscription,
         assignment=assignment,
     )
 
@@ -138,7 +189,7 @@ def _member(cursor: Cursor, version: int, protocol: str | None) -> Member:
 def _version(cursor: Cursor) -> int:
     version = number(cursor, INT16)
     if not 0 <= version <= FLEXIBLE:
-        raise BadRequestError(f"a value of version {version}")
+        raise UnreadableRecordError(f"a value of version {version}")
     return version
 
 
@@ -170,8 +221,8 @@ def write_group(group: StoredGroup) -> bytes:
     for member in group.members:
         written += string(member.id) + string(member.instance_id)
         written += string(member.client_id) + string(member.client_host)
-        written += INT32.pack(round(member.rebalance_timeout * 1000))
-        written += INT32.pack(round(member.session_timeout * 1000))
-        for data in (member.metadata(group.protocol), member.assignment):
+        written += INT32.pack(member.rebalance_timeout_ms)
+        written += INT32.pack(member.session_timeout_ms)
+        for data in (member.subscription, member.assignment):
             written += INT32.pack(len(data)) + data
     return bytes(written)

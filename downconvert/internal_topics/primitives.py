@@ -3,12 +3,12 @@
 Their definitions are not among those of requests, so that what reads and writes them is by hand.
 `compact`: as in flexible versions.
 
-Not here: the records (groups/offset_records.py, transactions/state_records.py)."""
+Not here: the records (group_records.py, transaction_records.py)."""
 
 from struct import Struct
 from typing import Final
 
-from .decoder import Cursor
+from .cursor import Cursor
 
 INT8: Final = Struct(">b")
 INT16: Final = Struct(">h")
@@ -17,7 +17,7 @@ INT64: Final = Struct(">q")
 
 
 def number(cursor: Cursor, kind: Struct) -> int:
-    """BadRequestError: the record ends before it, as with all that follow."""
+    """UnreadableRecordError: the record ends before it, as with all that follow."""
     value: int = kind.unpack_from(cursor.data, cursor.take(kind.size))[0]
     return value
 

@@ -1,0 +1,1 @@
+"""The records of the brokers' own topics, `__consumer_offsets` and `__transaction_state`."""

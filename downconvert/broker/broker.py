@@ -197,6 +197,7 @@ class Broker(BrokerState):
             exchange.abandon()
         self.purgatory.forget(exchange)
         self.chunk_budget.release(exchange.client.id)
+        self.planning_slots.release(exchange.client.id)
         if now is not None:
             self.metrics.finished(exchange, now)
         if exchange.defect is not None:

@@ -25,9 +25,6 @@ BUFFERED_SIZE_MAX: Final = 4 * MiB
 
 WRITE_SIZE_MAX: Final = 64 * KiB  # so that other connections have their turns
 
-# What is compressed again costs about as many times more, for each byte that it is decompressed to.
-COMPRESSED_WEIGHT: Final = 8
-
 Take: TypeAlias = Callable[[int], bool]  # takes so many bytes of a budget; False: it has fewer
 
 
@@ -174,9 +171,7 @@ class Keeping:
     @property
     def work_done(self) -> int:
         """As `run` counts it."""
-        stats = self._conversion.stats
-        weight = COMPRESSED_WEIGHT if self._conversion.compresses else 1
-        return stats.temporary_bytes * weight
+        return self._conversion.work
 
     @property
     def damage(self) -> RecordsError | None:

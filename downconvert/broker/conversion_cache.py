@@ -10,13 +10,15 @@ and what is held for those that are slow share one budget. Where it is used up, 
 least recently is evicted.
 
 Chunks are kept from the second client on that asks for them, and at the tail of a log at once: one
-consumer that reads a whole log by itself fills no memory with what nobody asks for again.
+consumer that reads a whole log by itself fills no memory with what nobody asks for again. And they
+are kept only while clients come back to them before they have asked for as much else as there is
+room for: consumers all over a large topic fill no memory either.
 
-Not here: of which chunks an answer is made (shared_range.py), the bytes (buffered_send.py)."""
+Not here: a chunk (converted_chunk.py), of which of them an answer is made (shared_range.py)."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from io import FileIO
 from threading import Lock
@@ -28,82 +30,33 @@ from records import BatchHeader, FileRecords, RecordsError
 from records.formats import V2
 from records.units import KiB
 
-from .buffered_send import Keeping, KeptBytes, MemoryBudget, NoMemoryError
+from .buffered_send import Keeping, MemoryBudget, NoMemoryError
 from .chunk_budget import LARGE, SMALL
-from .message_index import MessageIndex
+from .converted_chunk import WHOLE, Chunk, Converting, Key, Place
+from .planning_slots import Wake
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-WHOLE: Final = -1  # instead of an offset: no record is left out
 
 ENTRY_OVERHEAD: Final = KiB  # bytes that the bookkeeping of a chunk takes, generously
 ASKED_MAX: Final = 4096  # places of which it is remembered who asked for them
 SCAN_MAX: Final = 64  # chunks looked at to find one that can be evicted
 CONVERTING_MAX: Final = 64  # conversions under way, some of which nobody may want any more
-WASTED_MAX: Final = (
-    64  # chunks evicted before anybody else had asked for them, more than were shared
-)
+# Chunks evicted before anybody else had asked for them, more than were shared.
+WASTED_MAX: Final = 64
+# Plain records are converted in less time than they are sent in, so that keeping them pays only
+# where many come back to them at once, as at a tail: before an eighth of the memory could be used.
+PLAIN_REACH: Final = 8
+
 TRIED_OF: Final = 32  # of so many chunks one is kept all the same, to see whether that has changed
 NOBODY: Final = -1  # of all clients: it cannot be kept, as it is damaged or too large
 
 
-class Key(NamedTuple):
-    """file: a number of the open file. position: where the first batch begins in it. first_offset:
-    of the first record, in a batch that is converted for clients that ask for that; or WHOLE."""
+class _Asked(NamedTuple):
+    """client: that asked first. passed: bytes that all clients had asked for, the last time."""
 
-    file: int
-    position: int
-    magic: int
-    policy: ConversionPolicy
-    first_offset: int
-
-
-class Place(NamedTuple):
-    """Where in a file somebody asks for something: which of its stretches of equal size."""
-
-    file: int
-    number: int
-    magic: int
-    policy: ConversionPolicy
-
-
-@dataclass(slots=True)
-class Chunk:
-    """Some batches, converted. kept: the bytes. source_size: of the batches that they come from.
-    first: the header of the first one. was_shared: with a client that it was not made for."""
-
-    kept: KeptBytes
-    source_size: int
-    first: BatchHeader
-    was_shared: bool = False
-    _index: MessageIndex | None = None
-    _end_offset: int | None = None
-
-    def start_of(self, offset: int) -> tuple[int, int]:
-        """How many bytes, and how many messages, are before the first one at or after an offset.
-        Only where the messages up to there are plain."""
-        if self._index is None:
-            self._index = MessageIndex(self.kept.data)
-        return self._index.find(offset)
-
-    def end_offset(self, records: FileRecords) -> int | None:
-        """The offset after the last batch of the chunk, which `records` begin with."""
-        if self._end_offset is None:
-            for header in records.slice(0, self.source_size).batches():
-                self._end_offset = header.last_offset + 1
-        return self._end_offset
-
-
-class _Converting:
-    """A conversion under way, which any thread may take further, one at a time."""
-
-    __slots__ = ("first", "keeping", "lock")
-
-    def __init__(self, keeping: Keeping, first: BatchHeader) -> None:
-        self.keeping = keeping
-        self.first = first
-        self.lock = Lock()
+    client: int
+    passed: int
 
 
 class ConversionCache:
@@ -117,10 +70,11 @@ class ConversionCache:
         self.hits = self.misses = self.evictions = 0
         self._lock = Lock()
         self._chunks: OrderedDict[Key, Chunk] = OrderedDict()  # the least recently used first
-        self._converting: OrderedDict[Key, _Converting] = OrderedDict()
+        self._converting: OrderedDict[Key, Converting] = OrderedDict()
         self._files: WeakKeyDictionary[FileIO, int] = WeakKeyDictionary()
         self._files_count = 0
-        self._asked: OrderedDict[Place, int] = OrderedDict()  # by which client first
+        self._asked: OrderedDict[Place, _Asked] = OrderedDict()
+        self._passed = 0  # bytes of logs that clients have asked for
         self._shared: OrderedDict[tuple[int, int], None] = OrderedDict()  # files and formats
         self._wasted = 0
         self._refused = 0
@@ -152,6 +106,8 @@ class ConversionCache:
             if chunk is None:
                 return None
             self._chunks.move_to_end(key)
+            chunk.passed = self._passed + chunk.source_size
+            self._pass(chunk.source_size)
             self.hits += 1
             self._wasted = max(0, self._wasted - 1)
             if not chunk.was_shared:
@@ -169,16 +125,28 @@ class ConversionCache:
 
     # --- who has asked
 
-    def asked_by(self, place: Place) -> int | None:
-        """The client that asked first; NOBODY: it cannot be kept; None: nobody has asked."""
-        return self._asked.get(place)
+    def may_keep(self, place: Place) -> bool:
+        """Whether a place can be kept at all: it is neither damaged nor too large."""
+        asked = self._asked.get(place)
+        return asked is None or asked.client != NOBODY
 
-    def note_asked(self, places: Iterable[Place], client: int) -> None:
-        """A client asks for what is there, and it is not kept."""
+    def is_asked_again(self, place: Place, client: int, *, is_plain: bool) -> bool:
+        """Whether another client has asked for it a short while ago, by what was asked for
+        since."""
+        asked = self._asked.get(place)
+        if asked is None or asked.client == client:
+            return False
+        return self._passed - asked.passed <= self._reach(is_plain=is_plain)
+
+    def note_asked(self, places: Iterable[Place], client: int, size: int) -> None:
+        """A client asks for so many bytes of a log, which are not kept."""
         with self._lock:
             self.misses += 1
+            passed = self._pass(size)
             for place in places:
-                _remember(self._asked, place, self._asked.get(place, client))
+                asked = self._asked.get(place)
+                first = client if asked is None else asked.client
+                _remember(self._asked, place, _Asked(first, passed))
 
     def is_worth_it(self) -> bool:
         """Whether to keep more: not where clients read more of their logs at once than there is
@@ -191,40 +159,58 @@ class ConversionCache:
     # --- what is made
 
     def convert(
-        self, key: Key, place: Place, batches: FileRecords, first: BatchHeader, work: int
-    ) -> tuple[Chunk | None, int]:
+        self,
+        key: Key,
+        place: Place,
+        batches: FileRecords,
+        first: BatchHeader,
+        work: int,
+        wake: Wake,
+    ) -> tuple[Chunk | None, int | None]:
         """Converts a chunk of batches, or goes on with that, until `work` is used up. Returns the
         chunk, held for its caller, and what is left of the work; None and 0 or less: it takes
-        another turn; None and more: it is not kept.
-
-        One thread converts a chunk at a time, and another that wants it waits for as long as such
-        a turn takes, for it has nothing else to do that would be faster. OSError: the disk."""
+        another turn; None and more: it is not kept; None and None: another thread has its turn at
+        it, and calls `wake` when that is over, so that the caller does something else until then.
+        OSError: the disk."""
         with self._lock:
             converting = self._converting.get(key)
-            if converting is None:
+            is_made = converting is None and key in self._chunks  # since the caller looked for it
+            if converting is None and not is_made:
                 self.misses += 1
-                converting = _Converting(self._keeping(key, batches, first), first)
+                converting = Converting(self._keeping(key, batches, first), first)
                 _remember(self._converting, key, converting, CONVERTING_MAX)
-        with converting.lock:
+        if converting is None:
+            return self.find(key), work
+        if not converting.begin_turn(wake):
+            return None, None
+        try:
             if self._converting.get(key) is not converting:  # somebody else has come to its end
                 return self.find(key), work
-            is_over = True
-            try:
-                left = converting.keeping.run(work)
-                is_over = left > 0
-                if not is_over:
-                    return None, left
-                return self._keep(key, converting), left
-            except (RecordsError, NoMemoryError) as error:
-                converting.keeping.close()
-                if not isinstance(error, NoMemoryError) or error.is_large:
-                    with self._lock:
-                        _remember(self._asked, place, NOBODY)
-                return None, work
-            finally:
-                if is_over:
-                    with self._lock:
-                        self._converting.pop(key, None)
+            return self._turn(key, place, converting, work)
+        finally:
+            converting.end_turn()
+
+    def _turn(
+        self, key: Key, place: Place, converting: Converting, work: int
+    ) -> tuple[Chunk | None, int]:
+        """As `convert`, for the thread that has the turn."""
+        is_over = True
+        try:
+            left = converting.keeping.run(work)
+            is_over = left > 0
+            if not is_over:
+                return None, left
+            return self._keep(key, converting), left
+        except (RecordsError, NoMemoryError) as error:
+            converting.keeping.close()
+            if not isinstance(error, NoMemoryError) or error.is_large:
+                with self._lock:
+                    _remember(self._asked, place, _Asked(NOBODY, self._passed))
+            return None, work
+        finally:
+            if is_over:
+                with self._lock:
+                    self._converting.pop(key, None)
 
     def _keeping(self, key: Key, batches: FileRecords, first: BatchHeader) -> Keeping:
         # In a log whose offsets fall, what is before the first one is left out: nobody who asks for
@@ -236,17 +222,17 @@ class ConversionCache:
             batches, key.magic, first_offset, key.policy, self.budget, take=self._make_room
         )
 
-    def _keep(self, key: Key, converting: _Converting) -> Chunk:
+    def _keep(self, key: Key, converting: Converting) -> Chunk:
         """RecordsError: it is damaged. NoMemoryError: there is no room."""
         keeping = converting.keeping
         if keeping.damage is not None:
             raise keeping.damage
         if not self._make_room(ENTRY_OVERHEAD):
             raise NoMemoryError(is_large=False)
-        chunk = Chunk(keeping.kept(ENTRY_OVERHEAD), keeping.source_size, converting.first)
-        chunk.kept.hold()
+        kept, size = keeping.kept(ENTRY_OVERHEAD), keeping.source_size
+        kept.hold()
         with self._lock:
-            self._chunks[key] = chunk
+            self._chunks[key] = chunk = Chunk(kept, size, converting.first, self._pass(size))
         return chunk
 
     # --- memory
@@ -260,16 +246,38 @@ class ConversionCache:
             with self._lock:
                 if not self._chunks:
                     return False
-                key, chunk = self._chunks.popitem(last=False)
-                if chunk.kept.is_shared:  # its memory would not be free
-                    self._chunks[key] = chunk
-                    continue
-                self.evictions += 1
-                if not chunk.was_shared:
-                    self._wasted = min(self._wasted + 1, 2 * WASTED_MAX)
-                    self._shared.pop((key.file, key.magic), None)
-            chunk.kept.release()
+                self._evict_oldest()
         return False
+
+    def _pass(self, size: int) -> int:
+        """So many bytes more are asked for; returns how many in all. What nobody has come back to
+        while clients asked for as much as its reach is evicted, though there is room."""
+        self._passed += size
+        for _ in range(SCAN_MAX):
+            oldest = next(iter(self._chunks.values()), None)
+            if oldest is None:
+                break
+            if oldest.passed + self._reach(is_plain=not oldest.first.codec) >= self._passed:
+                break
+            self._evict_oldest()
+        return self._passed
+
+    def _reach(self, *, is_plain: bool) -> int:
+        """How much may be asked for between two who share a chunk."""
+        return self.budget.size // PLAIN_REACH if is_plain else self.budget.size
+
+    def _evict_oldest(self) -> None:
+        """What was used least recently, unless it is being sent: its memory would not be free."""
+        key, chunk = self._chunks.popitem(last=False)
+        if chunk.kept.is_shared:
+            chunk.passed = self._passed
+            self._chunks[key] = chunk
+            return
+        self.evictions += 1
+        if not chunk.was_shared:
+            self._wasted = min(self._wasted + 1, 2 * WASTED_MAX)
+            self._shared.pop((key.file, key.magic), None)
+        chunk.kept.release()
 
 
 @lru_cache(maxsize=64)

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from downconvert.broker.wire.error_codes import error_codes
 from downconvert.broker.wire.requests import Request
-from downconvert.broker.wire.responses import LENGTH_SIZE, ResponseSend, response
+from downconvert.broker.wire.responses import LENGTH_SIZE, ResponseSend, response, throttled
 from downconvert.broker.wire.schemas import Message
 
 from .access.permissions import Permission
@@ -58,6 +58,7 @@ class Exchange:
     __slots__ = (
         "_on_done",
         "_owner",
+        "_paused",
         "client",
         "close_after_reply",
         "defect",
@@ -99,6 +100,7 @@ class Exchange:
         self.errors = Counter[int]()  # that its answer tells
         self._on_done = on_done
         self._owner = Owner() if owner is None else owner
+        self._paused: Step | None = None
 
     def post(self, step: Step) -> None:
         """The owner runs the step as soon as it can. Thread-safe."""
@@ -108,9 +110,24 @@ class Exchange:
         """The owner runs the step in its next turn. The owner's own call."""
         self._owner.post_turn(partial(self._run, step))
 
+    def pause(self, step: Step) -> None:
+        """The owner runs the step once somebody calls `wake`. The owner's own call, in the step in
+        which it asked to be woken."""
+        self._paused = step
+
+    def wake(self) -> None:
+        """The owner goes on with what is paused; where nothing is, nothing happens. Thread-safe."""
+        self.post(self._go_on)
+
+    def _go_on(self, now: float) -> None:
+        step, self._paused = self._paused, None
+        if step is not None:
+            step(now)
+
     def abandon(self) -> None:
         """The client has gone: nothing more is done for it."""
         self.is_abandoned = True
+        self._paused = None
 
     def _run(self, step: Step, now: float) -> None:
         """Runs a step. An exception ends this exchange, and no other."""
@@ -134,8 +151,7 @@ class Exchange:
         send = response(self.request.header, body, version)
         self._charge(send.size)
         if self.throttle:
-            body.throttle_time_ms = round(self.throttle * 1000)
-            send = response(self.request.header, body, version)
+            send = throttled(self.request.header, body, self.throttle, version)
         self._finish(send)
 
     def reply_bytes(self, frame: bytes) -> None:

@@ -5,8 +5,8 @@ from typing import Final
 
 from downconvert.broker.wire.schemas import Message
 
+from .contribution import Contribution
 from .partition import Partition
-from .reading import Contribution
 
 UNKNOWN: Final = -1  # an epoch
 

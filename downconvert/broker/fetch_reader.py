@@ -18,12 +18,13 @@ from records.units import MiB
 from records.zero_copy import ZeroCopySend
 
 from .access.quotas import WINDOW
+from .contribution import Contribution, Limits, Pause, Reading, nothing
 from .conversions import is_enabled, names_of, policy_for, zstd_recode
 from .errors import ApiError, ErrorCode
 from .exchange import Exchange
 from .fetch_assembly import error_code_of
 from .fetch_read import FetchRead
-from .fetch_session import Asked, Key
+from .fetch_session import Asked
 from .fetch_versions import (
     FIRST_BATCH_WHOLE_SINCE,
     FOLLOWERS_SERVE_SINCE,
@@ -35,7 +36,8 @@ from .fetch_versions import (
 )
 from .idle import IdleLook
 from .partition import Partition
-from .reading import Contribution, Limits, all_available, nothing, read_as_is, read_converted
+from .reading import all_available, read_as_is
+from .reading_converted import Reader, read_converted
 from .state import BrokerState
 from .topics import Topic
 
@@ -70,8 +72,13 @@ class FetchReader:
         rate = None if exchange.client.access is None else exchange.client.access.consumer_byte_rate
         if rate is not None:
             self.max_bytes = min(self.max_bytes, int(rate * WINDOW))
-        self._starts: dict[Key, int] = {}  # how far earlier turns came
-        self._so_far: Contribution | None = None  # of the partition that is being converted
+        self._reader = Reader(
+            client=exchange.client.id,
+            wake=exchange.wake,
+            slots=broker.planning_slots,
+            cache=broker.conversion_cache,
+        )
+        self._reading: Reading | None = None  # of the partition that takes more than a turn
         self.is_follower = self._replica_id >= 0
         # Clients of older formats cannot ask for it: the field is 0 in those versions.
         self.is_committed = request.isolation_level == READ_COMMITTED
@@ -105,31 +112,35 @@ class FetchReader:
 
     def read_some(
         self, read: FetchRead, asked_for: list[Asked], look: IdleLook, now: float
-    ) -> bool:
+    ) -> Pause | None:
         """Reads the partitions that have not been read yet into `read`, as many as fit a turn.
-        Returns whether that was all of them."""
+        Returns until when there is a pause; None: that was all of them."""
         measured = 0
         for asked in asked_for[len(read.results) :]:
             if measured >= TURN_SIZE:
-                return False
+                return Pause.TURN
             before = read.size
-            if not self._read_one(read, asked, look, now):
-                return False
+            pause = self._read_one(read, asked, look, now)
+            if pause is not None:
+                return pause
             if not isinstance(read.results[-1].records, ZeroCopySend):
                 measured += read.size - before
         read.is_whole = True
-        return True
+        return None
 
-    def _read_one(self, read: FetchRead, asked: Asked, look: IdleLook, now: float) -> bool:
-        """Reads one partition. Returns whether that is complete."""
+    def _read_one(self, read: FetchRead, asked: Asked, look: IdleLook, now: float) -> Pause | None:
+        """Reads one partition. Returns until when there is a pause; None: it is complete."""
         result = Message(key=asked.key, partition_index=asked.index, high_watermark=UNKNOWN)
         contribution = nothing(asked.offset)
         partition: Partition | None = None
         try:
             topic, partition = self._partition(asked)
             idle = look.before(partition)
-            contribution = self._contribution(read, asked, topic, partition, result, now)
-            if idle is not None and not contribution.source_size and contribution.is_whole:
+            found = self._contribution(read, asked, topic, partition, result, now)
+            if isinstance(found, Pause):
+                return found
+            contribution = found
+            if idle is not None and not contribution.source_size:
                 is_told = hasattr(result, "diverging_epoch")
                 if not is_told and contribution.seen_to >= self.bound(partition):
                     asked.idle = idle
@@ -140,15 +151,10 @@ class FetchReader:
             LOG.exception("a defect: partition %s of %s", asked.index, asked.topic)
             read.has_news = True
             result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
-        if not contribution.is_whole:
-            self._starts[asked.key], self._so_far = contribution.seen_to, contribution
-            return False
-        if self._so_far is not None and self._so_far.source_size:
-            del self._starts[asked.key]  # if it is read again, from its beginning
-        self._so_far = None
+        self._reading = None
         result.records = contribution.records
         read.add(result, partition, contribution)
-        return True
+        return None
 
     def _partition(self, asked: Asked) -> tuple[Topic, Partition]:
         """The topic and the partition. ApiError: they are not here."""
@@ -172,7 +178,7 @@ class FetchReader:
         partition: Partition,
         result: Message,
         now: float,
-    ) -> Contribution:
+    ) -> Contribution | Pause:
         must_lead = self.is_follower or self._version < FOLLOWERS_SERVE_SINCE
         partition.check(asked.leader_epoch, leader=must_lead)
         high_watermark, start_offset = partition.high_watermark, partition.start_offset
@@ -185,14 +191,20 @@ class FetchReader:
         if asked.last_epoch != UNKNOWN:
             diverging = _divergence(asked, partition, start_offset)
         if diverging is not None:
-            contribution = nothing(asked.offset)
+            contribution: Contribution = nothing(asked.offset)
             result.diverging_epoch = Message(**diverging._asdict())
             read.has_news = True
         else:
-            contribution = self._records(asked, topic, partition, up_to, start_offset, read.size)
+            if self._reading is None:
+                begun = self._records(asked, topic, partition, up_to, start_offset, read.size)
+                self._reading = begun
+            try:
+                return next(self._reading)
+            except StopIteration as end:
+                contribution = end.value
             if self.is_committed:
                 result.aborted_transactions = aborted_in(partition, asked.offset, contribution)
-        if not self.is_reported and diverging is None and contribution.is_whole:
+        if not self.is_reported and diverging is None:
             self._note_follower(asked, partition, now)
         result.high_watermark = high_watermark
         result.last_stable_offset = last_stable_offset
@@ -207,7 +219,7 @@ class FetchReader:
         up_to: int,
         start_offset: int,
         size: int,
-    ) -> Contribution:
+    ) -> Reading:
         limits = Limits(
             max_bytes=max(0, min(asked.max_bytes, self.max_bytes - size)),
             first=not size or self._version < FIRST_BATCH_WHOLE_SINCE,
@@ -216,28 +228,28 @@ class FetchReader:
         if self._magic is None and asked.offset == up_to and asked.offset >= start_offset:
             return nothing(up_to)  # as most are; nothing is read to find that out
         if self._magic is None and (self._version >= ZSTD_SINCE or self.is_follower):
-            return read_as_is(
-                partition,
-                asked.offset,
-                up_to,
-                limits,
-                is_follower=self.is_follower,
-                is_committed=self.is_committed,
-                start=self._starts.get(asked.key),
+            return (
+                yield from read_as_is(
+                    partition,
+                    asked.offset,
+                    up_to,
+                    limits,
+                    is_follower=self.is_follower,
+                    is_committed=self.is_committed,
+                )
             )
         may_convert = is_enabled(topic.config)
         names, config = names_of(self._exchange), self._broker.config
         if self._magic is None:
             policy = policy_for(config.policy, config.recode_rules, topic.name, names)
             recode = zstd_recode(policy, may_convert=may_convert)
-            contribution = read_as_is(
+            contribution = yield from read_as_is(
                 partition,
                 asked.offset,
                 up_to,
                 limits,
                 recode=recode,
                 is_committed=self.is_committed,
-                start=self._starts.get(asked.key),
             )
             if isinstance(contribution.records, LazyRecodedSend):
                 self._exchange.client.is_converting = True
@@ -248,17 +260,16 @@ class FetchReader:
         if asked.offset < up_to:  # else there is nothing to convert
             policy = self._broker.chunk_budget.policy_for(self._exchange.client.id)
         policy = policy_for(policy, config.recode_rules, topic.name, names)
-        return read_converted(
-            partition,
-            asked.offset,
-            up_to,
-            limits,
-            magic=self._magic,
-            policy=policy,
-            cache=self._broker.conversion_cache,
-            client=self._exchange.client.id,
-            start=self._starts.get(asked.key),
-            so_far=self._so_far,
+        return (
+            yield from read_converted(
+                partition,
+                asked.offset,
+                up_to,
+                limits,
+                magic=self._magic,
+                policy=policy,
+                reader=self._reader,
+            )
         )
 
     def _note_follower(self, asked: Asked, partition: Partition, now: float) -> None:

@@ -16,6 +16,7 @@ AS_ON_DISK_SINCE: Final = 4
 SESSIONS_SINCE: Final = 7
 ZSTD_SINCE: Final = 10
 FOLLOWERS_SERVE_SINCE: Final = 11
+FLEXIBLE_SINCE: Final = 12
 TOPIC_IDS_SINCE: Final = 13
 REPLICA_STATE_SINCE: Final = 15
 LEADERS_TOLD_SINCE: Final = 16  # an answer may hold brokers' addresses [KIP-951]
@@ -30,6 +31,18 @@ NEWER_CODES: Final[dict[int, tuple[int, int]]] = {
     ErrorCode.UNKNOWN_TOPIC_ID: (TOPIC_IDS_SINCE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ErrorCode.INCONSISTENT_TOPIC_ID: (TOPIC_IDS_SINCE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
 }
+
+# From version 12 on librdkafka takes lengths within messages of v0 and v1 for varints, as those of
+# the request around them are: it sticks, or loses records and says "Unsupported MagicByte" (seen
+# with 2.5.0 and 2.12.1). Bindings name it in their version: `2.12.1-rdkafka-2.12.1`.
+MISREADS_OLD_MESSAGES: Final = "rdkafka"
+
+
+def served_to(software: str, versions: range) -> range:
+    """The versions of Fetch that are offered to a client, by what it says that it is."""
+    if MISREADS_OLD_MESSAGES not in software:
+        return versions
+    return range(versions.start, min(versions.stop, FLEXIBLE_SINCE))
 
 
 def magic_of(version: int) -> int | None:

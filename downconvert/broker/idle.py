@@ -116,11 +116,16 @@ class IdleLook:
             return None
         return Idle(partition, self._request, state, partition.leader_epoch)
 
-    def changed(self, asked: list[Asked]) -> Iterator[tuple[Asked, Idle]]:
-        """Of those that were idle, the ones that may not be idle any more."""
+    def changed(
+        self, asked: list[Asked], *, written_here: bool = False
+    ) -> Iterator[tuple[Asked, Idle]]:
+        """Of those that were idle, the ones that may not be idle any more; `written_here`: only of
+        logs that this process writes, which costs no call of the system."""
         for one in asked:
             idle = one.idle
-            if idle is not None and self._states.of(idle.partition) != idle.state:
+            if idle is None or (written_here and not idle.partition.log.is_writable):
+                continue
+            if self._states.of(idle.partition) != idle.state:
                 yield one, idle
 
     def _is_idle(self, asked: Asked) -> bool:

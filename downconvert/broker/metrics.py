@@ -15,12 +15,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from downconvert import ConversionStats, LazyDownConvertSend
 
 from .buffered_send import BufferedSend
+from .contribution import ConvertedSend
 from .endings import End
 from .errors import ErrorCode
 from .exchange import Exchange
 from .fetch_session import FetchSessions
 from .purgatory import Purgatory
-from .reading import ConvertedSend
 from .series import BUCKETS, CLIENTS_MAX, NAME_MAX, TOPICS_MAX, BoundedLabels
 
 PREFIX: Final = "downconvert_broker"

@@ -8,11 +8,11 @@ Not here: where the lines go (the command)."""
 import logging
 from typing import Any, Final
 
+from .contribution import ConvertedSend
 from .endings import End
 from .errors import ErrorCode
 from .exchange import Client, Exchange
 from .metrics import name_of, stats_of
-from .reading import ConvertedSend
 
 LOG: Final = logging.getLogger(__name__)
 WARNED: Final = (End.LOGIN, End.ANSWER, End.DEFECT)

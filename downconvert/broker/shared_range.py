@@ -19,7 +19,9 @@ from records.formats import V2, Codec
 from records.units import KiB, MiB
 
 from .buffered_send import BUFFERED_SIZE_MAX, BufferedSend
-from .conversion_cache import NOBODY, WHOLE, Chunk, ConversionCache, Key, Place, kept_policy
+from .conversion_cache import ConversionCache, kept_policy
+from .converted_chunk import WHOLE, Chunk, Key, Place
+from .planning_slots import Wake
 
 # Small enough that its conversion is a turn's work, large enough that finding it costs less than
 # sending it.
@@ -38,18 +40,21 @@ class Ends(Enum):
 
     ALL = auto()  # nothing
     LATER = auto()  # what takes another turn, or the next fetch
+    ELSEWHERE = auto()  # what another thread makes, which then wakes the asker
     COLD = auto()  # what is not kept
 
 
 class Asker(NamedTuple):
     """Who asks for what. client: the number of its connection. room: the most bytes that are to be
-    sent, but for a first chunk; None: any number."""
+    sent, but for a first chunk; None: any number. wake: lets the asker go on, once another thread
+    has had its turn at what both ask for."""
 
     client: int
     magic: int
     offset: int
     policy: ConversionPolicy
     room: int | None = None
+    wake: Wake = lambda: None
 
 
 @dataclass(slots=True)
@@ -192,13 +197,19 @@ class _Taker:
             return None
         place = self._place(at)
         if not (self._cache.is_converting(key) or self._is_wanted(place, at, end, first)):
-            self._cache.note_asked(self._places(at), self._asker.client)
+            self._cache.note_asked(self._places(at), self._asker.client, records.size - at)
             taken.ends = Ends.COLD
             return None
         chunk = None
         if self._work > 0:
             batches = records.slice(at, end - at)
-            chunk, self._work = self._cache.convert(key, place, batches, first, self._work)
+            chunk, left = self._cache.convert(
+                key, place, batches, first, self._work, self._asker.wake
+            )
+            if left is None:
+                taken.ends = Ends.ELSEWHERE
+                return None
+            self._work = left
         if chunk is None:
             is_cold = self._work > 0
             taken.ends = Ends.COLD if is_cold else Ends.LATER
@@ -207,14 +218,13 @@ class _Taker:
     def _is_wanted(self, place: Place, at: int, end: int, first: BatchHeader) -> bool:
         """Whether a chunk is kept: somebody else has asked for it or, at the tail, is likely to; or
         it has to be made anyway for its size to be known, and takes more than one turn."""
-        by, client = self._cache.asked_by(place), self._asker.client
-        if by == NOBODY:
+        if end - at > BUFFERED_SIZE_MAX or not self._cache.may_keep(place):
             return False
         if first.codec and not self._asker.policy.predicts:
             return True
         if not self._cache.is_worth_it():
             return False
-        if by not in (None, client):
+        if self._cache.is_asked_again(place, self._asker.client, is_plain=not first.codec):
             return True
         if first.codec and CHUNK_SIZE < first.size <= BUFFERED_SIZE_MAX // 2:
             return self._cache.budget.left >= 2 * first.size

@@ -24,6 +24,7 @@ from .config import BrokerConfig
 from .conversion_cache import ConversionCache
 from .fetch_session import FetchSessions
 from .metrics import Metrics
+from .planning_slots import PlanningSlots
 from .producer_ids import ProducerIds
 from .purgatory import Purgatory
 from .time_of_day import TimeOfDay
@@ -47,6 +48,7 @@ class BrokerState:
         self.transactions = self._transactions()
         self._sweep = Sweep(self.transactions, self.config, self.purgatory)
         self.chunk_budget = ChunkBudget(self.config.policy)
+        self.planning_slots = PlanningSlots()
         self.guard = Guard()  # may be replaced: later connections go by the new one
         self.failed_logins = FailedLogins()
         self.quotas = Quotas()

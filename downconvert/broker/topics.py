@@ -12,6 +12,8 @@ from threading import RLock
 from typing import Final
 from uuid import NAMESPACE_URL, UUID, uuid5
 
+from downconvert.internal_topics.names import OFFSETS_TOPIC as OFFSETS_TOPIC
+from downconvert.internal_topics.names import TRANSACTIONS_TOPIC as TRANSACTIONS_TOPIC
 from downconvert.storage import LogConfig, LogDir, StorageError, TopicPartition
 from downconvert.storage.metadata import read_topic_id, write_topic_id
 from records.formats import V2
@@ -21,8 +23,6 @@ from .partition import Partition
 from .topic_configs import AppendConfig, TopicConfigs
 
 LOG: Final = logging.getLogger(__name__)
-OFFSETS_TOPIC: Final = "__consumer_offsets"
-TRANSACTIONS_TOPIC: Final = "__transaction_state"
 INTERNAL_TOPICS: Final = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
 

@@ -6,6 +6,7 @@ list, as brokers since 2.4 do, and asks again [KIP-511]."""
 from downconvert.broker.access.guard import offered
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.fetch_versions import served_to
 from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import ApiKey, Message
 
@@ -15,7 +16,10 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     exchange.client.software_name = body.client_software_name
     exchange.client.software_version = body.client_software_version
     access = exchange.client.access or broker.guard.access
-    found = offered(access, broker.versions)
+    found = dict(offered(access, broker.versions))
+    if ApiKey.Fetch in found:
+        software = f"{body.client_software_name} {body.client_software_version}"
+        found[ApiKey.Fetch] = served_to(software, found[ApiKey.Fetch])
     keys = [_versions(key, versions) for key, versions in sorted(found.items())]
     exchange.reply(Message(api_keys=keys))
 

@@ -11,6 +11,7 @@ from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import ApiKey
 
 from . import (
+    acls,
     add_offsets_to_txn,
     add_partitions_to_txn,
     alter_configs,
@@ -87,6 +88,9 @@ APIS: Final = {
     ApiKey.AddOffsetsToTxn: Api(add_offsets_to_txn.handle, range(5)),
     ApiKey.EndTxn: Api(end_txn.handle, range(5)),
     ApiKey.TxnOffsetCommit: Api(txn_offset_commit.handle, range(5)),
+    ApiKey.DescribeAcls: Api(acls.describe, range(4)),
+    ApiKey.CreateAcls: Api(acls.create, range(4)),
+    ApiKey.DeleteAcls: Api(acls.delete, range(4)),
     ApiKey.DescribeConfigs: Api(describe_configs.handle, range(5)),
     ApiKey.AlterConfigs: Api(alter_configs.handle, range(3)),
     ApiKey.DescribeLogDirs: Api(describe_log_dirs.handle, range(6)),

@@ -10,6 +10,7 @@ Not here: how each partition is read (fetch_reader.py), sessions (fetch_session.
 from itertools import groupby
 from typing import Final
 
+from downconvert.broker.contribution import Pause, nothing
 from downconvert.broker.errors import ApiError
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.fetch_read import FetchRead
@@ -17,7 +18,7 @@ from downconvert.broker.fetch_reader import FetchReader
 from downconvert.broker.fetch_session import Asked, Context, Sessionless, asked_in
 from downconvert.broker.fetch_versions import SESSIONS_SINCE
 from downconvert.broker.idle import IdleLook
-from downconvert.broker.reading import available, nothing
+from downconvert.broker.reading import available
 from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
 from records import RecordsError
@@ -65,6 +66,7 @@ class Fetch:
         self._idle: list[Asked] = []
         self._look = self._new_look(now)
         self._read = FetchRead()
+        self._has_looked = False  # just now, at what another process writes
 
     # --- turns, and waiting
 
@@ -82,8 +84,11 @@ class Fetch:
     def resume(self, now: float) -> None:
         """Reads on; then answers, waits for more records, or for the next turn."""
         read = self._read
-        if not self._reader.read_some(read, self._asked, self._look, now):
+        pause = self._reader.read_some(read, self._asked, self._look, now)
+        if pause is Pause.TURN:
             self._exchange.post_turn(self.resume)
+        elif pause is Pause.WAKE:
+            self._exchange.pause(self.resume)
         elif self._is_final or read.size >= self._min_bytes or self._deadline <= now:
             self._answer(now)
         else:
@@ -95,6 +100,7 @@ class Fetch:
         self._read = read
         keys = [partition.key for partition in read.partitions if partition is not None]
         keys += [asked.idle.partition.key for asked in self._idle if asked.idle is not None]
+        self._has_looked = True
         self._broker.purgatory.watch(self, keys, now, self._deadline, self._exchange)
 
     def is_due(self) -> bool:
@@ -103,11 +109,15 @@ class Fetch:
         if not read.is_whole:
             return False
         size = 0
+        # What happened since the last look, and before it waits, notified nobody; so it looks once
+        # more then. But of what another process writes nobody is ever notified.
+        has_looked, self._has_looked = self._has_looked, False
+        idle_ones = self._new_look(0.0).changed(self._idle, written_here=has_looked)
         looked_at = [
             *zip(self._asked, read.partitions, read.epochs, read.contributions, strict=True),
             *(
                 (asked, idle.partition, idle.leader_epoch, nothing(asked.offset))
-                for asked, idle in self._new_look(0.0).changed(self._idle)
+                for asked, idle in idle_ones
             ),
         ]
         for asked, partition, epoch, contribution in looked_at:

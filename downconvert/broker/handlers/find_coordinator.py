@@ -17,20 +17,24 @@ NOBODY: Final = -1
 BATCHED: Final = 4  # the first version that asks for several keys
 
 
-def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body, version = exchange.request.body, exchange.request.version
     if version < BATCHED:
-        exchange.reply(_coordinator(broker, exchange, body.key))
+        exchange.reply(_coordinator(broker, exchange, body.key, now))
         return
-    found = [_coordinator(broker, exchange, key) for key in body.coordinator_keys]
+    found = [_coordinator(broker, exchange, key, now) for key in body.coordinator_keys]
     exchange.reply(Message(coordinators=found))
 
 
-def _coordinator(broker: BrokerState, exchange: Exchange, key: str) -> Message:
+def _coordinator(broker: BrokerState, exchange: Exchange, key: str, now: float) -> Message:
     client, kind = exchange.client, exchange.request.body.key_type
     if kind == GROUP and broker.groups.is_elsewhere(key):
         code, said = ErrorCode.COORDINATOR_NOT_AVAILABLE, "its offsets are not kept here"
     elif kind == GROUP or (kind == TRANSACTION and broker.transactions.refusal() is None):
+        if kind == GROUP and broker.config.is_writable:
+            # As Kafka: clients see the topic before anything is committed. Where it cannot be made,
+            # the log says why, and commits are told.
+            broker.groups.ensure_partition(key, now)
         node_id = broker.config.node_id
         return Message(key=key, node_id=node_id, host=client.host, port=client.port)
     elif kind == TRANSACTION:

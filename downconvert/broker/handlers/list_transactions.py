@@ -9,8 +9,8 @@ from typing import Final
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
-from downconvert.broker.transactions.transaction import State, Transaction
 from downconvert.broker.wire.schemas import Message
+from downconvert.internal_topics.transaction import State, Transaction
 
 STATES: Final = {state.title for state in State}
 

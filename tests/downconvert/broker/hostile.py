@@ -3,27 +3,45 @@
 A mutant may be answered, wait, be answered with nothing, or end its connection. An exception that
 is not the broker's own is a defect, and so is an answer whose length is not what it says.
 
+With users, the mutants come from clients that are logged in, that log in, and that are not, and are
+checked for what they may not be told.
+
 Not here: how many are tried (test_hostile.py; by the million, bench/fuzz_requests.py)."""
 
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any, Final
 
-from downconvert.broker import BadRequestError, Broker, BrokerConfig
+from downconvert.broker import BadRequestError, Broker, BrokerConfig, Client
+from downconvert.broker.access.guard import Guard
+from downconvert.broker.access.identity import ClientRule
+from downconvert.broker.access.rights import Access, parse_network
+from downconvert.broker.credentials import MECHANISMS, Proved
 from downconvert.broker.handlers.apis import APIS
+from downconvert.broker.handlers.sasl import BEFORE
 from downconvert.broker.wire.schemas import ApiKey, Field, Message, schema
 from downconvert.storage import LogDir, TopicPartition
-from records import Codec, RecordsError
+from records import Codec, Record, RecordsError, build
 from tests.damage import mutated
 from tests.downconvert.storage.logs import batch
 
 from .asking import frame, someone
+from .guarding import guard_of
 
 LENGTH_SIZE: Final = 4
+USERS: Final = {"root": "r", "part": "p", "reads": "s"}
+SECRETS: Final = (b"secret-topic", b"what only root may read")
+KNOWN_NETWORK, OTHER_NETWORK = "10.1.0.{}", "10.2.0.{}"
+NETWORKS: Final = (parse_network("10.1.0.0/16"),)
+PART: Final = Access(
+    topics=("t", "u*"), written_topics=("u*",), groups=("g",), transactional_ids=("t",)
+)
 NAMES: Final = ("t", "u", "", "g", "PLAIN", "range")
 NUMBERS: Final = (0, 0, 0, 1, 1, 2, -1, 5, 100, 2**15 - 1)
 BATCHES: Final = tuple(batch(0, 1, 2, codec=codec) for codec in Codec)
@@ -39,6 +57,22 @@ def hostile_broker(directory: Path, *, writable: bool = False) -> Iterator[Broke
             for number, codec in enumerate(Codec):
                 writer.append(batch(2 * number, 2 * number + 1, codec=codec))
         yield Broker(log_dir, BrokerConfig(is_writable=writable))
+
+
+@contextmanager
+def guarded_broker(directory: Path) -> Iterator[Broker]:
+    """One that may be written to, with users that have rights of every kind, and a topic that only
+    one of them may know of."""
+    with hostile_broker(directory, writable=True) as broker:
+        broker.topics.create(SECRETS[0].decode(), 1, {}, 0)
+        made = broker.topics[SECRETS[0].decode()].partitions[0]
+        made.log.writer.append(build([Record(0, 0, value=SECRETS[1])], magic=2))
+        reads = Access(is_read_only=True, topics=("t", "u*"), consumer_byte_rate=1e6)
+        rules = guard_of(USERS, root=Access(), part=PART, reads=reads).identities
+        of_network = ClientRule(access=PART, credentials=None, networks=NETWORKS)
+        rules = replace(rules, rules=(*rules.rules, of_network))
+        broker.guard = Guard(identities=rules)
+        yield broker
 
 
 def made_up(fields: tuple[Field, ...], version: int, random: Random) -> Message:
@@ -99,11 +133,55 @@ def request(random: Random) -> bytes:
 def attempt(broker: Broker, seed: int, number: int, now: float) -> str:
     """Tries one; what became of it. Raises what no request may."""
     random = Random(f"{seed}/{number}")
-    data = request(random)
-    if random.random() < 0.8:
-        data = mutated(data, random)
+    return _outcome(broker, someone(), _spoiled(request(random), random), now)
+
+
+def attempt_as_somebody(broker: Broker, seed: int, number: int, now: float) -> str:
+    """Tries one as a client of `guarded_broker`."""
+    random = Random(f"{seed}/{number}")
+    client = someone(random.choice((KNOWN_NETWORK, OTHER_NETWORK)).format(number % 250))
+    kind = random.random()
+    if kind < 0.2:
+        return _log_in(broker, client, random, now)
+    if kind < 0.8:
+        user = random.choice(tuple(USERS))
+        client.principal, client.access = f"User:{user}", broker.guard.find(client.address, user)
+        client.proved = Proved(user)
+    return _outcome(broker, client, _spoiled(request(random), random), now)
+
+
+def _spoiled(data: bytes, random: Random) -> bytes:
+    return mutated(data, random) if random.random() < 0.8 else data
+
+
+def _log_in(broker: Broker, client: Client, random: Random, now: float) -> str:
+    """A handshake, and up to three tokens, each as it should be or not."""
+    mechanism = random.choice((*MECHANISMS, "OAUTHBEARER", ""))
+    version = random.choice((0, 1))
+    shake = frame(ApiKey.SaslHandshake, version, Message(mechanism=mechanism))
+    became = _outcome(broker, client, shake, now)
+    user = random.choice((*USERS, "nobody"))
+    password = random.choice((USERS.get(user, ""), "guess"))
+    tokens = (
+        f"\0{user}\0{password}".encode(),
+        f"n,,n={user},r=abc".encode(),
+        b"c=biws,r=abc,p=" + b64encode(random.randbytes(20)),
+    )
+    for _ in range(random.choice((1, 2, 3))):
+        token = _spoiled(random.choice(tokens), random)
+        if version and random.random() < 0.9:
+            body = Message(auth_bytes=token)
+            token = _spoiled(frame(ApiKey.SaslAuthenticate, random.choice((0, 1, 2)), body), random)
+        became = _outcome(broker, client, token, now)
+        if became != "answered":
+            break
+    return became
+
+
+def _outcome(broker: Broker, client: Client, data: bytes, now: float) -> str:
+    before = client.access
     try:
-        exchange = broker.handle(someone(), memoryview(data), now)
+        exchange = broker.handle(client, memoryview(data), now)
         broker.tick(now)
         if not exchange.is_done:
             return "waits"
@@ -116,4 +194,8 @@ def attempt(broker: Broker, seed: int, number: int, now: float) -> str:
         return type(error).__name__
     written = channel.getvalue()
     assert int.from_bytes(written[:LENGTH_SIZE]) == len(written) - LENGTH_SIZE
+    if before is None and client.access is None:
+        assert exchange.request.api in BEFORE, "nobody has logged in"
+    if client.access is None or client.access.has_lists:
+        assert not any(one in written for one in SECRETS), "that is for others"
     return "answered"

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from downconvert.broker import Broker
-from downconvert.broker.groups.offset_records import (
+from downconvert.broker.topics import OFFSETS_TOPIC
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.internal_topics.group_records import (
     Committed,
     Key,
     Partition,
     write_committed,
     write_key,
 )
-from downconvert.broker.topics import OFFSETS_TOPIC
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import Log
 from records import Columns, build, build_marker
 from records.control import ControlRecordType

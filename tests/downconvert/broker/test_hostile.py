@@ -11,7 +11,7 @@ from downconvert.broker.limits import Limits
 from tests.damage import mutated
 
 from .guarding import guard_of
-from .hostile import attempt, hostile_broker, request
+from .hostile import attempt, attempt_as_somebody, guarded_broker, hostile_broker, request
 from .talking import Talk, serving
 
 SEED = 5
@@ -39,6 +39,14 @@ def test_so_are_those_of_clients_that_may_not_do_everything(tmp_path: Path, acce
         broker.guard = guard_of(None, access)
         seen = {attempt(broker, SEED, number, number / 100) for number in range(MUTANTS)}
     assert {"answered", "BadRequestError"} <= seen
+
+
+def test_so_are_those_of_users_and_nobody_is_told_what_is_for_others(tmp_path: Path) -> None:
+    with guarded_broker(tmp_path) as broker:
+        seen = {
+            attempt_as_somebody(broker, SEED, number, number / 100) for number in range(MUTANTS)
+        }
+    assert {"answered", "BadRequestError", "FailedLoginError", "hangs up", "waits"} <= seen
 
 
 def test_a_server_goes_on_serving_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from downconvert.broker import Broker, BrokerConfig
+from downconvert.broker import Broker, BrokerConfig, idle
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.partition import Partition
 from downconvert.broker.wire.schemas import ApiKey, Message
@@ -217,3 +217,43 @@ def test_files_that_may_be_changing_are_looked_at_again(tmp_path: Path, looks: l
         looks.clear()
         assert consumer.ask({}) == []
         assert len(looks) == COUNT
+
+
+def test_a_fetch_that_waits_looks_at_the_files_when_it_comes_and_when_it_is_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two calls of the system for each partition, and two for all of them."""
+    with writable_broker(tmp_path, "t", partitions=COUNT), LogDir.open(tmp_path) as log_dir:
+        broker = Broker(log_dir, BrokerConfig())
+        consumer = Consumer(broker, now=time.time() + 60)
+        consumer.ask({})
+        stamps: list[str] = []
+        stamp = idle._stamp
+
+        def counted(path: str) -> tuple[int, int, int]:
+            stamps.append(path)
+            return stamp(path)
+
+        monkeypatch.setattr(idle, "_stamp", counted)
+        body = consumer.body({}, max_wait_ms=1000, min_bytes=1)
+        exchange = begin(broker, ApiKey.Fetch, VERSION, body, now=consumer.now)
+        assert not exchange.is_done
+        broker.tick(consumer.now + 1.1)
+        assert consumer.told(answer(exchange)) == []
+    assert len(stamps) <= 2 * (2 * COUNT + 1)
+
+
+def test_what_another_process_wrote_meanwhile_is_told_when_it_is_late(tmp_path: Path) -> None:
+    with (
+        writable_broker(tmp_path, "t", partitions=COUNT) as owner,
+        LogDir.open(tmp_path) as log_dir,
+    ):
+        broker = Broker(log_dir, BrokerConfig())
+        consumer = Consumer(broker, now=time.time() + 60)
+        consumer.ask({})
+        body = consumer.body({}, max_wait_ms=1000, min_bytes=1)
+        exchange = begin(broker, ApiKey.Fetch, VERSION, body, now=consumer.now)
+        produce(owner, 2, 0)
+        broker.tick(consumer.now + 1.1)
+        (found,) = consumer.told(answer(exchange))
+        assert (found.partition_index, found.high_watermark) == (2, 1)

@@ -20,10 +20,11 @@ from downconvert import LazyRecodedRecords
 from downconvert.broker import Broker
 from downconvert.broker.access.rights import Access
 from downconvert.broker.appending import prepare
+from downconvert.broker.contribution import Reading
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.handlers.fetch import Fetch
 from downconvert.broker.limits import Limits
-from downconvert.broker.reading import Contribution, read_converted
+from downconvert.broker.reading_converted import read_converted
 from downconvert.broker.server import Server
 from downconvert.broker.state import BrokerState
 from downconvert.broker.tls import server_context
@@ -213,7 +214,7 @@ def test_old_clients_that_wait_are_worked_on_by_converting_threads(
 ) -> None:
     threads: list[str] = []
 
-    def counted(*args: Any, **fields: Any) -> Contribution:
+    def counted(*args: Any, **fields: Any) -> Reading:
         threads.append(threading.current_thread().name)
         return read_converted(*args, **fields)
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from downconvert import ConversionPolicy, convert
 from downconvert.broker import shared_range
 from downconvert.broker.buffered_send import Keeping, MemoryBudget
-from downconvert.broker.conversion_cache import ConversionCache
+from downconvert.broker.conversion_cache import PLAIN_REACH, ConversionCache
+from downconvert.broker.converted_chunk import Chunk, Key
 from downconvert.broker.shared_range import Asker, Ends, SharedRange, take
 from records import Codec, FileRecords
 from records.formats import BATCH_HEADER_SIZE, V1, V2
@@ -152,6 +153,54 @@ def test_at_the_tail_it_is_kept_for_the_next_at_once(tmp_path: Path) -> None:
     assert (cache.hits, cache.misses) == (1, 1)
     assert sent(first) == sent(second) == converted(records, first, Asker(1, 1, 0, DEFAULT))
     assert first.end_offset(records) == 4
+
+
+@pytest.mark.parametrize(
+    ("batches", "elsewhere", "is_kept"),
+    [
+        (PLAIN, PLAIN_REACH - 1, False),
+        (PLAIN, 2 * PLAIN_REACH, True),
+        (PACKED, PLAIN_REACH - 1, True),
+    ],
+)
+def test_what_is_asked_again_after_much_else_is_not_kept(
+    batches: list[bytes], elsewhere: int, is_kept: bool, tmp_path: Path
+) -> None:
+    """Of consumers all over a large topic nobody gains anything from what others read."""
+    records = log_of(tmp_path, *batches)
+    cache = ConversionCache(MemoryBudget(MiB))
+    take(cache, records, Asker(1, 1, 0, DEFAULT), is_tail=False)
+    cache.note_asked([], client=3, size=MiB // elsewhere)
+    all_of(cache, records, Asker(2, 1, 0, DEFAULT), is_tail=False)
+    assert (len(cache) > 0) is is_kept
+
+
+def test_what_another_thread_makes_while_one_looks_for_it_is_not_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = log_of(tmp_path, *PLAIN[:2])
+    cache = ConversionCache(MemoryBudget(MiB))
+    find, others = cache.find, [Asker(2, 1, 0, DEFAULT)]
+
+    def found(key: Key) -> Chunk | None:
+        chunk = find(key)
+        if chunk is None and others:
+            take(cache, records, others.pop(), is_tail=True)
+        return chunk
+
+    monkeypatch.setattr(cache, "find", found)
+    shared = take(cache, records, Asker(1, 1, 0, DEFAULT), is_tail=True)
+    assert (cache.misses, cache.hits, shared.ends) == (1, 1, Ends.ALL)
+
+
+def test_what_nobody_comes_back_to_is_evicted_though_there_is_room(tmp_path: Path) -> None:
+    records = log_of(tmp_path, *PLAIN)
+    cache = ConversionCache(MemoryBudget(MiB))
+    for client in (1, 2):
+        all_of(cache, records, Asker(client, 1, 0, DEFAULT), is_tail=False).close()
+    assert cache.budget.held > 0
+    cache.note_asked([], client=3, size=MiB + 1)
+    assert (len(cache), cache.budget.held) == (0, 0)
 
 
 @pytest.mark.parametrize("batches", [PLAIN[:3], PACKED[:3]])

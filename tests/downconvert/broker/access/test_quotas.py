@@ -74,6 +74,12 @@ def test_new_clients_are_told_how_long_and_old_ones_are_answered_too(broker: Bro
     assert begin(broker, ApiKey.Metadata, 1, Message(topics=[])).throttle == 0
 
 
+def test_who_would_have_to_wait_for_weeks_is_answered_too(broker: Broker) -> None:
+    """Throttle times are 32 bits of milliseconds."""
+    broker.guard = guard_of(None, Access(producer_byte_rate=0.001))
+    assert ask(broker, ApiKey.Produce, 9, produce(4000)).throttle_time_ms == 2**31 - 1
+
+
 def test_a_write_without_an_answer_counts_too(broker: Broker) -> None:
     exchange = begin(broker, ApiKey.Produce, 9, produce(4000, acks=0))
     assert exchange.send is None

@@ -15,9 +15,11 @@ import pytest
 from downconvert import ConversionPolicy
 from downconvert.broker import Broker, Client, Owner
 from downconvert.broker.chunk_budget import LARGE, LARGE_MAX
+from downconvert.broker.contribution import Contribution, Limits, Reading
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.fetch_versions import AS_ON_DISK_SINCE, ZSTD_SINCE
-from downconvert.broker.reading import Contribution, Limits, read_as_is, read_converted
+from downconvert.broker.reading import read_as_is
+from downconvert.broker.reading_converted import read_converted
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from records import Codec, MemoryRecords, Record, build, build_empty, build_marker
@@ -126,10 +128,17 @@ def test_new_clients_get_markers_only_where_they_need_them(version: int, tmp_pat
     with broker_of(tmp_path, {"events": segments}) as broker:
         partition, limits = broker.topics["events"].partitions[0], Limits(max_bytes=99, first=True)
         for committed, first in ((False, 1), (True, 0)):
-            found = read_as_is(partition, 0, 2, limits, is_committed=committed)
+            found = in_one_turn(read_as_is(partition, 0, 2, limits, is_committed=committed))
             assert found.source is not None
             assert next(found.source.batches()).base_offset == first
         assert offsets_at(broker, version, 0) == [1]
+
+
+def in_one_turn(reading: Reading) -> Contribution:
+    with pytest.raises(StopIteration) as end:
+        next(reading)
+    found: Contribution = end.value.value
+    return found
 
 
 def offsets_at(broker: Broker, version: int, offset: int) -> list[int]:
@@ -139,13 +148,11 @@ def offsets_at(broker: Broker, version: int, offset: int) -> list[int]:
 def test_a_follower_is_sent_every_batch(tmp_path: Path) -> None:
     segments = {0: [batch(0, last_offset=9), batch(10)]}
     with broker_of(tmp_path, {"events": segments}) as broker:
-        answer = read_as_is(
+        partition, limits = (
             broker.topics["events"].partitions[0],
-            5,
-            11,
             Limits(max_bytes=1000, first=True),
-            is_follower=True,
         )
+        answer = in_one_turn(read_as_is(partition, 5, 11, limits, is_follower=True))
     assert answer.source is not None
     assert next(answer.source.batches()).base_offset == 0
 
@@ -300,7 +307,7 @@ class Work:
         self.by_thread = Counter[int]()
         monkeypatch.setattr("downconvert.broker.fetch_reader.read_converted", self._read_converted)
 
-    def _read_converted(self, *args: Any, **fields: Any) -> Contribution:
+    def _read_converted(self, *args: Any, **fields: Any) -> Reading:
         self.by_thread[get_ident()] += 1
         return read_converted(*args, **fields)
 

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker, BrokerConfig, ErrorCode
+from downconvert.broker.topics import OFFSETS_TOPIC
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import ask, someone
@@ -23,6 +24,19 @@ def test_this_broker_coordinates_every_group(broker: Broker, version: int) -> No
     said = ask(broker, ApiKey.FindCoordinator, version, body, client=client)
     found = said if version < 4 else said.coordinators[0]
     assert (found.error_code, found.node_id, found.host, found.port) == (0, 3, "here", 1234)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_who_looks_for_a_group_makes_the_topic_of_its_offsets(tmp_path: Path, version: int) -> None:
+    """Clients that read all topics by a pattern see that it is internal, and leave it out."""
+    body = Message(key="g", coordinator_keys=["g"])
+    with writable_broker(tmp_path) as broker:
+        ask(broker, ApiKey.FindCoordinator, version, body, client=someone())
+        assert OFFSETS_TOPIC in broker.topics
+    (tmp_path / "other").mkdir()
+    with LogDir.open(tmp_path / "other") as log_dir:
+        ask(Broker(log_dir, BrokerConfig()), ApiKey.FindCoordinator, version, body)
+        assert not log_dir.logs
 
 
 @pytest.mark.parametrize("version", range(4, 7))

@@ -1,0 +1,31 @@
+"""DescribeAcls, CreateAcls, DeleteAcls: as a broker without an authorizer answers them.
+
+Who may do what is said in a file here (access/), which clients neither see nor change. Tools ask
+all the same, and take this error for the answer; without one they take the connection for lost."""
+
+from typing import Final
+
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.state import BrokerState
+from downconvert.broker.wire.schemas import Message
+
+_REFUSAL: Final = {
+    "error_code": ErrorCode.SECURITY_DISABLED,
+    "error_message": "No Authorizer is configured on the broker",
+}
+
+
+def describe(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
+    exchange.reply(Message(**_REFUSAL, resources=[]))
+
+
+def create(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
+    asked = exchange.request.body.creations
+    exchange.reply(Message(results=[Message(**_REFUSAL) for _ in asked]))
+
+
+def delete(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
+    asked = exchange.request.body.filters
+    refused = [Message(**_REFUSAL, matching_acls=[]) for _ in asked]
+    exchange.reply(Message(filter_results=refused))

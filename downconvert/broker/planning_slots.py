@@ -1,0 +1,49 @@
+"""How many answers are planned in turns at a time.
+
+Between two turns a plan that is being made holds buffers: some hundred KiB, 2 MiB at most. So only
+a few clients have one under way, and others wait, holding nothing, for theirs.
+
+Not here: the plan (downconvert/conversion/plan.py), who makes it (reading_converted.py)."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from typing import Final, TypeAlias
+
+SLOTS: Final = 8
+
+Wake: TypeAlias = Callable[[], None]  # lets the owner of what waits go on with it; thread-safe
+
+
+class PlanningSlots:
+    """The clients that have a slot, and those that wait for one, by their ids. Thread-safe."""
+
+    def __init__(self, count: int = SLOTS) -> None:
+        self._count = count
+        self._holders: set[int] = set()
+        self._waiting: OrderedDict[int, Wake] = OrderedDict()  # who came first gets the next
+        self._lock = Lock()
+
+    def take(self, client_id: int, wake: Wake) -> bool:
+        """Whether the client has a slot, until it is released. False: it gets the next one that is
+        free, and is woken then."""
+        with self._lock:
+            if client_id not in self._holders:
+                if len(self._holders) >= self._count:
+                    self._waiting[client_id] = wake
+                    return False
+                self._holders.add(client_id)
+            return True
+
+    def release(self, client_id: int) -> None:
+        """The client's plan is made, or the client has gone; it need not have a slot."""
+        with self._lock:
+            self._waiting.pop(client_id, None)
+            if client_id not in self._holders:
+                return
+            self._holders.discard(client_id)
+            if not self._waiting:
+                return
+            following, wake = self._waiting.popitem(last=False)
+            self._holders.add(following)
+        wake()

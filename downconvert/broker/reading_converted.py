@@ -1,0 +1,247 @@
+"""Reads a partition for a client of an older format.
+
+A range may convert to nothing: markers, and batches from which compaction has removed all records
+at or after the offset asked for. An old client that gets nothing fetches the same offset again, for
+ever. So a conversion reads on, across batches and segments, until there is a record. It never sends
+one below the offset asked for, as some clients hand those to the application.
+
+How large an answer will be is found out in turns of some milliseconds, however large a batch is.
+
+Not here: which policy (conversions.py), what is shared with other clients (shared_range.py), the
+order of decisions (fetch_reader.py)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from downconvert import ConversionPolicy, LazyDownConvertRecords
+from downconvert.conversion.plan import Steps
+from downconvert.conversion.skip import skip
+from downconvert.storage import StorageError
+from records import FileRecords, RecordsError
+from records.formats import V2
+from records.sends import Send
+from records.units import MiB
+
+from .contribution import Contribution, ConvertedSend, Limits, Pause, Reading, Turns, nothing
+from .conversion_cache import ConversionCache
+from .fetch_assembly import (
+    end_offset_of,
+    hard_size,
+    has_record_from,
+    head_of,
+    joins_more,
+    to_send,
+)
+from .partition import Partition
+from .planning_slots import PlanningSlots, Wake
+from .shared_range import CHUNK_SIZE, Asker, Ends, SharedRange, take
+
+# How much of a log is skipped in one turn, where it has nothing for a client. That takes some
+# milliseconds, after which other requests have a turn.
+SKIP_SIZE: Final = 16 * MiB
+
+# How much work is done in one turn to find out how large an answer will be, in bytes that go
+# through memory; those of what is compressed count several times. Some milliseconds, and enough for
+# an answer of the usual size (1 MiB) of what is plain.
+PLANNED_A_TURN: Final = 6 * MiB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """Who reads: the number of its connection; what lets it go on after a pause until it is woken;
+    what it shares with others: the slots for planning, and what is kept of conversions."""
+
+    client: int = 0
+    wake: Wake = lambda: None
+    slots: PlanningSlots
+    cache: ConversionCache | None = None
+
+
+def read_converted(
+    partition: Partition,
+    offset: int,
+    up_to: int,
+    limits: Limits,
+    *,
+    magic: int,
+    policy: ConversionPolicy,
+    reader: Reader,
+) -> Reading:
+    """Converted to messages of format `magic`, none of them below `offset`.
+
+    No lock of the partition is held while anything is measured. RecordsError: damage, or a refusal,
+    is the next there is."""
+    return _Conversion(partition, offset, up_to, limits, magic, policy, reader).read()
+
+
+@dataclass(frozen=True, slots=True)
+class _Conversion:
+    partition: Partition
+    offset: int
+    up_to: int
+    limits: Limits
+    magic: int
+    policy: ConversionPolicy
+    reader: Reader
+
+    def read(self) -> Reading:
+        partition, limits, policy, offset = self.partition, self.limits, self.policy, self.offset
+        position, up_to, skipped = offset, self.up_to, 0
+        cache = self.reader.cache
+        if cache is not None and not cache.keeps(policy):
+            cache = None
+        while True:
+            records = partition.read(position, limits.max_bytes, up_to)
+            if not limits.fit(records):
+                # Nothing at all up to there, or something for which there is no room this time.
+                return nothing(position if records.size else max(position, up_to))
+            if not policy.trim_compressed and (after := _after_what_is_below(records, offset)):
+                position = after
+                continue
+            is_tail = records.size < limits.max_bytes
+            # Small fetches in the midst of a log end where nobody else's do.
+            if cache is not None and (is_tail or records.size >= CHUNK_SIZE or not policy.predicts):
+                shared = take(cache, records, self._asker, is_tail=is_tail)
+                if shared.ends is Ends.ELSEWHERE:  # so that an answer is as long as without others
+                    shared.close()
+                    yield Pause.WAKE
+                    continue
+                if shared.size:
+                    return (yield from self._after(shared, records))
+                if shared.ends is Ends.LATER:
+                    yield Pause.TURN
+                    continue
+            converted = yield from self._planned(records, offset)
+            if converted.size:
+                return (yield from self._alone(converted, records))
+            found = skip(partition.read(position, SKIP_SIZE, up_to), self.magic, offset, policy)
+            if found.next_offset is None:  # no entry of it is whole
+                return nothing(up_to)
+            position = max(position, found.next_offset)
+            skipped += found.size
+            if skipped >= SKIP_SIZE:
+                skipped = 0
+                yield Pause.TURN
+
+    @property
+    def _asker(self) -> Asker:
+        reader, room = self.reader, self.limits.room
+        return Asker(reader.client, self.magic, self.offset, self.policy, room, reader.wake)
+
+    def _planned(self, records: FileRecords, offset: int) -> Turns[LazyDownConvertRecords]:
+        """The records from `offset` on, to be converted while they are sent.
+
+        What takes more than a turn has a slot; where there is none, what the first turn has done is
+        dropped, so that nothing is held while it waits for one."""
+        reader, is_first = self.reader, True
+        while True:
+            steps = LazyDownConvertRecords.in_steps(records, self.magic, offset, self.policy)
+            try:
+                while (found := _turn_of(steps)) is None:
+                    if is_first and not reader.slots.take(reader.client, reader.wake):
+                        break
+                    is_first = False
+                    yield Pause.TURN
+                else:
+                    return found
+            finally:
+                steps.close()
+                if not is_first:
+                    reader.slots.release(reader.client)
+            is_first = False
+            yield Pause.WAKE
+
+    def _alone(self, converted: LazyDownConvertRecords, records: FileRecords) -> Reading:
+        """What nobody shares, and what follows it."""
+        head = partial(head_of, converted, records, self.magic, self.offset, self.policy)
+        size_max = hard_size(converted.size, self.limits.room, head)
+        sends, size = [to_send(converted, size_max)], records.size
+        if converted.is_whole and size_max is None:
+            size += yield from self._join(records, sends)
+        return self._contribution(sends, size)
+
+    def _after(self, shared: SharedRange, records: FileRecords) -> Reading:
+        """What begins with chunks that other clients get, too. What is not kept follows while it is
+        sent; damage in it is reported to the next fetch, which begins with it."""
+        sends, size, room = list[Send](shared.sends), shared.source_size, self.limits.room
+        size_max = hard_size(shared.size, room, lambda: shared.head)
+        if size_max is not None:
+            shared.cut(size_max)
+            return self._contribution(sends, size)
+        if shared.ends is Ends.ALL:
+            size = records.size
+            size += yield from self._join(records, sends, shared.end_offset)
+            return self._contribution(sends, size)
+        rest = records.slice(size, records.size - size)
+        try:
+            if shared.ends is Ends.COLD and self.policy.predicts:
+                converted = yield from self._planned(rest, self.offset)
+                left = converted.size if room is None else room - shared.size
+                if converted.size and left > 0:
+                    sends.append(to_send(converted, min(left, converted.size)))
+                return self._contribution(sends, records.size)
+            following = next(rest.batches(), None)
+        except (RecordsError, OSError):
+            following = None
+        return self._contribution(sends, size, following and following.base_offset)
+
+    def _join(
+        self,
+        records: FileRecords,
+        sends: list[Send],
+        end_of: Callable[[FileRecords], int | None] = end_offset_of,
+    ) -> Turns[int]:
+        """Adds what follows in the next segments, as far as it fits. Returns how many bytes of
+        the log that is. `end_of`: the offset after the last batch of `records`.
+
+        Damage there is reported to the next fetch, which begins with it."""
+        size = used = records.size
+        size_max = self.limits.max_bytes
+        try:
+            while joins_more(used, size_max - used):
+                end, end_of = end_of(records), end_offset_of
+                if end is None or end >= self.up_to:
+                    break
+                records = self.partition.read(end, size_max - used, self.up_to)
+                if not 0 < records.size <= size_max - used:
+                    break
+                converted = yield from self._planned(records, end)
+                used += records.size
+                if converted.size:
+                    sends.append(to_send(converted))
+                if not converted.is_whole:
+                    break
+        except (RecordsError, StorageError, OSError):
+            pass
+        return used - size
+
+    def _contribution(
+        self, sends: list[Send], source_size: int, seen_to: int | None = None
+    ) -> Contribution:
+        records = ConvertedSend(self.partition.name.topic, sends)
+        return Contribution(records, source_size, self.up_to if seen_to is None else seen_to)
+
+
+def _turn_of(steps: Steps[LazyDownConvertRecords]) -> LazyDownConvertRecords | None:
+    """One turn of planning; None: it takes another."""
+    work = 0
+    while work < PLANNED_A_TURN:
+        try:
+            work += next(steps)
+        except StopIteration as end:
+            found: LazyDownConvertRecords = end.value
+            return found
+    return None
+
+
+def _after_what_is_below(records: FileRecords, offset: int) -> int | None:
+    """The offset after the first batch, if none of its records is at or after `offset`.
+
+    A compressed batch that is not trimmed would be sent all the same, as Kafka does. The client
+    drops what it gets, and asks for the same offset again."""
+    header = next(records.batches(), None)
+    if header is None or header.magic < V2 or header.base_offset >= offset:
+        return None
+    return None if has_record_from(records, header, offset) else header.last_offset + 1

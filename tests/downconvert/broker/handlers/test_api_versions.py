@@ -1,0 +1,35 @@
+"""What a client is offered, by what it says that it is."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.broker import Broker, BrokerConfig
+from downconvert.broker.fetch_versions import FLEXIBLE_SINCE
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.storage import LogDir
+from tests.downconvert.broker.asking import ask
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "newest"),
+    [
+        ("librdkafka", "2.5.0", FLEXIBLE_SINCE - 1),
+        ("confluent-kafka-python", "2.12.1-rdkafka-2.12.1", FLEXIBLE_SINCE - 1),
+        ("apache-kafka-java", "3.9.1", None),
+        ("", "", None),
+    ],
+)
+def test_librdkafka_is_offered_no_fetch_in_which_it_misreads_old_messages(
+    name: str, version: str, newest: int | None, tmp_path: Path
+) -> None:
+    with LogDir.open(tmp_path) as log_dir:
+        broker = Broker(log_dir, BrokerConfig())
+        body = Message(client_software_name=name, client_software_version=version)
+        said = ask(broker, ApiKey.ApiVersions, 3, body)
+        found = {one.api_key: (one.min_version, one.max_version) for one in said.api_keys}
+        served = broker.versions[ApiKey.Fetch]
+        assert served.stop > FLEXIBLE_SINCE
+        assert found[ApiKey.Fetch] == (served.start, newest or served.stop - 1)
+        others = {api: range(least, most + 1) for api, (least, most) in found.items()}
+        assert others.items() - {(ApiKey.Fetch, others[ApiKey.Fetch])} <= broker.versions.items()

@@ -1,0 +1,266 @@
+"""What a partition gives old clients: bounded, cheap where there is nothing, and never stuck."""
+
+import tracemalloc
+import zlib
+from io import BytesIO
+from pathlib import Path
+from random import Random
+from struct import Struct
+from typing import Any
+
+import pytest
+
+from downconvert import ConversionPolicy
+from downconvert.broker import Broker, Client, Exchange, Owner, reading_converted
+from downconvert.broker.buffered_send import Keeping
+from downconvert.broker.contribution import Contribution, ConvertedSend, Limits
+from downconvert.broker.errors import ErrorCode
+from downconvert.broker.partition import Partition
+from downconvert.broker.planning_slots import PlanningSlots
+from downconvert.broker.reading_converted import Reader, read_converted
+from downconvert.broker.wire.schemas import ApiKey
+from records import Codec, MemoryRecords, Record, build, build_marker, read
+from records.compressed import Decompressed
+from records.control import ControlRecordType
+from records.formats import BATCH_HEADER_SIZE
+from records.units import MiB
+from tests.damage import repaired, spliced
+from tests.downconvert.storage.logs import batch
+
+from .asking import ask, begin, sent
+from .fetching import OLD_VERSIONS, broker_of, fetch, fetched, fetching, records_of, request
+
+OFFSET = Struct(">q")
+MARKER = build_marker(ControlRecordType.COMMIT, offset=0, timestamp=0, producer_id=1)
+LIMITS = Limits(max_bytes=1000, first=True)
+
+
+def markers(count: int, start: int = 0) -> bytes:
+    """So many markers on end; the offset is not under the checksum."""
+    rest = MARKER[OFFSET.size :]
+    return b"".join(OFFSET.pack(offset) + rest for offset in range(start, start + count))
+
+
+def of(broker: Broker, topic: str = "events") -> Partition:
+    return broker.topics[topic].partitions[0]
+
+
+def converted(
+    partition: Partition, offset: int, up_to: int, limits: Limits, policy: ConversionPolicy
+) -> Contribution:
+    """What is found, in one turn."""
+    reader = Reader(slots=PlanningSlots())
+    turns = read_converted(partition, offset, up_to, limits, magic=1, policy=policy, reader=reader)
+    with pytest.raises(StopIteration) as end:
+        next(turns)
+    found: Contribution = end.value.value
+    return found
+
+
+def test_a_desert_is_gone_over_in_turns_and_what_is_behind_it_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each turn has a bound, so that nobody else waits for long."""
+    monkeypatch.setattr("downconvert.broker.reading_converted.SKIP_SIZE", 40_000)
+    count = 100_000 // len(MARKER)
+    segments = {0: [markers(count)], count: [markers(7, count), batch(count + 7)]}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        exchange = begin(broker, ApiKey.Fetch, 3, request(broker, {"events": 5}), now=1.0)
+        turns, now = 1, 1.0  # the first is the request's own
+        while not exchange.is_done:
+            now = broker.tick(now) or now
+            turns += 1
+        assert [one.offset for one in records_of(fetched(exchange))] == [count + 7]
+    assert turns >= 2
+    assert now < 1.01
+
+
+def test_where_there_is_nothing_to_the_end_that_is_known(tmp_path: Path) -> None:
+    """So that a client that waits there is not answered before there is more."""
+    with broker_of(tmp_path, {"events": {0: [batch(0), markers(50, 1)]}}) as broker:
+        found = converted(of(broker), 1, 51, LIMITS, ConversionPolicy())
+    assert (found.records, found.source_size, found.seen_to) == (b"", 0, 51)
+
+
+@pytest.mark.parametrize("version", OLD_VERSIONS)
+def test_damage_behind_a_desert_is_an_error(version: int, tmp_path: Path) -> None:
+    bad = spliced(batch(60, codec=Codec.GZIP), BATCH_HEADER_SIZE, b"no gzip", drop=7)
+    segments = {0: [markers(50), bad], 61: [batch(61)]}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        assert fetch(broker, version, "events", 0).error_code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_bomb_costs_no_memory(tmp_path: Path) -> None:
+    """A batch that expands to a thousand times its size, all of it one record."""
+    bomb = build([Record(0, 0, value=bytes(50_000_000))], codec=Codec.GZIP, magic=2)
+    with broker_of(tmp_path, {"events": {0: [bomb], 1: [batch(1)]}}) as broker:
+        tracemalloc.start()
+        exchange = begin(broker, ApiKey.Fetch, 3, request(broker, {"events": 0}))
+        while not exchange.is_done:
+            broker.tick(1.0)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert fetched(exchange).error_code == ErrorCode.NONE
+    assert peak < 8_000_000
+
+
+def test_a_claim_of_many_records_costs_nothing(tmp_path: Path) -> None:
+    bad = bytearray(batch(0, codec=Codec.GZIP))
+    bad[BATCH_HEADER_SIZE - 4 : BATCH_HEADER_SIZE] = (2**31 - 1).to_bytes(4)
+    with broker_of(tmp_path, {"events": {0: [repaired(bytes(bad))], 1: [batch(1)]}}) as broker:
+        answer = fetch(broker, 3, "events", 0)
+    assert answer.error_code in (ErrorCode.NONE, ErrorCode.CORRUPT_MESSAGE)
+
+
+def test_an_exact_size_needs_no_filler(tmp_path: Path) -> None:
+    """Filler is what kafka-node 2 takes for records, and what stops kafka-go 0.1."""
+    noise = [bytes(zlib.crc32(b"%d" % i).to_bytes(4) * 20) for i in range(200)]
+    records = [Record(i, i, value=value) for i, value in enumerate(noise)]
+    segments = {0: [build(records, codec=codec, magic=2) for codec in (Codec.GZIP,)]}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        for version in OLD_VERSIONS:
+            body = request(broker, {"events": 0})
+            answer = ask(broker, ApiKey.Fetch, version, body).responses[0].partitions[0]
+            assert len(records_of(answer)) == 200
+
+
+class Counted:
+    """How many bytes each turn decompresses."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.bytes = 0
+        self.turns: list[int] = []
+        read_into = Decompressed.read_into
+
+        def counted(decompressed: Decompressed, target: memoryview) -> int:
+            count = read_into(decompressed, target)
+            self.bytes += count
+            return count
+
+        monkeypatch.setattr(Decompressed, "read_into", counted)
+
+    def end_turn(self) -> None:
+        self.turns.append(self.bytes)
+        self.bytes = 0
+
+
+HALVES = [bytes([n % 256]) * 400 + Random(n).randbytes(400) for n in range(5_000)]
+LARGE = build([Record(n, 1, value=v) for n, v in enumerate(HALVES)], magic=2, codec=Codec.LZ4)
+FOLLOWS = build(
+    [Record(len(HALVES) + n, 1, value=v) for n, v in enumerate(HALVES)], magic=2, codec=Codec.LZ4
+)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [ConversionPolicy(), ConversionPolicy(padding=False), ConversionPolicy(recode={"lz4": "none"})],
+    ids=["predicted", "measured", "decompressed"],
+)
+@pytest.mark.parametrize("kept", [0, 2**24])
+def test_no_turn_is_longer_for_a_large_batch(
+    policy: ConversionPolicy, kept: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config: dict[str, Any] = {"conversions_kept_bytes": kept, "policy": policy}
+    with broker_of(tmp_path, {"events": {0: [LARGE, FOLLOWS]}}, **config) as broker:
+        counted = Counted(monkeypatch)
+        exchange = fetching(broker, 2, "events", 0, now=0.0, max_bytes=2**26)
+        counted.end_turn()
+        while not exchange.is_done:
+            broker.tick(0.0)
+            counted.end_turn()
+        # A compressed message is made in one go, of 1 MiB.
+        assert max(counted.turns) <= 2 * MiB
+        found = [record.offset for record in records_of(fetched(exchange))]
+    assert found == list(range(len(found)))
+    assert len(found) >= len(HALVES)
+    assert not broker.planning_slots._holders
+
+
+def test_few_clients_hold_a_plan_at_a_time_and_all_get_their_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others wait, without a turn, until they are woken."""
+    monkeypatch.setattr(reading_converted, "PLANNED_A_TURN", MiB)
+    with broker_of(tmp_path, {"events": {0: [LARGE]}}, conversions_kept_bytes=0) as broker:
+        broker.planning_slots = PlanningSlots(2)
+        owners = [Owner() for _ in range(5)]
+        waiting = [
+            fetching(broker, 2, "events", 0, now=0.0, client=Client(n, "h"), owner=owner)
+            for n, owner in enumerate(owners)
+        ]
+        assert [owner.has_work for owner in owners] == [True, True, False, False, False]
+        broker.finished(waiting.pop(2))  # its client has gone, and nobody waits for it
+        while any(owner.has_work for owner in owners):
+            for owner in owners:
+                broker.run_due(owner, 0.0) or broker.run_turn(owner, 0.0)
+            assert len(broker.planning_slots._holders) <= 2
+        answers = {len(sent(exchange)) for exchange in waiting}
+    assert len(answers) == 1
+    assert not broker.planning_slots._holders
+
+
+def test_who_has_gone_holds_no_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_converted, "PLANNED_A_TURN", MiB)
+    with broker_of(tmp_path, {"events": {0: [LARGE]}}, conversions_kept_bytes=0) as broker:
+        owner = Owner()
+        exchange = fetching(broker, 2, "events", 0, now=0.0, owner=owner)
+        assert broker.planning_slots._holders
+        broker.finished(exchange)
+        assert not broker.planning_slots._holders
+        broker.run_turn(owner, 0.0)
+        assert not owner.has_work
+
+
+def test_what_another_thread_converts_is_waited_for_without_a_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is woken when the other's turn is over, and blocks nobody until then."""
+    with broker_of(tmp_path, {"events": {0: [batch(*range(50), codec=Codec.GZIP)]}}) as broker:
+        other = Owner()
+        found: list[Exchange] = []
+        run = Keeping.run
+
+        def met(keeping: Keeping, work: int | None = None) -> int:
+            if not found:  # the other thread asks in the midst of this one's turn
+                client = Client(2, "h")
+                found.append(fetching(broker, 2, "events", 0, now=0.0, client=client, owner=other))
+                assert not found[0].is_done
+                assert not other.has_work
+            return run(keeping, work)
+
+        monkeypatch.setattr(Keeping, "run", met)
+        first = fetching(broker, 2, "events", 0, now=0.0)
+        assert first.is_done
+        assert other.has_work
+        broker.run_due(other, 0.0)
+        assert sent(found[0]) == sent(first)
+        assert broker.conversion_cache.misses == 1
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+@pytest.mark.parametrize("trim", [True, False])
+def test_a_batch_that_ends_in_what_compaction_took_does_not_come_again(
+    codec: Codec, trim: bool, tmp_path: Path
+) -> None:
+    """Untrimmed it holds only what the client has, and drops: it would ask for it for ever."""
+    thinned = batch(0, base_offset=0, last_offset=5, codec=codec)
+    following = batch(6, codec=codec)
+    policy = ConversionPolicy(trim_compressed=trim)
+    limits = Limits(max_bytes=len(thinned), first=True)  # no room for the next one besides
+    with broker_of(tmp_path, {"events": {0: [thinned, following]}}) as broker:
+        partition = of(broker)
+        found = converted(partition, 1, 7, limits, policy)
+        assert isinstance(found.records, ConvertedSend)
+        answer = BytesIO()
+        while not found.records.completed:
+            found.records.write_to(answer)
+        assert [record.offset for record in read(MemoryRecords(answer.getvalue()))] == [6]
+        at_the_end = converted(partition, 1, 6, limits, policy)
+        assert (at_the_end.records, at_the_end.seen_to) == (b"", 6)
+
+
+def test_a_plain_answer_of_the_usual_size_is_planned_in_one_turn(tmp_path: Path) -> None:
+    """It needs no slot."""
+    segment = [batch(*range(n, n + 100), size=1000) for n in range(0, 1_100, 100)]
+    with broker_of(tmp_path, {"events": {0: segment}}, conversions_kept_bytes=0) as broker:
+        assert fetching(broker, 2, "events", 0, now=0.0, max_bytes=2**20).is_done

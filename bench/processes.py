@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Final
+from urllib.request import urlopen
 
 from records.units import KiB
 
@@ -36,6 +37,7 @@ class Serving:
 
     pid: int
     address: tuple[str, int]
+    metrics_port: int | None = None
 
     @property
     def memory(self) -> int:
@@ -46,6 +48,14 @@ class Serving:
     def resident(self) -> int:
         """Bytes of memory, with pages of files that it shares with others."""
         return status("VmRSS", self.pid)
+
+    def counted(self, name: str) -> float:
+        """What /metrics has under this name, all its series together."""
+        url = f"http://{self.address[0]}:{self.metrics_port}/metrics"
+        with urlopen(url, timeout=PATIENCE) as page:
+            lines = page.read().decode().splitlines()
+        series = [line for line in lines if line.startswith((f"{name} ", f"{name}{{"))]
+        return sum(float(line.rpartition(" ")[2]) for line in series)
 
     @property
     def cpu_seconds(self) -> float:
@@ -67,7 +77,8 @@ def started(*arguments: str) -> Iterator[Serving]:
             if not ready:
                 raise RuntimeError("the server did not start")
             address = json.loads(ready)
-            yield Serving(process.pid, (address["host"], address["port"]))
+            where = (address["host"], address["port"])
+            yield Serving(process.pid, where, address.get("metricsPort"))
         finally:
             process.terminate()
             try:

@@ -1,7 +1,8 @@
 """One of several processes of a gateway: serves, and answers its parent.
 
 Two channels lead to the parent. On one the parent asks for figures, tells of new settings, and says
-when to stop. On the other the child asks for listening sockets.
+when to stop; questions have numbers, and so have their answers. On the other the child asks for
+listening sockets.
 
 Not here: the parent (processes.py)."""
 
@@ -22,6 +23,8 @@ REQUEST: Final = Struct(">?ii")  # whether a node is gone, its id, its port
 # errno of the failure or 0; length of the failure's text, or how many sockets there are
 ANSWER: Final = Struct(">iB")
 SOCKETS_MAX: Final = 64  # addresses of one host
+FIRST: Final = 0  # the number of the parent's first question
+LOOK_SECONDS: Final = 1.0  # between two looks at whether it still serves
 Configure = Callable[[], object]  # sets logging up
 
 
@@ -68,14 +71,16 @@ def serve(
     try:
         gateway.start()
     except (OSError, ConfigError) as error:
-        control.send(error)
+        control.send((FIRST, error))
         return
     with suppress(EOFError, OSError):
-        while True:
-            what, value = control.recv()
+        while gateway.is_alive:  # or the parent starts another process in place of this one
+            if not control.poll(LOOK_SECONDS):
+                continue
+            number, what, value = control.recv()
             if what == "stop":
                 break
-            control.send(_answer(gateway, what, value))
+            control.send((number, _answer(gateway, what, value)))
     gateway.stop()
 
 

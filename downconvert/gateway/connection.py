@@ -3,8 +3,9 @@
 The client's connection and the one to the cluster are closed together: a client whose broker has
 gone must notice, so that it asks for metadata as it does with any broker."""
 
-from asyncio import sleep, timeout
+from asyncio import Event, sleep, timeout
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
@@ -17,7 +18,19 @@ from records import RecordsError
 from . import headers
 from .client_request import LENGTH, PREFIX_SIZE, ClientRequest
 from .conversion_pool import ConversionPool
-from .exchanges import HELLO, Answer, Ask, Forward, HangUp, Pause, Reply, Steps, Turn, Whole
+from .exchanges import (
+    HELLO,
+    Answer,
+    Ask,
+    Forward,
+    HangUp,
+    Nothing,
+    Pause,
+    Reply,
+    Steps,
+    Turn,
+    Whole,
+)
 from .figures import Counters, End
 from .pieces import pieces, send_converted
 from .sent import converts
@@ -63,6 +76,8 @@ class Connection:
         self._upstream: Upstream | None = None
         self._waits = Waits()
         self._is_idle = True
+        self._is_over = Event()  # the client has gone, or is to go
+        self._muted_until = 0.0  # by perf_counter: it is over its rate
         self._is_waiting = False  # for the cluster's answer
         self._is_last = False
 
@@ -123,16 +138,20 @@ class Connection:
                     self._client.consume(LENGTH.size)
                     await self._client.ensure(min(size, PREFIX_SIZE))
                 started = perf_counter()
-                sent = await self._exchange(size)
+                await self._exchange(size)
                 self.requests += 1
                 self._counters.request_served(self._session.api, perf_counter() - started)
-                seconds = self._session.throttle(size, sent, perf_counter())
-                if seconds:
-                    self._counters.throttled(self._session.api, seconds)
+                if (seconds := self._muted_until - perf_counter()) > 0:
                     self._is_idle = True
-                    await sleep(seconds)
+                    await self._stay_mute(seconds)
         finally:
             self.close()
+
+    async def _stay_mute(self, seconds: float) -> None:
+        """Reads no request for so long, or until there is nobody to read from."""
+        with suppress(TimeoutError):
+            async with timeout(seconds):
+                await self._is_over.wait()
 
     def finish(self) -> None:
         """Ends it when the request under way has been answered; at once where there is none."""
@@ -142,6 +161,7 @@ class Connection:
 
     def close(self) -> None:
         """Closes the connection; what has been written is still sent."""
+        self._is_over.set()
         self._client.close()
         if self._upstream is not None:
             self._upstream.close()
@@ -150,6 +170,8 @@ class Connection:
         """Closes the broker's connection if the client has gone while it waits for an answer.
         Requests that the client had sent before are still handled."""
         is_gone = self._client.has_ended and not self._client.available
+        if is_gone:
+            self._is_over.set()
         if is_gone and self._is_waiting and self._upstream is not None:
             self._client_gone = True
             self._upstream.close()
@@ -159,16 +181,15 @@ class Connection:
             self._broker_ended = True
             self._client.close()
 
-    async def _exchange(self, size: int) -> int:
-        """Bytes of the answer."""
+    async def _exchange(self, size: int) -> None:
         request = ClientRequest(self._client, size, self._session.shared.config.limits)
         try:
-            return await self._handle(request, size)
+            await self._handle(request, size)
         except (UnreachableError, TimeoutError) as error:
             reason = str(error) or "it has not arrived whole in time"
             raise UnreachableError(f"{_described(request.prefix)}: {reason}") from error
 
-    async def _handle(self, request: ClientRequest, size: int) -> int:
+    async def _handle(self, request: ClientRequest, size: int) -> None:
         steps = self._session.exchange(request.prefix, size, self._clock())
         said: Any = None
         takes_time = False  # what the session does next
@@ -190,7 +211,7 @@ class Connection:
                     takes_time = upstream.answer_size > INLINE_MAX
                 case _:
                     break
-        return await self._reply(step, request)
+        await self._reply(step, request, partial(self._charge, size))
 
     async def _reached(self) -> Upstream:
         """The connection to the broker. It is made for the first request that needs it, so that
@@ -219,27 +240,46 @@ class Connection:
         finally:
             self._is_waiting = False
 
-    async def _reply(self, reply: Reply, request: ClientRequest) -> int:
+    def _charge(self, received: int, sent: int) -> float:
+        """Seconds in which no further request is read: the client has sent so many bytes, and is
+        about to be sent so many. They begin now, so that the answer can say how many there are."""
+        now = perf_counter()
+        seconds = self._session.charge(received, sent, now)
+        if seconds:
+            self._muted_until = now + seconds
+            self._counters.throttled(self._session.api, seconds)
+        return seconds
+
+    async def _reply(
+        self, reply: Reply, request: ClientRequest, charge: Callable[[int], float]
+    ) -> None:
         match reply:
-            case Answer(send, ends, is_login):
+            case Answer(send, ends, is_login, throttled):
                 await self._before_answer()
+                seconds = charge(send.size)
+                if seconds and throttled is not None:
+                    send = throttled(seconds)
                 await self._send(send)
                 if ends is not None:
                     raise RefusedLoginError(ends) if is_login else BadRequestError(ends)
-                return send.size
-            case Forward(expects_response):
+            case Forward(expects_response, throttle):
                 upstream = await self._reached()
                 await request.pass_to(upstream.stream)
-                if expects_response:
-                    header = headers.parse(request.prefix)
-                    wait = self._waits.of_frame(header, request.prefix)
-                    forward = upstream.forward_response(self._client, header.correlation_id, wait)
-                    return await self._while_waiting(forward)
+                if not expects_response:
+                    charge(0)
+                    return
+                header = headers.parse(request.prefix)
+                wait = self._waits.of_frame(header, request.prefix)
+                forward = upstream.forward_response(
+                    self._client, header.correlation_id, wait, charge, throttle
+                )
+                await self._while_waiting(forward)
+            case Nothing():
+                charge(0)
             case HangUp(reason, has_expired=True):
                 raise ExpiredSessionError(reason)
             case HangUp(reason, is_login):
                 raise RefusedLoginError(reason) if is_login else BadRequestError(reason)
-        return 0
 
     async def _send(self, send: ResponseSend) -> None:
         try:

@@ -4,7 +4,7 @@ An exchange handles one request of a client. It is a generator: it yields what i
 of the cluster, the rest of the request, a turn in which to convert), is sent it, and returns the
 reply to the client. It runs on one thread at a time, and only its connection resumes it."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -82,19 +82,31 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """The request goes to the cluster as it is, and its answer to the client, byte for byte."""
+    """The request goes to the cluster as it is, and its answer to the client, byte for byte.
+
+    `throttle`: where the answer says for how long its client is not read from, if it may have to;
+    nothing else of it is changed."""
 
     expects_response: bool = True
+    throttle: "ThrottleField | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottleField:
+    """Where an answer has `throttle_time_ms`: right behind its header, as that of Fetch has."""
+
+    header_size: int  # bytes: the correlation id, and where it is flexible the number of its tags
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The response to the client. `ends`: why its connection is closed afterwards; None: it is
-    not."""
+    not. `throttled`: makes it once more, if its client is not read from for so many seconds."""
 
     send: ResponseSend
     ends: str | None = None
     is_login: bool = False  # whether that is because it did not prove who it is
+    throttled: Callable[[float], ResponseSend] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ clients use old versions (census.py)."""
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from threading import Lock
 from typing import Any
@@ -43,11 +43,21 @@ class Latency:
         self.seconds += seconds
 
 
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What one of several processes takes at one moment."""
+
+    connections: int
+    resident_bytes: int
+
+
 @dataclass(slots=True)
 class Figures:
     """The counts at one moment."""
 
     processes: int = 1
+    restarted: int = 0  # processes, because they died
+    each: dict[int, Process] = field(default_factory=dict)  # where there are several, by number
     connections: int = 0
     brokers: int = 0
     unready: list[str] = field(default_factory=list)  # why clients should use another gateway
@@ -58,6 +68,12 @@ class Figures:
     clients: list[dict[str, Any]] = field(default_factory=list)  # rows of the census
     cpu_seconds: float = 0.0
     resident_bytes: int = 0
+
+    def lasting(self) -> "Figures":
+        """What stays counted when the process has ended: all that only grows."""
+        return replace(
+            self, processes=0, each={}, connections=0, brokers=0, unready=[], resident_bytes=0
+        )
 
 
 class Counters:
@@ -104,6 +120,8 @@ def total(every: Iterable[Figures]) -> Figures:
     rows: list[dict[str, Any]] = []
     for one in every:
         whole.processes += one.processes
+        whole.restarted += one.restarted
+        whole.each |= one.each
         whole.connections += one.connections
         whole.brokers = max(whole.brokers, one.brokers)
         whole.unready += [reason for reason in one.unready if reason not in whole.unready]

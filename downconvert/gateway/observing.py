@@ -1,6 +1,6 @@
 """What a running gateway shows over HTTP: health, metrics, which clients use old versions.
 
-/healthz    200 while it runs: to be restarted if not
+/healthz    200 while it runs, of several processes one at least: to be restarted if not
 /readyz     200 while the cluster answers and each broker has its port, else 503 and why
 /metrics    for Prometheus
 /clients    the census, as JSON: what `downconvert gateway --report` reads"""
@@ -53,6 +53,12 @@ class GatewayCollector(Collector):
             ("resident_memory_bytes", "Memory of all processes.", figures.resident_bytes),
         ):
             yield GaugeMetricFamily(f"{PREFIX}_{name}", text, value=value)
+        yield from _by_process(figures)
+        yield CounterMetricFamily(
+            f"{PREFIX}_restarted_processes",
+            "Processes that died, and were started again.",
+            value=figures.restarted,
+        )
         yield CounterMetricFamily(
             f"{PREFIX}_cpu_seconds", "CPU time of all processes.", value=figures.cpu_seconds
         )
@@ -84,6 +90,25 @@ class GatewayCollector(Collector):
             for key, values in totals.items():
                 family.add_metric(list(key), values[name])
             yield family
+
+
+def _by_process(figures: Figures) -> Iterator[Metric]:
+    """How evenly the system distributes clients over processes."""
+    connections = GaugeMetricFamily(
+        f"{PREFIX}_process_connections",
+        "Connections of clients, by process where there are several.",
+        labels=("process",),
+    )
+    memory = GaugeMetricFamily(
+        f"{PREFIX}_process_resident_memory_bytes",
+        "Memory, by process where there are several.",
+        labels=("process",),
+    )
+    for number, process in sorted(figures.each.items()):
+        connections.add_metric([str(number)], process.connections)
+        memory.add_metric([str(number)], process.resident_bytes)
+    yield connections
+    yield memory
 
 
 def _by_version(rows: list[dict[str, Any]]) -> Iterator[Metric]:

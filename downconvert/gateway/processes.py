@@ -8,19 +8,22 @@ Limits of connections and memory are for the whole gateway: each child has an eq
 
 import logging
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from multiprocessing import get_context
 from multiprocessing.connection import wait
 from threading import Event, Lock, Thread
+from time import monotonic
 from typing import Any, Final
 
 from downconvert.broker.lifecycle import Startable
 
 from . import child_process
-from .child_process import ANSWER, REQUEST, Configure
+from .child_process import ANSWER, FIRST, REQUEST, Configure
 from .config import GatewayConfig
-from .figures import Figures, total
+from .figures import Figures, Process, total
 from .listeners import Listeners
 from .server import NEEDS_RESTART, Gateway
 from .topology import BOOTSTRAP, Address
@@ -29,6 +32,7 @@ LOG: Final = logging.getLogger(__name__)
 # A process that has threads must not fork: a lock that another thread holds stays locked.
 CONTEXT: Final = get_context("spawn")
 ANSWER_SECONDS: Final = 10.0  # for a child to say something
+FIGURES_SECONDS: Final = 5.0  # likewise, where Prometheus waits, ten seconds by default
 START_SECONDS: Final = 120.0  # for a child to serve: it starts an interpreter
 RESTART_SECONDS: Final = 1.0  # until a child that died is started again
 
@@ -48,6 +52,7 @@ class Processes(Startable):
         self._configure = configure
         self._listeners = Listeners(config.listen.host, shares_ports=config.shares_ports)
         self._children: list[_Child] = []
+        self._past = Figures(processes=0)  # what children have counted that died
         self._holders: dict[int, set[int]] = {}  # by node: the children that listen for it
         self._lock = Lock()
         self._stopping = Event()
@@ -91,18 +96,18 @@ class Processes(Startable):
 
     @property
     def is_alive(self) -> bool:
-        return not self._stopping.is_set() and all(one.is_alive for one in self._children)
+        """While some are restarted the others serve."""
+        return not self._stopping.is_set() and any(one.is_alive for one in self._children)
 
     def figures(self) -> Figures:
-        """The figures of all children that answer, added up."""
-        every = []
-        missing = 0
-        for child in self._children:
-            try:
-                every.append(child.ask("figures"))
-            except OSError:
-                missing += 1
-        whole = total(every)
+        """The figures of all children together. What only grows includes those that have died, and
+        those that do not answer, as they were when they answered last."""
+        with self._lock:
+            children, past = list(self._children), self._past
+        with ThreadPoolExecutor(max(len(children), 1), "figures") as pool:
+            every = list(pool.map(_Child.figures, children))
+        whole = total([past, *every])
+        missing = self._count - sum(one.processes for one in every)
         if missing:
             whole.unready.append(f"{missing} of {self._count} processes do not answer")
         return whole
@@ -127,7 +132,10 @@ class Processes(Startable):
                     self._forget(child)
                     if self._stopping.wait(RESTART_SECONDS):
                         return
-                    self._children[number] = self._started(number)
+                    started = self._started(number)
+                    with self._lock:
+                        self._past = total([self._past, child.last, Figures(0, restarted=1)])
+                        self._children[number] = started
 
     # --- listening sockets, asked for by children
 
@@ -180,6 +188,8 @@ class _Child:
 
     def __init__(self, config: GatewayConfig, number: int, configure: Configure) -> None:
         self.number = number
+        self.last = Figures(processes=0)  # what it counted when it answered last
+        self._questions = count(FIRST)
         self._control, control = CONTEXT.Pipe()
         self.sockets, sockets = socket.socketpair()
         self.process = CONTEXT.Process(
@@ -200,20 +210,38 @@ class _Child:
         """Asks the child. Returns its answer, or raises what it raised. OSError: it has died, or
         does not answer."""
         with self._lock:
+            return self._ask(what, value, seconds)
+
+    def figures(self) -> Figures:
+        """What it has counted; where it does not answer, what lasts of its last answer."""
+        with self._lock:
             try:
-                self._control.send((what, value))
-                if not self._control.poll(seconds):
+                figures: Figures = self._ask("figures", None, FIGURES_SECONDS)
+            except OSError:
+                return self.last
+            self.last = figures.lasting()
+        process = Process(figures.connections, figures.resident_bytes)
+        return replace(figures, each={self.number: process})
+
+    def _ask(self, what: str, value: object, seconds: float) -> Any:
+        deadline = monotonic() + seconds
+        number = next(self._questions)
+        try:
+            self._control.send((number, what, value))
+            answered = None
+            while answered != number:  # an answer that came too late is nobody's
+                if not self._control.poll(max(deadline - monotonic(), 0.0)):
                     raise TimeoutError(f"process {self.process.pid} of the gateway is silent")
-                answer = self._control.recv()
-            except EOFError as error:
-                raise OSError(f"process {self.process.pid} of the gateway has died") from error
+                answered, answer = self._control.recv()
+        except EOFError as error:
+            raise OSError(f"process {self.process.pid} of the gateway has died") from error
         if isinstance(answer, Exception):
             raise answer
         return answer
 
     def tell(self, what: str) -> None:
-        with suppress(OSError):
-            self._control.send((what, None))
+        with self._lock, suppress(OSError):
+            self._control.send((next(self._questions), what, None))
 
     def join(self, seconds: float) -> None:
         self.process.join(seconds)
@@ -223,7 +251,8 @@ class _Child:
         self.close()
 
     def close(self) -> None:
-        self._control.close()
+        with self._lock:
+            self._control.close()
         self.sockets.close()
 
 

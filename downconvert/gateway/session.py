@@ -5,6 +5,7 @@ recoding.py, producing.py)."""
 
 import logging
 from collections.abc import Generator
+from functools import partial
 from typing import Any, Final
 
 from downconvert.broker.access import permissions
@@ -14,8 +15,8 @@ from downconvert.broker.credentials import Proved
 from downconvert.broker.errors import BadRequestError, ErrorCode
 from downconvert.broker.series import NAME_MAX
 from downconvert.broker.wire.decoder import decode
-from downconvert.broker.wire.responses import ResponseSend, response
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.broker.wire.responses import ResponseSend, response, throttled
+from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
 
 from . import headers, producing, sent
 from .advertised import Advertised
@@ -30,6 +31,7 @@ from .exchanges import (
     Nothing,
     Reply,
     Steps,
+    ThrottleField,
     Whole,
 )
 from .headers import Header
@@ -44,6 +46,8 @@ from .versions import AUTHENTICATION, Versions
 
 LOG: Final = logging.getLogger(__name__)
 PRODUCE_WITH_ENDPOINTS: Final = 10
+THROTTLED_SINCE: Final = 1  # versions of Produce and of Fetch whose answers have throttle_time_ms
+CORRELATION_SIZE: Final = 4
 OTHER: Final = "other"
 
 
@@ -121,11 +125,14 @@ class Session:
             )
         if not self._expects_response(header, frame):
             return Forward(expects_response=False)
-        if header.api is not None and _names_brokers(header.api, header.version):
+        names_brokers = header.api is not None and _names_brokers(header.api, header.version)
+        if names_brokers or self._says_how_long_at_its_end(header):
+            assert header.api is not None
             answer = yield Ask(header.api, header.version, None)
-            self.shared.topology.rewrite(header.api, answer, self.advertised)
+            if names_brokers:
+                self.shared.topology.rewrite(header.api, answer, self.advertised)
             return self._answered(header, answer)
-        return Forward()
+        return Forward(throttle=self._throttle_field(header))
 
     # --- identity
 
@@ -144,9 +151,9 @@ class Session:
         """Why a login has failed that the client was told of; it may leave without a word."""
         return "" if self._login is None else self._login.refusal
 
-    def throttle(self, received: int, sent: int, now: float) -> float:
-        """Seconds in which no further request is to be read: the last one, of so many bytes, had
-        an answer of so many, and its client has a rate."""
+    def charge(self, received: int, sent: int, now: float) -> float:
+        """Seconds in which no further request is to be read: this one, of so many bytes, has an
+        answer of so many, and its client has a rate."""
         access, quotas = self.access, self.shared.quotas
         who = (self.identified.name if self.identified is not None else "") or self.address
         if self.api == ApiKey.Produce.name and access.producer_byte_rate is not None:
@@ -255,7 +262,8 @@ class Session:
             return Answer(response(request_header(header), answer, version=0))
         body = decode("ApiVersionsRequest", header.version, frame[header.size :])
         self.software = f"{body.client_software_name} {body.client_software_version}".strip()
-        return Answer(response(request_header(header), self._versions.answer(self._cluster)))
+        answer = self._versions.answer(self._cluster, self.software)
+        return Answer(response(request_header(header), answer))
 
     # --- requests that the cluster takes
 
@@ -270,6 +278,19 @@ class Session:
         creates_topics = header.api is ApiKey.Metadata and self.access.is_read_only
         return creates_topics or self._translator.may_be_recoded(header, self._names(header))
 
+    def _says_how_long_at_its_end(self, header: Header) -> bool:
+        """Whether the answer is one to a produce whose client may have to wait: it is made here,
+        since where it says so depends on all that it says before."""
+        has_rate = self.access.producer_byte_rate is not None
+        return header.api is ApiKey.Produce and has_rate and header.version >= THROTTLED_SINCE
+
+    def _throttle_field(self, header: Header) -> ThrottleField | None:
+        """Where the answer to a fetch says it, if its client may have to wait."""
+        has_rate = self.access.consumer_byte_rate is not None
+        if header.api is not ApiKey.Fetch or not has_rate or header.version < THROTTLED_SINCE:
+            return None
+        return ThrottleField(CORRELATION_SIZE + is_flexible(header.api, header.version))
+
     def _names(self, header: Header) -> tuple[str, ...]:
         """The names by which rules know the client."""
         named = (self.software.replace(" ", "/"),) if self.software else ()
@@ -280,7 +301,13 @@ class Session:
     def _answered(self, header: Header, answer: Message | HangUp | None) -> Reply:
         if isinstance(answer, HangUp):
             return answer
-        return Nothing() if answer is None else Answer(response(request_header(header), answer))
+        if answer is None:
+            return Nothing()
+        request = request_header(header)
+        send = response(request, answer)
+        if self.access.producer_byte_rate is None and self.access.consumer_byte_rate is None:
+            return Answer(send)  # and the message is not kept while a slow client reads
+        return Answer(send, throttled=partial(throttled, request, answer))
 
     def _body(
         self, header: Header, frame: memoryview, size: int

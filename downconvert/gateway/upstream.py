@@ -12,11 +12,12 @@ from typing import Final
 from downconvert.broker.access.rights import ConfigError
 from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.errors import BadRequestError
+from downconvert.broker.wire.responses import milliseconds
 from downconvert.broker.wire.schemas import Message
 
 from .config import GatewayConfig
 from .conversion_pool import ConversionPool
-from .exchanges import HELLO, Ask
+from .exchanges import HELLO, Ask, ThrottleField
 from .sasl import AuthenticationError, authenticate
 from .security import ClusterSecurity
 from .spool import Spool
@@ -25,6 +26,7 @@ from .topology import Address
 
 LENGTH: Final = Struct(">i")
 CORRELATION: Final = Struct(">i")
+THROTTLE: Final = Struct(">i")  # milliseconds
 RESPONSE_MAX: Final = (1 << 31) - 1
 INLINE_MAX: Final = 4096  # bytes of a message that the event loop reads itself: a millisecond
 OWN_CLIENT_ID: Final = "lazy-downconvert-gateway"
@@ -100,15 +102,42 @@ class Upstream:
         self.stream.consume(LENGTH.size)
         return int(size)
 
-    async def forward_response(self, client: Stream, correlation_id: int, wait: float) -> int:
-        """Passes the response that comes next on, byte for byte; how many there were."""
+    async def forward_response(
+        self,
+        client: Stream,
+        correlation_id: int,
+        wait: float,
+        charge: Callable[[int], float],
+        throttle: ThrottleField | None = None,
+    ) -> None:
+        """Passes the response that comes next on, byte for byte but for its throttle time.
+
+        `charge`: called with the bytes of its frame, before any of them is sent; the seconds for
+        which its client is not read from then."""
         size = await self.response_size(wait)
         await self.stream.ensure(CORRELATION.size)
         if CORRELATION.unpack_from(self.stream.available)[0] != correlation_id:
             raise BadRequestError("the cluster answered another request")
-        client.send(LENGTH.pack(size))
-        await self.stream.copy_to(client, size)
-        return size
+        seconds = charge(LENGTH.size + size)
+        start = LENGTH.pack(size)
+        if seconds and throttle is not None:
+            start += await self._throttled_start(throttle, size, seconds)
+        client.send(start)
+        await self.stream.copy_to(client, size + LENGTH.size - len(start))
+
+    async def _throttled_start(self, field: ThrottleField, size: int, seconds: float) -> bytes:
+        """The beginning of a response of so many bytes, taken and changed; nothing where it has no
+        such field."""
+        start_size = field.header_size + THROTTLE.size
+        if size < start_size:
+            return b""
+        await self.stream.ensure(start_size)
+        start = bytes(self.stream.available[:start_size])
+        if any(start[CORRELATION.size : field.header_size]):  # tags that nobody has defined yet
+            return b""
+        (theirs,) = THROTTLE.unpack_from(start, field.header_size)
+        self.stream.consume(start_size)
+        return start[: field.header_size] + THROTTLE.pack(max(theirs, milliseconds(seconds)))
 
     def close(self) -> None:
         self.stream.close()

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Final
 
 from downconvert.broker.access.names import NEWEST, READING, RULES
-from downconvert.broker.fetch_versions import AS_ON_DISK_SINCE, LEADERS_TOLD_SINCE
+from downconvert.broker.fetch_versions import AS_ON_DISK_SINCE, LEADERS_TOLD_SINCE, served_to
 from downconvert.broker.wire.schemas import ApiKey, Message, schema
 
 from .headers import known
@@ -129,10 +129,14 @@ class Versions:
         # through here.
         return min(highest, LEADERS_TOLD_SINCE - 1) if api is ApiKey.Fetch else highest
 
-    def answer(self, cluster: Message) -> Message:
-        """The ApiVersions response for a client: the cluster's, with what is offered here."""
+    def answer(self, cluster: Message, software: str) -> Message:
+        """The ApiVersions response for a client of that software: the cluster's, with what is
+        offered here."""
+        offered = dict(self.offered)
+        if ApiKey.Fetch in offered:
+            offered[ApiKey.Fetch] = served_to(software, offered[ApiKey.Fetch])
         keys = [
             Message(api_key=key, min_version=versions.start, max_version=versions.stop - 1)
-            for key, versions in self.offered.items()
+            for key, versions in offered.items()
         ]
         return Message(**{**cluster.__dict__, "api_keys": keys})

@@ -12,8 +12,8 @@ from tests import kafka_server
 from .cluster import Through, modern
 
 # Without Java there is no real cluster; an error where REQUIRE_JAVA is set.
-NEEDS_KAFKA = "test_kafka_4.py"
-collect_ignore = [] if kafka_server.REQUIRED or not kafka_server.missing() else [NEEDS_KAFKA]
+NEEDS_KAFKA = ["test_kafka_4.py", "test_moving_leaders.py"]
+collect_ignore = [] if kafka_server.REQUIRED or not kafka_server.missing() else NEEDS_KAFKA
 
 
 @pytest.fixture

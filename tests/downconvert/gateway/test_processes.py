@@ -2,7 +2,8 @@
 
 import os
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from downconvert.broker.access.rights import Access, ConfigError
 from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway import processes
 from downconvert.gateway.config import GatewayConfig, Limits
 from downconvert.gateway.observing import Observation
 from downconvert.gateway.processes import Processes
@@ -18,9 +20,10 @@ from tests.ports import LOOPBACK, free_ports
 
 from .serving import Wire, cluster
 from .test_observing import ANY_PORT, got
-from .test_server import produced, wait_for
+from .test_server import produced
 
 ALL = Message(topics=None)
+STARTED = 120.0  # seconds: a process starts an interpreter, perhaps on a busy machine
 
 
 @pytest.fixture
@@ -34,6 +37,13 @@ def several(tmp_path: Path) -> Iterator[Processes]:
         )
         with Processes(config, 2) as running:
             yield running
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + STARTED
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def children(running: Processes) -> list[int]:
@@ -72,12 +82,58 @@ def test_settings_are_read_again_by_all(several: Processes) -> None:
         several.reload(replace(several.config, tls_cert="/no", tls_key="/no"))
 
 
-def test_one_that_dies_is_started_again(several: Processes) -> None:
+def asked(several: Processes, times: int) -> None:
+    for _ in range(times):
+        with Wire(several.address) as client:
+            assert client.ask(ApiKey.Metadata, 1, ALL).topics
+
+
+def counted(several: Processes) -> tuple[int, int]:
+    """Requests by the census, and by the histogram."""
+    figures = several.figures()
+    requests = sum(row["requests"] for row in figures.clients)
+    return requests, sum(figures.latencies["Metadata"].counts)
+
+
+def test_one_that_dies_is_started_again_and_stays_counted(several: Processes) -> None:
+    asked(several, 20)
+    wait_for(lambda: several.figures().ends["client_closed"] == 20)
+    assert counted(several) == (20, 20)
     before = children(several)
     os.kill(before[0], signal.SIGKILL)
-    wait_for(lambda: several.is_alive and children(several) != before)
-    with Wire(several.address) as client:
-        assert client.ask(ApiKey.Metadata, 1, ALL).topics
+    wait_for(lambda: several.figures().unready != [])
+    assert several.is_alive  # the other one serves
+    assert counted(several) == (20, 20)
+    wait_for(lambda: children(several) != before and not several.figures().unready)
+    asked(several, 5)
+    figures = several.figures()
+    assert counted(several) == (25, 25)
+    assert (figures.processes, figures.restarted) == (2, 1)
+    assert figures.ends["client_closed"] >= 20
+    assert figures.cpu_seconds > 0
+    assert sorted(figures.each) == [0, 1]
+    assert sum(one.resident_bytes for one in figures.each.values()) == figures.resident_bytes
+
+
+def test_one_that_does_not_answer_in_time_stays_counted_and_is_understood_later(
+    several: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked(several, 20)
+    assert counted(several) == (20, 20)
+    monkeypatch.setattr(processes, "FIGURES_SECONDS", 0.5)
+    hung = children(several)[0]
+    os.kill(hung, signal.SIGSTOP)
+    try:
+        # On a busy machine the other one may be late, too: that changes nothing that is counted.
+        wait_for(lambda: several.figures().unready == ["1 of 2 processes do not answer"])
+        assert counted(several) == (20, 20)
+    finally:
+        os.kill(hung, signal.SIGCONT)
+    monkeypatch.setattr(processes, "FIGURES_SECONDS", STARTED)
+    with pytest.raises(ConfigError):  # and not one of the answers that came too late
+        several.reload(replace(several.config, tls_cert="/no", tls_key="/no"))
+    assert counted(several) == (20, 20)
+    assert several.figures().processes == 2
 
 
 def test_a_port_that_is_taken_is_an_error(several: Processes) -> None:

@@ -3,6 +3,7 @@ from collections.abc import Mapping
 import pytest
 
 from downconvert.broker.access.names import RULES
+from downconvert.broker.fetch_versions import FLEXIBLE_SINCE
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.versions import PASSED, Versions
 
@@ -100,6 +101,13 @@ def test_old_requests_are_translated_to_the_oldest_that_the_cluster_takes() -> N
 
 def test_the_answer_keeps_what_else_the_cluster_says() -> None:
     cluster = Message(api_keys=[], finalized_features_epoch=7, throttle_time_ms=3)
-    answer = versions().answer(cluster)
+    answer = versions().answer(cluster, "apache-kafka-java 3.9.1")
     assert (answer.finalized_features_epoch, answer.throttle_time_ms) == (7, 3)
     assert {one.api_key for one in answer.api_keys} == versions().offered.keys()
+
+
+def test_librdkafka_is_offered_no_fetch_in_which_it_misreads_old_messages() -> None:
+    """A cluster may still have segments of v0 and v1."""
+    answer = versions().answer(Message(api_keys=[]), "librdkafka 2.5.0")
+    (fetch,) = (one for one in answer.api_keys if one.api_key == ApiKey.Fetch)
+    assert fetch.max_version == FLEXIBLE_SINCE - 1

@@ -9,16 +9,14 @@ built into `build/`."""
 
 import os
 import shutil
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from .ports import LOOPBACK, free_ports
+from .ports import LOOPBACK, free_ports, wait_for_server
 
 MODULE: Final = "github.com/versity/versitygw/cmd/versitygw"
 VERSION: Final = "v1.8.0"
@@ -82,26 +80,14 @@ def running(directory: Path, log: Path) -> Iterator[ObjectStore]:
     (port,) = free_ports(1)
     address = f"{LOOPBACK}:{port}"
     options = ("--port", address, "--access", USER, "--secret", SECRET, "--access-log", str(log))
-    with (log.parent / "store.out").open("wb") as said:
+    output = log.parent / "store.out"
+    with output.open("wb") as said:
         process = subprocess.Popen(
             [prepare(), "--quiet", *options, "posix", directory], stdout=said, stderr=said
         )
     try:
-        _wait(port, process)
+        wait_for_server(port, process, output.read_text, START_SECONDS)
         yield ObjectStore(f"http://{address}", log)
     finally:
         process.kill()
         process.wait()
-
-
-def _wait(port: int, process: "subprocess.Popen[bytes]") -> None:
-    end = time.monotonic() + START_SECONDS
-    while time.monotonic() < end:
-        assert process.poll() is None, "the store ended as it started"
-        try:
-            socket.create_connection((LOOPBACK, port), 1).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return
-    raise AssertionError("the store does not answer")

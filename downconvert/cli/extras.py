@@ -14,7 +14,9 @@ ALWAYS: Final = frozenset({"click", "cramjam", "crc32c", "lz4", "rich", "xxhash"
 # The extra that brings each of the others. `numpy` comes with two.
 EXTRA_OF: Final = {
     "Crypto": "tiered",
+    "deltalake": "delta",
     "cryptography": "oauth",
+    "grpc": "connect",
     "jwt": "oauth",
     "kafka": "broker",
     "prometheus_client": "broker",
@@ -24,6 +26,7 @@ EXTRA_OF: Final = {
     "pandas": "spark",
     "py4j": "spark",
     "pyarrow": "spark",
+    "pyiceberg": "iceberg",
     "pyspark": "spark",
 }
 

@@ -13,8 +13,11 @@ JOBS: Final = {
     "convert": "downconvert.cli.spark_convert",
     "export": "downconvert.cli.spark_export",
     "find": "downconvert.cli.spark_find",
+    "groups": "downconvert.cli.spark_state",
     "latest": "downconvert.cli.spark_latest",
+    "offsets": "downconvert.cli.spark_state",
     "sweep": "simulator.cli.spark_sweep",  # an experiment: they live above this package
+    "transactions": "downconvert.cli.spark_state",
 }
 
 

@@ -1,29 +1,58 @@
-"""`downconvert spark export`: records as Parquet.
+"""`downconvert spark export`: records as Parquet, or as a table of Delta Lake or Iceberg.
 
 Not here: the export (downconvert/spark/export.py)."""
 
 import json
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
 
 import click
 from rich.console import Console
 
 from records.units import format_count
 
+from .extras import words_for
+from .failure import CommandError
 from .grid import grid
-from .spark_job import Job, of_topics
+from .spark_job import Job, of_topics, pairs
+
+if TYPE_CHECKING:
+    from downconvert.spark.export import Table
+
+PACKAGES: Final = {"delta": "deltalake", "iceberg": "pyiceberg"}
 
 
-@click.command(short_help="Write records as Parquet, by topic and date.")
+@click.command(short_help="Write records as Parquet, or as a table, by topic and date.")
 @click.argument("paths", metavar="DIR...", nargs=-1, required=True)
 @click.argument("target", metavar="OUT")
 @click.option("--committed", is_flag=True, help="Leave out aborted transactions.")
 @click.option("--skip-damaged", is_flag=True, help="Leave out damaged batches, and go on.")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["parquet", *PACKAGES]),
+    default="parquet",
+    help="What OUT is: a directory of Parquet files, a table of Delta Lake (its directory), or "
+    "one of Iceberg (its name in a catalog).",
+)
+@click.option("--catalog", metavar="NAME", help="Of Iceberg, as pyiceberg's configuration has it.")
+@click.option(
+    "--catalog-property",
+    "properties",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=pairs,
+    help="A property of the catalog; several times if you like.",
+)
 @of_topics
 def export(
     paths: tuple[str, ...],
     target: str,
     committed: bool,
     skip_damaged: bool,
+    kind: str,
+    catalog: str | None,
+    properties: dict[str, str],
     job: Job,
 ) -> None:
     """Add the records in the DIRs to OUT as Parquet, in folders topic=.../date=... (UTC) that
@@ -31,41 +60,63 @@ def export(
 
     Offsets that are in OUT stay as they are, also when retention has deleted them from the logs;
     what is not there yet is added. The same run twice is the same once, also after one that died.
-    OUT may be on any file system that Spark knows; one run at a time may write to it.
+    OUT is a directory that all machines have mounted, or in a store; one run at a time may write to
+    it. A table has the offsets in the metadata of its commits. What is printed counts what this run
+    has added.
 
     \b
     downconvert spark export /var/kafka /data/events
     downconvert spark export --topics clicks --committed /mnt/kafka s3a://lake/events
+    downconvert spark export --format delta /var/kafka /data/events
+    downconvert spark export --format iceberg --catalog prod /var/kafka lake.events
     """
+    package = PACKAGES.get(kind)
+    if package is not None and find_spec(package) is None:
+        raise CommandError(words_for(package) or package)
+    if kind != "iceberg" and (catalog or properties):
+        raise click.UsageError("--catalog and --catalog-property are of --format iceberg")
     with job.session("export") as (session, step):
-        from downconvert.spark.export import export as run
+        from downconvert.spark.export import run
 
-        frame = run(
+        into: str | Table = target
+        if kind == "delta":
+            from downconvert.spark.export_delta import DeltaTarget
+
+            into = DeltaTarget(target)
+        elif kind == "iceberg":
+            from downconvert.spark.export_iceberg import IcebergTarget
+
+            into = IcebergTarget(target, catalog, properties)
+        result = run(
             session,
             paths,
-            target,
+            into,
             topics=job.topics,
             committed=committed,
             skip_damaged=skip_damaged,
             step=step,
         )
-        folders = frame.groupBy("topic", "date").count().orderBy("topic", "date").collect()
+        folders = result.added.orderBy("topic", "date").collect()
     if job.as_json:
         rows = [
             {
                 "topic": row.topic,
                 "date": str(row.date) if row.date else None,
-                "records": row["count"],
+                "records": row.records,
             }
             for row in folders
         ]
         click.echo(json.dumps({"folders": rows}))
         return
+    if not folders:
+        click.echo(f"nothing to add: all of it is in {target}")
+        return
     table = grid("topic", "date", "records")
     for row in folders:
-        table.add_row(row.topic, str(row.date or "without"), f"{row['count']:,}")
+        table.add_row(row.topic, str(row.date or "without"), f"{row.records:,}")
     Console(highlight=False).print(table)
-    total = sum(row["count"] for row in folders)
+    total = sum(row.records for row in folders)
     click.echo(
-        f"\n{format_count(total, 'record')} in {format_count(len(folders), 'folder')} of {target}"
+        f"\n{format_count(total, 'record')} added to {format_count(len(folders), 'folder')} of "
+        f"{target}"
     )

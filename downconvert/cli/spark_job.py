@@ -2,6 +2,7 @@
 
 Not here: the subcommands (one file each)."""
 
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+REMOTE: Final = "SPARK_REMOTE"  # Spark's own name for it
 OF_THE_EXTRA: Final = ("pyspark", "pyarrow", "pandas", "numpy")
 
 
@@ -28,17 +30,26 @@ OF_THE_EXTRA: Final = ("pyspark", "pyarrow", "pandas", "numpy")
 class Job:
     """What every job is told.
 
-    as_json: results as JSON, and nothing else. master, configuration: of Spark; None: all cores of
-    this machine, or what spark-submit was given. topics: names and patterns; empty: all."""
+    as_json: results as JSON, and nothing else. master, remote, configuration: of Spark; None: all
+    cores of this machine, or what spark-submit was given. topics: names and patterns; empty:
+    all."""
 
     as_json: bool
     master: str | None
+    remote: str | None
     configuration: dict[str, str]
     topics: tuple[str, ...] = ()
 
+    @property
+    def is_anywhere(self) -> bool:
+        """Whether it was not said where it is to run."""
+        return self.master is None and self.remote is None and REMOTE not in os.environ
+
     def session(self, name: str) -> "AbstractContextManager[tuple[SparkSession, Step]]":
         """A session, and progress while it works. An error of Spark becomes one line."""
-        return _open_job(name, self.master, self.configuration)
+        if self.master is not None and self.remote is not None:
+            raise click.UsageError("name --master or --remote, not both")
+        return _open_job(name, self)
 
 
 def of_topics(command: Command) -> Command:
@@ -69,7 +80,7 @@ def on_spark(command: Command) -> Command:
             "configuration",
             metavar="KEY=VALUE",
             multiple=True,
-            callback=_configuration,
+            callback=pairs,
             help="A setting of Spark's; several times if you like.",
         ),
         click.option(
@@ -78,19 +89,25 @@ def on_spark(command: Command) -> Command:
             help="A cluster's master. By default all cores of this machine, or what "
             "spark-submit was given.",
         ),
+        click.option(
+            "--remote",
+            metavar="URL",
+            help="A Spark Connect server: sc://host:15002. By default what SPARK_REMOTE names.",
+        ),
         click.option("--json", "as_json", is_flag=True, help="Results as JSON, and nothing else."),
     ):
         made = option(made)
     return cast(Command, made)
 
 
-def _configuration(
-    _context: click.Context, _option: click.Parameter, pairs: Sequence[str]
+def pairs(
+    _context: click.Context, _option: click.Parameter, texts: Sequence[str]
 ) -> dict[str, str]:
-    for pair in pairs:
-        if "=" not in pair:
-            raise click.BadParameter(f"{pair!r} is not KEY=VALUE")
-    return dict(pair.split("=", 1) for pair in pairs)
+    """The texts of an option KEY=VALUE, as a click callback."""
+    for text in texts:
+        if "=" not in text:
+            raise click.BadParameter(f"{text!r} is not KEY=VALUE")
+    return dict(text.split("=", 1) for text in texts)
 
 
 def _names(
@@ -101,28 +118,25 @@ def _names(
 
 
 @contextmanager
-def _open_job(
-    name: str, master: str | None, configuration: dict[str, str]
-) -> "Iterator[tuple[SparkSession, Step]]":
+def _open_job(name: str, job: Job) -> "Iterator[tuple[SparkSession, Step]]":
     if any(find_spec(module) is None for module in OF_THE_EXTRA):
         raise CommandError(f"{words_for('pyspark')}, and Java 17 or newer")
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     from downconvert.spark.jobs import JobError
     from downconvert.spark.session import open_session
-    from downconvert.spark.spark_errors import in_a_line
+    from downconvert.spark.spark_errors import OF_SPARK, in_a_line
 
     name_the_backend()
     try:
         with progress() as step, _warnings_as_lines():
             step("start Spark", 0, 1)
-            with open_session(f"downconvert {name}", master, configuration) as session:
+            with open_session(
+                f"downconvert {name}", job.master, job.configuration, remote=job.remote
+            ) as session:
                 yield session, step
     except JobError as error:
         raise CommandError(str(error)) from None
-    except (PySparkException, Py4JError) as error:
+    except OF_SPARK as error:
         raise CommandError(
             f"{name}: {in_a_line(error)}; DOWNCONVERT_SPARK_LOG=1 shows Spark's own messages"
         ) from None

@@ -1,9 +1,9 @@
-"""Bytes, and the rows that point into them, until they become a record batch.
+"""Bytes, and the rows that point into them, until they are added to columns.
 
 One buffer has the bytes, as they are in the log or as they were decompressed, and the rows of many
-batches point into it. When the buffer or the rows are full, they become a record batch, so that a
-task needs the same few megabytes whatever it reads. Only a record that is larger than the buffer
-makes it grow: as its bytes are read, and up to a limit.
+batches point into it. When the buffer or the rows are full, they go to the columns, so that a task
+needs the same few megabytes whatever it reads. Only a record that is larger than the buffer makes
+it grow: as its bytes are read, and up to a limit.
 
 Not here: what is in a row (records/kernel.py), columns (gather.py)."""
 
@@ -15,9 +15,7 @@ from records.kernel import ROW_SIZE, Buffer, Outcome, Transcoder
 
 from .gather import ROWS_MAX, Gatherer
 
-# Large enough that a record batch outweighs what it costs to hand it on, small enough to stay in
-# the processor's cache between the kernel and Arrow.
-BUFFER_SIZE: Final = 1024 * 1024  # bytes
+BUFFER_SIZE: Final = 1024 * 1024  # bytes; small enough to stay in the processor's cache
 
 
 class Accumulator:
@@ -45,15 +43,14 @@ class Accumulator:
         return consumed, produced, Outcome(outcome)
 
     def flush(self, source: Buffer | None = None) -> Iterator[Any]:
-        """The rows as a record batch, if there are any. Nothing points into the buffer any more.
+        """Adds the rows to the columns, if there are any. Nothing points into the buffer any more.
 
-        `source`: what they point into, where that is not the buffer."""
+        Yields record batches as they fill up. `source`: what rows point into, where that is not the
+        buffer."""
         if self.rows_size:
             rows = memoryview(self.rows)[: self.rows_size]
-            batch = self._gatherer.batch(rows, self.buffer if source is None else source)
+            yield from self._gatherer.add(rows, self.buffer if source is None else source)
             self.rows_size = 0
-            if batch is not None:
-                yield batch
 
     def clear(self) -> None:
         """Takes the buffer from its beginning again, and as large as it was at first."""

@@ -14,7 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from records.units import MiB
 
 from .audit_segment import STRETCHES, Task, audit_segments
-from .jobs import Step, chosen, no_step, run_tasks, watched
+from .jobs import chosen, run_tasks, watched
+from .progress import Step, no_step
 from .segment_files import PartitionLog
 from .staging import trimmed
 
@@ -100,7 +101,7 @@ def run(
     """The rows of `audit`: a few for each partition."""
     tasks = plan(paths, topics, everything, verify_crc)
     frame = _added_up(run_tasks(session, tasks, audit_segments, RESULT))
-    with watched(session, "audit", len(tasks), step):
+    with watched(session, "audit", step):
         return frame.collect()
 
 

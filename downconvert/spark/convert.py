@@ -26,9 +26,10 @@ from records.formats import V2
 
 from .convert_segment import Task, convert_segment, failed, remove_leftovers
 from .convert_stored import StoredTask, convert_stored
-from .jobs import JobError, Json, Step, chosen, no_step, run_tasks, watched
+from .jobs import JobError, Json, chosen, run_tasks, watched
 from .manifest import MANIFEST, gather, read_manifest
 from .patterns import expanded
+from .progress import Step, no_step
 from .rewrite import Settings
 from .segment_files import PartitionLog
 from .staging import trimmed
@@ -93,7 +94,7 @@ def manifest(session: SparkSession, target: str) -> DataFrame:
         rows = [asdict(entry) for entry in stored_entries(pinned(target))]
         return session.createDataFrame(rows, ENTRY_DDL)
     path = (Path(target) / MANIFEST).resolve()
-    return session.read.schema(ENTRY_DDL).json(path.as_uri())
+    return session.read.schema(ENTRY_DDL).json(f"file://{path}")  # as Hadoop takes it: not quoted
 
 
 def run(
@@ -120,7 +121,7 @@ def run(
     work = partial(_work, uuid4().hex[:8])
     results = run_tasks(session, tasks, work, RESULT)
     try:
-        with watched(session, "convert", len(tasks), step):
+        with watched(session, "convert", step):
             summary = _summary(results)
     finally:
         for directory in directories:
@@ -151,7 +152,7 @@ def _run_to_store(
     tasks = _tasks(logs, lambda name: below(target, name), settings)
     results = run_tasks(session, tasks, partial(_work, uuid4().hex[:8]), RESULT)
     try:
-        with watched(session, "convert", len(tasks), step):
+        with watched(session, "convert", step):
             return _summary(results)
     finally:
         gather_stored(target)

@@ -15,6 +15,16 @@ class CorruptSegmentError(RecordsError):
         )
 
 
+class CorruptStateError(RecordsError):
+    """A record of a broker's own topic that cannot be read, where `mode` is FAILFAST."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(
+            f"{path}: {reason}; the option mode=PERMISSIVE makes a row of it and goes on, "
+            "DROPMALFORMED leaves it out"
+        )
+
+
 class SegmentChangedError(RecordsError):
     """A segment is not what it was when the query was planned: positions in it are no longer
     right."""

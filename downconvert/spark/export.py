@@ -1,24 +1,27 @@
-"""Records as Parquet, in folders by topic and date, for SQL engines.
+"""Records as Parquet, in folders by topic and date, or as tables, for SQL engines.
 
 The layout is the one that Hive, Spark, Trino and Iceberg's `add_files` read: `topic=.../date=...`,
 with the columns of Spark's Kafka source in the files. A run adds records that are not there yet,
 and removes nothing: what retention has deleted from the logs stays. Runs are idempotent, also after
 one that died at any moment.
 
-Not here: reading records (source.py), what is known to be there (export_manifest.py)."""
+Not here: reading records (source.py), what is known to be there (export_manifest.py; of tables,
+export_delta.py and export_iceberg.py), writing where nothing is renamed (export_stored.py)."""
 
 import json
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import partial
 from pathlib import Path
+from typing import Final, Protocol
+from urllib.parse import unquote, urlsplit
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
-from pyspark.sql.types import DateType, StructField, StructType
 
 from downconvert.storage.metadata import topic_id_text
 from downconvert.storage.names import TopicPartition
@@ -27,12 +30,13 @@ from downconvert.storage.segment import Segment
 from downconvert.storage.tail import Tail
 
 from .export_manifest import Exported, Notes, Range, named_below
-from .export_stored import StoredNotes, archive, write_records
+from .export_stored import StoredNotes, Written, archive, write_records
 from .isolation import committed_of as what_is_committed
-from .jobs import JobError, Step, chosen, no_step, watched
+from .jobs import JobError, chosen, watched
 from .options import Options
+from .progress import Step, no_step
 from .replicas import topic_id_of
-from .schemas import HEADERS, RECORD
+from .schemas import EXPORTED
 from .segment_files import PartitionLog
 from .source import FORMAT
 from .staging import staged
@@ -40,11 +44,41 @@ from .stored_trees import THREADS
 from .stores import is_stored, pinned, shown
 from .trees import cluster_of
 
-NO_TIMESTAMP_TYPE = -1
+SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):/")
+NO_TIMESTAMP_TYPE: Final = -1
+ADDED: Final = "topic string, date date, records bigint"
 KEY = ("topic", "partition", "offset")
-COLUMNS = StructType(
-    [*RECORD.fields, StructField("headers", HEADERS), StructField("date", DateType())]
-)
+
+
+class Notebook(Protocol):
+    """Where it is kept what a target has. `write` is what makes the files of a run count: all of
+    them, or none."""
+
+    def read(self, isolation: str, partitions: Sequence[TopicPartition], /) -> Exported:
+        """What is there, at least of these partitions."""
+
+    def remove_lost(self) -> None:
+        """Removes what runs that died have left, where nothing else does."""
+
+    def write(self, exported: Exported, files: Sequence[Written], /) -> None:
+        """Notes all that is there from now on, with the files of this run."""
+
+
+class Table(Notebook, Protocol):
+    """A table in an open format."""
+
+    name: str
+    location: str  # where its files go: a URI, or a directory
+    is_complete: bool  # whether files have all columns
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`added`: how many records were added by this run, with the columns of ADDED. `archive`: all
+    that is there; None: a table, which its own readers read."""
+
+    added: DataFrame
+    archive: DataFrame | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,77 +102,200 @@ def export(
     skip_damaged: bool = False,
     step: Step = no_step,
 ) -> DataFrame:
-    """Adds the records below the paths to `target`; returns all that is there afterwards.
+    """Adds the records below the paths to `target`, as `run` does; returns all that is there
+    afterwards."""
+    result = run(
+        session,
+        paths,
+        target,
+        topics=topics,
+        committed=committed,
+        skip_damaged=skip_damaged,
+        step=step,
+    )
+    assert result.archive is not None
+    return result.archive
+
+
+def run(
+    session: SparkSession,
+    paths: Sequence[str],
+    target: str | Table,
+    *,
+    topics: Sequence[str] = (),
+    committed: bool = False,
+    skip_damaged: bool = False,
+    step: Step = no_step,
+) -> Result:
+    """Adds the records below the paths to `target`: a directory, a URI, or a table.
 
     `date` is of the record's timestamp, in UTC; null where it has none. `committed` leaves out what
     was aborted, `skip_damaged` what is damaged: otherwise damage ends the run, and what it has
     written is not added. One run at a time may write to a target. JobError: there is nothing below
     the paths, they are of another cluster or topic than what is there, or Spark fails."""
     logs = chosen(paths, topics)
-    if is_stored(target):
+    if isinstance(target, str) and not is_stored(target):
+        directory = directory_of(target)
+        return _to_files(
+            session,
+            paths,
+            logs,
+            directory,
+            committed=committed,
+            skip_damaged=skip_damaged,
+            step=step,
+        )
+    if isinstance(target, str):
         uri = pinned(target)
-        return _to_store(
-            session, logs, uri, committed=committed, skip_damaged=skip_damaged, step=step
+        there, written = _add(
+            session,
+            logs,
+            StoredNotes(uri),
+            uri,
+            committed=committed,
+            skip_damaged=skip_damaged,
+            step=step,
         )
-    notes = Notes(session, target)
-    isolation = "read_committed" if committed else "read_uncommitted"
-    there = notes.read(isolation)
-    identity = _identity(logs, isolation)
-    _check_same(there, identity, target)
-    plan = plan_of(logs, there, committed=committed, skip_damaged=skip_damaged)
-    if not plan.ranges:
-        return _archive(session, target)
-    found = records(session, paths, plan, committed=committed, skip_damaged=skip_damaged)
-    before = named_below(_archive(session, target).inputFiles())
-    doubtful = [uri for name, uri in before.items() if name not in there.files]
-    if doubtful:
-        known = session.read.schema(COLUMNS).option("basePath", target).parquet(*doubtful)
-        found = found.join(known.select(*KEY), list(KEY), "left_anti")
-    with watched(session, "export", found.rdd.getNumPartitions(), step):
-        found.select(*COLUMNS.names).write.partitionBy("topic", "date").mode("append").parquet(
-            target
-        )
-    archive = _archive(session, target)
-    if plan.is_bounded:
-        there.add(identity)
-        there.add(Exported(isolation, ranges={name: [r] for name, r in plan.ranges.items()}))
-        there.files |= named_below(archive.inputFiles()).keys() - before.keys()
-        if doubtful:
-            there.files |= _within(known, there)
-        notes.write(there)
-    return archive
+        return Result(_counts(session, written), archive(session, uri, there.files))
+    _, written = _add(
+        session,
+        logs,
+        target,
+        target.location,
+        name=target.name,
+        is_complete=target.is_complete,
+        committed=committed,
+        skip_damaged=skip_damaged,
+        step=step,
+    )
+    return Result(_counts(session, written))
 
 
-def _to_store(
+def _to_files(
     session: SparkSession,
+    paths: Sequence[str],
     logs: Sequence[PartitionLog],
-    target: str,
+    directory: Path,
     *,
     committed: bool,
     skip_damaged: bool,
     step: Step,
-) -> DataFrame:
-    """`export`, where the target is in a store. Of what is damaged nothing is looked at again."""
+) -> Result:
+    """`run`, where the target is a directory that all machines have mounted."""
+    uri = uri_of(directory)
+    notes = Notes(directory)
     isolation = "read_committed" if committed else "read_uncommitted"
-    notes = StoredNotes(target)
     there = notes.read(isolation)
     identity = _identity(logs, isolation)
-    _check_same(there, identity, shown(target))
-    notes.remove_lost()
+    _check_same(there, identity, str(directory))
     plan = plan_of(logs, there, committed=committed, skip_damaged=skip_damaged)
-    if plan.ranges:
+    if not plan.ranges:
+        return Result(session.createDataFrame([], ADDED), _archive(session, directory))
+    found = records(session, paths, plan, committed=committed, skip_damaged=skip_damaged)
+    found = _without(found, plan, there)
+    before = named_below(_archive(session, directory).inputFiles())
+    doubtful = [uri for name, uri in before.items() if name not in there.files]
+    if doubtful:
+        known = session.read.schema(EXPORTED).option("basePath", uri).parquet(*doubtful)
+        found = found.join(known.select(*KEY), list(KEY), "left_anti")
+    with watched(session, "export", step):
+        found.select(*EXPORTED.names).write.partitionBy("topic", "date").mode("append").parquet(uri)
+    archive = _archive(session, directory)
+    after = named_below(archive.inputFiles())
+    new = [uri for name, uri in after.items() if name not in before]
+    if plan.is_bounded:
+        there.add(identity)
+        there.add(Exported(isolation, ranges={name: [r] for name, r in plan.ranges.items()}))
+        there.files |= after.keys() - before.keys()
+        if doubtful:
+            there.files |= _within(known, there)
+        notes.write(there)
+    return Result(_counts_of(session, uri, new), archive)
+
+
+def _without(found: DataFrame, plan: Plan, there: Exported) -> DataFrame:
+    """Leaves out what is there already after offsets that are not: of another copy of the logs."""
+    for name, (start, end) in plan.ranges.items():
+        for first, after in there.ranges.get(name, ()):
+            if start < first < end:
+                of_log = (F.col("topic") == name.topic) & (F.col("partition") == name.partition)
+                found = found.where(~(of_log & F.col("offset").between(first, after - 1)))
+    return found
+
+
+def _counts_of(session: SparkSession, target: str, files: Sequence[str]) -> DataFrame:
+    if not files:
+        return session.createDataFrame([], ADDED)
+    frame = session.read.schema(EXPORTED).option("basePath", target).parquet(*files)
+    return frame.groupBy("topic", "date").agg(F.count("*").alias("records"))
+
+
+def _counts(session: SparkSession, written: Sequence[Written]) -> DataFrame:
+    found: dict[tuple[str, date | None], int] = {}
+    for one in written:
+        found[one.topic, one.day] = found.get((one.topic, one.day), 0) + one.records
+    return session.createDataFrame([(*key, count) for key, count in found.items()], ADDED)
+
+
+def directory_of(target: str) -> Path:
+    """The directory of a target that is not in a store: a path, or a URI of `file`.
+
+    JobError: it has another scheme, without a host."""
+    found = SCHEME.match(target)
+    if found is None:
+        return Path(target).absolute()
+    if found[1].lower() != "file":
+        raise JobError(
+            f"{target}: name it by a path that all machines have mounted, or as {found[1]}://..."
+        )
+    return Path(unquote(urlsplit(target).path)).absolute()
+
+
+def _add(
+    session: SparkSession,
+    logs: Sequence[PartitionLog],
+    notes: Notebook,
+    target: str,
+    *,
+    name: str | None = None,
+    is_complete: bool = False,
+    committed: bool,
+    skip_damaged: bool,
+    step: Step,
+) -> tuple[Exported, list[Written]]:
+    """Adds files to a store or a table; returns all that is there, and the files of this run.
+
+    Of what is damaged nothing is looked at again. `name`: what the target is called in errors."""
+    isolation = "read_committed" if committed else "read_uncommitted"
+    there = notes.read(isolation, [log.topic_partition for log in logs])
+    identity = _identity(logs, isolation)
+    _check_same(there, identity, name or shown(target))
+    notes.remove_lost()
+    added: list[Written] = []
+    while True:
+        plan = plan_of(logs, there, committed=committed, skip_damaged=skip_damaged)
+        # Up to what is there already, of another copy of the logs; then on after that.
+        ends = {
+            log: min(end, there.start_after(log, start))
+            for log, (start, end) in plan.ranges.items()
+        }
+        if not plan.ranges:
+            return there, added
         named = [log for log in logs if log.topic_partition in plan.ranges]
         starts = {name: start for name, (start, _) in plan.ranges.items()}
         given = _given(starts, committed=committed, skip_damaged=skip_damaged)
         if plan.is_bounded or skip_damaged:  # else what is damaged ends the run
-            ends = {name: end for name, (_, end) in plan.ranges.items()}
             given["endingOffsets"] = _as_json(ends)
         options = Options.parse({"path": target, **given}, streaming=False)
-        there.files |= write_records(session, named, options, target, step)
+        written = write_records(session, named, options, target, step, is_complete=is_complete)
+        there.files |= {one.file for one in written}
         there.add(identity)
-        there.add(Exported(isolation, ranges={name: [r] for name, r in plan.ranges.items()}))
-        notes.write(there)
-    return archive(session, target, there.files)
+        ranges = {log: [(starts[log], end)] for log, end in ends.items()}
+        there.add(Exported(isolation, ranges=ranges))
+        notes.write(there, written)
+        added += written
+        if all(end >= plan.ranges[log][1] for log, end in ends.items()):
+            return there, added
 
 
 def _given(
@@ -231,15 +388,17 @@ def records(
     return frame.withColumn("date", F.when(has_time, F.to_date("timestamp")))
 
 
-def _archive(session: SparkSession, target: str) -> DataFrame:
+def _archive(session: SparkSession, directory: Path) -> DataFrame:
     """What is in the target. Column types are given: a topic called 7 would be read as a
     number."""
-    try:
-        return session.read.schema(COLUMNS).parquet(target)
-    except AnalysisException as error:
-        if error.getCondition() != "PATH_NOT_FOUND":
-            raise
-        return session.createDataFrame([], COLUMNS)
+    if not directory.exists():
+        return session.createDataFrame([], EXPORTED)
+    return session.read.schema(EXPORTED).parquet(uri_of(directory))
+
+
+def uri_of(directory: Path) -> str:
+    """A directory as Hadoop takes it: nothing is quoted."""
+    return f"file://{directory}"
 
 
 def _identity(logs: Sequence[PartitionLog], isolation: str) -> Exported:

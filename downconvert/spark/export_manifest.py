@@ -5,23 +5,22 @@ written when all files of the run are in place. So a file that no note names is 
 died, or of another program: its offsets are read before records are added. A note that is not whole
 is ignored.
 
-Files are reached through Hadoop, for a target may be on any file system that Spark knows.
-
-Not here: what is exported (export.py)."""
+Not here: what is exported (export.py), the notes of a target in a store (export_stored.py)."""
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 from uuid import uuid4
 
-from pyspark.sql import SparkSession
-
-from downconvert.storage.names import TopicPartition
+from downconvert.storage.files import DISK, replace_file
+from downconvert.storage.names import OFFSET_MAX, TopicPartition
 from records import RecordsError
 
 FOLDER: Final = "_exported"
+SUFFIX: Final = ".json"
 VERSION: Final = 1
 DATA: Final = "/topic="  # begins the part of a file's path that is below the target
 
@@ -52,6 +51,10 @@ class Exported:
             if start <= offset < end:
                 return end
         return offset
+
+    def start_after(self, name: TopicPartition, offset: int) -> int:
+        """Where the next range begins after an offset; OFFSET_MAX: there is none."""
+        return min((s for s, _ in self.ranges.get(name, ()) if s > offset), default=OFFSET_MAX)
 
     def end_of(self, name: TopicPartition) -> int | None:
         """The offset after all that is there of a partition; None: nothing is."""
@@ -121,58 +124,41 @@ def named_below(uris: Iterable[str]) -> Mapping[str, str]:
 
 
 class Notes:
-    """The notes of a target."""
+    """The notes of a target that is a directory of this machine."""
 
-    def __init__(self, session: SparkSession, target: str) -> None:
-        jvm: Any = session._jvm
-        self._stream = jvm.java.io.ByteArrayOutputStream
-        self._utils = jvm.org.apache.hadoop.io.IOUtils
-        self._path = jvm.org.apache.hadoop.fs.Path
-        self._folder = self._path(target, FOLDER)
-        configuration = session._jsc.hadoopConfiguration()
-        self._files = self._folder.getFileSystem(configuration)
+    def __init__(self, target: Path) -> None:
+        self._folder = target / FOLDER
 
     def read(self, isolation: str) -> Exported:
         """What is there with this isolation level, or with one that includes it."""
         found = Exported(isolation)
         for path in self._paths():
-            note = self._note(path)
+            note = _note(path)
             if note is not None and note.isolation in (isolation, "read_uncommitted"):
                 found.add(note)
         return found
 
     def write(self, exported: Exported) -> None:
         """Writes a note; returns when it and the files that it names are on disk."""
-        if self._files.getUri().getScheme() == "file":
-            os.sync()  # Spark does not sync; other file systems are durable on close
-        before = [path for path in self._paths() if self._holds(exported, path)]
-        path = self._path(self._folder, f"{uuid4().hex}.json")
-        stream = self._files.create(path, False)
-        try:
-            stream.write(bytearray(exported.to_json().encode()))
-            stream.hsync() if stream.hasCapability("hsync") else stream.flush()
-        finally:
-            stream.close()
+        os.sync()  # Spark does not
+        before = [path for path in self._paths() if _holds(exported, path)]
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"{uuid4().hex}{SUFFIX}"
+        replace_file(DISK, path, exported.to_json().encode())
         for path in before:  # merged into the new one
-            self._files.delete(path, False)
+            path.unlink(missing_ok=True)
 
-    def _holds(self, exported: Exported, path: Any) -> bool:
-        note = self._note(path)
-        return note is None or note.isolation == exported.isolation
+    def _paths(self) -> list[Path]:
+        return sorted(self._folder.glob(f"*{SUFFIX}"))
 
-    def _note(self, path: Any) -> Exported | None:
-        try:
-            return parse(self._bytes(path))
-        except ValueError:  # of a run that died while writing it
-            return None
 
-    def _paths(self) -> Iterator[Any]:
-        if self._files.exists(self._folder):
-            for status in self._files.listStatus(self._folder):
-                if status.getPath().getName().endswith(".json"):
-                    yield status.getPath()
+def _holds(exported: Exported, path: Path) -> bool:
+    note = _note(path)
+    return note is None or note.isolation == exported.isolation
 
-    def _bytes(self, path: Any) -> bytes:
-        target, source = self._stream(), self._files.open(path)
-        self._utils.copyBytes(source, target, 64 * 1024, True)
-        return bytes(target.toByteArray())
+
+def _note(path: Path) -> Exported | None:
+    try:
+        return parse(path.read_bytes())
+    except ValueError:  # of a run that died while writing it
+        return None

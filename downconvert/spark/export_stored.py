@@ -1,14 +1,18 @@
-"""Records as Parquet in an object store: in the layout of export.py, by a protocol without renames.
+"""Records as Parquet in an object store, or in a table's folder: in the layout of export.py, by a
+protocol in which one write makes all of a run count.
 
 A task writes its Parquet files on this machine first, and then each as one object, whole or not at
 all, under a name that is the same in each attempt. When all tasks have ended a note says which
-objects there are, and which offsets: one object, written last. Who goes by the notes sees all of a
-run or nothing of it. Objects that no note names are of a run that died: the next one removes them,
-and writes their records again.
+objects there are, and which offsets: one object, written last. (A table's commit takes its place.)
+Who goes by the notes sees all of a run or nothing of it. Objects that no note names are of a run
+that died: the next one removes them, and writes their records again.
 
-Not here: which offsets are new (export.py), what a note says (export_manifest.py)."""
+Not here: which offsets are new (export.py), what a note says (export_manifest.py), tables
+(export_delta.py, export_iceberg.py)."""
 
+import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +20,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
@@ -26,24 +30,50 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from downconvert.storage.names import TopicPartition
+
 from .bounds import Bounds
 from .export_manifest import FOLDER, Exported, parse
-from .jobs import Json, Step, run_tasks, watched
+from .jobs import Json, run_tasks, watched
 from .options import Options
 from .planner import plan_logs
+from .progress import Step
 from .rows import read_records
 from .schemas import arrow_schema, schema_of
 from .segment_files import PartitionLog
 from .splits import Split
-from .stores import below, listed, read, remove, write
+from .stores import below, is_stored, listed, read, remove, write
 
-RESULT: Final = pa.schema([("file", pa.string()), ("records", pa.int64())])
+RESULT: Final = pa.schema([("file", pa.string()), ("records", pa.int64()), ("size", pa.int64())])
 ROWS: Final = re.compile(r"topic=([^/]+)/date=([^/]+)/part-[0-9a-f]{32}-[0-9]{6}\.parquet")
 NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
 HELD_MAX: Final = 32 * 1024 * 1024  # bytes of records in memory, before they are written
 NO_TIMESTAMP_TYPE: Final = -1
 THREADS: Final = 16
 EVERYTHING: Final = Bounds()
+
+
+class Written(NamedTuple):
+    """A file, by its name below the target; `size` in bytes."""
+
+    file: str
+    records: int
+    size: int
+
+    @property
+    def topic(self) -> str:
+        return self._folders()[0]
+
+    @property
+    def day(self) -> date | None:
+        """In UTC; None: the records have no timestamps."""
+        day = self._folders()[1]
+        return None if day == NO_DATE else date.fromisoformat(day)
+
+    def _folders(self) -> tuple[str, str]:
+        found = ROWS.fullmatch(self.file)
+        assert found is not None
+        return found[1], found[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +85,7 @@ class Task:
     target: str
     run_id: str
     number: int
+    is_complete: bool = False  # whether files have the columns that are in their folders' names
 
     def __str__(self) -> str:
         return f"{self.splits[0].segment.directory}, segment {self.splits[0].segment.base_offset}"
@@ -66,26 +97,32 @@ def write_records(
     options: Options,
     target: str,
     step: Step,
-) -> set[str]:
-    """Writes the records that the options ask for; returns the names of the files, below the
-    target, that no note names yet."""
+    *,
+    is_complete: bool = False,
+) -> list[Written]:
+    """Writes the records that the options ask for; returns the files, which no note names yet.
+
+    `target`: a URI, or a directory that all executors have. `is_complete`: with the columns `topic`
+    and `date` in the files, too."""
     run_id = uuid4().hex
     tasks = [
-        Task(splits, options, target, run_id, number)
+        Task(splits, options, target, run_id, number, is_complete)
         for number, splits in enumerate(plan_logs(logs, options, EVERYTHING))
     ]
     if not tasks:
-        return set()
+        return []
     frame = run_tasks(session, tasks, write_task, RESULT)
-    with watched(session, "export", len(tasks), step):
-        return {row.file for row in frame.collect()}
+    with watched(session, "export", step):
+        # Of two attempts of one task both names are the same.
+        found = {row.file: Written(row.file, row.records, row.size) for row in frame.collect()}
+        return sorted(found.values())
 
 
 def write_task(task: Task) -> Iterator[Json]:
     """Writes the files of a task: here first, and then to the target."""
     schema = arrow_schema(schema_of(task.options))
     with tempfile.TemporaryDirectory(prefix="kafka-segments-") as scratch:
-        files = _Files(Path(scratch), schema)
+        files = _Files(Path(scratch), task.is_complete)
         try:
             for split in task.splits:
                 for batch in read_records(split, task.options, EVERYTHING, schema):
@@ -95,8 +132,25 @@ def write_task(task: Task) -> Iterator[Json]:
         for (topic, day), (path, count) in sorted(files.written.items()):
             name = f"part-{task.run_id}-{task.number:06d}.parquet"
             folders = (f"topic={topic}", f"date={day}")
-            write(below(task.target, *folders, name), path)
-            yield {"file": "/".join((*folders, name)), "records": count}
+            if is_stored(task.target):
+                write(below(task.target, *folders, name), path)
+            else:
+                place(Path(task.target, *folders, name), path)
+            size = path.stat().st_size
+            yield {"file": "/".join((*folders, name)), "records": count, "size": size}
+
+
+def place(target: Path, source: Path) -> None:
+    """Copies a file, whole or not at all; returns when it is on disk."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{uuid4().hex}")
+    try:
+        shutil.copyfile(source, temporary)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 @dataclass(slots=True)
@@ -104,7 +158,7 @@ class _Files:
     """The Parquet files of a task, one for each topic and day."""
 
     directory: Path
-    schema: Any
+    is_complete: bool
     written: dict[tuple[str, str], tuple[Path, int]] = field(default_factory=dict)
     _writers: dict[tuple[str, str], Any] = field(default_factory=dict)
     _held: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
@@ -115,7 +169,10 @@ class _Files:
         days = batch.column("timestamp").cast(pa.date32())
         has_none = pc.equal(batch.column("timestampType"), NO_TIMESTAMP_TYPE)
         days = pc.if_else(has_none, pa.scalar(None, pa.date32()), days)
-        batch = batch.drop_columns(["topic"])
+        if self.is_complete:
+            batch = batch.append_column(pa.field("date", pa.date32()), days)
+        else:
+            batch = batch.drop_columns(["topic"])
         for day in pc.unique(days).to_pylist():
             of_day = pc.is_null(days) if day is None else pc.equal(days, pa.scalar(day))
             key = topic, NO_DATE if day is None else str(day)
@@ -161,7 +218,7 @@ class StoredNotes:
         with ThreadPoolExecutor(THREADS) as threads:
             self._notes = dict(zip(uris, map(_note, threads.map(read, uris)), strict=True))
 
-    def read(self, isolation: str) -> Exported:
+    def read(self, isolation: str, _partitions: Sequence[TopicPartition] = ()) -> Exported:
         """As `Notes.read`."""
         found = Exported(isolation)
         for note in self._notes.values():
@@ -175,7 +232,7 @@ class StoredNotes:
         lost = [name for name in self._names if ROWS.fullmatch(name) and name not in named]
         remove(self._names[name] for name in lost)
 
-    def write(self, exported: Exported) -> None:
+    def write(self, exported: Exported, _files: Sequence[Written]) -> None:
         """Writes a note, and removes those that it holds."""
         data = exported.to_json().encode()
         write(below(self._target, FOLDER, f"{uuid4().hex}.json"), data)

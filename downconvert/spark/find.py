@@ -16,9 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from records import CorruptRecordsError
 
 from .bounds import Bounds
-from .jobs import JobError, Json, Step, no_step, run_tasks, watched
+from .jobs import JobError, Json, run_tasks, watched
 from .options import Mode, Options
 from .planner import plan
+from .progress import Step, no_step
 from .rows import read_records
 from .schemas import TIMESTAMP
 from .splits import Split
@@ -89,7 +90,7 @@ def run(
     if not tasks:
         return [], True
     frame = run_tasks(session, tasks, search, RESULT)
-    with watched(session, "find", len(tasks), step):
+    with watched(session, "find", step):
         rows = [row.asDict() for row in frame.limit(limit + 1).collect()]
     rows.sort(key=lambda row: (row["topic"], row["partition"], row["offset"]))
     return rows[:limit], len(rows) <= limit

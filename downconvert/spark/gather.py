@@ -1,18 +1,19 @@
-"""From the kernel's rows to Arrow's columns, without an object for each record.
+"""Records of one partition as Spark's record batches, without an object for each record.
 
-A row has the positions of key, value and headers in a buffer (records/kernel.py). An array of
-Arrow's has its bytes one after the other: the kernel gathers them into buffers of Arrow's.
+The kernel fills columns as Arrow has them (records/kernel_functions.py, ArrowColumns): here they
+become arrays, without a copy, and get the columns that all records of a partition share.
 
-Not here: filling the buffer (rows.py)."""
+Not here: reading entries (rows.py), rows of unusual ones (accumulator.py)."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from records.backend import gather_column, gather_headers
+from records.backend import ArrowColumns
 from records.kernel import ROW_FIELDS, Buffer
+from records.kernel_functions import Binary, HeaderLists
 
 from .bounds import Bounds
 from .schemas import TIMESTAMP
@@ -24,102 +25,103 @@ MICROSECONDS: Final = 1000  # in a millisecond
 
 # Spark has timestamps in microseconds; those out of its range are null.
 TIMESTAMP_MAX: Final = (2**63 - 1) // MICROSECONDS
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
-ROWS_MAX: Final = 8192  # of a record batch
+# Of a record batch: it outweighs what it costs to hand it on, and stays in the processor's cache.
+ROWS_MAX: Final = 8192
+BYTES_MAX: Final = 1024 * 1024  # one record may be larger
 
-Columns = dict[str, Callable[[Any, Buffer], Any]]
+HEADER: Final = (pa.field("key", pa.string()), pa.field("value", pa.binary()))
+HEADERS: Final = pa.list_(pa.field("element", pa.struct(HEADER)))
 
 
 class Gatherer:
-    """Makes record batches from the rows of one partition."""
+    """Makes record batches of the records of one partition."""
 
     def __init__(self, schema: Any, split: Split, bounds: Bounds) -> None:
         """`schema`: the columns wanted, of those that records have; others are null."""
         self._schema = schema
-        self._first_offset = max(split.first_offset, bounds.offset_min)
-        self._last_offset = min(split.end_offset - 1, bounds.offset_max)
-        self._bounds = bounds
+        names = set(schema.names)
+        times = (INT64_MIN, INT64_MAX)
+        if bounds.bound_times:
+            low = -(-bounds.time_min // MICROSECONDS)
+            times = max(low, INT64_MIN), min(bounds.time_max // MICROSECONDS, INT64_MAX)
+        offsets = (
+            max(split.first_offset, bounds.offset_min, INT64_MIN),
+            min(split.end_offset - 1, bounds.offset_max, INT64_MAX),
+        )
+        keys, values, lists = (name in names for name in ("key", "value", "headers"))
+        self.columns = ArrowColumns(ROWS_MAX, BYTES_MAX, keys, values, lists, offsets, times)
         self._topic = pa.repeat(pa.scalar(split.topic, pa.string()), ROWS_MAX)
         self._partition = pa.repeat(pa.scalar(split.partition, pa.int32()), ROWS_MAX)
-        self._columns: Columns = {
-            "key": lambda rows, source: gathered(rows, source, "key"),
-            "value": lambda rows, source: gathered(rows, source, "value"),
-            "topic": lambda rows, _: self._topic[: len(rows)],
-            "partition": lambda rows, _: self._partition[: len(rows)],
-            "offset": lambda rows, _: pa.array(rows[:, AT["offset"]].copy()),
-            "timestamp": lambda rows, _: timestamps(rows[:, AT["timestamp"]]),
-            "timestampType": lambda rows, _: pa.array(
-                rows[:, AT["timestamp_type"]].astype(np.int32)
-            ),
-            "headers": headers,
-        }
 
-    def batch(self, rows: Buffer, source: Buffer) -> Any | None:
-        """A record batch of at most `ROWS_MAX` rows. None: no row is wanted."""
-        table = np.frombuffer(rows, np.int64).reshape(-1, FIELDS)
-        table = self._wanted(table)
-        if not len(table):
-            return None
+    def add(self, rows: Buffer, source: Buffer) -> Iterator[Any]:
+        """Adds rows; yields record batches as they fill up."""
+        start, end = 0, len(memoryview(rows).cast("B"))
+        while True:
+            start += self.columns.add_rows(rows, start, end, source)
+            if start == end:
+                return
+            yield from self.rest()
+
+    def rest(self) -> Iterator[Any]:
+        """The records that there are, as a record batch."""
+        if not len(self.columns):
+            return
+        count, offsets, times, kinds, keys, values, lists = self.columns.take()
+        made = {
+            "topic": self._topic[:count],
+            "partition": self._partition[:count],
+            "offset": pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(offsets)], 0),
+            "timestamp": timestamps(times),
+            "timestampType": pa.Array.from_buffers(
+                pa.int32(), count, [None, pa.py_buffer(kinds)], 0
+            ),
+        }
+        if keys is not None:
+            made["key"] = binary(keys, count)
+        if values is not None:
+            made["value"] = binary(values, count)
+        if lists is not None:
+            made["headers"] = headers(lists, count)
         arrays = [
-            self._columns[field.name](table, source)
-            if field.name in self._columns
-            else pa.nulls(len(table), field.type)
+            made[field.name] if field.name in made else pa.nulls(count, field.type)
             for field in self._schema
         ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-
-    def _wanted(self, table: Any) -> Any:
-        offsets = table[:, AT["offset"]]
-        if offsets.min() < self._first_offset or offsets.max() > self._last_offset:
-            table = table[(offsets >= self._first_offset) & (offsets <= self._last_offset)]
-        if self._bounds.bound_times and len(table):
-            times = table[:, AT["timestamp"]]
-            low = -(-self._bounds.time_min // MICROSECONDS)
-            high = self._bounds.time_max // MICROSECONDS
-            table = table[(times >= low) & (times <= high)]
-        return table
+        yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
-def gathered(rows: Any, source: Buffer, name: str) -> Any:
-    """The keys or values that rows point to in the source."""
-    count = len(rows)
-    size = int(np.maximum(rows[:, AT[f"{name}_size"]], 0).sum())
-    validity, ends = pa.allocate_buffer((count + 7) // 8), pa.allocate_buffer(4 * (count + 1))
-    data = pa.allocate_buffer(size)
-    _, nulls = gather_column(rows, 0, rows.nbytes, source, name == "value", ends, validity, data)
-    buffers = [validity if nulls else None, ends, data]
-    return pa.Array.from_buffers(pa.binary(), count, buffers, nulls)
+def binary(column: Binary, count: int, kind: Any = HEADER[1].type) -> Any:
+    """Keys or values, of records or of headers."""
+    nulls, validity, ends, data = column
+    buffers = [_buffer(validity), pa.py_buffer(ends), pa.py_buffer(data)]
+    return pa.Array.from_buffers(kind, count, buffers, nulls)
 
 
-def timestamps(milliseconds: Any) -> Any:
+def timestamps(milliseconds: Buffer) -> Any:
     """Timestamps as Spark has them. -1 (no timestamp) is a millisecond before 1970, as in Spark's
     Kafka source."""
-    times = milliseconds.copy()  # one after the other, which what follows goes through faster
+    times = np.frombuffer(milliseconds, np.int64)
     if times.max() <= TIMESTAMP_MAX and times.min() >= -TIMESTAMP_MAX:
-        times *= MICROSECONDS
-        return pa.Array.from_buffers(TIMESTAMP, len(times), [None, pa.py_buffer(times)], 0)
+        known = pa.py_buffer(times * MICROSECONDS)
+        return pa.Array.from_buffers(TIMESTAMP, len(times), [None, known], 0)
     beyond = (times > TIMESTAMP_MAX) | (times < -TIMESTAMP_MAX)
     known = np.where(beyond, 0, times) * MICROSECONDS
     return pa.array(known, mask=beyond).cast(TIMESTAMP)
 
 
-def headers(rows: Any, source: Buffer) -> Any:
-    """The headers of records; null where there are none. Bytes in keys that are not UTF-8
-    become U+FFFD, as in Kafka's consumer."""
-    found = gather_headers(rows, 0, rows.nbytes, source)
-    ends, key_ends, keys, value_ends, values, validity = map(pa.py_buffer, found)
-    counts = rows[:, AT["headers_count"]]
-    total = key_ends.size // 4 - 1
+def headers(column: HeaderLists, count: int) -> Any:
+    """The headers of records; null where there are none."""
+    present, validity, ends, keys, values = column
+    if not present:
+        return pa.nulls(count, HEADERS)
+    total = memoryview(keys[2]).nbytes // 4 - 1
     pairs = pa.StructArray.from_arrays(
-        [
-            pa.Array.from_buffers(pa.string(), total, [None, key_ends, keys]),
-            pa.Array.from_buffers(pa.binary(), total, [validity, value_ends, values]),
-        ],
-        fields=[pa.field("key", pa.string()), pa.field("value", pa.binary())],
+        [binary(keys, total, HEADER[0].type), binary(values, total)], fields=HEADER
     )
-    return pa.Array.from_buffers(
-        pa.list_(pa.field("element", pairs.type)),
-        len(rows),
-        [pa.array(counts > 0).buffers()[1], ends],
-        children=[pairs],
-    )
+    buffers = [_buffer(validity), pa.py_buffer(ends)]
+    return pa.Array.from_buffers(HEADERS, count, buffers, count - present, children=[pairs])
+
+
+def _buffer(bits: Buffer | None) -> Any:
+    return None if bits is None else pa.py_buffer(bits)

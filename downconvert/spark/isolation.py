@@ -5,12 +5,14 @@ say the same, at the price of reading all headers of the partition.
 
 Not here: leaving batches out (rows.py, batches.py)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from downconvert.storage import Log
 from downconvert.storage.errors import CorruptIndexError
-from downconvert.storage.names import Kind, file_name, parse_file_name
+from downconvert.storage.names import OFFSET_MAX, Kind, file_name, parse_file_name
+from downconvert.storage.producer_state import ProducerState
 from downconvert.storage.producers import Producers
 from downconvert.storage.transaction_index import AbortedTransaction
 from records import CorruptRecordsError
@@ -21,10 +23,17 @@ from .staging import last_with_records, staged
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """`end`: the last stable offset. `aborted`: by their beginnings."""
+    """`end`: the last stable offset. `aborted`, by their beginnings; `open`, as they would be if
+    they were aborted at the end of the log."""
 
     end: int
     aborted: tuple[AbortedTransaction, ...] = ()
+    open: tuple[AbortedTransaction, ...] = ()
+
+    def throughout(self) -> "Committed":
+        """The same up to the end of the log, without what is open: it hides nothing that came
+        after it, as for the coordinator of a group."""
+        return Committed(OFFSET_MAX, (*self.aborted, *self.open))
 
     def between(self, start: int, end: int) -> tuple[AbortedTransaction, ...]:
         """The aborted transactions with records from offset `start` up to `end`."""
@@ -60,7 +69,8 @@ def committed(directory: str) -> Committed:
         if _has_indexes(log):
             try:
                 aborted = log.aborted(log.start_offset, end)
-                return Committed(log.last_stable_offset, tuple(aborted))
+                stable = log.last_stable_offset
+                return Committed(stable, tuple(aborted), _open(log.producers()))
             except (CorruptIndexError, CorruptRecordsError):
                 pass
         return rebuilt(log, end)
@@ -73,7 +83,16 @@ def rebuilt(log: Log, end: int) -> Committed:
     first_open = producers.states.first_open_offset
     stable = end if first_open is None else min(end, max(log.start_offset, first_open))
     aborted = sorted(producers.aborted, key=lambda entry: (entry.first_offset, entry.last_offset))
-    return Committed(stable, tuple(aborted))
+    return Committed(stable, tuple(aborted), _open(producers.states.producers.values()))
+
+
+def _open(producers: Iterable[ProducerState]) -> tuple[AbortedTransaction, ...]:
+    starts = sorted((s.transaction_start, s.producer_id) for s in producers)
+    return tuple(
+        AbortedTransaction(producer_id, start, OFFSET_MAX, start)
+        for start, producer_id in starts
+        if start >= 0
+    )
 
 
 def _has_indexes(log: Log) -> bool:

@@ -2,12 +2,12 @@
 
 Spark is given a row for each task, in as many partitions as there are tasks, so that each runs by
 itself and a long one delays no other. A task's function runs in a Python worker of an executor,
-which finds this package there (docs/spark.md says how it is shipped).
+which finds this package there (docs/spark.md says how it is shipped). Only DataFrames are used:
+over Spark Connect there is nothing else.
 
-Not here: what the tasks do (audit.py, convert.py, sweep.py)."""
+Not here: what the tasks do (audit.py, convert.py, sweep.py), how far they are (progress.py)."""
 
 import pickle
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -16,32 +16,26 @@ from itertools import islice
 from typing import Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from records import RecordsError
 
 from .errors import TaskFailedError
+from .progress import Step, polled
 from .segment_files import PartitionLog
-from .spark_errors import in_a_line, is_worker_lost
+from .spark_errors import OF_SPARK, in_a_line, is_worker_lost
 from .trees import find_partitions
 
-Step: TypeAlias = Callable[[str, float, float], None]  # what is done, how far it is, of how much
 Json: TypeAlias = dict[str, Any]
 Task = TypeVar("Task")
 
-POLL_SECONDS: Final = 0.2
+TASKS: Final = pa.schema([("number", pa.int32()), ("task", pa.binary())])
 ROWS_MAX: Final = 1000
 
 
 class JobError(Exception):
     """A job that cannot be run as it was asked for; says why in one line."""
-
-
-def no_step(_what: str, _done: float, _total: float) -> None:
-    """For callers that do not show progress."""
 
 
 def chosen(paths: Sequence[str], topics: Sequence[str]) -> list[PartitionLog]:
@@ -77,10 +71,19 @@ def run_tasks(
 ) -> DataFrame:
     """The rows that `work` yields for each task, with the columns of `schema`. Nothing has run yet,
     and each action on the result runs all of it."""
-    rows = [(pickle.dumps(task),) for task in tasks]
-    given = session.sparkContext.parallelize(rows, max(1, len(rows)))
-    frame = session.createDataFrame(given, "task binary")
-    return frame.mapInArrow(partial(_in_arrow, work, schema), from_arrow_schema(schema))
+    rows = [list(range(len(tasks))), [pickle.dumps(task) for task in tasks]]
+    frame = session.createDataFrame(pa.table(rows, schema=TASKS))
+    return spread(frame, max(1, len(tasks))).mapInArrow(
+        partial(_in_arrow, work, schema), from_arrow_schema(schema)
+    )
+
+
+def spread(frame: DataFrame, count: int) -> DataFrame:
+    """A frame of TASKS in `count` partitions: one for each row, or by the hash of its number before
+    Spark 4.1, where some have two rows and others none."""
+    if hasattr(frame, "repartitionById"):
+        return frame.repartitionById(count, "number")
+    return frame.repartition(count, "number")
 
 
 def _in_arrow(
@@ -88,7 +91,7 @@ def _in_arrow(
 ) -> Iterator[pa.RecordBatch]:
     """What a Python worker does with a partition."""
     for batch in batches:
-        for task in batch.column(0):
+        for task in batch.column("task"):
             for rows in _grouped(_worked(work, pickle.loads(task.as_py()))):
                 yield pa.RecordBatch.from_pylist(rows, schema=schema)
 
@@ -113,33 +116,14 @@ def _grouped(rows: Iterable[Json]) -> Iterator[list[Json]]:
 
 
 @contextmanager
-def watched(session: SparkSession, what: str, total: int, step: Step) -> Iterator[None]:
-    """Calls `step` with how many of `total` tasks are done, while jobs run in the block.
+def watched(session: SparkSession, what: str, step: Step) -> Iterator[None]:
+    """Calls `step` with how many tasks are done, and of how many, while jobs run in the block.
 
     JobError: one of them failed; says why in one line."""
-    tracker = session.sparkContext.statusTracker()
-    before = set(tracker.getJobIdsForGroup())
-    ended = threading.Event()
-
-    def poll() -> None:
-        while not ended.wait(POLL_SECONDS):
-            done = 0
-            for job in set(tracker.getJobIdsForGroup()) - before:
-                found = tracker.getJobInfo(job)
-                for stage in map(tracker.getStageInfo, found.stageIds if found else ()):
-                    if stage is not None and stage.numTasks == total:
-                        done = max(done, stage.numCompletedTasks)
-            step(what, done, total)
-
-    step(what, 0, total)
-    thread = threading.Thread(target=poll, daemon=True)
-    thread.start()
     try:
-        yield
-    except (PySparkException, Py4JError) as error:
+        with polled(session, what, step):
+            yield
+    except OF_SPARK as error:
         line = in_a_line(error)
         again = "; run it again" if is_worker_lost(line) else ""
         raise JobError(f"{what}: {line}{again}") from error
-    finally:
-        ended.set()
-        thread.join()

@@ -8,7 +8,8 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
-from .jobs import Step, chosen, no_step, watched
+from .jobs import chosen, watched
+from .progress import Step, no_step
 from .source import FORMAT
 
 KEY: Final = ("topic", "partition", "key")
@@ -56,6 +57,6 @@ def write(
 
     JobError: there is nothing to read, or the target exists."""
     frame = latest(session, paths, topics=topics, committed=committed, tombstones=tombstones)
-    with watched(session, "latest", 0, step):
+    with watched(session, "latest", step):
         frame.write.partitionBy("topic").mode("error").parquet(target)
         return session.read.schema(frame.schema).parquet(target).count()

@@ -7,11 +7,12 @@ Not here: options that only Spark's Kafka source has (kafka_options.py), what is
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
+from downconvert.internal_topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from records.units import MiB
 
 from .data_keys import DataKeys, parse_keys
@@ -41,7 +42,15 @@ RECORD_BYTES_LIMIT: Final = 1024 * MiB
 # driver: with smaller ones a query of a few gigabytes does not end.
 PARTITION_BYTES_MIN: Final = MiB
 
-Level: TypeAlias = Literal["record", "batch"]
+Level: TypeAlias = Literal["record", "batch", "offset", "group", "transaction"]
+LEVELS: Final[tuple[Level, ...]] = get_args(Level)
+
+# The brokers' own topic whose records add up to the rows of a level.
+STATE_TOPICS: Final[Mapping[Level, str]] = {
+    "offset": OFFSETS_TOPIC,
+    "group": OFFSETS_TOPIC,
+    "transaction": TRANSACTIONS_TOPIC,
+}
 Parsed = TypeVar("Parsed")
 
 
@@ -89,6 +98,11 @@ class Options:
     encryption_keys: str | None = None  # of tiered storage; None: those of the environment
 
     @property
+    def state_topic(self) -> str | None:
+        """The brokers' own topic that is read; None: rows are what is in the logs of any."""
+        return STATE_TOPICS.get(self.level)
+
+    @property
     def stored_paths(self) -> tuple[str, ...]:
         """The paths, with all that is to be known of stores."""
         settings = dict(self.store_settings)
@@ -108,7 +122,7 @@ class Options:
         reader = _Reader(renamed(given))
         options = cls(
             paths=reader.paths(),
-            level=reader.choice("level", "record", "batch"),
+            level=reader.choice("level", *LEVELS),
             include_headers=reader.boolean("includeHeaders", default=False),
             topics=reader.names("topics"),
             topics_pattern=reader.pattern("topicsPattern"),
@@ -149,11 +163,33 @@ class Options:
             encryption_keys=reader.take("encryptionKeys"),
         )
         reader.finish()
+        options = options._of_level()
         if streaming is not None:
             options._check(streaming=streaming)
         return options
 
+    def _of_level(self) -> "Options":
+        """The same, with the topic that the level is read from."""
+        topic = self.state_topic
+        if topic is None:
+            return self
+        if self.topics or self.topics_pattern is not None or self.assigned is not None:
+            raise ValueError(
+                f"level={self.level} is read from {topic}: leave assign, topics (subscribe) and "
+                "topicsPattern (subscribePattern) out"
+            )
+        if self.include_headers or self.committed:
+            raise ValueError(
+                f"level={self.level} has no headers, and counts what is committed: leave "
+                "includeHeaders and isolation out"
+            )
+        return replace(self, topics=(topic,))
+
     def _check(self, *, streaming: bool) -> None:
+        if streaming and self.state_topic is not None:
+            raise ValueError(
+                f"level={self.level} is what records add up to: it is read, and not streamed"
+            )
         stored = next((path for path in self.paths if is_stored(path)), None)
         if streaming and stored is not None:
             raise ValueError(f"{stored}: a stream follows mounted directories only; read it again")

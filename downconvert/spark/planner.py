@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from itertools import groupby
 from typing import Final
 
 from downconvert.storage import Log
@@ -22,7 +23,7 @@ from .gather import MICROSECONDS
 from .isolation import Committed, committed_of
 from .options import Options
 from .segment_files import PartitionLog, SegmentFile
-from .splits import Split, around, pack, split, task_size
+from .splits import OPEN_COST, Split, around, pack, split, task_size
 from .staging import staged
 from .stored_trees import THREADS
 from .trees import find_partitions
@@ -41,15 +42,15 @@ def plan_logs(
 ) -> list[tuple[Split, ...]]:
     """The same, of partitions that were found before."""
     watermarks = HighWatermarks() if options.stop_at_high_watermark else None
-    return tasks_of(
-        [
-            found
-            for log in logs
-            if bounds.takes(*log.topic_partition)
-            for found in stretches_of(log, options, bounds, watermarks)
-        ],
-        options,
-    )
+    wholes = [
+        found
+        for log in logs
+        if bounds.takes(*log.topic_partition)
+        for found in stretches_of(log, options, bounds, watermarks)
+    ]
+    if options.state_topic is not None:
+        return whole_logs(wholes, options.max_partition_bytes)
+    return tasks_of(wholes, options)
 
 
 def tasks_of(wholes: Sequence[Split], options: Options) -> list[tuple[Split, ...]]:
@@ -63,6 +64,21 @@ def tasks_of(wholes: Sequence[Split], options: Options) -> list[tuple[Split, ...
             cut = list(threads.map(lambda whole: list(split(whole, size)), wholes))
         return pack([found for splits in cut for found in splits], size)
     return pack([found for whole in wholes for found in split(whole, size)], size)
+
+
+def whole_logs(wholes: Sequence[Split], size_max: int) -> list[tuple[Split, ...]]:
+    """Stretches put together so that all of a partition are read by one task, in their order."""
+    groups: list[tuple[Split, ...]] = []
+    size = size_max
+    for _, of_log in groupby(wholes, key=lambda whole: (whole.topic, whole.partition)):
+        found = tuple(of_log)
+        cost = sum(whole.size + OPEN_COST for whole in found)
+        if size + cost > size_max:
+            groups.append(())
+            size = 0
+        groups[-1] += found
+        size += cost
+    return groups
 
 
 def partitions(options: Options) -> list[PartitionLog]:
@@ -103,6 +119,8 @@ def stretches_of(
 ) -> Iterator[Split]:
     """The stretches to read of one partition, up to its high watermark where these are given."""
     transactions = committed_of(log) if options.committed else None
+    if options.level == "offset":
+        transactions = committed_of(log).throughout()
     start, end = offsets_of(log, options)
     start, end = max(start, bounds.offset_min), min(end, bounds.offset_max + 1)
     if transactions is not None:

@@ -1,6 +1,6 @@
 """Spark's reader of the data source: partitions in the driver, record batches in the workers.
 
-Not here: what is read (planner.py), and how (rows.py, batches.py)."""
+Not here: what is read (planner.py), and how (rows.py, batches.py, state_tables.py)."""
 
 import os
 import socket
@@ -20,6 +20,7 @@ from .planner import plan
 from .rows import read_records
 from .schemas import arrow_schema, check_wanted
 from .splits import Split
+from .state_tables import StateTable
 
 EVERYTHING: Final = Bounds()
 
@@ -44,7 +45,8 @@ class SegmentReader(DataSourceReader):
 
     def narrow(self, filters: Iterable[Any]) -> None:
         """Leaves out what these filters would drop."""
-        self._bounds = self._bounds.narrowed(filters)
+        if self._options.state_topic is None:  # else columns of these names are not the log's
+            self._bounds = self._bounds.narrowed(filters)
 
     def partitions(self) -> list[InputPartition]:
         return [Task(splits) for splits in plan(self._options, self._bounds)]
@@ -77,9 +79,12 @@ def read_splits(
     set. NotMountedError: its directory is not on this machine. That is an error whatever
     `failOnDataLoss` says: no data is lost."""
     wanted = arrow_schema(schema)
+    table = StateTable(options, wanted) if options.state_topic is not None else None
     for split in splits:
         try:
-            if options.level == "batch":
+            if table is not None:
+                yield from table.read(split)
+            elif options.level == "batch":
                 yield from read_batches(split, options, wanted)
             else:
                 yield from read_records(split, options, bounds, wanted)
@@ -96,3 +101,5 @@ def read_splits(
         if options.fail_on_data_loss:
             raise DataLossError(lost)
         warnings.warn(lost, RuntimeWarning, stacklevel=2)
+    if table is not None:
+        yield from table.rows()

@@ -1,21 +1,22 @@
-"""Reads the records of a split: bytes through the kernel, rows into record batches.
+"""Reads the records of a split: bytes through the kernel, into columns and record batches.
 
-Uncompressed batches and messages are parsed in the buffer as read, as many in one call as are in
-it; Python does nothing for each of them, unless checksums are compared.
+Ordinary entries go from the buffer into columns in one pass of the kernel, which compares their
+checksums and decompresses them; Python does nothing for each of them. It leaves what is large,
+damaged or unusual. That is read step by step, through rows, which says what is wrong and where.
 
-Not here: compressed ones (inflate.py), where rows are kept (accumulator.py), columns (gather.py),
-where entries begin and where reading goes on after damage (entries.py)."""
+Not here: compressed entries step by step (inflate.py), where rows are kept (accumulator.py),
+columns (gather.py), where entries begin and where reading goes on after damage (entries.py)."""
 
 from collections.abc import Iterator
 from typing import Any, Final
 
 from records import BatchHeader, Codec, CorruptRecordsError
 from records.backend import Transcoder
-from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE, V0, V2
+from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE, PREFIX, V0, V2
 from records.kernel import Outcome
 from records.source import TRUNCATED
 
-from .accumulator import Accumulator
+from .accumulator import BUFFER_SIZE, Accumulator
 from .bounds import Bounds
 from .checksums import sound_until
 from .entries import RUNS_PAST, Entries
@@ -26,6 +27,9 @@ from .splits import Split
 
 # Compressed entries are read through a window of their own; a larger one is streamed.
 ENTRIES_SIZE: Final = 256 * 1024  # bytes
+# What is read of the log at once, which stays in a core's own cache until it is in columns; more
+# for an entry that is larger.
+ORDINARY_SIZE: Final = 256 * 1024  # bytes
 NOTHING: Final = memoryview(b"")
 
 
@@ -48,8 +52,8 @@ class _RowReader:
         self._entries = entries
         self._options = options
         self._schema = schema
-        gatherer = Gatherer(schema, split, bounds)
-        self._accumulator = Accumulator(gatherer, options.max_record_bytes)
+        self._gatherer = Gatherer(schema, split, bounds)
+        self._accumulator = Accumulator(self._gatherer, options.max_record_bytes)
         self._bounds = bounds
         self._first_offset = max(split.first_offset, bounds.offset_min)
         self._last_offset = min(split.end_offset - 1, bounds.offset_max)
@@ -58,6 +62,7 @@ class _RowReader:
             entries.records, self._transcoder, self._accumulator, verify=options.verify_crc
         )
         self._window: _EntryWindow | None = None
+        self._left: int | None = None  # an entry that is not ordinary
         self._anchor = self._entry = entries.position
         self._verified = entries.position if options.verify_crc else entries.size
 
@@ -65,11 +70,18 @@ class _RowReader:
         entries = self._entries
         while entries.position < entries.end:
             try:
-                yield from self._read_on()
+                if not self._transcoder.in_batch and entries.position != self._left:
+                    yield from self._read_ordinary()
+                if entries.position < entries.end:
+                    yield from self._read_on()
             except CorruptRecordsError as damage:
-                yield from self._accumulator.flush()
+                yield from self._rest()
                 yield from self._recover(damage)
+        yield from self._rest()
+
+    def _rest(self) -> Iterator[Any]:
         yield from self._accumulator.flush()
+        yield from self._gatherer.rest()
 
     def _recover(self, damage: CorruptRecordsError) -> Iterator[Any]:
         entries = self._entries
@@ -80,6 +92,37 @@ class _RowReader:
         self._anchor = self._entry = entries.position
         if self._options.verify_crc:
             self._verified = entries.position
+
+    # --- ordinary
+
+    def _read_ordinary(self) -> Iterator[Any]:
+        """Reads entries up to one that is not ordinary, and notes where that is."""
+        entries, accumulator, columns = self._entries, self._accumulator, self._gatherer.columns
+        verify, transactional = self._options.verify_crc, not entries.split.aborted
+        yield from accumulator.flush()
+        accumulator.clear()
+        size = ORDINARY_SIZE
+        while entries.position < entries.end:
+            end = min(size, entries.end - entries.position)
+            end = entries.records.read_into(accumulator.view[:end], entries.position)
+            start, is_full = 0, True
+            while is_full:
+                consumed, is_full = columns.add_entries(
+                    accumulator.buffer, start, end, verify, transactional, BUFFER_SIZE
+                )
+                start += consumed
+                if is_full:
+                    yield from self._gatherer.rest()
+            entries.position += start
+            self._anchor = self._entry = entries.position
+            self._left = entries.position
+            if verify:
+                self._verified = max(self._verified, entries.position)
+            if not start:
+                entry_size = PREFIX.unpack_from(accumulator.buffer)[1] + PREFIX.size
+                if end < size or not end < entry_size <= len(accumulator.buffer):
+                    return
+            size = ORDINARY_SIZE if start else entry_size
 
     # --- uncompressed
 

@@ -3,7 +3,7 @@
 Records have the columns and types of Spark's own Kafka source. Spark takes record batches only if
 their Arrow schema is exactly the one it derives from its own; a test compares the two.
 
-Not here: what is in the columns (gather.py, batches.py)."""
+Not here: what is in the columns (gather.py, batches.py, state_tables.py)."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -14,6 +14,7 @@ from pyspark.sql.types import (
     BinaryType,
     BooleanType,
     DataType,
+    DateType,
     IntegerType,
     LongType,
     StringType,
@@ -37,6 +38,10 @@ RECORD: Final = StructType(
         StructField("timestamp", TimestampType()),
         StructField("timestampType", IntegerType()),
     ]
+)
+# Of what is exported; `date` is of the timestamp, in UTC, and null where there is none.
+EXPORTED: Final = StructType(
+    [*RECORD.fields, StructField("headers", HEADERS), StructField("date", DateType())]
 )
 BATCH: Final = StructType(
     [
@@ -62,6 +67,75 @@ BATCH: Final = StructType(
         StructField("crc", LongType()),
     ]
 )
+RECORD_PLACE: Final = (
+    StructField("recordPartition", IntegerType()),  # of the brokers' own topic
+    StructField("recordOffset", LongType()),
+)
+OFFSET: Final = StructType(
+    [
+        StructField("group", StringType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("leaderEpoch", IntegerType()),  # null: none, as of all that follow
+        StructField("metadata", StringType()),
+        StructField("commitTimestamp", TimestampType()),
+        StructField("expireTimestamp", TimestampType()),  # where the client has said it
+        StructField("topicId", StringType()),
+        *RECORD_PLACE,
+    ]
+)
+MEMBER: Final = StructType(
+    [
+        StructField("memberId", StringType()),
+        StructField("groupInstanceId", StringType()),
+        StructField("clientId", StringType()),
+        StructField("clientHost", StringType()),
+        StructField("sessionTimeoutMs", IntegerType()),
+        StructField("rebalanceTimeoutMs", IntegerType()),
+        StructField("subscription", BinaryType()),
+        StructField("assignment", BinaryType()),
+    ]
+)
+GROUP: Final = StructType(
+    [
+        StructField("group", StringType()),
+        StructField("type", StringType()),  # classic, consumer, share, streams
+        StructField("records", ArrayType(StringType())),  # what Kafka calls those that there are
+        StructField("protocolType", StringType()),  # null, as all that follow, if it is not classic
+        StructField("protocol", StringType()),
+        StructField("generation", IntegerType()),
+        StructField("leader", StringType()),
+        StructField("stateTimestamp", TimestampType()),
+        StructField("members", ArrayType(MEMBER)),
+        *RECORD_PLACE,
+    ]
+)
+TOPIC_PARTITION: Final = StructType(
+    [StructField("topic", StringType()), StructField("partition", IntegerType())]
+)
+TRANSACTION: Final = StructType(
+    [
+        StructField("transactionalId", StringType()),
+        StructField("producerId", LongType()),
+        StructField("producerEpoch", IntegerType()),
+        StructField("previousProducerId", LongType()),
+        StructField("nextProducerId", LongType()),
+        StructField("timeoutMs", IntegerType()),
+        StructField("state", StringType()),  # Ongoing, PrepareCommit, CompleteCommit, ...
+        StructField("partitions", ArrayType(TOPIC_PARTITION)),
+        StructField("startTimestamp", TimestampType()),
+        StructField("updateTimestamp", TimestampType()),
+        *RECORD_PLACE,
+    ]
+)
+LEVELS: Final = {
+    "record": RECORD,
+    "batch": BATCH,
+    "offset": OFFSET,
+    "group": GROUP,
+    "transaction": TRANSACTION,
+}
 CORRUPT: Final = StructType(
     [
         StructField("segment", StringType()),
@@ -74,6 +148,7 @@ TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 ARROW: Final[dict[type[DataType], Any]] = {
     BinaryType: pa.binary(),
     BooleanType: pa.bool_(),
+    DateType: pa.date32(),
     IntegerType: pa.int32(),
     LongType: pa.int64(),
     StringType: pa.string(),
@@ -83,12 +158,9 @@ ARROW: Final[dict[type[DataType], Any]] = {
 
 def schema_of(options: Options) -> StructType:
     """All columns, with these options."""
-    if options.level == "batch":
-        fields = list(BATCH.fields)
-    else:
-        fields = list(RECORD.fields)
-        if options.include_headers:
-            fields.append(StructField("headers", HEADERS))
+    fields = list(LEVELS[options.level].fields)
+    if options.include_headers and options.level == "record":
+        fields.append(StructField("headers", HEADERS))
     if options.mode is Mode.PERMISSIVE:
         if options.corrupt_column in {field.name for field in fields}:
             raise ValueError(f"columnNameOfCorruptRecord: {options.corrupt_column} is taken")

@@ -1,4 +1,5 @@
-"""The Spark session that jobs run in: an embedded one of this machine, or the cluster's.
+"""The Spark session that jobs run in: an embedded one of this machine, the cluster's, or one behind
+Spark Connect.
 
 Under `spark-submit`, and where the caller names a master, Spark's own configuration decides; only
 what jobs need is set.
@@ -13,15 +14,14 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Final
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from . import register
 from .jobs import JobError
-from .spark_errors import in_a_line
+from .spark_errors import OF_SPARK, in_a_line
 
 # A task whose worker was killed is tried again; local[*] would not do that.
 LOCAL: Final = "local[*,3]"
@@ -33,8 +33,14 @@ JVM_ENDED: Final = (
     "Spark's JVM ended as it started: it needs Java 17 or newer; DOWNCONVERT_SPARK_LOG=1 shows "
     "what it says"
 )
+CONNECT_NEEDED: Final = (
+    "Spark Connect needs the extra 'connect': pip install 'lazy-downconvert[connect]'"
+)
 MASTERS: Final = re.compile(r"local(-cluster)?(\[.+\])?|yarn|(spark|k8s)://.+")
 STANDALONE: Final = re.compile(r"spark://(.+)")
+CONNECT: Final = re.compile(r"sc://.+")
+REMOTES: Final = re.compile(r"sc://.+|local(\[.+\])?")
+REMOTE: Final = "SPARK_REMOTE"  # Spark's own name for it
 CONNECT_SECONDS: Final = 10.0
 SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which has started the JVM
 LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -55,14 +61,29 @@ NEEDED: Final = {
 
 @contextmanager
 def open_session(
-    name: str, master: str | None = None, options: Mapping[str, str] | None = None
+    name: str,
+    master: str | None = None,
+    options: Mapping[str, str] | None = None,
+    *,
+    remote: str | None = None,
 ) -> Iterator[SparkSession]:
     """A session that ends with the block; one that was there before stays.
 
-    `master` is Spark's; None is this machine, or what spark-submit was given. JobError: there is no
-    Java, or the master cannot be reached."""
+    `master` is Spark's, or the URL of a Spark Connect server (`sc://host:15002`), which is what
+    `remote` is, too; None is what SPARK_REMOTE names, or this machine, or what spark-submit was
+    given. JobError: there is no Java, or neither master nor server can be reached."""
     existing = SparkSession.getActiveSession()
-    session = existing or _started(name, master, dict(options or {}))
+    if remote is None and CONNECT.fullmatch(master or ""):
+        master, remote = None, master
+    if remote is None and master is None:
+        remote = os.environ.get(REMOTE)
+    settings = dict(options or {})
+    if existing is not None:
+        session = existing
+    elif remote is not None:
+        session = _connected(remote, settings)
+    else:
+        session = _started(name, master, settings)
     register(session)
     try:
         yield session
@@ -87,14 +108,67 @@ def _started(name: str, master: str | None, options: dict[str, str]) -> SparkSes
         builder = builder.master(master)
     for key, value in (settings | options).items():
         builder = builder.config(key, value)
+    return _made(builder, master)
+
+
+def _made(builder: SparkSession.Builder, place: str | None) -> SparkSession:
     try:
         with _quiet_start():
             return builder.getOrCreate()
-    except (PySparkException, Py4JError) as error:
+    except OF_SPARK as error:
         if "JAVA_GATEWAY_EXITED" in str(error):
             raise JobError(JVM_ENDED) from error
-        of = "" if master is None else f" on {master}"
+        of = "" if place is None else f" on {place}"
         raise JobError(f"Spark does not start{of}: {in_a_line(error)}") from error
+
+
+def _connected(remote: str, options: dict[str, str]) -> SparkSession:
+    """A session of a Spark Connect server, or of one that is started on this machine (`local[2]`).
+
+    It has another name for each command, so that none is closed with another."""
+    if find_spec("grpc") is None:
+        raise JobError(CONNECT_NEEDED)
+    if not REMOTES.fullmatch(remote):
+        raise JobError(f"{remote!r} is no Spark Connect server: name one as sc://host:15002")
+    settings = dict(NEEDED)
+    if remote.startswith("local"):
+        if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
+            raise JobError(JAVA_NEEDED)
+        settings |= SMALL
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    else:
+        _check_server(remote)
+    builder = SparkSession.builder.remote(remote)
+    for key, value in (settings | options).items():
+        builder = builder.config(key, value)
+    return _made(builder, _without_token(remote))
+
+
+def _check_server(remote: str) -> None:
+    """JobError: the URL is malformed, or nobody answers there.
+
+    Spark itself tries for ten minutes."""
+    import grpc
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    try:
+        channel = DefaultChannelBuilder(remote).toChannel()
+    except OF_SPARK as error:
+        raise JobError(f"{_without_token(remote)}: {in_a_line(error)}") from error
+    try:
+        grpc.channel_ready_future(channel).result(CONNECT_SECONDS)
+    except grpc.FutureTimeoutError:
+        raise JobError(
+            f"no Spark Connect server answers at {_without_token(remote)} "
+            f"(asked for {CONNECT_SECONDS:.0f} seconds)"
+        ) from None
+    finally:
+        channel.close()
+
+
+def _without_token(remote: str) -> str:
+    """The address in a URL, without its parameters: one of them may be a token."""
+    return remote.partition("/;")[0]
 
 
 def _check_master(master: str) -> None:
@@ -105,7 +179,7 @@ def _check_master(master: str) -> None:
     if not MASTERS.fullmatch(master):
         raise JobError(
             f"{master!r} is no master: name one as spark://host:7077, yarn, "
-            "k8s://https://host:port, or local[4]"
+            "k8s://https://host:port, sc://host:15002, or local[4]"
         )
     addresses = STANDALONE.fullmatch(master)
     if addresses is None:

@@ -9,6 +9,15 @@ Not here: errors of this package (errors.py)."""
 import re
 from typing import Final
 
+from pyspark.errors import PySparkException
+
+try:
+    from py4j.protocol import Py4JError
+except ModuleNotFoundError:  # pyspark-client, which is for Spark Connect alone
+    OF_SPARK: tuple[type[Exception], ...] = (PySparkException,)
+else:
+    OF_SPARK = (PySparkException, Py4JError)
+
 LOST_TASK: Final = re.compile(r"Lost task \S+ in stage \S+ \(TID \d+\) \((\S+) executor (\S+)\): ")
 TRACEBACK: Final = "Traceback (most recent call last):"
 JVM_STACK: Final = re.compile(r"^\s+at .*|^Caused by: .*|^Driver stacktrace:.*", re.MULTILINE)

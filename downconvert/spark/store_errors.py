@@ -55,11 +55,11 @@ def told(name: str) -> Iterator[None]:
     except PermissionError as error:
         raise _forbidden(name) from error
     except OSError as error:
-        words = str(error)
+        words = " ".join(str(error).split())  # some say it in several lines
         if THROTTLED.search(words):
             raise ThrottledError(
                 f"{name}: the store is throttling (it was asked again, with pauses): run fewer "
-                "tasks at once, or set AWS_MAX_ATTEMPTS higher"
+                "tasks at once (of S3, or set AWS_MAX_ATTEMPTS higher)"
             ) from error
         if FORBIDDEN.search(words):
             raise _forbidden(name) from error

@@ -1,22 +1,20 @@
 """Object stores and other file systems that are not mounted: listing, reading ranges, writing.
 
 A path there is a URI: `s3://bucket/folder`, `s3a://`, `gs://`, `abfss://container@account/...`,
-`hdfs://host/...`. Arrow reaches these; any other scheme is asked of fsspec, where that is
-installed. Credentials are found on each machine as the cloud's own tools find them (environment,
-profile, role); a URI does not hold them. What else Arrow has to know is the URI's query
-(`?region=eu-central-1&endpoint_override=host:9000&scheme=http`), or of S3 AWS_ENDPOINT_URL in the
-driver's environment, which goes to the tasks with each URI.
+`hdfs://host/...`. A URI does not hold credentials. What else has to be known is its query
+(`?region=eu-central-1&endpoint_override=host:9000&scheme=http`), or an endpoint in the driver's
+environment, which goes to the tasks with each URI.
 
-Requests that fail for a while are made again by Arrow, AWS_MAX_ATTEMPTS times (10). What fails for
-good is one of the errors in store_errors.py.
+Requests that fail for a while are made again by the clients. What fails for good is one of the
+errors in store_errors.py.
 
-Not here: what is read (blobs.py), which objects are logs (stored_trees.py)."""
+Not here: which client reaches a store (file_systems.py), what is read (blobs.py), which objects are
+logs (stored_trees.py)."""
 
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -24,17 +22,17 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsp
 
 from pyarrow import fs
 
+from .file_systems import has_rename, opened
 from .store_errors import told
 
 URI: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
 S3: Final = {"s3", "s3a", "s3n"}
 ALIASES: Final = {"s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs"}
-OF_ARROW: Final = {"s3", "gs", "abfs", "abfss", "hdfs", "viewfs"}
-ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-# Half of the time of a read is Amazon's checksum of what was sent; batches have their own.
-UNCHECKED: Final = ("AWS_RESPONSE_CHECKSUM_VALIDATION", "when_required")
-ATTEMPTS: Final = 10
-ATTEMPTS_NAME: Final = "AWS_MAX_ATTEMPTS"
+# Where the clouds' own tools find another endpoint.
+ENDPOINTS: Final = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+    "gs": ("CLOUD_STORAGE_EMULATOR_ENDPOINT", "STORAGE_EMULATOR_HOST"),
+}
 WRITE_SIZE: Final = 8 * 1024 * 1024  # bytes at a time; of S3 a part
 
 
@@ -67,8 +65,9 @@ def pinned(uri: str, settings: Mapping[str, str] | None = None) -> str:
             "they are taken from the environment, a profile or the machine's role"
         )
     query = dict(parse_qsl(parts.query)) | dict(settings or {})
-    endpoint = next((os.environ[name] for name in ENDPOINTS if os.environ.get(name)), None)
-    if scheme == "s3" and endpoint and "endpoint_override" not in query:
+    names = ENDPOINTS.get(scheme, ())
+    endpoint = next((os.environ[name] for name in names if os.environ.get(name)), None)
+    if endpoint and "endpoint_override" not in query:
         query["endpoint_override"] = endpoint
     if "://" in query.get("endpoint_override", ""):
         query["scheme"], _, query["endpoint_override"] = query["endpoint_override"].partition("://")
@@ -96,7 +95,7 @@ def listed(uri: str) -> list[Stored]:
     """All objects below a URI, also in folders, by their names; or the object of that name.
 
     FileNotFoundError: there is none."""
-    files, path = _opened(uri)
+    files, path = opened(uri)
     with told(shown(uri)):
         selector = fs.FileSelector(path, recursive=True, allow_not_found=True)
         found = [info for info in files.get_file_info(selector) if info.is_file]
@@ -122,7 +121,7 @@ class ObjectReader:
     def __init__(self, uri: str) -> None:
         """FileNotFoundError: it is gone. StoreError: it cannot be read."""
         self._name = shown(uri)
-        files, path = _opened(uri)
+        files, path = opened(uri)
         with told(self._name):
             self._file = files.open_input_file(path)
 
@@ -142,7 +141,7 @@ class ObjectReader:
 
 def read(uri: str) -> bytes:
     """All of a small object."""
-    files, path = _opened(uri)
+    files, path = opened(uri)
     with told(shown(uri)), files.open_input_stream(path) as stream:
         return bytes(stream.read())
 
@@ -152,9 +151,9 @@ def write(uri: str, data: bytes | Path) -> None:
 
     Who reads it meanwhile sees none or the one before. Of a process that dies here nothing is
     seen."""
-    files, path = _opened(uri)
+    files, path = opened(uri)
     with told(shown(uri)):
-        if isinstance(files, fs.HadoopFileSystem):  # a file there is seen while it is written
+        if has_rename(urlsplit(uri).scheme):
             temporary = f"{path}.part"
             _copied(files, temporary, data)
             with suppress(FileNotFoundError):
@@ -179,73 +178,14 @@ def _copied(files: Any, path: str, data: bytes | Path) -> None:
 def remove(uris: Iterable[str]) -> None:
     """Removes objects; they need not be there."""
     for uri in uris:
-        files, path = _opened(uri)
+        files, path = opened(uri)
         with told(shown(uri)), suppress(FileNotFoundError):
             files.delete_file(path)
 
 
 def readable(uri: str) -> Iterator[bytes]:
     """The bytes of an object, some MiB at a time."""
-    files, path = _opened(uri)
+    files, path = opened(uri)
     with told(shown(uri)), files.open_input_stream(path) as stream:
         while piece := stream.read(WRITE_SIZE):
             yield bytes(piece)
-
-
-# --- file systems
-
-
-def _opened(uri: str) -> tuple[Any, str]:
-    """The file system of a URI, and the path in it."""
-    parts = urlsplit(uri)
-    files = _file_system(parts.scheme, parts.netloc, parts.query, os.getpid())
-    path = unquote(parts.path)
-    if parts.scheme in ("hdfs", "viewfs"):
-        return files, path
-    container = parts.netloc.partition("@")[0] if parts.scheme.startswith("abfs") else parts.netloc
-    return files, f"{container}{path}"
-
-
-@cache
-def _file_system(scheme: str, netloc: str, query: str, _process: int) -> Any:
-    """One for each process: connections do not survive a fork."""
-    uri = urlunsplit((scheme, netloc, "/", query, ""))
-    settings = dict(parse_qsl(query))
-    with told(shown(uri)):
-        if scheme == "s3":
-            os.environ.setdefault(*UNCHECKED)
-            attempts = int(os.environ.get(ATTEMPTS_NAME) or ATTEMPTS)
-            return fs.S3FileSystem(
-                region=settings.get("region") or _region(netloc, settings),
-                scheme=settings.get("scheme"),
-                endpoint_override=settings.get("endpoint_override"),
-                anonymous=settings.get("anonymous") == "true",
-                retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=attempts),
-                allow_delayed_open=True,  # what is small is one request, and there or not
-            )
-        if scheme in OF_ARROW:
-            return fs.FileSystem.from_uri(uri)[0]
-        return _of_fsspec(scheme, netloc)
-
-
-def _region(bucket: str, settings: Mapping[str, str]) -> str | None:
-    """The region of a bucket of Amazon's, which it tells everybody; None: as the environment
-    says."""
-    named = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    if named or "endpoint_override" in settings:
-        return named
-    try:
-        return str(fs.resolve_s3_region(bucket))
-    except OSError:
-        return None
-
-
-def _of_fsspec(scheme: str, netloc: str) -> Any:
-    try:
-        import fsspec
-    except ModuleNotFoundError:
-        raise ValueError(
-            f"{scheme}://{netloc}: Arrow does not know {scheme}, and fsspec, which may, is not "
-            "installed"
-        ) from None
-    return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme)))

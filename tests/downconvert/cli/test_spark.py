@@ -10,7 +10,17 @@ import pytest
 
 from .running import ROOT, Command, one_line, start
 
-JOBS = ("audit", "convert", "export", "find", "latest", "sweep")
+JOBS = (
+    "audit",
+    "convert",
+    "export",
+    "find",
+    "groups",
+    "latest",
+    "offsets",
+    "sweep",
+    "transactions",
+)
 
 
 def test_the_group_says_what_there_is(command: Command) -> None:

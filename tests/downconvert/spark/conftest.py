@@ -43,12 +43,19 @@ def pytest_report_header() -> str:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
-    """A session on two cores that knows the data source."""
+    """A session on two cores that knows the data source; or where SPARK_REMOTE names a server, one
+    of that."""
     assert not missing(), f"not here: {', '.join(missing())}"
     from pyspark.sql import SparkSession
 
     from downconvert.spark import register
 
+    if "SPARK_REMOTE" in os.environ:
+        session = SparkSession.builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+        register(session)
+        yield session
+        session.stop()
+        return
     scratch = tmp_path_factory.mktemp("spark")
     os.environ["SPARK_AUTH_SOCKET_TIMEOUT"] = str(CONNECT_SECONDS)
     os.environ["PYSPARK_PYTHON"] = sys.executable  # workers are `python3` of the path otherwise

@@ -9,19 +9,22 @@ import os
 import signal
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from downconvert.spark import (
     convert,
     convert_stored,
     export,
     export_stored,
-    jobs,
+    progress,
     stored_manifest,
     stores,
 )
 from downconvert.spark.rewrite import Settings
+
+from .in_process import SESSION, without_spark
 
 MODULES: Any = (convert_stored, stored_manifest, export_stored)
 
@@ -36,23 +39,13 @@ def main(job: str, source: str, target: str, number: int) -> None:
         written.append(uri)
         whole(uri, data)
 
-    def in_process(_session: Any, tasks: Any, work: Any, _schema: Any) -> Any:
-        rows = [SimpleNamespace(**row) for task in tasks for row in work(task)]
-        return SimpleNamespace(collect=lambda: rows)
-
     for module in MODULES:
         module.write = write
-    modules: Any = (convert, export_stored)
-    for module in modules:
-        module.run_tasks = in_process
-        module.watched = lambda *_: open(os.devnull)  # noqa: PTH123 - any context
-    changed: Any = (convert, export)
-    changed[0]._summary = lambda found: found.collect()
-    changed[1].archive = lambda *_: None
+    without_spark(pytest.MonkeyPatch())
     if job == "export":
-        export.export(changed[1], [source], target, step=jobs.no_step)
+        export.run(SESSION, [source], target, step=progress.no_step)
     else:
-        convert.run(changed[1], [source], target, Settings(to_magic=1))
+        convert.run(SESSION, [source], target, Settings(to_magic=1))
     print(len(written))
 
 

@@ -12,7 +12,8 @@ from downconvert.spark.reader import SegmentReader, Task
 from downconvert.spark.schemas import arrow_schema, schema_of
 from downconvert.spark.splits import Split
 from downconvert.storage.names import Kind, file_name
-from records import Record
+from records import Record, build
+from records.formats import V2
 
 TIMESTAMPS: Final = ("timestamp", "baseTimestamp", "maxTimestamp")
 MILLISECONDS_MAX: Final = (2**63 - 1) // 1000
@@ -99,3 +100,10 @@ def _as_java(key: str) -> str:
 def _texts(options: dict[str, Any]) -> dict[str, str]:
     """Options as Spark hands them on: texts, whose names are in lower case."""
     return {name.lower(): str(value) for name, value in options.items()}
+
+
+def kept(path: Path, *records: tuple[bytes | None, bytes | None]) -> None:
+    """A partition with these keys and values."""
+    path.mkdir()
+    found = [Record(n, 0, key=key, value=value) for n, (key, value) in enumerate(records)]
+    (path / "00000000000000000000.log").write_bytes(build(found, magic=V2))

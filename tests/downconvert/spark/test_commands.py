@@ -6,10 +6,22 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from records import Record, build
-from records.formats import V2
+from downconvert.internal_topics.group_records import (
+    Committed,
+    Key,
+    StoredGroup,
+    StoredMember,
+    write_committed,
+    write_group,
+    write_key,
+)
+from downconvert.internal_topics.transaction import Transaction
+from downconvert.internal_topics.transaction_records import write_key as write_id
+from downconvert.internal_topics.transaction_records import write_value
 from tests.downconvert.cli.running import Command, one_line
 from tests.downconvert.storage.logs import batch, segment
+
+from .reading import kept
 
 
 @pytest.fixture
@@ -87,6 +99,51 @@ def test_what_a_job_warns_of_is_a_line(source: Path, tmp_path: Path, command: Co
     assert one_line(ran.err).endswith("offsets 3 up to 5 were deleted before they were exported")
 
 
+def test_an_export_counts_what_it_has_added(source: Path, tmp_path: Path, command: Command) -> None:
+    first = command("spark", "export", source, tmp_path / "lake")
+    assert first.out.endswith(f"5 records added to 2 folders of {tmp_path / 'lake'}\n")
+    segment(source / "new-0", 3, batch(3))
+    found = json.loads(command("spark", "export", source, tmp_path / "lake", "--json").out)
+    assert [(row["topic"], row["records"]) for row in found["folders"]] == [("new", 1)]
+    again = command("spark", "export", source, tmp_path / "lake")
+    assert again.out == f"nothing to add: all of it is in {tmp_path / 'lake'}\n"
+
+
+def test_a_table_is_exported_to(source: Path, tmp_path: Path, command: Command) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    ran = command("spark", "export", "--format", "delta", source, tmp_path / "table")
+    assert (ran.code, ran.err) == (0, "")
+    assert "5 records added to 2 folders" in ran.out
+    assert deltalake.DeltaTable(str(tmp_path / "table")).version() == 1
+
+
+def test_the_brokers_own_topics_are_printed(tmp_path: Path, command: Command) -> None:
+    segment(tmp_path / "new-0", 0, batch(0))
+    assert "__consumer_offsets is not there" in one_line(command("spark", "offsets", tmp_path).err)
+    member = StoredMember("m-1", None, "c", "/h", 10, 20, b"sub", b"as")
+    group = StoredGroup("consumer", 3, "range", "m-1", 1000, (member,))
+    kept(
+        tmp_path / "__consumer_offsets-0",
+        (write_key(Key("billing", ("t", 0))), write_committed(Committed(42, commit_time=1000))),
+        (write_key(Key("other", ("t", 0))), write_committed(Committed(1))),
+        (write_key(Key("billing")), write_group(group)),
+    )
+    idle = Transaction(transactional_id="pay-1", producer_id=8, epoch=0, timeout_ms=1)
+    kept(tmp_path / "__transaction_state-0", (write_id("pay-1"), write_value(idle)))
+    ran = command("spark", "offsets", tmp_path, "--group", "billing")
+    assert (ran.code, ran.err) == (0, "")
+    assert "1970-01-01 00:00:01" in ran.out
+    assert "other" not in ran.out
+    rows = command("spark", "groups", tmp_path, "--json").out.splitlines()
+    assert [json.loads(row)["members"][0]["memberId"] for row in rows] == ["m-1"]
+    assert "producer" in command("spark", "transactions", tmp_path).out
+    kept(tmp_path / "__transaction_state-1", (b"\0\0\0\7", b""))
+    ran = command("spark", "transactions", tmp_path)
+    assert ran.code == 2
+    assert "the record at offset 0: 7 bytes at 4" in one_line(ran.err)
+    assert "pay-1" in command("spark", "transactions", tmp_path, "--skip-damaged").out
+
+
 def test_a_failing_task_is_one_line_that_says_what_and_where(
     source: Path, tmp_path: Path, command: Command
 ) -> None:
@@ -102,10 +159,9 @@ def test_keys_are_found_and_the_last_of_each_is_written(
     spark: SparkSession, tmp_path: Path, command: Command
 ) -> None:
     values = [(b"a", b"1"), (b"b", b"2"), (b"a", b"3"), (b"b", None), (None, b"5")]
-    records = [Record(n, 0, key=key, value=value) for n, (key, value) in enumerate(values)]
     logs = tmp_path / "logs"
     logs.mkdir()
-    segment(logs / "007-0", 0, build(records, magic=V2))
+    kept(logs / "007-0", *values)
     ran = command("spark", "find", "--key", "a", "--json", logs)
     assert ran.code == 0
     assert [json.loads(line)["offset"] for line in ran.out.splitlines()] == [0, 2]

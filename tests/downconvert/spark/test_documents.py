@@ -1,19 +1,40 @@
-"""The examples of docs/spark.md run as they stand."""
+"""The examples of docs/spark.md run as they stand, from its beginning to its end."""
 
+import os
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Final
 
 import pytest
 from pyspark.sql import SparkSession
 
+from downconvert.internal_topics.group_records import (
+    Committed,
+    Key,
+    write_committed,
+    write_key,
+)
 from downconvert.spark.options import Options
-from tests.downconvert.storage.logs import batch
+from records.units import MiB
+from tests.downconvert.cli.running import ROOT, Command
+from tests.downconvert.storage.logs import batch, segment
+from tests.object_store import ObjectStore
 
-from .reading import partition
+from .reading import kept, partition
 
-TEXT: Final = (Path(__file__).parents[3] / "docs" / "spark.md").read_text().partition("## Jobs")[0]
-EXAMPLES: Final = re.findall(r"^```python\n((?:.*\n)*?)```$", TEXT, flags=re.MULTILINE)
+WHOLE: Final = (ROOT / "docs" / "spark.md").read_text()
+TEXT: Final = WHOLE.partition("## Jobs")[0]
+
+
+def examples(language: str) -> list[str]:
+    """What is in the blocks of a language."""
+    blocks = re.findall(rf"^```{language}\n((?:.*\n)*?)```$", WHOLE, flags=re.MULTILINE)
+    assert len(blocks) == WHOLE.count(f"```{language}\n")
+    return blocks
 
 
 def test_the_examples_run(
@@ -23,13 +44,98 @@ def test_the_examples_run(
     partition(tmp_path / "logs", batch(0), "audit-eu-1")
     names = {"spark": spark, "path": str(tmp_path / "logs"), "target": str(tmp_path / "out")}
     try:
-        for code in EXAMPLES:
+        for code in examples("python"):
             exec(compile(code, "spark.md", "exec"), names)
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
-    assert len(EXAMPLES) == 5
+    assert len(examples("python")) == 7
     assert "|  orders|        0|    5|" in capsys.readouterr().out
     assert spark.read.parquet(str(tmp_path / "out" / "records")).count() == 6
+
+
+def test_the_statements_in_sql_run(spark: SparkSession, tmp_path: Path) -> None:
+    partition(tmp_path, batch(0, 1, 2), "orders-0")
+    (text,) = examples("sql")
+    try:
+        for statement in text.replace("/var/kafka", str(tmp_path)).split(";"):
+            if statement.strip():
+                frame = spark.sql(statement)
+        assert frame.collect()[0][0] == 3
+    finally:
+        spark.sql("DROP TABLE IF EXISTS orders")
+
+
+def commands() -> list[list[str]]:
+    """The commands in the blocks of the shell, in their order."""
+    lines = "".join(examples("sh")).replace("\\\n", " ").splitlines()
+    return [shlex.split(line) for line in lines if not line.startswith("spark-submit")]
+
+
+def broker(directory: Path) -> None:
+    """A log directory that has all that the commands name."""
+    directory.mkdir(parents=True)
+    for name in ("orders-0", "orders-eu-0", "customers-0"):
+        segment(directory / name, 0, batch(0, 1), batch(2, magic=1))
+
+
+@pytest.mark.others
+@pytest.mark.timeout(900)
+def test_the_commands_run(
+    spark: SparkSession,
+    store: tuple[ObjectStore, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert spark is SparkSession.getActiveSession()
+    if "SPARK_REMOTE" not in os.environ:
+        for name, value in store[0].environment.items():  # the workers have that of the JVM else
+            monkeypatch.setitem(spark.sparkContext.environment, name, value)
+    monkeypatch.chdir(tmp_path)
+    for directory in ("var/kafka", "backup/broker-1", "tiered"):
+        broker(tmp_path / directory)
+    committed = write_key(Key("billing", ("orders", 0))), write_committed(Committed(1))
+    kept(tmp_path / "var/kafka/__consumer_offsets-0", committed)
+    (tmp_path / "data").mkdir()
+    monkeypatch.setenv("PYICEBERG_CATALOG__PROD__TYPE", "sql")
+    monkeypatch.setenv("PYICEBERG_CATALOG__PROD__URI", f"sqlite:///{tmp_path}/prod.db")
+    monkeypatch.setenv("PYICEBERG_CATALOG__PROD__WAREHOUSE", f"file://{tmp_path}/prod")
+    for bucket in ("backups", "tiered", "archive", "lake"):
+        shutil.rmtree(store[1].parent / bucket, ignore_errors=True)  # of an earlier try
+        (store[1].parent / bucket).mkdir()
+    broker(store[1].parent / "backups" / "kafka" / "broker-1")
+    broker(store[1].parent / "tiered" / "prefix")
+    command = Command(capsys)
+    places = re.compile(r"(^|(?<=//))/(var|backup|mnt|data)/")
+    for program, *words in commands():
+        assert program == "downconvert"
+        if "sweep" in words:  # a grid of eight, of what is measured long enough to mean something
+            words += ["--size", str(MiB)]
+        ran = command(*(places.sub(rf"{tmp_path}/\2/", word) for word in words))
+        assert (ran.code, ran.err) == (0, ""), f"{words}: {ran.err}"
+    assert len(commands()) > 8
+
+
+@pytest.mark.others
+def test_what_is_sent_to_a_cluster_runs(tmp_path: Path) -> None:
+    """The last example: the archive that a line of Python writes, and `spark-submit`."""
+    broker(tmp_path / "kafka")
+    (line,) = re.findall(r'`python -c "(from pathlib.*?)"` writes', WHOLE)
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
+    subprocess.run([sys.executable, "-c", line], cwd=tmp_path, check=True, env=environment)
+    submit = next(block for block in examples("sh") if block.startswith("spark-submit"))
+    submit = submit.replace("spark://host:7077", "local[1]").replace("/mnt/kafka", "kafka")
+    paths = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    ran = subprocess.run(
+        ["bash", "-c", submit],
+        cwd=tmp_path,
+        env=environment | {"PATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "Kafka 4: 3 topics of 3 still to be rewritten" in ran.stdout
 
 
 def test_every_option_is_reported() -> None:

@@ -66,18 +66,28 @@ def test_what_retention_has_deleted_stays_and_what_is_new_is_added(
     target = str(tmp_path / "lake")
     assert there(export(spark, [str(source)], target)) == WHOLE
     segment(source / "a-0", 3, batch(3, 4, timestamp=DAY))  # on a day that is there
-    segment(source / "7-0", 0, batch(0, timestamp=DAY))  # a topic that reads like a number
+    segment(source / "007-0", 0, batch(0, timestamp=DAY))  # a topic that reads like a number
     (source / "a-0" / file_name(0, Kind.LOG)).unlink()
     for _ in range(2):
         frame = export(spark, [str(source)], target)
-        assert there(frame) == sorted([*WHOLE, "7-0:0", "a-0:3", "a-0:4"])
+        assert there(frame) == sorted([*WHOLE, "007-0:0", "a-0:3", "a-0:4"])
     shutil.rmtree(source / "b-0")
     frame = export(spark, [str(source)], target, topics=["a"])
-    assert there(frame) == sorted([*WHOLE, "7-0:0", "a-0:3", "a-0:4"])
+    assert there(frame) == sorted([*WHOLE, "007-0:0", "a-0:3", "a-0:4"])
     (source / "a-0" / file_name(3, Kind.LOG)).unlink()
     segment(source / "a-0", 9, batch(9, timestamp=DAY))
     with pytest.warns(RuntimeWarning, match="offsets 5 up to 9 were deleted before"):
         export(spark, [str(source)], target)
+
+
+def test_an_older_copy_adds_what_is_not_there(
+    spark: SparkSession, source: Path, tmp_path: Path
+) -> None:
+    target, late = str(tmp_path / "lake"), tmp_path / "late"
+    late.mkdir()
+    segment(late / "b-0", 1, batch(1, timestamp=DAY))
+    assert there(export(spark, [str(late)], target)) == ["b-0:1"]
+    assert there(export(spark, [str(source)], target)) == WHOLE
 
 
 def test_a_run_that_died_between_its_files_and_its_note_is_made_up_for(
@@ -100,7 +110,7 @@ def test_a_run_that_died_between_its_files_and_its_note_is_made_up_for(
     assert there(export(spark, [str(source)], str(target), topics=["a"])) == WHOLE
     for _ in range(2):
         assert there(export(spark, [str(source)], str(target))) == WHOLE
-    notes = Notes(spark, str(target)).read("read_uncommitted")
+    notes = Notes(target).read("read_uncommitted")
     assert len(notes.files) == len(list(target.rglob("part-*.parquet")))
 
 

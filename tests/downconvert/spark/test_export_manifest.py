@@ -4,6 +4,7 @@ import pytest
 
 from downconvert.spark.export_manifest import Exported, NoteError, named_below, parse
 from downconvert.storage import TopicPartition
+from downconvert.storage.names import OFFSET_MAX
 
 NAME = TopicPartition("a-b", 10)
 
@@ -38,6 +39,7 @@ def test_ranges_are_joined_where_they_touch() -> None:
     assert note.ranges == {NAME: [(0, 7), (9, 12)]}
     assert [note.end_from(NAME, offset) for offset in (0, 6, 7, 9, 12)] == [7, 7, 7, 12, 12]
     assert note.end_of(NAME) == 12
+    assert [note.start_after(NAME, offset) for offset in (0, 7, 9)] == [9, 9, OFFSET_MAX]
     assert note.end_of(TopicPartition("c", 0)) is None
 
 

@@ -83,7 +83,7 @@ def test_offsets_of_partitions_that_are_not_named_are_the_default() -> None:
     ("given", "words"),
     [
         ({"lvel": "batch"}, "unknown option lvel"),
-        ({"level": "row"}, "level is record or batch, not 'row'"),
+        ({"level": "row"}, "level is record or batch or offset or group or transaction, not 'row'"),
         ({"mode": "IGNORE"}, "mode is"),
         ({"verifyCrc": "yes"}, "verifyCrc is true or false"),
         ({"maxPartitionBytes": "0"}, "maxPartitionBytes is a number of bytes"),

@@ -111,6 +111,26 @@ def test_records_of_two_thousand_batches_are_few_record_batches(tmp_path: Path) 
     assert len(batches) <= 2
 
 
+@pytest.mark.parametrize("verify", [True, False])
+def test_unusual_entries_share_record_batches_with_ordinary_ones(
+    tmp_path: Path, verify: bool
+) -> None:
+    """They are read step by step, and added to the same columns in their order."""
+    entries, records = [], []
+    for i in range(0, 60, 4):
+        ordinary = [Record(i, i, value=b"o"), Record(i + 1, i, value=None)]
+        unusual = [Record(i + 2, i, key=b"k", value=b"u"), Record(i + 3, i, value=b"u")]
+        entries += [build(ordinary, magic=V2), build(unusual, magic=V1, codec=Codec.GZIP)]
+        records += ordinary + unusual
+    large = [Record(60 + i, 0, value=b"l" * 40_000) for i in range(10)]  # more than a window
+    partition(tmp_path, b"".join([*entries, build(large, magic=V2)]))
+    source = reader(tmp_path, includeHeaders=True, verifyCrc=verify)
+    batches = [batch for task in source.partitions() for batch in source.read(task)]
+    assert [batch.num_rows for batch in batches] == [len(records + large)]
+    found = rows(tmp_path, includeHeaders=True, verifyCrc=verify)
+    assert [record_of(row) for row in found] == expected(records + large)
+
+
 def as_kafka_reads(name: str) -> list[dict[str, Any]]:
     found, kind, is_control = [], -1, False
     for line in corpus.records(name):

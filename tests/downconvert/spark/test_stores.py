@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from downconvert.spark import stores
+from downconvert.spark import file_systems, stores
 from downconvert.spark.store_errors import ForbiddenError, StoreError, ThrottledError
 from downconvert.storage.names import Kind, file_name
 from records import Codec
@@ -114,7 +114,7 @@ def test_errors_say_which_object_and_why(monkeypatch: pytest.MonkeyPatch) -> Non
         rows("s3://no-such-bucket/logs")
     with pytest.raises(ValueError, match="credentials do not belong"):
         rows("s3://user:secret@bucket/logs")
-    stores._file_system.cache_clear()
+    file_systems._file_system.cache_clear()
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
     with pytest.raises(ForbiddenError, match="s3://bucket/broker: forbidden"):
         rows(f"{URI}/broker")
@@ -122,7 +122,7 @@ def test_errors_say_which_object_and_why(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     with pytest.raises(StoreError, match=r"s3://bucket/broker: .*[Cc]onnect"):
         rows(f"{URI}/broker")
-    stores._file_system.cache_clear()
+    file_systems._file_system.cache_clear()
 
 
 def test_a_store_that_throttles_is_asked_again_and_then_named(
@@ -140,19 +140,18 @@ def test_a_store_that_throttles_is_asked_again_and_then_named(
                 except OSError:
                     return
                 with asked:
-                    asked.recv(65536)
+                    answers.append(asked.recv(65536))
                     asked.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
-                answers.append(b"")
 
         threading.Thread(target=answer, daemon=True).start()
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.getsockname()[1]}")
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
         monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
-        stores._file_system.cache_clear()
+        file_systems._file_system.cache_clear()
         with pytest.raises(ThrottledError, match="throttling"):
             stores.listed(stores.pinned("s3://bucket/logs"))
-    stores._file_system.cache_clear()
+    file_systems._file_system.cache_clear()
     assert len(answers) >= 2
 
 

@@ -1,0 +1,126 @@
+"""Records as a table of Delta Lake.
+
+Each commit has, in its metadata, which offsets are in the table, and a transaction of the
+application `kafka-segments`, so that Delta refuses one of two exports that run at the same time;
+and one for each partition, whose version is the offset after its last record, which checkpoints
+keep when old commits are cleaned up. `RESTORE` goes back in the offsets, too.
+
+Not here: which offsets are new (export.py), writing files (export_stored.py)."""
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from downconvert.storage.names import TopicPartition
+
+from .export_manifest import Exported
+from .export_stored import Written
+from .export_table import PROPERTY, exported_of, foreign, outpaced, text_of, uncertain
+from .jobs import JobError
+from .schemas import EXPORTED, arrow_schema
+from .stores import is_stored, pinned, shown
+
+APPLICATION: Final = "kafka-segments"
+FOLDERS: Final = ["topic", "date"]
+
+
+class DeltaTarget:
+    """A table, which is made where there is none."""
+
+    is_complete = False  # as in Delta's layout: folders' names are columns
+
+    def __init__(self, uri: str) -> None:
+        """`uri`: a directory that all executors have, or an object store's. ModuleNotFoundError
+        where deltalake is not installed; JobError: there is something else."""
+        from deltalake import DeltaTable, Schema
+        from deltalake.exceptions import DeltaError
+
+        if is_stored(uri):
+            self.location = pinned(uri)
+            self.name = shown(self.location)
+        else:
+            self.location = self.name = str(Path(uri.removeprefix("file://")).absolute())
+        self._schema = Schema.from_arrow(arrow_schema(EXPORTED))
+        try:
+            if not DeltaTable.is_deltatable(self.name):
+                DeltaTable.create(self.name, self._schema, partition_by=FOLDERS, mode="ignore")
+            self._table: Any = DeltaTable(self.name)
+        except (DeltaError, OSError) as error:
+            raise JobError(f"{self.name}: {error}") from error
+        if self._table.schema() != self._schema:
+            raise foreign(self.name)
+
+    def read(self, isolation: str, partitions: Sequence[TopicPartition]) -> Exported:
+        """What the last commit of an export says; of one that was cleaned up, as far as its
+        transactions do."""
+        restored: int | None = None
+        for commit in self._table.history():
+            if restored is not None and commit["version"] > restored:
+                continue
+            if PROPERTY in commit:
+                return exported_of(commit[PROPERTY], isolation, self.name)
+            if commit["operation"] == "RESTORE":
+                restored = self._restored(commit)
+        if self._table.transaction_version(APPLICATION) is None and self._table.file_uris():
+            raise foreign(self.name)
+        found = Exported(isolation)
+        for name in partitions:
+            end = self._table.transaction_version(f"{APPLICATION}/{name}")
+            if end:
+                found.ranges[name] = [(0, end)]
+        return found
+
+    def remove_lost(self) -> None:
+        """Files of runs that died are in no version: VACUUM removes them."""
+
+    def write(self, exported: Exported, files: Sequence[Written]) -> None:
+        """Commits the files. JobError: another export was committed meanwhile."""
+        from deltalake import CommitProperties
+        from deltalake.exceptions import CommitFailedError, DeltaError
+        from deltalake.transaction import AddAction, Transaction
+
+        now = int(time.time() * 1000)
+        number = self._table.transaction_version(APPLICATION) or 0
+        ends = [
+            Transaction(f"{APPLICATION}/{name}", ranges[-1][1], now)
+            for name, ranges in exported.ranges.items()
+        ]
+        actions = [
+            AddAction(
+                path=one.file,
+                size=one.size,
+                partition_values={
+                    "topic": one.topic,
+                    "date": None if one.day is None else one.day.isoformat(),
+                },
+                modification_time=now,
+                data_change=True,
+                stats=json.dumps({"numRecords": one.records}),
+            )
+            for one in files
+        ]
+        properties = CommitProperties(
+            custom_metadata={PROPERTY: text_of(exported)},
+            app_transactions=[Transaction(APPLICATION, number + 1, now), *ends],
+        )
+        try:
+            self._table.create_write_transaction(
+                actions, "append", self._schema, FOLDERS, commit_properties=properties
+            )
+        except CommitFailedError as error:
+            raise outpaced(self.name, error) from error
+        except (DeltaError, OSError) as error:
+            raise uncertain(self.name, error) from error
+        self._table.update_incremental()
+
+    def _restored(self, commit: dict[str, Any]) -> int:
+        """The version that the table was restored to."""
+        try:
+            return int(commit["operationParameters"]["version"])
+        except (KeyError, TypeError, ValueError):
+            raise JobError(
+                f"{self.name} was restored to a time, and its log does not say to which version: "
+                "restore it to that version by its number"
+            ) from None

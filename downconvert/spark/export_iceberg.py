@@ -1,0 +1,114 @@
+"""Records as a table of Iceberg, in any catalog of pyiceberg's.
+
+Each snapshot's summary has which offsets are in the table. They are those of the snapshot that is
+current: after a rollback an export goes on where that one ends. The same text is a property of
+the table, set with each commit, for when the snapshots that have it are expired.
+
+Not here: which offsets are new (export.py), writing files (export_stored.py)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from downconvert.storage.names import TopicPartition
+
+from .export_manifest import Exported
+from .export_stored import Written
+from .export_table import PROPERTY, exported_of, foreign, outpaced, text_of, uncertain
+from .jobs import JobError
+from .schemas import EXPORTED, arrow_schema
+from .stores import is_stored, pinned
+
+FOLDERS: Final = ("topic", "date")
+DATA: Final = "data"  # the folder of a table's files
+# Or pyiceberg would commit the same files on top of what another export has committed meanwhile.
+RETRIES: Final = "commit.retry.num-retries"
+TRIES: Final = 10
+
+
+class IcebergTarget:
+    """A table, which is made where there is none."""
+
+    is_complete = True  # Iceberg's readers look for all columns in the files
+
+    def __init__(self, name: str, catalog: str | None, properties: Mapping[str, str]) -> None:
+        """`name`: with its namespace, `lake.events`. `catalog`, `properties`: as for pyiceberg's
+        load_catalog, which also looks into its own configuration. ModuleNotFoundError where
+        pyiceberg is not installed; JobError: there is no such catalog, or something else."""
+        from pyiceberg.catalog import load_catalog
+        from pyiceberg.exceptions import NoSuchTableError
+
+        self.name = name
+        namespace, _, _ = name.rpartition(".")
+        if not namespace:
+            raise JobError(f"{name}: a table's name has a namespace: {name}.{name}, say")
+        try:
+            self._catalog: Any = load_catalog(catalog, **properties)
+            try:
+                self._table: Any = self._catalog.load_table(name)
+            except NoSuchTableError:
+                self._catalog.create_namespace_if_not_exists(namespace)
+                self._table = self._created()
+        except Exception as error:  # of any kind of catalog
+            raise JobError(f"{name}: {type(error).__name__}: {error}") from error
+        if [field.name for field in self._table.schema().fields] != EXPORTED.names:
+            raise foreign(name)
+        place = f"{self._table.location()}/{DATA}"
+        self._place = place.removeprefix("file://")
+        self.location = pinned(self._place) if is_stored(self._place) else self._place
+
+    def _created(self) -> Any:
+        from pyiceberg.exceptions import TableAlreadyExistsError
+
+        try:
+            with (
+                self._catalog.create_table_transaction(self.name, arrow_schema(EXPORTED)) as made,
+                made.update_spec() as spec,
+            ):
+                for column in FOLDERS:
+                    spec.add_identity(column)
+        except TableAlreadyExistsError:  # a moment ago
+            pass
+        return self._catalog.load_table(self.name)
+
+    def read(self, isolation: str, _partitions: Sequence[TopicPartition] = ()) -> Exported:
+        """What the current snapshot says, or the nearest before it that an export has made."""
+        table = self._table
+        snapshot = table.current_snapshot()
+        if snapshot is None:
+            return Exported(isolation)
+        while snapshot is not None:
+            said = snapshot.summary.additional_properties if snapshot.summary else {}
+            if PROPERTY in said:
+                return exported_of(said[PROPERTY], isolation, self.name)
+            parent = snapshot.parent_snapshot_id
+            snapshot = None if parent is None else table.snapshot_by_id(parent)
+        if PROPERTY not in table.properties:
+            raise foreign(self.name)
+        return exported_of(table.properties[PROPERTY], isolation, self.name)
+
+    def remove_lost(self) -> None:
+        """Files of runs that died are in no snapshot: the removal of orphan files takes them."""
+
+    def write(self, exported: Exported, files: Sequence[Written]) -> None:
+        """Commits the files. JobError: another export was committed meanwhile."""
+        from pyiceberg.exceptions import CommitFailedException
+
+        text = text_of(exported)
+        paths = [f"{self._table.location()}/{DATA}/{one.file}" for one in files]
+        before = text_of(self.read(exported.isolation))
+        for tries in range(TRIES):
+            self._table.metadata.properties[RETRIES] = "0"  # of this object, and not of the table
+            try:
+                with self._table.transaction() as change:
+                    change.set_properties({PROPERTY: text})
+                    change.add_files(
+                        paths, snapshot_properties={PROPERTY: text}, check_duplicate_files=False
+                    )
+                return
+            except CommitFailedException as error:
+                self._table = self._catalog.load_table(self.name)
+                # Maintenance may have come between: only another export has moved the offsets.
+                if text_of(self.read(exported.isolation)) != before or tries == TRIES - 1:
+                    raise outpaced(self.name, error) from error
+            except Exception as error:  # of any kind of catalog
+                raise uncertain(self.name, error) from error

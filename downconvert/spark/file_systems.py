@@ -1,0 +1,181 @@
+"""The file system of a URI: Arrow's where it has one, fsspec's where not.
+
+Credentials are found on each machine as the cloud's own tools find them: environment, profile,
+role. What else has to be known is in the URI's query: `endpoint_override`, `region`, `scheme`, and
+`anonymous` where there are no credentials.
+
+Not here: what is done with them (stores.py)."""
+
+import os
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import cache
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+
+from pyarrow import PythonFile, fs
+
+from .store_errors import StoreError, told
+
+AUTHORITY: Final = re.compile(r"[\w.-]+(:\d+)?|\[[\da-fA-F:.]+\](:\d+)?")
+AZURE: Final = {"abfs", "abfss"}
+HADOOP: Final = {"hdfs", "viewfs"}
+# Half of the time of a read is Amazon's checksum of what was sent; batches have their own.
+UNCHECKED: Final = ("AWS_RESPONSE_CHECKSUM_VALIDATION", "when_required")
+ATTEMPTS: Final = 10
+ATTEMPTS_NAME: Final = "AWS_MAX_ATTEMPTS"
+# Google's client asks again for a quarter of an hour by itself, which nobody waits for.
+RETRY_TIME: Final = timedelta(minutes=1)
+# The names of Azure's own command, and of other Python programs.
+AZURE_KEYS: Final = ("AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY")
+AZURE_TOKEN: Final = "AZURE_STORAGE_SAS_TOKEN"
+AZURE_HOST: Final = "dfs.core.windows.net"
+NO_LIBHDFS: Final = (
+    "Arrow reaches HDFS with Hadoop's libhdfs.so and a JVM, which are not found here: set "
+    "HADOOP_HOME (or ARROW_LIBHDFS_DIR), JAVA_HOME and CLASSPATH, or name it "
+    "webhdfs://host:9870/..., which goes through HTTP"
+)
+BEYOND: Final = 64 * 1024  # bytes that fsspec reads beyond what it is asked for
+
+
+def opened(uri: str) -> tuple[Any, str]:
+    """The file system of a URI, and the path in it. StoreError. ValueError: nobody knows it."""
+    parts = urlsplit(uri)
+    files = _file_system(parts.scheme, parts.netloc, parts.query, os.getpid())
+    path = unquote(parts.path)
+    if has_rename(parts.scheme):
+        return files, path
+    container = parts.netloc.partition("@")[0] if parts.scheme in AZURE else parts.netloc
+    return files, f"{container}{path}"
+
+
+def has_rename(scheme: str) -> bool:
+    """Whether it is Hadoop's: a file there is seen while it is written, and renaming it is one
+    step."""
+    return scheme in HADOOP or scheme == "webhdfs"
+
+
+@cache
+def _file_system(scheme: str, netloc: str, query: str, _process: int) -> Any:
+    """One for each process: connections do not survive a fork."""
+    uri = urlunsplit((scheme, netloc, "/", query, ""))
+    settings = dict(parse_qsl(query))
+    with told(f"{scheme}://{netloc}"):
+        if scheme == "s3":
+            return _s3(netloc, settings)
+        if scheme == "gs":
+            return fs.GcsFileSystem(
+                anonymous=settings.get("anonymous") == "true",
+                scheme=settings.get("scheme", "https"),
+                endpoint_override=settings.get("endpoint_override"),
+                retry_time_limit=RETRY_TIME,
+            )
+        if scheme in AZURE:
+            return _azure(netloc, settings)
+        if scheme in HADOOP:
+            return _hadoop(uri)
+        return _of_fsspec(scheme, netloc)
+
+
+def _s3(bucket: str, settings: Mapping[str, str]) -> Any:
+    os.environ.setdefault(*UNCHECKED)
+    attempts = int(os.environ.get(ATTEMPTS_NAME) or ATTEMPTS)
+    return fs.S3FileSystem(
+        region=settings.get("region") or _region(bucket, settings),
+        scheme=settings.get("scheme"),
+        endpoint_override=settings.get("endpoint_override"),
+        anonymous=settings.get("anonymous") == "true",
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=attempts),
+        allow_delayed_open=True,  # what is small is one request, and there or not
+    )
+
+
+def _region(bucket: str, settings: Mapping[str, str]) -> str | None:
+    """The region of a bucket of Amazon's, which it tells everybody; None: as the environment
+    says."""
+    named = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if named or "endpoint_override" in settings:
+        return named
+    try:
+        return str(fs.resolve_s3_region(bucket))
+    except OSError:
+        return None
+
+
+def _azure(netloc: str, settings: Mapping[str, str]) -> Any:
+    """Azure's Blob storage. Accounts with a hierarchical namespace are asked for it by Arrow."""
+    _, _, host = netloc.partition("@")
+    if not host:
+        raise ValueError(
+            f"abfss://{netloc} names no account: abfss://container@account.{AZURE_HOST}/folder"
+        )
+    account, _, rest = host.partition(".")
+    given = {name: value for name in AZURE_KEYS if (value := os.environ.get(name))}
+    key, token = next(iter(given.values()), None), os.environ.get(AZURE_TOKEN)
+    options: dict[str, str | None] = {"account_key": key}
+    if key is None and token:
+        options = {"sas_token": token}
+    if "endpoint_override" in settings:
+        if not AUTHORITY.fullmatch(settings["endpoint_override"]):  # it would abort the process
+            raise ValueError(f"{settings['endpoint_override']!r} is no endpoint: host:port")
+        for service in ("blob", "dfs"):
+            options[f"{service}_storage_authority"] = settings["endpoint_override"]
+            options[f"{service}_storage_scheme"] = settings.get("scheme", "https")
+    elif rest and rest != AZURE_HOST:  # another cloud than the public one
+        options["dfs_storage_authority"] = f".{rest}"
+        options["blob_storage_authority"] = f".{rest.replace('dfs.', 'blob.', 1)}"
+    return fs.AzureFileSystem(account, **options)
+
+
+def _hadoop(uri: str) -> Any:
+    try:
+        return fs.FileSystem.from_uri(uri)[0]
+    except OSError as error:
+        if "Unable to load lib" in str(error):
+            raise StoreError(f"{uri.partition('?')[0]}: {NO_LIBHDFS}") from error
+        raise
+
+
+def _of_fsspec(scheme: str, netloc: str) -> Any:
+    try:
+        import fsspec
+
+        host, _, port = netloc.partition(":")
+        if scheme == "webhdfs":
+            user = os.environ.get("HADOOP_USER_NAME")
+            files = fsspec.filesystem(scheme, host=host, port=int(port or 9870), user=user)
+        else:
+            files = fsspec.filesystem(scheme)
+    except ImportError as error:
+        raise ValueError(
+            f"{scheme}://{netloc}: Arrow does not know {scheme}, and fsspec, which may, is not "
+            f"installed with what it needs: {error}"
+        ) from None
+    return fs.PyFileSystem(_Handler(files))
+
+
+class _Handler(fs.FSSpecHandler):  # type: ignore[misc]
+    """Arrow's own, but what cannot be reached is not taken for what is not there, and WebHDFS says
+    when a file was written."""
+
+    def get_file_info_selector(self, selector: Any) -> list[Any]:
+        try:
+            self.fs.info(selector.base_dir)  # `find` finds nothing, whatever the reason
+        except FileNotFoundError:
+            return []
+        found = self.fs.find(selector.base_dir, detail=True)
+        return [_info(path, info) for path, info in found.items()]
+
+    def open_input_stream(self, path: str) -> Any:
+        return PythonFile(self.fs.open(path, "rb", block_size=BEYOND), mode="r")
+
+    open_input_file = open_input_stream
+
+
+def _info(path: str, info: Mapping[str, Any]) -> Any:
+    size = info["size"]
+    if "modificationTime" in info:
+        nanoseconds = info["modificationTime"] * 1_000_000  # it is in milliseconds
+        return fs.FileInfo(path, fs.FileType.File, size=size, mtime_ns=nanoseconds)
+    return fs.FileInfo(path, fs.FileType.File, size=size, mtime=info.get("mtime"))

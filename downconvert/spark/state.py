@@ -1,0 +1,54 @@
+"""Committed offsets, groups and transactional ids, from the brokers' own topics.
+
+Not here: what their records add up to (state_tables.py)."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from .jobs import JobError, Json, chosen, watched
+from .options import STATE_TOPICS, Level
+from .progress import Step, no_step
+from .source import FORMAT
+
+
+def state(
+    session: SparkSession, paths: Sequence[str], level: Level, *, skip_damaged: bool = False
+) -> DataFrame:
+    """The data source with this level: "offset", "group" or "transaction".
+
+    JobError: the topic that it is read from is not below the paths. Damage fails the query, unless
+    it is skipped."""
+    topic = STATE_TOPICS[level]
+    logs = chosen(paths, ())
+    if not any(log.topic_partition.topic == topic for log in logs):
+        raise JobError(f"{' '.join(paths)}: {topic} is not there")
+    return (
+        session.read.format(FORMAT)
+        .option("level", level)
+        .option("mode", "DROPMALFORMED" if skip_damaged else "FAILFAST")
+        .load(list(paths))
+    )
+
+
+def run(
+    session: SparkSession,
+    paths: Sequence[str],
+    level: Level,
+    *,
+    order: Sequence[str],
+    names: Sequence[str] = (),
+    skip_damaged: bool = False,
+    limit: int,
+    step: Step = no_step,
+) -> tuple[list[Json], bool]:
+    """The rows of `state`, at most `limit`, in order of these columns; and whether these are all.
+
+    names: only rows that have one of these in the first column; none: all."""
+    frame = state(session, paths, level, skip_damaged=skip_damaged)
+    if names:
+        frame = frame.where(frame[order[0]].isin(list(names)))
+    with watched(session, f"read {STATE_TOPICS[level]}", step):
+        found = frame.orderBy(*order).limit(limit + 1).collect()
+    rows = [row.asDict(recursive=True) for row in found]
+    return rows[:limit], len(rows) <= limit

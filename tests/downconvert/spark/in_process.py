@@ -1,0 +1,28 @@
+"""Runs the tasks of jobs in this process, without Spark, for tests of what tasks do."""
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+
+from downconvert.spark import convert, export, export_stored
+
+SESSION: Final[Any] = None
+
+
+def without_spark(patch: pytest.MonkeyPatch) -> None:
+    """Lets `convert.run` and `export.run` to a store do without a session."""
+    modules: Any = (convert, export_stored)
+    for module in modules:
+        patch.setattr(module, "run_tasks", in_process)
+        patch.setattr(module, "watched", lambda *_: nullcontext())
+    patch.setattr(convert, "_summary", lambda found: found.collect())
+    patch.setattr(export, "archive", lambda *_: None)
+    patch.setattr(export, "_counts", lambda _, written: written)
+
+
+def in_process(_session: Any, tasks: Any, work: Any, _schema: Any) -> Any:
+    """As `run_tasks`, in this process."""
+    rows = [SimpleNamespace(**row) for task in tasks for row in work(task)]
+    return SimpleNamespace(collect=lambda: rows)

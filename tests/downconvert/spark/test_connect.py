@@ -1,0 +1,84 @@
+"""The jobs over Spark Connect, which has DataFrames and nothing else: their own tests once more,
+with a server in another process. And what is said where there is no such server."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests import connect_server
+from tests.connect_server import ROOT
+from tests.downconvert.cli.running import one_line, start, without_notice
+from tests.downconvert.storage.logs import batch, segment
+
+pytestmark = pytest.mark.others
+
+HERE: Final = "tests/downconvert/spark"
+# What each job and the data source ask of a session, and what is said where a task fails.
+TESTS: Final = (
+    "test_audit.py::test_a_gap_between_segments_is_found",
+    "test_commands.py::test_a_conversion_is_done_once",
+    "test_commands.py::test_a_failing_task_is_one_line_that_says_what_and_where",
+    "test_commands.py::test_keys_are_found_and_the_last_of_each_is_written",
+    "test_commands.py::test_what_a_job_warns_of_is_a_line",
+    "test_documents.py::test_the_examples_run",
+    "test_export.py::test_a_run_that_died_between_its_files_and_its_note_is_made_up_for",
+    "test_export.py::test_records_are_in_folders_by_topic_and_date_and_twice_is_once",
+    "test_source.py::test_damage_is_a_row_or_the_end",
+    "test_source.py::test_the_catalog_may_have_a_table_of_it",
+)
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with connect_server.running(tmp_path_factory.mktemp("connect")) as found:
+        yield found
+
+
+@pytest.mark.timeout(900)
+def test_the_jobs_do_the_same_over_connect(url: str) -> None:
+    options = ("-q", "-x", "-p", "no:cacheprovider")
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *(f"{HERE}/{name}" for name in TESTS)],
+        cwd=ROOT,
+        env=os.environ | {"SPARK_REMOTE": url, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.timeout(900)
+def test_a_command_runs_on_a_server(url: str, tmp_path: Path) -> None:
+    segment(tmp_path / "logs-0", 0, batch(0, 1, 2))
+    process = start("spark", "audit", tmp_path, "--json", "--remote", url)
+    out, err = process.communicate(timeout=800)
+    assert (process.returncode, without_notice(err)) == (0, "")
+    assert json.loads(out)["topics"][0]["records"] == 3
+
+
+@pytest.mark.parametrize("option", ["--remote", "--master"])
+def test_a_server_that_does_not_answer_is_one_line(tmp_path: Path, option: str) -> None:
+    with socket.socket() as free:  # bound, and nobody listens
+        free.bind(("127.0.0.1", 0))
+        url = f"sc://127.0.0.1:{free.getsockname()[1]}"
+        process = start("spark", "audit", tmp_path, option, f"{url}/;token=secret")
+        out, err = process.communicate(timeout=280)
+    assert (process.returncode, out) == (2, "")
+    words = one_line(without_notice(err))
+    assert words.startswith(f"downconvert: no Spark Connect server answers at {url} (")
+    assert "secret" not in words
+
+
+def test_a_server_that_is_none_is_one_line(tmp_path: Path) -> None:
+    process = start("spark", "audit", tmp_path, "--remote", "moon")
+    out, err = process.communicate(timeout=280)
+    assert (process.returncode, out) == (2, "")
+    assert "'moon' is no Spark Connect server: name one as sc://" in one_line(without_notice(err))

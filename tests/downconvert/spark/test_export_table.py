@@ -1,0 +1,231 @@
+"""Records become tables of Delta Lake and Iceberg; whenever a run dies, the next one goes on after
+what was committed, with no record twice or missing. Tasks run in this process, without Spark."""
+
+import signal
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert.spark.export_table import PROPERTY
+from downconvert.spark.jobs import JobError
+from downconvert.storage.names import Kind, file_name
+from records import Codec, ControlRecordType, build_marker
+from tests.downconvert.storage.logs import batch, segment
+
+from . import table_job
+from .table_job import KINDS, catalog_of, opened, run
+from .table_job import Kind as TableKind
+
+pytest.importorskip("deltalake")
+pytest.importorskip("pyiceberg")
+
+DAY = 86_400_000  # milliseconds
+WHOLE = ["007-0:0", "007-0:1", "007-0:2", "b-0:0", "b-0:1"]
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+class KilledError(BaseException):
+    """In place of a kill: nothing may catch it."""
+
+
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    table_job.without_spark(monkeypatch.setattr)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "logs"
+    path.mkdir()
+    segment(path / "007-0", 0, batch(0, 1, timestamp=DAY), batch(2, timestamp=3 * DAY))
+    segment(path / "b-0", 0, batch(0, magic=0), batch(1, codec=Codec.GZIP, timestamp=DAY))
+    return path
+
+
+def rows(kind: TableKind, home: Path) -> list[dict[str, Any]]:
+    """What the table has, as its own reader says."""
+    if kind == "delta":
+        from deltalake import DeltaTable
+
+        found = DeltaTable(str(home / "table")).to_pyarrow_dataset().to_table()
+    else:
+        found = catalog_of(home).load_table("lake.events").scan().to_arrow()
+    return list(found.to_pylist())
+
+
+def there(kind: TableKind, home: Path) -> list[str]:
+    return sorted(f"{r['topic']}-{r['partition']}:{r['offset']}" for r in rows(kind, home))
+
+
+@every_kind
+def test_records_are_in_a_table_once(kind: TableKind, source: Path, tmp_path: Path) -> None:
+    assert sum(one.records for one in run(kind, source, tmp_path)) == 5
+    assert run(kind, source, tmp_path) == []
+    found = {(row["topic"], row["offset"]): row for row in rows(kind, tmp_path)}
+    assert sorted(f"{topic}-0:{offset}" for topic, offset in found) == WHOLE
+    assert found["007", 2]["value"] == b"2 2 2 2 2 "
+    assert found["007", 2]["date"] == date(1970, 1, 4)
+    assert found["b", 0]["date"] is None
+    segment(source / "007-0", 3, batch(3, 4, timestamp=DAY))
+    (source / "007-0" / file_name(0, Kind.LOG)).unlink()  # by retention
+    assert sum(one.records for one in run(kind, source, tmp_path)) == 2
+    assert there(kind, tmp_path) == sorted([*WHOLE, "007-0:3", "007-0:4"])
+
+
+def killed(
+    kind: TableKind, source: Path, home: Path, step: int | str, patch: pytest.MonkeyPatch
+) -> bool:
+    """Whether a run took this step, in place of which it dies. The next one makes up for that."""
+    home.mkdir()
+    opened(kind, home)  # making a table is a commit of its own, of nothing
+    with patch.context() as dying:
+        table_job.count_steps(dying.setattr, step, KilledError)
+        try:
+            run(kind, source, home)
+        except KilledError:
+            died = True
+        else:
+            died = False
+    run(kind, source, home)
+    assert there(kind, home) == WHOLE, f"after a death at step {step}"
+    return died
+
+
+@every_kind
+@pytest.mark.parametrize("step", [1, "commit", "committed"])
+def test_a_run_that_dies_is_made_up_for(
+    kind: TableKind, step: int | str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert killed(kind, source, tmp_path / "home", step, monkeypatch)
+
+
+@pytest.mark.others
+@every_kind
+def test_a_run_that_dies_at_any_step_is_made_up_for(
+    kind: TableKind, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = 0
+    while killed(kind, source, tmp_path / str(number), number, monkeypatch):
+        number += 1
+    assert number >= 5
+
+
+@pytest.mark.others
+@every_kind
+def test_a_process_that_is_killed_is_made_up_for(
+    kind: TableKind, source: Path, tmp_path: Path
+) -> None:
+    """At the first file, at the commit, and after it."""
+    for number in (0, "commit", "committed"):
+        home = tmp_path / str(number)
+        home.mkdir()
+        command = ("-m", "tests.downconvert.spark.table_job", kind, source, home, str(number))
+        done = subprocess.run((sys.executable, *command), check=False, capture_output=True)
+        assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+        run(kind, source, home)
+        assert there(kind, home) == WHOLE
+
+
+@every_kind
+def test_one_of_two_exports_at_once_is_refused(
+    kind: TableKind, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(kind, tmp_path)
+    late = opened(kind, tmp_path)
+    write = late.write
+
+    def outrun(*given: Any) -> None:
+        monkeypatch.setattr(late, "write", write)
+        run(kind, source, tmp_path)
+        write(*given)
+
+    monkeypatch.setattr(late, "write", outrun)
+    with pytest.raises(JobError, match="another export was committed meanwhile"):
+        run(kind, source, tmp_path, table=late)
+    assert there(kind, tmp_path) == WHOLE
+
+
+@every_kind
+def test_after_a_rollback_an_export_goes_on_where_that_version_ends(
+    kind: TableKind, source: Path, tmp_path: Path
+) -> None:
+    run(kind, source, tmp_path)
+    segment(source / "007-0", 3, batch(3, 4, timestamp=DAY))
+    run(kind, source, tmp_path)
+    if kind == "delta":
+        from deltalake import DeltaTable
+
+        DeltaTable(str(tmp_path / "table")).restore(1)
+    else:
+        table = catalog_of(tmp_path).load_table("lake.events")
+        first = table.snapshots()[0].snapshot_id
+        table.manage_snapshots().rollback_to_snapshot(first).commit()
+    assert there(kind, tmp_path) == WHOLE
+    run(kind, source, tmp_path)
+    assert there(kind, tmp_path) == sorted([*WHOLE, "007-0:3", "007-0:4"])
+
+
+@every_kind
+def test_an_older_copy_adds_what_is_not_there(
+    kind: TableKind, source: Path, tmp_path: Path
+) -> None:
+    late = tmp_path / "late"
+    late.mkdir()
+    segment(late / "b-0", 1, batch(1, timestamp=DAY))
+    run(kind, late, tmp_path)
+    segment(source / "b-0", 2, batch(2, timestamp=DAY))
+    run(kind, source, tmp_path)
+    assert there(kind, tmp_path) == [*WHOLE, "b-0:2"]
+
+
+@every_kind
+def test_a_table_of_others_or_of_the_other_isolation_is_refused(
+    kind: TableKind, source: Path, tmp_path: Path
+) -> None:
+    run(kind, source, tmp_path)
+    with pytest.raises(JobError, match="with read_uncommitted, and this is read_committed"):
+        run(kind, source, tmp_path, committed=True)
+
+
+@every_kind
+def test_offsets_without_records_are_noted(kind: TableKind, tmp_path: Path) -> None:
+    """Of a log that ends with a transaction's marker, say."""
+    marker = build_marker(
+        ControlRecordType.COMMIT, offset=0, timestamp=0, producer_id=7, producer_epoch=0
+    )
+    source = tmp_path / "logs"
+    source.mkdir()
+    segment(source / "b-0", 0, marker)
+    for _ in range(2):
+        assert run(kind, source, tmp_path) == []
+    segment(source / "b-0", 1, batch(1))
+    run(kind, source, tmp_path)
+    assert there(kind, tmp_path) == ["b-0:1"]
+
+
+def test_delta_keeps_the_ends_when_its_log_is_cleaned(source: Path, tmp_path: Path) -> None:
+    from deltalake import DeltaTable
+
+    run("delta", source, tmp_path)
+    table = DeltaTable(str(tmp_path / "table"))
+    table.create_checkpoint()
+    table.delete("topic = 'b'")
+    table = DeltaTable(str(tmp_path / "table"))
+    table.create_checkpoint()
+    for version in (0, 1):
+        (tmp_path / "table" / "_delta_log" / f"{version:020}.json").unlink()
+    assert not any(PROPERTY in commit for commit in DeltaTable(str(tmp_path / "table")).history())
+    assert run("delta", source, tmp_path) == []
+
+
+def test_iceberg_keeps_the_offsets_when_its_snapshots_expire(source: Path, tmp_path: Path) -> None:
+    run("iceberg", source, tmp_path)
+    table = catalog_of(tmp_path).load_table("lake.events")
+    first = table.current_snapshot().snapshot_id
+    table.delete("topic = 'b'")
+    table.maintenance.expire_snapshots().by_id(first).commit()
+    assert run("iceberg", source, tmp_path) == []

@@ -1,21 +1,17 @@
 """Fetches clients from their registries, at pinned versions, into `build/clients`, once.
 
-pip, Maven, npm, go and cargo do it, with what the machine has configured. Several processes may
-want the same client at once.
+pip, Maven, npm, go and cargo do it, with what the machine has configured.
 
 Not here: which clients there are (combinations.py)."""
 
-import fcntl
-import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from tests.fetching import once, run
 from tests.kafka_server import COMPILER, MAVEN_OPTIONS
 
 from .combinations import GO, MAVEN, NPM, PYPI, RUST, C, Client
@@ -51,10 +47,6 @@ RDKAFKA_SYS: Final = {
 }
 
 
-class InstallError(Exception):
-    """What an installer said."""
-
-
 def missing(registry: str) -> list[str]:
     """The tools that it takes and that are not here."""
     return [tool for tool in TOOLS[registry] if shutil.which(tool) is None]
@@ -68,11 +60,11 @@ def installed(client: Client) -> list[str]:
 def _from_pypi(client: Client) -> list[str]:
     folder = _folder(client)
     shared = HOME / PYPI / "shared"
-    with _once(folder) as new:
+    with once(folder) as new:
         if new:
             package = f"{client.name}=={client.version}"
             _pip("--no-deps", "--target", str(new), package, *BESIDE.get(client.folder, ()))
-    with _once(shared) as new:
+    with once(shared) as new:
         if new:
             _pip("--only-binary", ":all:", "--no-deps", "--target", str(new), *SHARED_OF_PYTHON)
     python = PROGRAMS / "python"
@@ -83,19 +75,19 @@ def _from_pypi(client: Client) -> list[str]:
 def _from_maven(client: Client) -> list[str]:
     folder, java = _folder(client), PROGRAMS / "java"
     old = client.name == "kafka"
-    with _once(folder) as new:
+    with once(folder) as new:
         if new:
             artifact = "kafka_2.11" if old else client.name
             settings = (f"-Dclient.artifact={artifact}", f"-Dclient.version={client.version}")
             pom, target = ("-f", str(java / "pom.xml")), f"-DoutputDirectory={new}"
             copied = (*pom, *settings, "dependency:copy-dependencies", target)
-            _run("mvn", "-q", "-B", *copied, environment=MAVEN_OPTIONS)
+            run("mvn", "-q", "-B", *copied, environment=MAVEN_OPTIONS)
     names = ("Asked", "Producer", "Simple", "Shell") if old else ("Asked", "Producer", "Clients")
     sources = [java / f"{name}.java" for name in names]
-    with _once(_built(folder, sources)) as new:
+    with once(_built(folder, sources)) as new:
         if new:
             path = ("-cp", f"{folder}/*", "-d", str(new))
-            _run(*COMPILER, "-nowarn", "-Xlint:none", *path, *map(str, sources))
+            run(*COMPILER, "-nowarn", "-Xlint:none", *path, *map(str, sources))
     return [*JAVA, "-cp", f"{_built(folder, sources)}:{folder}/*", client.program]
 
 
@@ -107,9 +99,9 @@ def _from_npm(client: Client) -> list[str]:
         (folder, (f"{client.name}@{client.version}",)),
         (shared, SHARED_OF_NODE),
     ):
-        with _once(target) as new:
+        with once(target) as new:
             if new:
-                _run("npm", "install", *quiet, "--prefix", str(new), *packages)
+                run("npm", "install", *quiet, "--prefix", str(new), *packages)
     node = PROGRAMS / "node"
     path = f"NODE_PATH={node / 'stand_ins'}:{shared / 'node_modules'}"
     return ["env", path, "node", str(node / client.program), str(folder)]
@@ -122,22 +114,22 @@ def _from_go(client: Client) -> list[str]:
         moved = tuple(map(int, client.version.split("."))) >= (1, 40)
         module = "github.com/IBM/sarama" if moved else "github.com/Shopify/sarama"
     built = _built(_folder(client), sources)
-    with _once(built) as new:
+    with once(built) as new:
         if new:
             (new / "go.mod").write_text("module client\n\ngo 1.21\n")
             for source in sources:
                 text = source.read_text().replace("github.com/Shopify/sarama", module)
                 (new / source.name).write_text(text)
             beside = GO_BESIDE if client.name == "kafka-go" else ()
-            _run("go", "get", f"{module}@v{client.version}", *beside, cwd=new)
-            _run("go", "build", "-o", "read", ".", cwd=new)
+            run("go", "get", f"{module}@v{client.version}", *beside, cwd=new)
+            run("go", "build", "-o", "read", ".", cwd=new)
     return [str(built / "read")]
 
 
 def _from_crates(client: Client) -> list[str]:
     source = PROGRAMS / "rust" / "main.rs"
     built = _built(_folder(client), [source])
-    with _once(built) as new:
+    with once(built) as new:
         if new:
             (new / "src").mkdir()
             shutil.copy(source, new / "src")
@@ -148,7 +140,7 @@ def _from_crates(client: Client) -> list[str]:
                 'default-features = false\nfeatures = ["snappy", "gzip"]\n'
             )
             old = ("--features", "old") if client.version.startswith("0.8") else ()
-            _run("cargo", "build", "--quiet", *old, cwd=new)
+            run("cargo", "build", "--quiet", *old, cwd=new)
     return [str(built / "target" / "debug" / "read")]
 
 
@@ -156,7 +148,7 @@ def _librdkafka(client: Client) -> list[str]:
     """The library in C, as Rust's bindings to it bring it along."""
     source = PROGRAMS / "c" / "read.c"
     folder = _folder(client)
-    with _once(folder) as new:
+    with once(folder) as new:
         if new:
             (new / "src").mkdir()
             (new / "src" / "lib.rs").touch()
@@ -165,19 +157,19 @@ def _librdkafka(client: Client) -> list[str]:
                 "[workspace]\n[dependencies.rdkafka-sys]\n"
                 f'version = "={RDKAFKA_SYS[client.version]}"\ndefault-features = false\n'
             )
-            _run("cargo", "vendor", "--quiet", "vendor", cwd=new)
+            run("cargo", "vendor", "--quiet", "vendor", cwd=new)
             library = new / "vendor" / "rdkafka-sys" / "librdkafka"
             without = ("--disable-ssl", "--disable-sasl", "--disable-lz4")
-            _run("bash", "./configure", *without, cwd=library)
+            run("bash", "./configure", *without, cwd=library)
             flags = "-O1 -w -fcommon -Wno-error -std=gnu99"
-            _run("make", "-C", "src", "librdkafka.a", cwd=library, environment={"CFLAGS": flags})
+            run("make", "-C", "src", "librdkafka.a", cwd=library, environment={"CFLAGS": flags})
     library = folder / "vendor" / "rdkafka-sys" / "librdkafka" / "src"
     built = _built(folder, [source])
-    with _once(built) as new:
+    with once(built) as new:
         if new:
             linked = (str(library / "librdkafka.a"), "-lz", "-lpthread", "-lrt", "-ldl", "-lm")
             where = ("-I", str(library), "-o", str(new / "read"))
-            _run("cc", "-O1", "-w", str(source), *where, *linked)
+            run("cc", "-O1", "-w", str(source), *where, *linked)
     return [str(built / "read")]
 
 
@@ -193,40 +185,7 @@ def _built(folder: Path, sources: Sequence[Path]) -> Path:
 
 def _pip(*arguments: str) -> None:
     quiet = ("-q", "--no-compile", "--disable-pip-version-check")
-    _run(sys.executable, "-m", "pip", "install", *quiet, *arguments)
-
-
-@contextmanager
-def _once(folder: Path) -> Iterator[Path | None]:
-    """A new folder to fill, which gets this name in the end; None if it is there."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if folder.exists():
-            yield None
-            return
-        new = folder.with_name(f"{folder.name}.new")
-        shutil.rmtree(new, ignore_errors=True)
-        new.mkdir()
-        yield new
-        new.rename(folder)
-
-
-def _run(
-    *command: str, cwd: Path | None = None, environment: Mapping[str, str] | None = None
-) -> None:
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        env={**os.environ, **(environment or {})},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        said = f"{done.stdout}{done.stderr}".strip().splitlines()
-        raise InstallError(f"{' '.join(command[:3])}: " + "\n".join(said[-15:]))
+    run(sys.executable, "-m", "pip", "install", *quiet, *arguments)
 
 
 _INSTALLERS: Final[dict[str, Callable[[Client], list[str]]]] = {

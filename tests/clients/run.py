@@ -20,10 +20,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from tests.fetching import InstallError
+
 from . import brokers, report, topics
 from .combinations import REGISTRIES, Combination, all_combinations, some_combinations
 from .faults import fault_of
-from .install import InstallError, missing
+from .install import missing
 from .outcome import Outcome
 from .runs import run
 

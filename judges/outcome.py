@@ -1,0 +1,98 @@
+"""What a suite said of a test, and all that it said of a target, as it is kept."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from .places import BUILD
+
+
+class Verdict(StrEnum):
+    """A test that was skipped was skipped by its own suite: it does not fit this broker."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One test's end. `seconds` of wall clock; `said` is its last word where it did not pass."""
+
+    test: str
+    verdict: Verdict
+    seconds: float = 0.0
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A suite on a target: when, by which command, and how every test of it ended."""
+
+    suite: str
+    target: str
+    version: str
+    command: str
+    date: str
+    outcomes: Sequence[Outcome]
+
+    def count(self, verdict: Verdict) -> int:
+        return sum(outcome.verdict is verdict for outcome in self.outcomes)
+
+    @property
+    def by_test(self) -> dict[str, Outcome]:
+        return {outcome.test: outcome for outcome in self.outcomes}
+
+
+RESULTS: Final = BUILD / "results"
+
+
+def keep(run: Run, results: Path = RESULTS) -> None:
+    """In a file of its own, in place of an earlier run of the suite on the target."""
+    path = results / run.suite / f"{run.target}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(asdict(run), indent=1))
+    new.rename(path)
+
+
+def kept(results: Path = RESULTS) -> list[Run]:
+    """All runs whose files are there."""
+    return [_read(path) for path in sorted(results.glob("*/*.json"))]
+
+
+def kept_run(suite: str, target: str, results: Path = RESULTS) -> Run | None:
+    """The last whole run of a suite on a target, if there was one."""
+    path = results / suite / f"{target}.json"
+    return _read(path) if path.exists() else None
+
+
+def failed_before(run: Run) -> str:
+    """A regular expression for the tests that failed; empty: none did."""
+    names = {_top(outcome.test) for outcome in run.outcomes if outcome.verdict is Verdict.FAIL}
+    return f"^(?:{'|'.join(map(re.escape, sorted(names)))})$" if names else ""
+
+
+def merged(before: Run, again: Run) -> Run:
+    """A run in which some tests ended otherwise when they were run once more."""
+    tops = {_top(outcome.test) for outcome in again.outcomes}
+    left = [outcome for outcome in before.outcomes if _top(outcome.test) not in tops]
+    return replace(before, outcomes=[*left, *again.outcomes])
+
+
+def _top(test: str) -> str:
+    """The test that a test is in: that is what can be run alone."""
+    return test.partition("/")[0]
+
+
+def _read(path: Path) -> Run:
+    fields = json.loads(path.read_text())
+    outcomes = [
+        Outcome(**(outcome | {"verdict": Verdict(outcome["verdict"])}))
+        for outcome in fields.pop("outcomes")
+    ]
+    return Run(**fields, outcomes=outcomes)

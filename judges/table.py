@@ -1,0 +1,182 @@
+"""Runs as a table, and where a target is not as its reference."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from .outcome import Run, Verdict
+from .places import TEMPLATE
+from .reasons import reason
+from .suites import SUITES
+from .targets import TARGETS, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A test that passes on the reference, and not on the target."""
+
+    suite: str
+    target: str
+    reference: str
+    test: str
+    verdict: str
+    said: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.suite} {self.target}: {self.test}: {self.verdict} {self.said[:160]}".strip()
+
+
+def differences(runs: Sequence[Run]) -> list[Difference]:
+    """All, in the order of the table."""
+    return [found for run, reference in _pairs(runs) for found in _between(run, reference)]
+
+
+def gained(run: Run, reference: Run) -> list[str]:
+    """The tests that pass on the target, and not on the reference."""
+    there = reference.by_test
+    return [
+        outcome.test
+        for outcome in run.outcomes
+        if outcome.verdict is Verdict.PASS
+        if outcome.test in there and there[outcome.test].verdict is not Verdict.PASS
+    ]
+
+
+def text(runs: Sequence[Run]) -> str:
+    """A line for each run."""
+    lines = [f"{'suite':20} {'target':16} {'pass':>5} {'fail':>5} {'skip':>5}"]
+    for run in _ordered(runs):
+        counts = " ".join(f"{run.count(verdict):5}" for verdict in Verdict)
+        lines.append(f"{run.suite:20} {run.target:16} {counts}")
+    return "\n".join(lines)
+
+
+def document(runs: Sequence[Run]) -> str:
+    """docs/judges.md."""
+    dates = sorted({run.date for run in runs})
+    return "\n".join([
+        TEMPLATE.read_text().format(
+            dates=" to ".join(dict.fromkeys((dates[0], dates[-1])))
+        ),
+        *_counts(runs),
+        "",
+        "## What differs from Kafka",
+        "",
+        "A test that passes on the reference and not here, with the reason.",
+        "",
+        *_difference_lines(runs),
+        "",
+        "## What fails on Kafka itself",
+        "",
+        *_own_failures(runs),
+        "",
+    ])  # fmt: skip
+
+
+def _counts(runs: Sequence[Run]) -> Iterator[str]:
+    yield "| suite | " + " | ".join(target.title for target in TARGETS) + " |"
+    yield "|---|" + "---|" * len(TARGETS)
+    for suite in SUITES:
+        cells = []
+        for target in TARGETS:
+            run = _of(runs, suite.name, target.name)
+            cells.append(
+                "not run" if run is None else " / ".join(str(run.count(v)) for v in Verdict)
+            )
+        yield f"| {suite.title} {suite.version} | " + " | ".join(cells) + " |"
+
+
+def _difference_lines(runs: Sequence[Run]) -> Iterator[str]:
+    for run, reference in _pairs(runs):
+        found = list(_between(run, reference))
+        more = gained(run, reference)
+        here, there = _target(run.target).title, _target(reference.target).title
+        yield f"### {_title(run.suite)}: {here}, against {there}"
+        yield ""
+        if more:
+            yield f"{len(more)} pass here and not there: {_names(more)}."
+            yield ""
+        if not found:
+            yield "Nothing that passes there does not pass here."
+        else:
+            yield "| test | here | why |"
+            yield "|---|---|---|"
+            for why in dict.fromkeys(map(_why, found)):
+                same = [difference for difference in found if _why(difference) == why]
+                names = _names([difference.test for difference in same])
+                verdicts = ", ".join(dict.fromkeys(difference.verdict for difference in same))
+                yield f"| {names} | {verdicts} | {_cell(why)} |"
+        yield ""
+
+
+def _why(difference: Difference) -> str:
+    """The reason; where none is known, what was said."""
+    said = difference.said or "nothing"
+    return difference.reason or f"*not known yet*, it said: {said}"
+
+
+def _own_failures(runs: Sequence[Run]) -> Iterator[str]:
+    yield "| suite | broker | tests | it said |"
+    yield "|---|---|---|---|"
+    for run in _ordered(runs):
+        if _target(run.target).reference:
+            continue
+        failed = [outcome for outcome in run.outcomes if outcome.verdict is Verdict.FAIL]
+        for said in dict.fromkeys(outcome.said for outcome in failed):
+            names = _names([outcome.test for outcome in failed if outcome.said == said])
+            yield f"| {_title(run.suite)} | {_target(run.target).title} | {names} | {_cell(said)} |"
+
+
+def _between(run: Run, reference: Run) -> Iterator[Difference]:
+    here = run.by_test
+    for there in reference.outcomes:
+        if there.verdict is not Verdict.PASS:
+            continue
+        found = here.get(there.test)
+        if found is not None and found.verdict is Verdict.PASS:
+            continue
+        yield Difference(
+            run.suite,
+            run.target,
+            reference.target,
+            there.test,
+            found.verdict if found else "not run",
+            found.said if found else "",
+            reason(run.suite, run.target, there.test),
+        )
+
+
+def _pairs(runs: Sequence[Run]) -> Iterator[tuple[Run, Run]]:
+    """Each run of a target of ours, and that of its reference where there is one."""
+    for run in _ordered(runs):
+        target = _target(run.target)
+        old = next(suite.of_old_clients for suite in SUITES if suite.name == run.suite)
+        reference = _of(runs, run.suite, target.old_reference if old else target.reference)
+        if reference is not None:
+            yield run, reference
+
+
+def _ordered(runs: Sequence[Run]) -> Iterator[Run]:
+    found = (_of(runs, suite.name, target.name) for suite in SUITES for target in TARGETS)
+    return (run for run in found if run is not None)
+
+
+def _of(runs: Sequence[Run], suite: str, target: str) -> Run | None:
+    return next((run for run in runs if (run.suite, run.target) == (suite, target)), None)
+
+
+def _target(name: str) -> Target:
+    return next(target for target in TARGETS if target.name == name)
+
+
+def _title(name: str) -> str:
+    return next(suite.title for suite in SUITES if suite.name == name)
+
+
+def _names(tests: Sequence[str]) -> str:
+    return ", ".join(f"`{test}`" for test in tests)
+
+
+def _cell(said: str) -> str:
+    """On one line, and without what a table would take for its own."""
+    return " ".join(said.replace("|", "/").split())[:300]

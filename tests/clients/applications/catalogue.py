@@ -1,0 +1,62 @@
+"""All applications, in the order of the document, and those that could not be had."""
+
+from typing import Final
+
+from . import (
+    burrow,
+    connect,
+    flume,
+    kafka_go,
+    kcat,
+    node,
+    openresty,
+    rsyslog,
+    spark,
+    telegraf,
+)
+from .application import Application
+
+APPLICATIONS: Final[tuple[Application, ...]] = (
+    *openresty.APPLICATIONS,
+    *rsyslog.APPLICATIONS,
+    *burrow.APPLICATIONS,
+    *telegraf.APPLICATIONS,
+    *kafka_go.APPLICATIONS,
+    *kcat.APPLICATIONS,
+    *flume.APPLICATIONS,
+    *connect.APPLICATIONS,
+    *spark.APPLICATIONS,
+    *node.APPLICATIONS,
+)
+
+_NO_GO: Final = "the Go module proxy that was reached does not hand the module out"
+_NO_RUBY: Final = "plugins and clients of Ruby are gems: no registry of gems was reached"
+_NO_HEX: Final = "Erlang is in Debian, the packages of Hex are not: that registry was not reached"
+
+NOT_RUN: Final = (
+    ("Filebeat and the other Beats", f"{_NO_GO}; Sarama inside, as in Telegraf and Burrow"),
+    (
+        "Burrow's lag, behind the gateway",
+        "run, and it cannot: it reads __consumer_offsets there, and does not know version 4 of the "
+        'records that Kafka 4 writes into it ("reason": "value version")',
+    ),
+    ("kafka_exporter, Burrow 1.3 and later", f"{_NO_GO}; Sarama inside"),
+    ("terraform-provider-kafka", f"{_NO_GO}; Sarama inside"),
+    ("Logstash", f"{_NO_RUBY}; a Java client inside, as in Flume and Connect"),
+    ("ruby-kafka", _NO_RUBY),
+    ("PHP's rdkafka", "Debian 12 has no package of it; librdkafka inside, as in kcat"),
+    ("brod, broadway_kafka, kafka_ex", _NO_HEX),
+    ("ClickHouse", "Debian 12 has no package of it; librdkafka inside, as in kcat"),
+    ("Kong and APISIX", "no package of them; lua-resty-kafka inside, as in nginx with Lua"),
+    ("Debezium's connectors", "not tried; a worker of Connect speaks to Kafka for them"),
+    (
+        "Flume 1.9.0, Kafka source",
+        "in this set-up it read nothing, from Kafka 3.9.1 either, and did not say why",
+    ),
+    (
+        "Storm 1.2.4's spouts",
+        "Storm does not start on Java 17: its ZooKeeper client says "
+        "`Unable to canonicalize address localhost/<unresolved>`",
+    ),
+    ("NiFi's processors", "not tried; a Java client inside"),
+)

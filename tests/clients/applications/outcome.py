@@ -1,0 +1,81 @@
+"""How an application fared: the records that arrived against those that should have.
+
+What arrived twice is right, and is said: all of these applications try again where they have no
+answer."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from .application import COUNT, NAMES, Does
+
+_NAME: Final = re.compile(r"record-\d{4}")
+_COMPLAINT: Final = re.compile(
+    r"error|exception|fail|fatal|unsupported|closed|disconnect|\beof\b|not supported|timed out"
+    r"|no broker|unavailable|denied|panic",
+    re.IGNORECASE,
+)
+# What stands in a line only for this once: colours, times, addresses, paths, processes, topics.
+_ONCE: Final = (
+    (re.compile(r"\x1b\[[0-9;]*m"), ""),
+    (re.compile(r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d([.,]\d+)?(Z|[+-]\d\d:?\d\d)?"), ""),
+    (re.compile(r"\b\d\d:\d\d:\d\d([.,]\d+)?\b"), ""),
+    (re.compile(r"(?:127\.0\.0\.1|localhost)[:/]\d+"), "broker:9092"),
+    (re.compile(r"(?<![\w/:.])/(?:[\w.+-]+/)+"), "/…/"),
+    (re.compile(r"%\d\|\d+\.\d+\|"), ""),
+    (re.compile(r"\b\d+#\d+: (?:\*\d+ )?"), ""),
+    (re.compile(r"trial-\d+"), "topic"),
+    (re.compile(r'"(ts|level|offset_offset)":("\w+"|[\d.]+),'), ""),
+    (re.compile(r"\s+"), " "),
+)
+# What a trial's end makes it say, and where in its own code it was.
+_NOT_IT: Final = re.compile(r"interrupted|loop terminated|failed at \w+ \d|^\s+at ", re.IGNORECASE)
+_LENGTH: Final = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`wrong` is empty where all was right; `twice` counts records that came more than once."""
+
+    application: str
+    setting: str
+    target: str
+    wrong: str
+    twice: int = 0
+    said: str = ""  # the complaint that the application made last
+    on: str = ""  # the day, as YYYY-MM-DD
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def judged(does: Does, seen: str) -> tuple[str, int]:
+    """What is wrong with what was seen, in words, and how many records came more than once."""
+    if does is Does.WATCHES:
+        wanted = str(COUNT)
+        return ("" if seen == wanted else f"says {seen or 'nothing'}, not {wanted}"), 0
+    counts = Counter(_NAME.findall(seen))
+    found = sum(name in counts for name in NAMES)
+    twice = sum(count > 1 for count in counts.values())
+    return ("" if found == COUNT else f"{found} of {COUNT}"), twice
+
+
+def complaint(said: str) -> str:
+    """The last line that complains, without what is only of this once; empty if there is none."""
+    for line in reversed(said.splitlines()):
+        if _COMPLAINT.search(line) and not _NOT_IT.search(line):
+            for pattern, instead in _ONCE:
+                line = pattern.sub(instead, line)
+            line = line.strip()
+            return line if len(line) <= _LENGTH else f"{line[:_LENGTH]}…"
+    return ""
+
+
+def merged(earlier: Sequence[Outcome], later: Sequence[Outcome]) -> list[Outcome]:
+    """The later ones where there are two of the same."""
+    by_name: Mapping[tuple[str, str, str], Outcome] = {
+        (one.application, one.setting, one.target): one for one in (*earlier, *later)
+    }
+    return list(by_name.values())

@@ -1,0 +1,162 @@
+"""The outcomes as a document: docs/applications.md."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from tests import kafka_server
+
+from .application import AS_IT_COMES, COUNT, Application, Setting
+from .outcome import Outcome
+from .target_names import GATEWAY, TARGETS, title
+
+NEW: Final = kafka_server.NEW
+BEHIND: Final = f"{GATEWAY}{NEW}"
+NOTHING, THE_GATEWAY = "nothing is needed", "the gateway"
+UNKNOWN, NOT_RUN = "nothing that was run", "not run"
+
+_HEAD: Final = f"""# Applications
+
+Applications that embed a client of Kafka, run against Kafka {kafka_server.OLD}, against Kafka {NEW}
+and against the gateway before that. What to do about a client that broke is in
+[kafka-4-broke-my-client.md](kafka-4-broke-my-client.md); libraries by themselves are in
+[old-clients.md](old-clients.md).
+
+`python -m tests.clients.applications --markdown docs/applications.md` makes this page again: it
+fetches each application from its registry into `build/applications`, starts the brokers and the
+gateway, and runs one trial after the other. `--only`, `--setting` and `--target` choose; each file
+in `tests/clients/applications` is one kind of application, with its configuration. """
+
+_HOW: Final = f"""
+A trial is one application, in one setting, at a topic of its own of one partition. What produces is
+given {COUNT} records, which are read back from the cluster itself; what consumes finds {COUNT}
+records there, which are looked for in what it hands out; what watches is asked for the number of
+records that a group is behind, which is {COUNT}. "all" is all of them; "twice" counts those that
+came more than once, as they may from anybody who tries again.
+"""
+
+
+def document(
+    applications: Sequence[Application],
+    outcomes: Sequence[Outcome],
+    not_run: Sequence[tuple[str, str]],
+) -> str:
+    """Of applications that were run; each outcome of an application and a setting that there is."""
+    by_name = {(one.application, one.setting, one.target): one for one in outcomes}
+    run = [
+        application
+        for application in applications
+        if any((application.name, AS_IT_COMES.name, target) in by_name for target in TARGETS)
+    ]
+    known = [
+        by_name[application.name, setting.name, target]
+        for application in run
+        for setting in application.settings
+        for target in TARGETS
+        if (application.name, setting.name, target) in by_name
+    ]
+    elsewhere = [one for one in outcomes if one.target not in TARGETS]
+    parts = [
+        _HEAD,
+        f"Run on {_days([*known, *elsewhere])}.\n",
+        _HOW,
+        "\n## What Kafka 4 makes of them, and what helps\n\n",
+        *_summary(run, by_name),
+        "\n## All trials\n\n",
+        *_trials(run, by_name),
+        *_elsewhere(elsewhere),
+        "\n## What they say\n\n",
+        "The last complaint of each that failed, without times and addresses.\n\n",
+        *_complaints([*known, *elsewhere]),
+    ]
+    left = [one.name for one in applications if one not in run]
+    if not_run or left:
+        parts += ["\n## What was not run, and why\n\n", "| application | why |\n| --- | --- |\n"]
+        parts += [f"| {name} | {_cell_text(why)} |\n" for name, why in not_run]
+        parts += [f"| {name} | it could not be had, or was not tried |\n" for name in left]
+    return "".join(parts)
+
+
+def helps(application: Application, by_name: Mapping[tuple[str, str, str], Outcome]) -> str:
+    """The settings with which an application does it on Kafka 4 by itself, else the gateway; and
+    those to take out, where it does it only without them."""
+
+    def right(setting: str, target: str) -> bool:
+        found = by_name.get((application.name, setting, target))
+        return found is not None and not found.wrong
+
+    if (application.name, AS_IT_COMES.name, NEW) not in by_name:
+        return NOT_RUN
+    if right(AS_IT_COMES.name, NEW):
+        broken = [one for one in application.settings if _broken(application, one, by_name)]
+        return NOTHING + "".join(f"; not {one.name}" for one in broken)
+    settings = [one.name for one in application.settings if right(one.name, NEW)]
+    if settings:
+        return " or ".join(settings)
+    return THE_GATEWAY if right(AS_IT_COMES.name, BEHIND) else UNKNOWN
+
+
+def _broken(
+    application: Application, setting: Setting, by_name: Mapping[tuple[str, str, str], Outcome]
+) -> bool:
+    found = by_name.get((application.name, setting.name, NEW))
+    return found is not None and bool(found.wrong)
+
+
+def _days(outcomes: Iterable[Outcome]) -> str:
+    return ", ".join(sorted({one.on for one in outcomes}))
+
+
+def _summary(
+    applications: Sequence[Application], by_name: Mapping[tuple[str, str, str], Outcome]
+) -> Iterable[str]:
+    names = [title(target) for target in TARGETS]
+    yield f"| application, as it comes | client inside | {' | '.join(names)} | what helps |\n"
+    yield f"| {' | '.join(['---'] * (len(TARGETS) + 3))} |\n"
+    for one in applications:
+        cells = [_cell(by_name.get((one.name, AS_IT_COMES.name, target))) for target in TARGETS]
+        row = (f"**{one.name}**", one.client, *cells, helps(one, by_name))
+        yield f"| {' | '.join(row)} |\n"
+
+
+def _trials(
+    applications: Sequence[Application], by_name: Mapping[tuple[str, str, str], Outcome]
+) -> Iterable[str]:
+    names = [title(target) for target in TARGETS]
+    yield f"| application | does | where from | setting | {' | '.join(names)} |\n"
+    yield f"| {' | '.join(['---'] * (len(TARGETS) + 4))} |\n"
+    for application in applications:
+        first = (application.name, application.does.value, application.comes_from)
+        for setting in application.settings:
+            found = [by_name.get((application.name, setting.name, target)) for target in TARGETS]
+            if any(found):
+                yield f"| {' | '.join((*first, setting.name, *map(_cell, found)))} |\n"
+                first = ("", "", "")
+
+
+def _elsewhere(outcomes: Sequence[Outcome]) -> Iterable[str]:
+    """What was run against other versions."""
+    if outcomes:
+        yield "\n## Other versions of Kafka\n\n"
+        yield "| application | setting | run against | seen |\n| --- | --- | --- | --- |\n"
+    for one in outcomes:
+        yield f"| {one.application} | {one.setting} | {title(one.target)} | {_cell(one)} |\n"
+
+
+def _complaints(outcomes: Iterable[Outcome]) -> Iterable[str]:
+    for one in outcomes:
+        if one.wrong:
+            said = f"`{one.said.replace('`', chr(39))}`" if one.said else "nothing"
+            place = f"{one.application}, {one.setting}, {title(one.target)}"
+            yield f"* {place}: {said}\n"
+
+
+def _cell(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return NOT_RUN
+    if outcome.wrong:
+        return f"**{outcome.wrong}**"
+    return f"all, {outcome.twice} twice" if outcome.twice else "all"
+
+
+def _cell_text(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -1,0 +1,24 @@
+"""A trial sees what Kafka 4 does to an application, and what the gateway does for it."""
+
+import pytest
+
+from tests import kafka_server
+
+from . import node
+from .application import AS_IT_COMES, Does
+from .target_names import GATEWAY
+from .targets import started
+from .trials import tried
+
+
+@pytest.mark.others
+def test_what_kafka_4_refuses_is_seen_and_what_the_gateway_takes() -> None:
+    application = next(
+        one
+        for one in node.APPLICATIONS
+        if one.client.startswith("no-kafka") and one.does is Does.PRODUCES
+    )
+    with started((kafka_server.NEW, f"{GATEWAY}{kafka_server.NEW}")) as targets:
+        direct, behind = tried(application, targets, [AS_IT_COMES], seconds=60)
+    assert (direct.target, direct.wrong) == (kafka_server.NEW, "0 of 20")
+    assert (behind.target, behind.wrong) == (f"{GATEWAY}{kafka_server.NEW}", "")

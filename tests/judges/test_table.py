@@ -1,0 +1,60 @@
+"""Runs as a table, and what differs from the reference."""
+
+import pytest
+
+from judges import reasons, table
+from judges.outcome import Outcome, Run, Verdict
+from judges.reasons import Reason
+
+PASS, FAIL, SKIP = Verdict.PASS, Verdict.FAIL, Verdict.SKIP
+
+
+def run(target: str, suite: str = "franz-go", **verdicts: Verdict) -> Run:
+    outcomes = [
+        Outcome(test, verdict, 1.0, "" if verdict is PASS else f"{test} | said\nmore")
+        for test, verdict in verdicts.items()
+    ]
+    return Run(suite, target, "1", "python -m judges", "2026-01-31", outcomes)
+
+
+RUNS = [
+    run("kafka-3.9.1", a=PASS, b=PASS, c=FAIL, d=SKIP, e=PASS),
+    run("serve", a=PASS, b=FAIL, c=PASS, d=SKIP),
+]
+
+
+def test_what_passes_there_and_not_here() -> None:
+    assert [(found.test, found.verdict) for found in table.differences(RUNS)] == [
+        ("b", "fail"),
+        ("e", "not run"),
+    ]
+    assert table.gained(RUNS[1], RUNS[0]) == ["c"]
+
+
+def test_before_kafka_4_old_clients_are_held_against_kafka_3() -> None:
+    tests = {"old": PASS}
+    runs = [
+        run("kafka-3.9.1", "kafka-tools", **tests),
+        run("kafka-4.4.0", "kafka-tools", old=FAIL),
+        run("gateway-4.4.0", "kafka-tools", old=FAIL),
+    ]
+    (found,) = table.differences(runs)
+    assert (found.target, found.reference) == ("gateway-4.4.0", "kafka-3.9.1")
+
+
+def test_a_reason_that_is_known_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reasons, "REASONS", (Reason("franz-go", "serve", "b|x", "no such thing"),))
+    assert [found.reason for found in table.differences(RUNS)] == ["no such thing", ""]
+    assert "| `b` | fail | no such thing |" in table.document(RUNS)
+
+
+def test_the_document_has_the_numbers_and_one_line_for_each_cell() -> None:
+    said = table.document(RUNS)
+    assert "| franz-go 1.22.2 | 3 / 1 / 1 | not run | not run | not run | 2 / 1 / 1 |" in said
+    assert "1 pass here and not there: `c`." in said
+    assert "| franz-go | Kafka 3.9.1 | `c` | c / said more |" in said
+    assert "2026-01-31" in said
+
+
+def test_nothing_to_compare_with_is_no_difference() -> None:
+    assert table.differences([RUNS[1]]) == []

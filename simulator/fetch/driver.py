@@ -1,15 +1,17 @@
-"""The sending side: one thread, one selector, and for every writable connection a turn.
+"""The sending side: one thread, one selector, and for every answer under way a turn.
 
 That is how the broker's network threads work, and what lazy conversion is for: a turn converts
-and writes at most `TURN_SIZE` bytes, a chunk at a time, so that no consumer waits long for a
-conversion that another one asked for. A request is the number of a fetch; the answer is its size,
-then its bytes."""
+and writes at most `TURN_SIZE` bytes, a chunk at a time, and after `TURN` of them it looks for new
+requests, so that no consumer waits long for a conversion that another one asked for. A request is
+the number of a fetch; the answer is its size, then its bytes."""
 
 import selectors
 import socket
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
+from time import perf_counter
 from typing import Final
 
 from records.sends import PendingBytes, Send
@@ -21,6 +23,7 @@ from .responses import buffer_bytes
 REQUEST: Final = Struct(">i")
 ANSWER_HEAD: Final = Struct(">q")
 TURN_SIZE: Final = 128 * KiB  # as the broker's network threads
+TURN: Final = 0.0005  # seconds, as they
 
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
@@ -40,7 +43,7 @@ class Tally:
 class _Connection:
     """One consumer's connection: a request being read, or an answer being sent."""
 
-    __slots__ = ("buffers", "head", "request", "send", "sent", "socket")
+    __slots__ = ("buffers", "head", "request", "send", "sent", "socket", "waits")
 
     def __init__(self, connected: socket.socket) -> None:
         self.socket = connected
@@ -49,6 +52,7 @@ class _Connection:
         self.send: Send | None = None
         self.sent = 0  # bytes of this answer
         self.buffers = 0  # bytes that this answer's send has held, at most
+        self.waits = False  # until its channel takes more
 
 
 class Driver:
@@ -64,6 +68,7 @@ class Driver:
         self._fetches = fetches
         self._respond = respond
         self._buffers = 0
+        self._sending: deque[_Connection] = deque()  # whose channels take more
         self._selector = selectors.DefaultSelector()
         for connected in sockets:
             connected.setblocking(False)
@@ -73,18 +78,27 @@ class Driver:
         selector = self._selector
         with selector:
             while selector.get_map():
-                for key, _ in selector.select():
-                    self._turn(key.data)
+                for key, _ in selector.select(0.0 if self._sending else None):
+                    self._guarded(key.data, self._look)
+                until = perf_counter() + TURN
+                while self._sending and perf_counter() < until:
+                    self._guarded(self._sending.popleft(), self._write)
         return self.tally
 
-    def _turn(self, connection: _Connection) -> None:
+    def _guarded(self, connection: _Connection, step: Callable[[_Connection], None]) -> None:
         try:
-            if connection.send is None:
-                self._read(connection)
-            else:
-                self._write(connection, connection.send)
+            step(connection)
         except ConnectionError:
             self._close(connection)
+
+    def _look(self, connection: _Connection) -> None:
+        """There is a request, or the channel takes more."""
+        if connection.send is None:
+            self._read(connection)
+        elif connection.waits:
+            connection.waits = False
+            self._selector.modify(connection.socket, _READ, connection)
+            self._sending.append(connection)
 
     def _read(self, connection: _Connection) -> None:
         """Reads a request. Its answer begins at once, as a broker's does."""
@@ -101,20 +115,25 @@ class Driver:
         connection.head.left = memoryview(ANSWER_HEAD.pack(send.size))
         connection.sent = 0
         self._count_buffers(connection, send)
-        self._selector.modify(connection.socket, _WRITE, connection)
-        self._write(connection, send)
+        self._write(connection)
 
-    def _write(self, connection: _Connection, send: Send) -> None:
+    def _write(self, connection: _Connection) -> None:
+        send = connection.send
+        assert send is not None
         is_first = not connection.sent
-        connection.head.write_to(connection.socket)
-        if connection.head.left:
-            return
-        if not send.completed:
-            connection.sent += send.write_to(connection.socket, TURN_SIZE)
+        written = connection.head.write_to(connection.socket)
+        if not connection.head.left and not send.completed:
+            written = send.write_to(connection.socket, TURN_SIZE)
+            connection.sent += written
         if is_first:
             self._count_buffers(connection, send)
-        if send.completed:
+        if send.completed and not connection.head.left:
             self._end(connection, send)
+        elif written:
+            self._sending.append(connection)
+        else:
+            connection.waits = True
+            self._selector.modify(connection.socket, _WRITE, connection)
 
     def _end(self, connection: _Connection, send: Send) -> None:
         self._count_buffers(connection, send)
@@ -124,7 +143,6 @@ class Driver:
         tally.sent += connection.sent
         tally.broken += connection.sent != send.size
         self._forget(connection)
-        self._selector.modify(connection.socket, _READ, connection)
 
     def _count_buffers(self, connection: _Connection, send: Send) -> None:
         held = buffer_bytes(send)

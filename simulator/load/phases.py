@@ -1,4 +1,4 @@
-"""The parts of a conversion's CPU time: reading, decompressing, converting, compressing.
+"""The parts of a conversion's CPU time: reading, decompressing, converting, compressing, sending.
 
 In a server these alternate every few microseconds, and reading a clock in between would distort
 them. So they are measured outside of it: the same ranges of the same log, in one thread, each time
@@ -6,20 +6,27 @@ with one step more. What a step adds is its share.
 
 Not here: what the server itself takes (server.py)."""
 
-from collections.abc import Callable
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from time import process_time
-from typing import Final
+from select import select
+from threading import Thread
+from time import thread_time
+from typing import Any, Final
 
-from downconvert import ConversionPolicy, convert
+from downconvert import LazyDownConvertRecords
 from downconvert.broker.fetch_versions import magic_of
+from downconvert.broker.network_thread import TURN_SIZE
 from downconvert.conversion.policies import parse_policy
 from downconvert.storage import LogDir, TopicPartition
 from records import FileRecords
 from records.codecs import decompress
 from records.formats import BATCH_HEADER_SIZE, V2, Codec
+from records.sends import Send
 from records.units import GiB, MiB
 
 from .options import LoadOptions
@@ -38,6 +45,7 @@ class Shares:
     decompress: float = 0.0
     convert: float = 0.0
     compress: float = 0.0
+    send: float = 0.0
 
 
 def shares_of(directory: Path, options: LoadOptions) -> Shares:
@@ -51,10 +59,13 @@ def shares_of(directory: Path, options: LoadOptions) -> Shares:
         records = log_dir.logs[TopicPartition(TOPIC, 0)].read(0, RANGE_SIZE)
         read = _seconds(lambda: _read(records, policy.chunk_size))
         decompressed = read + _seconds(lambda: _decompress(records))
-        plain = replace(policy, recode=UNCOMPRESSED)
-        converted = _seconds(lambda: _convert(records, magic, plain))
-        compressed = _seconds(lambda: _convert(records, magic, policy))
-    ends = [0.0, read, decompressed, converted, compressed]
+        plain = LazyDownConvertRecords(records, magic, policy=replace(policy, recode=UNCOMPRESSED))
+        whole = LazyDownConvertRecords(records, magic, policy=policy)
+        with Path(os.devnull).open("wb", buffering=0) as nowhere, _drained() as channel:
+            converted = _seconds(lambda: _write(plain.to_send(), nowhere))
+            compressed = _seconds(lambda: _write(whole.to_send(), nowhere))
+            sent = _seconds(lambda: _write(whole.to_send(), channel))
+    ends = [0.0, read, decompressed, converted, compressed, sent]
     ends = [
         max(ends[: at + 1]) for at in range(len(ends))
     ]  # noise must not make a step's share negative
@@ -65,12 +76,12 @@ def shares_of(directory: Path, options: LoadOptions) -> Shares:
 
 
 def _seconds(work: Callable[[], None]) -> float:
-    """CPU seconds, the least of some rounds."""
+    """CPU seconds of this thread, the least of some rounds."""
     rounds = []
     for _ in range(ROUNDS):
-        started = process_time()
+        started = thread_time()
         work()
-        rounds.append(process_time() - started)
+        rounds.append(thread_time() - started)
     return min(rounds)
 
 
@@ -93,9 +104,34 @@ def _decompress(records: FileRecords) -> None:
         position += header.size
 
 
-def _convert(records: FileRecords, magic: int, policy: ConversionPolicy) -> None:
-    for _ in convert(records, magic, 0, policy):
-        pass
+def _write(send: Send, channel: Any) -> None:
+    """By one call of the kernel a turn."""
+    while not send.completed:
+        if not send.write_to(channel, TURN_SIZE):
+            select([], [channel], [])
+
+
+@contextmanager
+def _drained() -> Iterator[socket.socket]:
+    """A loopback connection, from whose other end a thread reads."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        near = socket.create_connection(server.getsockname())
+        far, _ = server.accept()
+    near.setblocking(False)
+    thread = Thread(target=_drain, args=(far,), daemon=True)
+    thread.start()
+    try:
+        yield near
+    finally:
+        near.close()
+        thread.join()
+
+
+def _drain(far: socket.socket) -> None:
+    buffer = bytearray(MiB)
+    with far:
+        while far.recv_into(buffer):
+            pass
 
 
 def _is_compressed(records: FileRecords) -> bool:

@@ -52,9 +52,9 @@ _NOTES: Final = (
     "CPU time by phase: <i>find and measure</i> is everything until an answer's size is known; "
     "where records are compressed again, that takes compressing them, and what fits is kept until "
     "it is sent; "
-    "<i>send</i> is the time in the socket's own calls; the conversion while sending is measured "
-    "as a whole, and divided in the proportions that reading, decompressing, converting and "
-    "compressing have when the same records are converted apart, in one thread. What is left of "
+    "what converts while it is sent is measured as a whole, for one call of the kernel does both, "
+    "and divided in the proportions that reading, decompressing, converting, compressing and "
+    "<i>sending</i> have when the same records are converted apart, in one thread. What is left of "
     "the process's time is the <i>event loop</i>, and Python's.",
     "Before anything is measured, each answer is made once, decoded as a client of its age would, "
     "and compared with an eager conversion of the same log. While it is measured, clients compare "

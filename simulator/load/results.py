@@ -86,7 +86,8 @@ class LoadRun:
     def looping(self) -> float:
         """CPU seconds of the server that no phase accounts for."""
         served = self.served
-        return max(0.0, served.cpu - served.finding - served.converting - served.sending)
+        known = served.finding + served.converting + served.turning + served.sending
+        return max(0.0, served.cpu - known)
 
     def first_byte(self, percent: float) -> float:
         """Of fetches for which records are converted; without conversion, of the same clients'."""
@@ -115,16 +116,19 @@ class LoadRun:
         return sorted(value for kind in kinds for value in values(self.kinds[kind]))
 
     def cpu(self, shares: Shares) -> dict[str, float]:
-        """CPU seconds by phase. Finding, sending and the loop are measured; the conversion is
-        divided by the shares that its steps have when it runs alone."""
+        """CPU seconds by phase. Finding and the loop are measured; the conversion is divided by
+        the shares that its steps have when it runs alone."""
         served = self.served
+        whole = served.turning
+        if (converting := 1 - shares.send) > 0:  # without sending, which is measured
+            whole += served.converting / converting
         return {
             "find and measure": served.finding,
-            "read": served.converting * shares.read,
-            "decompress": served.converting * shares.decompress,
-            "convert": served.converting * shares.convert,
-            "compress": served.converting * shares.compress,
-            "send": served.sending,
+            "read": whole * shares.read,
+            "decompress": whole * shares.decompress,
+            "convert": whole * shares.convert,
+            "compress": whole * shares.compress,
+            "send": served.sending + served.turning * shares.send,
             "event loop": self.looping,
         }
 

@@ -18,7 +18,7 @@ from downconvert.broker.wire.responses import ResponseSend
 from downconvert.broker.wire.schemas import ApiKey
 from downconvert.storage import LogDir
 from records.backend import NAME
-from records.channel import Write, is_plain_socket, writer
+from records.channel import writer
 from simulator.children import Parent
 from simulator.collector import Collector
 from simulator.measure import Cpu, Memory
@@ -34,8 +34,11 @@ class Served:
 
     finding: requests taken and looked up, and answers measured, which may be most of the work:
         what is compressed to be measured is kept where there is room.
-    converting: records read, converted, and compressed, while answers are sent.
-    sending: the socket's own part. What is left of `cpu` is the server's loop, and Python's."""
+    converting: records read, converted and compressed for answers that are made as a whole.
+    turning: the same and the socket's own part, for answers that are converted while they are
+        sent: one call of the kernel does both.
+    sending: the socket's own part of all others. What is left of `cpu` is the server's loop, and
+        Python's."""
 
     backend: str
     idle: int
@@ -43,6 +46,7 @@ class Served:
     cpu: float
     finding: float
     converting: float
+    turning: float
     sending: float
 
 
@@ -51,41 +55,32 @@ class _Phases:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.finding = self.converting = self.sending = 0.0
+        self.finding = self.converting = self.turning = self.sending = 0.0
 
     def found(self, seconds: float) -> None:
         with self._lock:
             self.finding += seconds
 
-    def sent(self, converting: float, sending: float) -> None:
+    def converted(self, seconds: float) -> None:
         with self._lock:
-            self.converting += converting
-            self.sending += sending
+            self.converting += seconds
 
+    def turned(self, seconds: float) -> None:
+        with self._lock:
+            self.turning += seconds
 
-class _Channel:
-    """A socket whose writes are timed."""
-
-    def __init__(self, channel: Any) -> None:
-        self._write: Write = writer(channel)
-        self.seconds = 0.0
-
-    def send(self, data: memoryview) -> int:
-        started = thread_time()
-        try:
-            return self._write(data)
-        finally:
-            self.seconds += thread_time() - started
+    def sent(self, seconds: float) -> None:
+        with self._lock:
+            self.sending += seconds
 
 
 class _MeasuredSend:
-    """An answer whose conversion and writes are timed."""
+    """An answer whose turns are timed. It writes to the connection's own socket, as it does where
+    nobody measures."""
 
     def __init__(self, send: ResponseSend, phases: _Phases, *, is_converted: bool) -> None:
         self._send = send
-        self._phases = phases
-        self._is_converted = is_converted
-        self._channel: _Channel | None = None
+        self._took = phases.turned if is_converted else phases.sent
         self.records = send.records
         self.size = send.size
 
@@ -102,47 +97,39 @@ class _MeasuredSend:
 
     def write_to(self, channel: Any, budget: int | None = None) -> int:
         started = thread_time()
-        if not self._is_converted and is_plain_socket(channel):
-            # Not converted: sendfile from the page cache.
-            written = self._send.write_to(channel, budget)
-            self._phases.sent(0.0, thread_time() - started)
-            return written
-        if self._channel is None:
-            self._channel = _Channel(channel)
-        before = self._channel.seconds
-        written = self._send.write_to(self._channel, budget)
-        sending = self._channel.seconds - before
-        self._phases.sent(thread_time() - started - sending, sending)
-        return written
+        try:
+            return self._send.write_to(channel, budget)
+        finally:
+            self._took(thread_time() - started)
 
 
-class _EagerSend(_MeasuredSend):
+class _EagerSend:
     """An answer all of which is made before any of it is sent."""
 
     def __init__(self, send: ResponseSend, phases: _Phases) -> None:
-        super().__init__(send, phases, is_converted=True)
-        self._whole: memoryview | None = None
-        self._sent = 0
-
-    @property
-    def remaining(self) -> int:
-        return self.size - self._sent
+        self._send = send
+        self._phases = phases
+        self._left: memoryview | None = None
+        self.remaining = self.size = send.size
+        self.records = send.records
 
     @property
     def completed(self) -> bool:
-        return self._sent == self.size
+        return not self.remaining
+
+    def close(self) -> None:
+        self._send.close()
 
     def write_to(self, channel: Any, budget: int | None = None) -> int:  # noqa: ARG002
-        if self._whole is None:
-            self._whole = memoryview(self._made())
-            self._channel = _Channel(channel)
-        assert self._channel is not None
-        before = self._channel.seconds
-        written = self._channel.send(self._whole[self._sent :])
-        self._phases.sent(0.0, self._channel.seconds - before)
-        self._sent += written
-        if self._sent == self.size:
-            self._whole = None
+        if self._left is None:
+            self._left = memoryview(self._made())
+        started = thread_time()
+        try:
+            written = writer(channel)(self._left)
+        finally:
+            self._phases.sent(thread_time() - started)
+        self.remaining -= written
+        self._left = self._left[written:] if self.remaining else memoryview(b"")
         return written
 
     def _made(self) -> bytearray:
@@ -150,7 +137,7 @@ class _EagerSend(_MeasuredSend):
         collector = Collector()
         while not self._send.completed:
             self._send.write_to(collector)
-        self._phases.sent(thread_time() - started, 0.0)
+        self._phases.converted(thread_time() - started)
         return collector.data
 
 
@@ -241,5 +228,6 @@ def serve(parent: Parent, directory: Path, mode: Mode, options: LoadOptions) -> 
                 used,
                 phases.finding,
                 phases.converting,
+                phases.turning,
                 phases.sending,
             )

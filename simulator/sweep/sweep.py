@@ -13,7 +13,8 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from downconvert.spark.jobs import Json, Step, no_step, run_tasks, watched
+from downconvert.spark.jobs import Json, run_tasks, watched
+from downconvert.spark.progress import Step, no_step
 from records.units import KiB, MiB, plain_size
 from simulator import Mode, Options, Workload, generate, simulate
 
@@ -99,7 +100,7 @@ def sweep(session: SparkSession, grid: Grid, target: str, *, step: Step = no_ste
     a row for each point and mode, the columns of RESULT."""
     tasks = [Task(workload, tuple(grid.options())) for workload in grid.workloads()]
     frame = run_tasks(session, tasks, measure, RESULT)
-    with watched(session, "sweep", len(tasks), step):
+    with watched(session, "sweep", step):
         frame.write.mode("overwrite").parquet(target)
     return session.read.parquet(target)
 

@@ -20,7 +20,7 @@ DEMO_WORKLOADS = --generate record=100,size=$(1),seed=1 \
 NATIVE_DEMO = $(call DEMO_WORKLOADS,48MiB,16MiB,12MiB) --max-bytes 4MiB --consumers 12 --slow 4
 REFERENCE_DEMO = $(call DEMO_WORKLOADS,1MiB,1MiB,1MiB) --max-bytes 512KiB --consumers 4
 
-.PHONY: help demo demo-audit test test-all build lint bench-smoke old-clients dist docs clean
+.PHONY: help demo demo-audit test test-all build lint bench-smoke old-clients judges dist docs clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -69,10 +69,15 @@ bench-smoke: build ## the benchmarks, small: that they run, and convert rightly
 	$(BIN)/python -m bench.fuzz_requests --count 2000 --sockets 200
 	$(BIN)/python -m bench.fuzz_gateway --count 1000
 	$(BIN)/python -m bench.cluster_seeds --seeds 10
+	$(BIN)/python -m bench.isolation --minutes 0.1
+	$(BIN)/python -m bench.soak --minutes 0.1
 	$(BIN)/downconvert simulate --generate size=2MiB --generate codec=mixed,size=2MiB --to-magic 0 --rounds 1
 
 old-clients: build ## run real old clients of six registries against downconvert serve (an hour), write docs/old-clients.md
 	$(BIN)/python -m tests.clients.run --serve --markdown docs/old-clients.md
+
+judges: build ## run suites of others against Kafka, the gateway and downconvert serve (hours), write docs/judges.md
+	$(BIN)/python -m judges --markdown docs/judges.md
 
 dist: $(VENV)/dist.$(KERNEL) ## the sdist, and the wheel that is built from it, as a package index takes them: dist/
 	rm -rf dist && mkdir -p dist

@@ -1,9 +1,11 @@
 """Does any request make a broker hang, or raise an error that is not the project's own?
 
 Requests of every API and version with a value in every field, four of five of them damaged, go to a
-broker that is read-only or writable; and thousands of them through sockets.
+broker that is read-only or writable; and thousands of them through sockets. With `--users` the
+broker is writable and has users and rules, and clients are logged in, log in, or are nobody; what
+is for others must not be in any answer.
 
-    python -m bench.fuzz_requests --count 1000000 --seed 1 [--sockets 5000]
+    python -m bench.fuzz_requests --count 1000000 --seed 1 [--sockets 5000] [--users]
 
 A failure ends with the command that repeats it."""
 
@@ -13,6 +15,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 from time import monotonic
@@ -22,7 +25,13 @@ from typing import Final
 from downconvert.broker.limits import Limits
 from downconvert.broker.server import Server
 from tests.damage import mutated
-from tests.downconvert.broker.hostile import attempt, hostile_broker, request
+from tests.downconvert.broker.hostile import (
+    attempt,
+    attempt_as_somebody,
+    guarded_broker,
+    hostile_broker,
+    request,
+)
 from tests.downconvert.broker.talking import Talk
 
 BLOCK: Final = 20_000  # requests to one broker: what has been produced must not fill the disk
@@ -40,22 +49,25 @@ class Defects(logging.Handler):
         print(logging.Formatter().format(record), file=sys.stderr)
 
 
-def without_sockets(first: int, count: int, seed: int) -> Counter[str]:
+def without_sockets(first: int, count: int, seed: int, *, users: bool = False) -> Counter[str]:
     """The outcomes of so many requests, counted. Ends the process at the first defect."""
+    attempted = attempt_as_somebody if users else attempt
     became = Counter[str]()
     for start in range(first, first + count, BLOCK):
         writable = start // BLOCK % 2 == 1
-        with (
-            tempfile.TemporaryDirectory(prefix="fuzz-") as directory,
-            hostile_broker(Path(directory), writable=writable) as broker,
-        ):
+        with tempfile.TemporaryDirectory(prefix="fuzz-") as directory, ExitStack() as stack:
+            path = Path(directory)
+            made = guarded_broker(path) if users else hostile_broker(path, writable=writable)
+            broker = stack.enter_context(made)
             for number in range(start, min(start + BLOCK, first + count)):
                 try:
-                    became[attempt(broker, seed, number, number / 100)] += 1
+                    became[attempted(broker, seed, number, number / 100)] += 1
                 except Exception:
                     print_exc()
                     again = f"--seed {seed} --first {start} --count {number - start + 1}"
+                    again += " --users" * users
                     sys.exit(f"reproduce: python -m bench.fuzz_requests {again}")
+        print(f"{start + BLOCK - first:,} so far", file=sys.stderr, flush=True)
     return became
 
 
@@ -85,10 +97,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--sockets", type=int, default=5_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--users", action="store_true")
     options = parser.parse_args(arguments)
     print(f"{options.count:,} requests from {options.first:,}, seed {options.seed}", flush=True)
     started = monotonic()
-    became = without_sockets(options.first, options.count, options.seed)
+    became = without_sockets(options.first, options.count, options.seed, users=options.users)
     print(f"{monotonic() - started:.0f} s: {dict(became.most_common())}", flush=True)
     defects = through_sockets(options.sockets, options.seed)
     print(f"{options.sockets:,} through sockets: {defects} defects")

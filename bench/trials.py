@@ -10,12 +10,13 @@ from typing import Any, Final, Self, TypeAlias
 from zlib import crc32
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
-from records import MemoryRecords
+from records import MemoryRecords, backend
 from records.batch import BatchHeader
 from records.codecs import decompress
+from records.columns import Columns
 from records.errors import RecordsError
 from records.formats import MAGIC_AT, MESSAGE_OVERHEAD, V2
-from records.reader import read
+from records.reader import read, read_batch
 from records.source import read_headers
 from records.wrapper import unpadded
 
@@ -25,6 +26,7 @@ Outcome: TypeAlias = tuple[Any, ...]  # error or None, size and CRC-32 of what c
 
 STEPS_MAX: Final = 20_000  # far more than the few hundred bytes of a mutant need
 GUARD_SIZE: Final = 64
+INT64: Final = (-(2**63), 2**63 - 1)
 INSIDE_MAX: Final = 2**24  # bytes
 
 
@@ -192,7 +194,52 @@ def _opened(entry: bytes, header: BatchHeader) -> tuple[bytes, ...]:
     return offset, fields, bytes(inner)
 
 
-TRIALS: Final[tuple[Callable[[Mutant, int], Outcome], ...]] = (read_all, convert_all, send_all)
+def gather_all(mutant: Mutant, guard: int) -> Outcome:
+    """All records as columns of Arrow's: those of entries that the kernel adds at once, and of
+    others record by record."""
+    total = Sum()
+
+    def work() -> None:
+        verify = mutant.number % 2 == 0
+        source = Watched.among(guard, mutant.data)
+        around = bytes([guard]) * GUARD_SIZE
+        window = around + mutant.data + around
+        columns = backend.ArrowColumns(2**20, 2**31 - 1, True, True, True, INT64, INT64)
+        position = 0
+        try:
+            while position < source.size:
+                start, end = GUARD_SIZE + position, GUARD_SIZE + source.size
+                added, _ = columns.add_entries(window, start, end, verify, True, INSIDE_MAX)
+                position += added
+                if added:
+                    continue
+                header = next(read_headers(source, position), None)
+                if header is None:
+                    break
+                if not header.is_control:
+                    for record in read_batch(source, header, verify=verify):
+                        rows, fields = Columns.of([record]).rows(record.timestamp_type)
+                        columns.add_rows(memoryview(rows), 0, 8 * len(rows), fields)
+                position += header.size
+        finally:
+            total.write(repr(_plain(columns.take())).encode())
+
+    return _outcome(total, work)
+
+
+def _plain(taken: Any) -> Any:
+    """All buffers as bytes."""
+    if isinstance(taken, tuple):
+        return tuple(map(_plain, taken))
+    return taken if taken is None or isinstance(taken, int) else bytes(taken)
+
+
+TRIALS: Final[tuple[Callable[[Mutant, int], Outcome], ...]] = (
+    read_all,
+    convert_all,
+    send_all,
+    gather_all,
+)
 
 
 def _outcome(total: Sum, work: Callable[[], None]) -> Outcome:

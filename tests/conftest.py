@@ -38,6 +38,7 @@ OTHERS_PROGRAMS: Final = (
     "clients/test_login.py",
     "clients/test_doctor.py",
     "downconvert/gateway/test_kafka_4.py",
+    "downconvert/gateway/test_moving_leaders.py",
     "downconvert/broker/test_differential.py",
     "downconvert/broker/test_group_clients.py",
     "downconvert/broker/test_group_differential.py",

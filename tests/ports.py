@@ -5,7 +5,9 @@ that no connection of another test takes one between its choice and its use."""
 
 import random
 import socket
-from collections.abc import Iterator
+import subprocess
+import time
+from collections.abc import Callable, Iterator
 from typing import Final
 
 LOOPBACK: Final = "127.0.0.1"
@@ -15,6 +17,23 @@ _RANGE: Final = range(10_000, 32_768)
 def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on, none of them twice in a process."""
     return [next(_ports) for _ in range(count)]
+
+
+def wait_for_server(
+    port: int, process: "subprocess.Popen[bytes]", said: Callable[[], str], seconds: float
+) -> None:
+    """Returns when the process takes connections; fails with what it has said where it ends before
+    that, or takes too long."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        assert process.poll() is None, said()
+        try:
+            socket.create_connection((LOOPBACK, port), 1).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise AssertionError(f"it does not answer: {said()}")
 
 
 def _free() -> Iterator[int]:

@@ -18,12 +18,13 @@ ROOT: Final = Path(__file__).parent.parent
 # The only import names, and the folders at the top that are none. Spark looks for data sources in
 # modules at the top whose names begin with `pyspark_`.
 NAMES: Final = {"records", "downconvert", "simulator", "pyspark_kafka_segments"}
-OTHER_FOLDERS: Final = {"native", "tests", "bench", "docs", "deploy"}
+OTHER_FOLDERS: Final = {"native", "tests", "bench", "judges", "docs", "deploy"}
 
 # Each floor, and the floors that it rests on. `downconvert` is the public face: its one file.
 LIBRARY: Final = {"records", "downconvert.conversion", "downconvert"}
-SERVING: Final = LIBRARY | {"downconvert.storage", "downconvert.broker", "downconvert.gateway"}
-JOBS: Final = LIBRARY | {"downconvert.storage", "downconvert.report"}
+STORED: Final = {"downconvert.storage", "downconvert.internal_topics"}
+SERVING: Final = LIBRARY | STORED | {"downconvert.broker", "downconvert.gateway"}
+JOBS: Final = LIBRARY | STORED | {"downconvert.report"}
 COMMAND: Final = (
     SERVING | JOBS | {"downconvert.spark", "downconvert.doctor", "downconvert.conformance"}
 )
@@ -32,8 +33,9 @@ FLOORS: Final = {
     "downconvert.conversion": {"records"},
     "downconvert": {"records", "downconvert.conversion"},
     "downconvert.storage": {"records"},
+    "downconvert.internal_topics": {"records", "downconvert.storage"},
     "downconvert.report": {"records"},
-    "downconvert.broker": LIBRARY | {"downconvert.storage"},
+    "downconvert.broker": LIBRARY | STORED,
     "downconvert.gateway": SERVING - {"downconvert.gateway"},
     "downconvert.doctor": {"records", "downconvert.report"},
     "downconvert.conformance": SERVING | {"downconvert.report"},
@@ -50,7 +52,7 @@ SOCKETS: Final = {"socket", "socketserver", "ssl", "select", "selectors", "async
 THREADS: Final = {"threading", "_thread", "multiprocessing", "concurrent", "subprocess"}
 CLOCKS: Final = {"time", "sched", "signal"}
 WORLD: Final = SOCKETS | THREADS | CLOCKS
-STILL: Final = {"records", "downconvert.conversion", "downconvert", "downconvert.storage"}
+STILL: Final = LIBRARY | STORED
 HARMLESS: Final = {
     ("downconvert/conversion/kept_wrappers.py", "threading.Lock()"),
     ("downconvert/conversion/size_cache.py", "threading.Lock()"),  # starts no thread

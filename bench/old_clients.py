@@ -1,0 +1,255 @@
+"""Old producers and consumers that cost little, and that check every byte.
+
+What a record holds follows from its topic, partition and offset alone. So a consumer knows what it
+has to read, whoever wrote it, and another's record, or one of another offset, is found at once. A
+partition has one producer, which knows what its next offset is.
+
+Not here: what they are used for (soak.py, isolation.py)."""
+
+import select
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from downconvert.broker.wire.schemas import ApiKey, Message
+from records import Codec, MemoryRecords, Record, TimestampType, build, read
+from records.units import MiB
+
+from .draining import Address, Wire, parsed, request
+
+NO_TIMESTAMP: Final = -1
+TOMBSTONE_EVERY: Final = 50  # of a compacted topic's records
+FORMATS: Final = {0: 0, 1: 0, 2: 1}  # magic by version of Produce; all others write v2
+
+END, BEGINNING = -1, -2  # times of ListOffsets
+ANSWER_MAX: Final = 50 * MiB
+
+
+class WrongBytesError(Exception):
+    """A client was told something else than what was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What the records of a partition hold. keys: of a compacted topic, 0 for none."""
+
+    topic: str
+    partition: int = 0
+    size: int = 200
+    keys: int = 0
+
+    def key(self, offset: int) -> bytes | None:
+        return b"%d" % (offset * 7919 % self.keys) if self.keys else None
+
+    def value(self, offset: int) -> bytes | None:
+        """None: a tombstone."""
+        if self.keys and offset % TOMBSTONE_EVERY == TOMBSTONE_EVERY - 1:
+            return None
+        name = f"{self.topic}/{self.partition}/{offset}:".encode()
+        seed = blake2b(name, digest_size=32).digest()
+        return (name + seed * (self.size // len(seed) + 1))[: self.size]
+
+    def record(self, offset: int, now: int, magic: int) -> Record:
+        """As its producer writes it; now: in milliseconds."""
+        old = magic == 0
+        time, kind = (NO_TIMESTAMP, TimestampType.NONE) if old else (now, TimestampType.CREATE)
+        return Record(offset, time, kind, self.key(offset), self.value(offset))
+
+    def check(self, record: Record) -> None:
+        """WrongBytesError: it is another's, or another one."""
+        offset = record.offset
+        if record.key != self.key(offset) or record.value != self.value(offset):
+            raise WrongBytesError(
+                f"{self.topic}-{self.partition} at {offset}: {record.key!r} {record.value!r}"
+            )
+
+
+class OldClient:
+    """One connection, which may be made anew."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self.wire = Wire(address)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.wire.socket.close()
+
+    def reconnect(self) -> None:
+        self.wire.socket.close()
+        self.wire = Wire(self._address)
+
+    def offset(self, contents: Contents, time: int) -> int:
+        """Where a partition ends (END), or begins (BEGINNING)."""
+        part = Message(partition_index=contents.partition, timestamp=time, max_num_offsets=1)
+        topics = [Message(name=contents.topic, partitions=[part])]
+        answer = self.wire.ask(ApiKey.ListOffsets, 0, Message(replica_id=-1, topics=topics))
+        return int(answer.topics[0].partitions[0].old_style_offsets[0])
+
+
+Client = TypeVar("Client", bound=OldClient)
+
+
+class Producer(OldClient):
+    """Writes the next records of a partition, of which it is the only writer."""
+
+    def __init__(
+        self, address: Address, contents: Contents, version: int, codec: Codec = Codec.NONE
+    ) -> None:
+        super().__init__(address)
+        self.contents = contents
+        self.next_offset = 0
+        self._version = version
+        self._magic = FORMATS.get(version, 2)
+        self._codec = codec
+
+    def send(self, count: int, now: int) -> None:
+        """Asks for so many; now: in milliseconds."""
+        offsets = range(self.next_offset, self.next_offset + count)
+        made = [self.contents.record(offset, now, self._magic) for offset in offsets]
+        relative = [
+            Record(at, one.timestamp, one.timestamp_type, one.key, one.value)
+            for at, one in enumerate(made)
+        ]
+        data = bytes(build(relative, magic=self._magic, codec=self._codec))
+        part = Message(index=self.contents.partition, records=data)
+        body = Message(
+            transactional_id=None,
+            acks=1,
+            timeout_ms=10_000,
+            topic_data=[Message(name=self.contents.topic, partition_data=[part])],
+        )
+        self.wire.send(request(ApiKey.Produce, self._version, body))
+        self._count = count
+
+    def acknowledged(self) -> None:
+        """Waits for the answer. WrongBytesError: it is not what it had to be."""
+        answer = parsed(ApiKey.Produce, self._version, self.wire.answer())
+        ((name, part),) = [
+            (one.name, part) for one in answer.responses for part in one.partition_responses
+        ]
+        said = (name, part.index, part.error_code, part.base_offset)
+        if said != (self.contents.topic, self.contents.partition, 0, self.next_offset):
+            raise WrongBytesError(f"produced at {self.next_offset}, and was told {said}")
+        self.next_offset += self._count
+
+    def find_end(self) -> None:
+        """Goes on where the partition ends: an answer was lost."""
+        self.next_offset = self.offset(self.contents, END)
+
+    def produce(self, count: int, now: int) -> None:
+        self.send(count, now)
+        self.acknowledged()
+
+
+class Consumer(OldClient):
+    """Reads partitions from an offset on, and checks every record.
+
+    skips: offsets may be missing, as in a compacted topic. wait: milliseconds for a record."""
+
+    def __init__(
+        self,
+        address: Address,
+        *contents: Contents,
+        version: int,
+        offset: int = 0,
+        skips: bool = False,
+        max_bytes: int = 1 << 20,
+        wait: int = 0,
+    ) -> None:
+        super().__init__(address)
+        self.next_offsets = dict.fromkeys(contents, offset)
+        self.max_bytes = max_bytes  # of a partition, in an answer
+        self.is_asking = False
+        self._version = version
+        self._skips = skips
+        self._wait = wait
+
+    def reconnect(self) -> None:
+        super().reconnect()
+        self.is_asking = False
+
+    def ask(self) -> None:
+        """Sends a fetch, if none is under way."""
+        if not self.is_asking:
+            topics = [
+                Message(
+                    topic=contents.topic,
+                    partitions=[
+                        Message(
+                            partition=contents.partition,
+                            fetch_offset=offset,
+                            partition_max_bytes=self.max_bytes,
+                        )
+                    ],
+                )
+                for contents, offset in self.next_offsets.items()
+            ]
+            body = Message(
+                replica_id=-1,
+                max_wait_ms=self._wait,
+                min_bytes=1,
+                max_bytes=ANSWER_MAX,
+                session_epoch=-1,
+                topics=topics,
+            )
+            self.wire.send(request(ApiKey.Fetch, self._version, body))
+            self.is_asking = True
+
+    def take(self) -> list[Record]:
+        """Waits for the answer; its records from the offsets on. WrongBytesError: not ours."""
+        answer = parsed(ApiKey.Fetch, self._version, self.wire.answer())
+        self.is_asking = False
+        found = {
+            (one.topic, part.partition_index): part
+            for one in answer.responses
+            for part in one.partitions
+        }
+        known = {(contents.topic, contents.partition) for contents in self.next_offsets}
+        if found.keys() != known:
+            raise WrongBytesError(f"asked for {known}, and was told of {found.keys()}")
+        taken = []
+        for contents in self.next_offsets:
+            taken += self._records(contents, found[contents.topic, contents.partition])
+        return taken
+
+    def _records(self, contents: Contents, part: Message) -> list[Record]:
+        next_offset = self.next_offsets[contents]
+        if part.error_code:
+            raise WrongBytesError(f"{contents} at {next_offset}: error {part.error_code}")
+        taken = []
+        for record in whole_records(bytes(part.records or b"")):
+            if record.offset < next_offset:
+                continue  # a batch that begins before the offset comes whole
+            if record.offset != next_offset and not self._skips:
+                raise WrongBytesError(f"{contents}: {record.offset} for {next_offset}")
+            contents.check(record)
+            next_offset = record.offset + 1
+            taken.append(record)
+        self.next_offsets[contents] = next_offset
+        return taken
+
+
+def whole_records(data: bytes) -> Iterator[Record]:
+    """Those of whole batches. The last one may be cut off, as fetches that pass through are."""
+    whole = MemoryRecords(data)
+    end = max((one.position + one.size for one in whole.batches()), default=0)
+    return read(whole.slice(0, end))
+
+
+def answered(clients: Sequence[Client], seconds: float = 0.0) -> list[Client]:
+    """Those that have something to read, once one of them has, within so many seconds."""
+    by_number = {one.wire.socket.fileno(): one for one in clients}
+    poll = select.poll()
+    for number in by_number:
+        poll.register(number, select.POLLIN)
+    return [by_number[number] for number, _ in poll.poll(seconds * 1000)]

@@ -1,0 +1,436 @@
+"""Does a writable `serve` stay as it is for an hour: its memory, its files, its log, its start?
+
+The server is a process of its own, with a real clock and disk. Old producers write at a fixed rate
+to topics that are cut by size and age, and to one that is compacted; old consumers of four versions
+of Fetch read at the tail, and check every byte; a group's member joins, commits and leaves; other
+groups commit once and are gone; clients come and go, and some before their answer does. Each few
+seconds the process and its directory are measured, and once in a while so is how long a server
+takes to start on the directory as it is at that moment, as after SIGKILL.
+
+    python -m bench.soak --minutes 60 --plot docs/soak.svg
+
+A figure that is larger in the last third of the run than in the second is printed, and the exit
+code is 1. At the end the server is stopped and started, and everything that is kept is read."""
+
+import json
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, fields
+from os import kill
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import click
+
+from downconvert.broker.wire.schemas import ApiKey, Message
+from records import Codec, Record
+from records.units import KiB, MiB
+
+from .draining import Address, Wire
+from .old_clients import BEGINNING, Consumer, Contents, Producer, answered
+from .processes import Serving, served
+
+TICK: Final = 0.2  # seconds between two produces of a producer
+RECORDS: Final = 10  # of a produce
+PARTITIONS: Final = 2  # of the topic that is cut by size
+KEYS: Final = 500
+MEMBER_SECONDS: Final = 60.0  # until it leaves its group
+PASSING_SECONDS: Final = 5.0  # between two groups that commit once
+SAMPLE_SECONDS: Final = 10.0
+START_SECONDS: Final = 120.0  # between two looks at how long a start takes
+FETCH_VERSIONS: Final = (0, 1, 2, 4)
+GROUP: Final = "soak"
+CONFIGS: Final[dict[str, dict[str, int | str]]] = {
+    "by-size": {"segment.bytes": 256 * KiB, "retention.bytes": 2 * MiB},
+    "by-age": {"segment.bytes": 256 * KiB, "retention.ms": 120_000},
+    "compacted": {
+        "cleanup.policy": "compact",
+        "segment.bytes": 256 * KiB,
+        "delete.retention.ms": 30_000,
+    },
+}
+OPTIONS: Final = (
+    "--writable",
+    "--cleanup-interval=10",
+    "--rebalance-delay=0",
+    "--offsets-retention=1",
+    "--topic-config=__consumer_offsets:segment.bytes=65536",
+    "--metrics-port=0",
+)
+COUNTED: Final = ("removed_segments", "cleaner_read_bytes", "requests")
+# What may be larger in the last third than in the second: pages of the allocator, segments that are
+# about to be removed, a start that shares the machine.
+SHARE_MAX: Final = 1.1
+SLACK: Final = {"anonymous": 2 * MiB, "files": 12, "log_size": 2 * MiB, "log_files": 24}
+START_SLACK: Final = 0.3  # seconds of CPU
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The server at one moment. Sizes in bytes; resident and anonymous of memory."""
+
+    seconds: float
+    resident: int
+    anonymous: int
+    files: int
+    threads: int
+    log_size: int
+    log_files: int
+    records: int  # acknowledged since the beginning
+    cpu_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Of another server, on a copy of the directory. cpu_seconds: until it is ready."""
+
+    seconds: float
+    cpu_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Soaked:
+    """counted: what the server counted until its end, by name."""
+
+    samples: list[Sample]
+    starts: list[Start]
+    counted: dict[str, float]
+
+
+class Member:
+    """Of a group, as of 0.9: joins, is assigned what it says itself, commits, leaves."""
+
+    def __init__(self, address: Address) -> None:
+        self._wire = Wire(address)
+        protocols = [Message(name="range", metadata=b"")]
+        joined = self._wire.ask(
+            ApiKey.JoinGroup,
+            0,
+            Message(
+                group_id=GROUP,
+                session_timeout_ms=120_000,
+                member_id="",
+                protocol_type="consumer",
+                protocols=protocols,
+            ),
+        )
+        self._identity = {
+            "group_id": GROUP,
+            "generation_id": joined.generation_id,
+            "member_id": joined.member_id,
+        }
+        assignments = [Message(member_id=joined.member_id, assignment=b"all")]
+        synced = self._wire.ask(
+            ApiKey.SyncGroup, 0, Message(**self._identity, assignments=assignments)
+        )
+        self._check(synced.error_code)
+
+    def commit(self, offset: int) -> None:
+        beat = self._wire.ask(ApiKey.Heartbeat, 0, Message(**self._identity))
+        self._check(beat.error_code)
+        commit(self._wire, offset, **self._identity)
+
+    def leave(self) -> None:
+        self._wire.ask(ApiKey.LeaveGroup, 0, Message(**self._identity))
+        self._wire.socket.close()
+
+    @staticmethod
+    def _check(error_code: int) -> None:
+        if error_code:
+            raise RuntimeError(f"the group's member was told {error_code}")
+
+
+def commit(wire: Wire, offset: int, *, group_id: str, generation_id: int, member_id: str) -> None:
+    part = Message(
+        partition_index=0, committed_offset=offset, commit_timestamp=-1, committed_metadata=""
+    )
+    answer = wire.ask(
+        ApiKey.OffsetCommit,
+        1,
+        Message(
+            group_id=group_id,
+            generation_id_or_member_epoch=generation_id,
+            member_id=member_id,
+            topics=[Message(name="by-size", partitions=[part])],
+        ),
+    )
+    if error_code := answer.topics[0].partitions[0].error_code:
+        raise RuntimeError(f"a commit of {group_id} was told {error_code}")
+
+
+class Load:
+    """All clients. One step is a tick."""
+
+    def __init__(self, address: Address, stack: ExitStack) -> None:
+        self._address = address
+        create(address)
+        by_size = [Contents("by-size", partition) for partition in range(PARTITIONS)]
+        by_age, compacted = Contents("by-age"), Contents("compacted", keys=KEYS)
+        written = (
+            (by_size[0], 0, Codec.NONE),
+            (by_size[1], 2, Codec.GZIP),
+            (by_age, 1, Codec.SNAPPY),
+            (compacted, 3, Codec.NONE),
+        )
+        self.producers = [
+            stack.enter_context(Producer(address, contents, version, codec))
+            for contents, version, codec in written
+        ]
+        self.consumers = [
+            stack.enter_context(
+                Consumer(address, contents, version=version, skips=bool(contents.keys), wait=1000)
+            )
+            for contents, _, _ in written
+            for version in FETCH_VERSIONS
+        ]
+        self._member: Member | None = None
+        self._ticks = 0
+
+    @property
+    def records(self) -> int:
+        return sum(producer.next_offset for producer in self.producers)
+
+    def step(self) -> None:
+        now = int(time.time() * 1000)
+        for producer in self.producers:
+            producer.send(RECORDS, now)
+        for producer in self.producers:
+            producer.acknowledged()
+        for consumer in answered(self.consumers):
+            consumer.take()
+        for consumer in self.consumers:
+            consumer.ask()
+        self._ticks += 1
+        if self._every(1.0):
+            self._commit()
+        if self._every(PASSING_SECONDS):
+            self._pass_by()
+
+    def _every(self, seconds: float) -> bool:
+        return self._ticks % round(seconds / TICK) == 0
+
+    def _commit(self) -> None:
+        if self._member is None:
+            self._member = Member(self._address)
+        self._member.commit(self._ticks)
+        if self._every(MEMBER_SECONDS):
+            self._member.leave()
+            self._member = None
+
+    def _pass_by(self) -> None:
+        """Somebody commits once; a consumer and a producer connect anew, the consumer while it
+        waits for an answer."""
+        with Wire(self._address) as wire:
+            name = f"passing-{self._ticks}"
+            commit(wire, self._ticks, group_id=name, generation_id=-1, member_id="")
+        number = self._ticks // round(PASSING_SECONDS / TICK)
+        self.consumers[number % len(self.consumers)].reconnect()
+        self.producers[number % len(self.producers)].reconnect()
+
+
+def create(address: Address) -> None:
+    topics = [
+        Message(
+            name=name,
+            num_partitions=PARTITIONS if name == "by-size" else 1,
+            replication_factor=1,
+            assignments=[],
+            configs=[Message(name=key, value=str(value)) for key, value in configs.items()],
+        )
+        for name, configs in CONFIGS.items()
+    ]
+    with Wire(address) as wire:
+        answer = wire.ask(ApiKey.CreateTopics, 0, Message(topics=topics, timeout_ms=10_000))
+    if any(topic.error_code for topic in answer.topics):
+        raise RuntimeError(f"topics were not made: {answer.topics}")
+
+
+def soak(directory: Path, seconds: float) -> Soaked:
+    """RuntimeError, WrongBytesError or EOFError: the server did not serve."""
+    log_dir = directory / "log"
+    log_dir.mkdir()
+    samples, starts = list[Sample](), list[Start]()
+    with served(log_dir, *OPTIONS) as serving, ExitStack() as stack:
+        load = Load(serving.address, stack)
+        begun = time.monotonic()
+        next_sample = next_start = 0.0
+        while (elapsed := time.monotonic() - begun) < seconds:
+            load.step()
+            if elapsed >= next_sample:
+                samples.append(sample(serving, log_dir, elapsed, load.records))
+                next_sample = elapsed + SAMPLE_SECONDS
+            if elapsed >= next_start:
+                starts.append(Start(elapsed, start_on_copy(serving, log_dir, directory / "copy")))
+                next_start = elapsed + START_SECONDS
+            time.sleep(max(0.0, TICK - (time.monotonic() - begun - elapsed)))
+        counted = {name: serving.counted(f"downconvert_broker_{name}_total") for name in COUNTED}
+    with served(log_dir, *OPTIONS) as serving:
+        for producer in load.producers:
+            read_again(serving.address, producer)
+    return Soaked(samples, starts, counted)
+
+
+def sample(serving: Serving, log_dir: Path, seconds: float, records: int) -> Sample:
+    process = Path(f"/proc/{serving.pid}")
+    sizes = list(sizes_of(log_dir))
+    return Sample(
+        seconds=seconds,
+        resident=serving.resident,
+        anonymous=serving.memory,
+        files=sum(1 for _ in (process / "fd").iterdir()),
+        threads=sum(1 for _ in (process / "task").iterdir()),
+        log_size=sum(sizes),
+        log_files=len(sizes),
+        records=records,
+        cpu_seconds=serving.cpu_seconds,
+    )
+
+
+def sizes_of(directory: Path) -> Iterator[int]:
+    """Of its files, as they are on disk: indexes are larger than what is written of them."""
+    for path in directory.rglob("*"):
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            continue  # removed meanwhile
+        if path.is_file():
+            yield status.st_blocks * 512
+
+
+def start_on_copy(serving: Serving, log_dir: Path, copy: Path) -> float:
+    """CPU seconds of another server until it is ready, on the directory as it is at this moment.
+    The server stands still while it is copied: a copy of files that change is nothing that a crash
+    leaves."""
+    kill(serving.pid, signal.SIGSTOP)
+    try:
+        shutil.copytree(log_dir, copy)
+    finally:
+        kill(serving.pid, signal.SIGCONT)
+    try:
+        with served(copy, *OPTIONS) as other:
+            return other.cpu_seconds
+    finally:
+        shutil.rmtree(copy)
+
+
+def read_again(address: Address, producer: Producer) -> None:
+    """All that is kept of a partition: up to the last record, and of each key the last."""
+    contents = producer.contents
+    newest = dict[bytes | None, Record]()
+    with Consumer(address, contents, version=2, skips=bool(contents.keys)) as consumer:
+        consumer.next_offsets[contents] = consumer.offset(contents, BEGINNING)
+        while True:
+            consumer.ask()
+            if not (taken := consumer.take()):
+                break
+            newest.update({record.key: record for record in taken})
+        end = consumer.next_offsets[contents]
+    if end != producer.next_offset:
+        raise RuntimeError(f"{contents}: ends at {end}, written up to {producer.next_offset}")
+    for offset in range(max(end - contents.keys, 0), end):
+        found = newest.get(contents.key(offset))
+        value = contents.value(offset)
+        if contents.keys and value is not None and (found is None or found.value != value):
+            raise RuntimeError(f"{contents}: the last record of a key, at {offset}, is not there")
+
+
+def growth(soaked: Soaked) -> list[str]:
+    """What was larger in the last third than in the second, in words."""
+    found = []
+    for name, slack in SLACK.items():
+        middle, last = thirds([(one.seconds, getattr(one, name)) for one in soaked.samples])
+        if last > SHARE_MAX * middle + slack:
+            found.append(f"{name}: {middle:,.0f} in the second third, {last:,.0f} in the last")
+    middle, last = thirds([(one.seconds, one.cpu_seconds) for one in soaked.starts])
+    if last > SHARE_MAX * middle + START_SLACK:
+        found.append(f"a start: {middle:.2f} s of CPU in the second third, {last:.2f} in the last")
+    return found
+
+
+def thirds(points: list[tuple[float, float]]) -> tuple[float, float]:
+    """The medians of the second and of the last third."""
+    third = max(len(points) // 3, 1)
+    middle, last = points[third : 2 * third] or points, points[2 * third :] or points
+    return median(value for _, value in middle), median(value for _, value in last)
+
+
+def plot(soaked: Soaked, path: Path) -> None:
+    """Memory, files, log and starts over time."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "soak", "font.size": 9})
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(2, 2, figsize=(9, 5), sharex=True, constrained_layout=True)
+    (memory, files), (log, starts) = axes
+    minutes = [one.seconds / 60 for one in soaked.samples]
+    memory.plot(minutes, [one.resident / MiB for one in soaked.samples], label="resident")
+    memory.plot(minutes, [one.anonymous / MiB for one in soaked.samples], label="its own")
+    memory.set_title("memory of the server, MiB", fontsize=10)
+    files.plot(minutes, [one.files for one in soaked.samples], label="open files and sockets")
+    files.plot(minutes, [one.threads for one in soaked.samples], label="threads")
+    files.plot(minutes, [one.log_files for one in soaked.samples], label="files of the log")
+    files.set_title("files", fontsize=10)
+    log.plot(minutes, [one.log_size / MiB for one in soaked.samples], label="log, MiB")
+    log.plot(minutes, [one.records / 1e5 for one in soaked.samples], "k:", label="100,000 records")
+    log.set_title("the log on disk, and what was written", fontsize=10)
+    starts.plot(
+        [one.seconds / 60 for one in soaked.starts],
+        [one.cpu_seconds for one in soaked.starts],
+        "o-",
+        label="CPU seconds until ready",
+    )
+    starts.set_title("a start after a crash at this moment", fontsize=10)
+    for one in (memory, files, log, starts):
+        one.set_ylim(bottom=0)
+        one.set_xlim(left=0)
+        one.grid(color="#e3e7ee")
+        one.legend(fontsize=8)
+    for one in (log, starts):
+        one.set_xlabel("minutes")
+    figure.savefig(path, metadata={"Date": None})
+
+
+def table(samples: list[Sample], count: int = 12) -> Iterator[str]:
+    """Some of the samples, one a line."""
+    names = [field.name for field in fields(Sample)]
+    yield " ".join(f"{name:>12}" for name in names)
+    for one in samples[:: max(len(samples) // count, 1)]:
+        yield " ".join(f"{value:12,.0f}" for value in asdict(one).values())
+
+
+@click.command(help=(__doc__ or "").partition("\n\n    ")[0])
+@click.option("--minutes", default=60.0, show_default=True)
+@click.option("--dir", "place", type=click.Path(path_type=Path), help="On the disk to write to.")
+@click.option("--json", "json_path", type=click.Path(path_type=Path), help="All figures.")
+@click.option("--plot", "plot_path", type=click.Path(path_type=Path), help="A picture.")
+def main(
+    minutes: float, place: Path | None, json_path: Path | None, plot_path: Path | None
+) -> None:
+    with TemporaryDirectory(prefix="soak-", dir=place) as directory:
+        soaked = soak(Path(directory), minutes * 60)
+    for line in table(soaked.samples):
+        click.echo(line)
+    seconds = [one.cpu_seconds for one in soaked.starts]
+    click.echo("starts, CPU seconds: " + " ".join(f"{each:.2f}" for each in seconds))
+    for name, number in soaked.counted.items():
+        click.echo(f"{name}: {number:,.0f}")
+    if json_path is not None:
+        json_path.write_text(json.dumps(asdict(soaked)))
+    if plot_path is not None:
+        plot(soaked, plot_path)
+    grown = growth(soaked)
+    for said in grown:
+        click.echo(f"grows: {said}")
+    sys.exit(1 if grown else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""What do the jobs ask of an object store, and what does that cost?
+
+A segment is put into a store of S3's protocol on loopback (tests/object_store.py), which notes what
+it is asked. Each job then does all of it in this process, without Spark: what Spark adds is not the
+store's. Printed is a table of docs/spark-100tb.md: requests for a segment of 1 GiB, of which those
+for its bytes are scaled by size, and the price of 100 TB.
+
+    python -m bench.store_requests"""
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+import pytest
+
+from downconvert.spark import convert, export
+from downconvert.spark.audit import plan
+from downconvert.spark.audit_segment import audit_segments
+from downconvert.spark.options import Options
+from downconvert.spark.reader import SegmentReader, Task
+from downconvert.spark.rewrite import Settings
+from downconvert.spark.schemas import schema_of
+from downconvert.storage import Log
+from records.units import MiB
+from tests import object_store
+from tests.downconvert.spark.in_process import SESSION, without_spark
+
+from .segments import SHAPES, segment
+from .spark_plan import SEGMENT, TOTAL
+
+SHAPE: Final = "none-1000"
+URI: Final = "s3://bucket"
+# Assumed: list prices of S3 Standard in us-east-1, in US dollars for 1,000 requests, as they were
+# in 2025. Bytes cost nothing within a region; deletions nothing at all.
+READ: Final = 0.0004
+WRITE: Final = 0.005
+WRITES: Final = ("Put", "Create", "Upload", "Complete", "Copy", "List")
+FREE: Final = ("Delete", "Abort")
+BY_SIZE: Final = ("GetObject", "UploadPart")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Requests of a job over one segment, by kind, and the segment's size in bytes."""
+
+    kinds: Counter[str]
+    size: int
+
+    def scaled(self) -> dict[str, float]:
+        """The same of a segment of 1 GiB."""
+        factor = SEGMENT / self.size
+        return {
+            kind: count * factor if kind in BY_SIZE and count > 3 else count
+            for kind, count in self.kinds.items()
+        }
+
+    def counts(self) -> tuple[float, float]:
+        """Of a segment of 1 GiB those at the price of reading, and at that of writing."""
+        found = [0.0, 0.0]
+        for kind, count in self.scaled().items():
+            if not kind.startswith(FREE):
+                found[kind.startswith(WRITES)] += count
+        return found[0], found[1]
+
+
+def jobs() -> Iterator[tuple[str, Callable[[], object]]]:
+    """The jobs, by name; each reads the same folder."""
+    source = f"{URI}/logs"
+
+    def read() -> None:
+        options = Options.parse({"path": source}, streaming=False)
+        reader = SegmentReader(options, schema_of(options))
+        for task in reader.partitions():
+            if isinstance(task, Task):
+                for _ in reader.read(task):
+                    pass
+
+    yield "query", read
+    yield (
+        "audit",
+        lambda: [list(audit_segments(task)) for task in plan([source], (), everything=False)],
+    )
+    settings = Settings(to_magic=1)
+    yield (
+        "convert, to the same store",
+        lambda: convert.run(SESSION, [source], f"{URI}/made", settings),
+    )
+    yield "export, to the same store", lambda: export.run(SESSION, [source], f"{URI}/lake")
+
+
+def measure(size: int, directory: Path) -> dict[str, Asked]:
+    log = directory / "buckets" / "bucket" / "logs" / "orders-0"
+    log.mkdir(parents=True)
+    (log / f"{0:020}.log").write_bytes(segment(SHAPES[SHAPE], size=size).read_bytes())
+    Log.open(log, writable=True).close()  # builds the indexes
+    found = {}
+    running = object_store.running(directory / "buckets", directory / "requests.log")
+    with running as store, pytest.MonkeyPatch.context() as patch:
+        for name, value in store.environment.items():
+            patch.setenv(name, value)
+        without_spark(patch)
+        for name, job in jobs():
+            before = len(store.requests())
+            job()
+            kinds = Counter(kind for kind, _ in store.requests()[before:])
+            found[name] = Asked(kinds, os.path.getsize(log / f"{0:020}.log"))  # noqa: PTH202
+    return found
+
+
+def table(found: dict[str, Asked]) -> Iterator[str]:
+    yield "| job | requests that read, a segment | that write or list | USD for 100 TB |"
+    yield "|---|---|---|---|"
+    for name, asked in found.items():
+        read, written = asked.counts()
+        dollars = TOTAL / SEGMENT * (read * READ + written * WRITE) / 1000
+        yield f"| {name} | {read:,.0f} | {written:,.0f} | {dollars:,.2f} |"
+
+
+@click.command(help=(__doc__ or "").partition("\n\n    ")[0])
+@click.option("--size", default=64, show_default=True, help="MiB of the segment.")
+def main(size: int) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        found = measure(size * MiB, Path(place))
+    for line in table(found):
+        click.echo(line)
+    for name, asked in found.items():
+        click.echo(f"{name}: {dict(asked.kinds)}", err=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     ArrowColumns: type[kernel_functions.ArrowColumns]
     Transcoder: type[kernel.Transcoder]
+    count_alike: kernel_functions.CountAlike
     encode: kernel_functions.Encode
     crc32: kernel_functions.Crc32
     make_records: kernel_functions.MakeRecords
@@ -23,6 +24,7 @@ elif NAME == NATIVE:
     from .native import (
         ArrowColumns,
         Transcoder,
+        count_alike,
         crc32,
         encode,
         make_inner_records,
@@ -33,6 +35,7 @@ else:
     from .reference import (
         ArrowColumns,
         Transcoder,
+        count_alike,
         crc32,
         encode,
         make_inner_records,
@@ -47,6 +50,7 @@ __all__ = [
     "REFERENCE",
     "ArrowColumns",
     "Transcoder",
+    "count_alike",
     "crc32",
     "encode",
     "make_inner_records",

@@ -15,6 +15,7 @@ from ._kernel import (
     ArrowColumns,
     Record,
     Transcoder,
+    count_alike,
     crc32,
     decompress,
     encode,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     _transcoder: type[kernel.Transcoder] = Transcoder
     _arrow_columns: type[kernel_functions.ArrowColumns] = ArrowColumns
     _encode: kernel_functions.Encode = encode
+    _count_alike: kernel_functions.CountAlike = count_alike
     _crc32: kernel_functions.Crc32 = crc32
     _make_records: kernel_functions.MakeRecords = make_records
     _make_inner_records: kernel_functions.MakeInnerRecords = make_inner_records
@@ -39,6 +41,7 @@ __all__ = [
     "ArrowColumns",
     "Record",
     "Transcoder",
+    "count_alike",
     "crc32",
     "decompress",
     "encode",

@@ -12,6 +12,7 @@
 //! depend on a policy (downconvert/conversion).
 
 mod account;
+mod alike;
 mod arrow;
 mod codec;
 mod crc;
@@ -40,6 +41,7 @@ mod varint;
 mod window;
 mod workspace;
 
+pub use alike::{Alike, count_alike};
 pub use arrow::{ArrowColumns, BinaryColumn, Bounds, Fields, ListColumn, Taken};
 pub use codec::gzip::{CompressionLvl, compress as gzip_compress};
 pub use codec::{Codec, CompressionLevel, compress, decompress};

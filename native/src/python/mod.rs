@@ -10,6 +10,7 @@ mod codecs;
 mod descriptors;
 mod record;
 mod records;
+mod sources;
 mod transcoder;
 
 use pyo3::exceptions::{PyMemoryError, PyValueError};
@@ -94,6 +95,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(records::make_records, module)?)?;
     module.add_function(wrap_pyfunction!(records::make_inner_records, module)?)?;
     module.add_function(wrap_pyfunction!(encode, module)?)?;
+    module.add_function(wrap_pyfunction!(sources::count_alike, module)?)?;
     module.add_function(wrap_pyfunction!(crc32, module)?)?;
     module.add_function(wrap_pyfunction!(gzip_compress, module)?)?;
     module.add_function(wrap_pyfunction!(codecs::decompress, module)?)

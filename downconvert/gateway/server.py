@@ -23,7 +23,7 @@ from .conversion_pool import ConversionPool
 from .figures import Counters, Figures
 from .listeners import Listeners, ListensFor, load_certificate, server_context
 from .loop import ServingLoop
-from .shared import Shared
+from .shared import Ledgers, Shared
 from .topology import Address, Ports, Topology
 from .upstream import tls_context
 
@@ -59,14 +59,21 @@ class Gateway(Startable):
     """A running gateway. ConfigError: a certificate is invalid.
 
     `config` may be replaced: it applies to later connections. Certificates and addresses of the
-    cluster need `reload`. `listeners`: None: it opens its ports itself."""
+    cluster need `reload`. `listeners`: None: it opens its ports itself. `ledgers`: None: it has
+    its own."""
 
-    def __init__(self, config: GatewayConfig, listeners: ListensFor | None = None) -> None:
+    def __init__(
+        self,
+        config: GatewayConfig,
+        listeners: ListensFor | None = None,
+        ledgers: Ledgers | None = None,
+    ) -> None:
         self.config = config
         self.census = ClientCensus()
         self.counters = Counters()
-        self.failed_logins = FailedLogins()
-        self.quotas = Quotas()
+        ledgers = ledgers or Ledgers()
+        self.failed_logins = FailedLogins(ledgers.failed_logins)
+        self.quotas = Quotas(ledgers.quotas)
         self.pool = ConversionPool()
         self.budget = MemoryBudget(config.limits.memory)
         self.topology = Topology(config.bootstrap, ports_of(config))

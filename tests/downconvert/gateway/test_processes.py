@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,7 @@ def test_a_rate_is_for_all_of_them(several: Processes) -> None:
     for _ in range(10):
         with Wire(several.address) as client:
             told.append(client.ask(ApiKey.Produce, 1, body).throttle_time_ms)
-    assert told == sorted(told)
+    each = told[0]  # milliseconds that one produce takes, less the second that may be saved up
+    assert all(later > earlier + each // 2 for earlier, later in pairwise(told))
     served = [child.ask("figures").throttled for child in several._children]
     assert all(one["Produce"] > 0 for one in served)

@@ -17,12 +17,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import click
 
+from records.units import MiB
 from tests import kafka_server
 from tests.ports import LOOPBACK, free_ports, wait_for_server
 
@@ -38,15 +39,14 @@ RATES: Final = {"serve": 60_000, "gateway": 30_000}  # bytes a second that a cli
 COLUMNS: Final = 24
 SERIES_SHOWN: Final = 7  # in a legend
 SHOWN: Final = re.compile(r"{{(\w+)}}")
-KiB: Final = 1024
-PATIENCE: Final = 60.0  # seconds
+PATIENCE: Final = 60.0  # seconds for Prometheus to start or to answer
 
 # By unit of a panel: what a value is divided by, and what follows it.
 UNITS: Final[dict[str, tuple[float, str]]] = {
     "short": (1, ""),
     "reqps": (1, "requests/s"),
     "s": (1e-3, "ms"),
-    "bytes": (KiB**2, "MiB"),
+    "bytes": (MiB, "MiB"),
     "Bps": (1000, "kB/s"),
     "percentunit": (0.01, "%"),
 }
@@ -71,6 +71,16 @@ class Line:
     values: list[float]
 
 
+class _Margin(NamedTuple):
+    """Of a panel, in cells: for its title, its numbers, and its legend."""
+
+    left: float = 0.7
+    right: float = 0.3
+    above: float = 1.0
+    below: float = 2.2
+
+
+MARGIN: Final = _Margin()
 Drawn = tuple[Panel, list[Line]]
 
 
@@ -118,27 +128,35 @@ def draw(title: str, panels: list[Drawn], path: Path) -> None:
     matplotlib.rcParams.update({"svg.hashsalt": "dashboard", "font.size": 7})
     from matplotlib import pyplot
 
-    places = [panel.place for panel, _ in panels]
-    top = min(y for _, y, _, _ in places)
-    rows = max(y + height for _, y, _, height in places) - top
-    figure = pyplot.figure(figsize=(COLUMNS / 2, rows * 0.29 + 0.4))
-    figure.suptitle(title, x=0.01, ha="left", fontsize=10, fontweight="bold")
-    grid = figure.add_gridspec(rows, COLUMNS, hspace=7, wspace=5)
-    figure.subplots_adjust(left=0.04, right=0.99, top=1 - 0.55 / (rows * 0.29), bottom=0.03)
+    top = min(panel.place[1] for panel, _ in panels) - 1  # the section's own title is above
+    rows = max(panel.place[1] + panel.place[3] for panel, _ in panels) - top
+    figure = pyplot.figure(figsize=(COLUMNS / 2, rows / 3))
+    figure.text(0.01, 1 - 0.7 / rows, title, fontsize=11, fontweight="bold")
+    end = max(at for _, drawn in panels for line in drawn for at in line.seconds) / 60
     for panel, drawn in panels:
         x, y, width, height = panel.place
-        axes = figure.add_subplot(grid[y - top : y - top + height, x : x + width])
+        left, below = (x + MARGIN.left) / COLUMNS, 1 - (y - top + height - MARGIN.below) / rows
+        inside = (width - MARGIN.left - MARGIN.right, height - MARGIN.above - MARGIN.below)
+        axes = figure.add_axes((left, below, inside[0] / COLUMNS, inside[1] / rows))
         share, unit = UNITS[panel.unit]
         axes.set_title(f"{panel.title}{f', {unit}' if unit else ''}", loc="left", fontsize=8)
         for number, line in enumerate(drawn):
             name = line.name if number < SERIES_SHOWN else "_"
             minutes = [at / 60 for at in line.seconds]
-            axes.plot(minutes, [value / share for value in line.values], lw=1, label=name)
+            axes.plot(minutes, [value / share for value in line.values], lw=1.2, label=name)
         if drawn:
-            axes.set_ylim(bottom=0)
-            axes.legend(fontsize=5, loc="upper left", framealpha=0.6)
+            axes.legend(
+                fontsize=6,
+                ncols=3,
+                frameon=False,
+                columnspacing=1,
+                loc="upper left",
+                bbox_to_anchor=(-0.05, -0.12),
+            )
         else:
             axes.text(0.5, 0.5, "no data", ha="center", transform=axes.transAxes, color="gray")
+        axes.set_ylim(bottom=0)
+        axes.set_xlim(0, end)
         axes.grid(color="#e3e7ee")
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=110)
@@ -173,7 +191,9 @@ def prometheus(directory: Path, jobs: dict[str, int]) -> Iterator[int]:
 
 def ask(port: int, query: str, start: float, end: float) -> dict[str, Any]:
     parameters = urlencode({"query": query, "start": start, "end": end, "step": STEP})
-    with urlopen(f"http://{LOOPBACK}:{port}/api/v1/query_range?{parameters}", timeout=60) as page:
+    with urlopen(
+        f"http://{LOOPBACK}:{port}/api/v1/query_range?{parameters}", timeout=PATIENCE
+    ) as page:
         answer: dict[str, Any] = json.load(page)
     return answer
 

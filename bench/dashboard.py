@@ -35,9 +35,10 @@ DASHBOARD: Final = ROOT / "deploy" / "grafana-dashboard.json"
 STEP: Final = 5  # seconds between two scrapes, and two points
 # As Grafana has them: all jobs; four scrapes.
 VARIABLES: Final = {"$job": ".*", "$__rate_interval": f"{4 * STEP}s"}
-RATES: Final = {"serve": 60_000, "gateway": 30_000}  # bytes a second that a client may fetch
+RATES: Final = {"serve": 80_000, "gateway": 60_000}  # bytes a second that a client may fetch
 COLUMNS: Final = 24
-SERIES_SHOWN: Final = 7  # in a legend
+SERIES_SHOWN: Final = 9  # in a legend
+LONG: Final = 20  # letters of a series: one in a line
 SHOWN: Final = re.compile(r"{{(\w+)}}")
 PATIENCE: Final = 60.0  # seconds for Prometheus to start or to answer
 
@@ -147,7 +148,7 @@ def draw(title: str, panels: list[Drawn], path: Path) -> None:
         if drawn:
             axes.legend(
                 fontsize=6,
-                ncols=3,
+                ncols=1 if max(len(line.name) for line in drawn) > LONG else 3,
                 frameon=False,
                 columnspacing=1,
                 loc="upper left",

@@ -78,7 +78,8 @@ def started(*arguments: str) -> Iterator[Serving]:
                 raise RuntimeError("the server did not start")
             address = json.loads(ready)
             where = (address["host"], address["port"])
-            yield Serving(process.pid, where, address.get("metricsPort"))
+            pages = address.get("metricsPort", address.get("httpPort"))
+            yield Serving(process.pid, where, pages)
         finally:
             process.terminate()
             try:

@@ -86,6 +86,7 @@ OUTSIDE: Final = {
     "downconvert/gateway/loop.py",
     "downconvert/gateway/accepting.py",
     "downconvert/gateway/processes.py",
+    "downconvert/gateway/shared_ledger.py",
     "downconvert/gateway/child_process.py",
     "downconvert/gateway/client_request.py",
 }

@@ -1,4 +1,4 @@
-"""SECURITY.md: each promise names a test, and each test that is named is there."""
+"""SECURITY.md: each promise and each limit names a test, and each test that is named is there."""
 
 import ast
 import re
@@ -10,10 +10,10 @@ import pytest
 ROOT: Final = Path(__file__).parent.parent
 TEXT: Final = (ROOT / "SECURITY.md").read_text()
 NAMED: Final = re.compile(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`")
-PROMISES: Final = [
+ROWS: Final = [
     line
-    for line in TEXT.partition("\n## Limits\n")[0].splitlines()
-    if line.startswith("|") and not line.startswith(("|---", "| promise"))
+    for line in TEXT.splitlines()
+    if line.startswith("|") and not line.startswith(("|---", "| promise", "| limit"))
 ]
 
 
@@ -25,14 +25,19 @@ def names_in(path: Path) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("promise", PROMISES)
-def test_each_promise_names_tests_that_are_there(promise: str) -> None:
-    named = NAMED.findall(promise)
+@pytest.mark.parametrize("row", ROWS)
+def test_each_promise_and_limit_names_tests_that_are_there(row: str) -> None:
+    named = NAMED.findall(row)
     assert named
-    assert promise.count("tests/") == len(named)
+    assert row.count("tests/") == len(named)
     for path, test in named:
         found = names_in(ROOT / path)
         assert test in found if test else found
+
+
+def test_nothing_is_promised_or_limited_but_in_a_row() -> None:
+    chapters = TEXT.partition("## Promises")[2].partition("## Reporting")[0]
+    assert not any(line.startswith(("*", "-")) for line in chapters.splitlines())
 
 
 def test_unsafe_code_stands_where_it_is_said_to() -> None:

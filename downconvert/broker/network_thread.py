@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import cycle
 from math import inf
 from selectors import EVENT_READ, EVENT_WRITE
@@ -221,7 +221,7 @@ class NetworkThread:
         self._sending.append(connection)
 
     def _read(self, connection: Connection) -> None:
-        if connection.exchange is not None:
+        if connection.exchange is not None or connection.is_muted:
             self._read_ahead(connection)
             return
         if connection.in_handshake and not self._handshake(connection):
@@ -264,8 +264,8 @@ class NetworkThread:
             self._tell_timekeeper()
 
     def _read_ahead(self, connection: Connection) -> None:
-        """Bytes after a request that is not answered yet: the next request, which waits where it
-        is; or the end of the connection."""
+        """Bytes after a request that is not answered yet, or while nothing is read for the client's
+        rate: the next request, which waits where it is; or the end of the connection."""
         if type(connection.channel) is socket.socket:
             with suppress(*NOT_NOW):
                 if not connection.channel.recv(1, socket.MSG_PEEK):
@@ -362,10 +362,10 @@ class NetworkThread:
             self._listen_to(connection)
 
     def _mute(self, connection: Connection, until: float) -> None:
-        """Does not read from it until then, by the clock."""
+        """Handles none of its requests until then, by the clock."""
         connection.is_muted = True
         heappush(self._muted, (until, connection.client.id))
-        self._served.watch(connection, reads=False)
+        self._served.watch(connection)
 
     def _unmute(self, now: float) -> None:
         while self._muted and self._muted[0][0] <= now:
@@ -382,9 +382,12 @@ class NetworkThread:
             self._pending.append(connection)
 
     def _sweep(self, now: float) -> None:
-        """Closes connections that have taken too long; looks at the system's clock."""
+        """Closes connections that have taken too long, and forgets those that have gone; looks at
+        the system's clock."""
         self._broker.time_of_day.shift = self._clock.shift()
         self._served.close_late(now, self._limits)
+        self._muted = [one for one in self._muted if self._served.of(one[1]) is not None]
+        heapify(self._muted)
         if self.on_tick is not None:
             try:
                 self.on_tick(now)

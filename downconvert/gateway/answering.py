@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 
+from downconvert.broker.wire.error_codes import error_codes
 from downconvert.broker.wire.requests import RequestHeader
 from downconvert.broker.wire.responses import response
 from downconvert.broker.wire.schemas import Message
@@ -19,7 +20,10 @@ def answered(
     is_login: bool = False,
 ) -> Answer:
     """The answer to a request, in its version unless another is given."""
-    return Answer(response(request_header(header), body, version), ends=ends, is_login=is_login)
+    request = request_header(header)
+    send = response(request, body, version)
+    errors = error_codes(request.api, body)
+    return Answer(send, ends=ends, is_login=is_login, errors=errors)
 
 
 def request_header(header: Header) -> RequestHeader:

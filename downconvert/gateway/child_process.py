@@ -18,6 +18,7 @@ from downconvert.broker.access.rights import ConfigError
 
 from .config import GatewayConfig
 from .server import Gateway
+from .shared import Ledgers
 
 REQUEST: Final = Struct(">?ii")  # whether a node is gone, its id, its port
 # errno of the failure or 0; length of the failure's text, or how many sockets there are
@@ -61,13 +62,14 @@ def serve(
     sockets: socket.socket,
     config: GatewayConfig,
     configure: Configure,
+    ledgers: Ledgers,
 ) -> None:
     """Runs a child process: serves until the parent tells it to stop, or has died."""
     # A terminal and a service manager signal all processes; the parent decides what it means.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     configure()
-    gateway = Gateway(config, HandedListeners(sockets))
+    gateway = Gateway(config, HandedListeners(sockets), ledgers)
     try:
         gateway.start()
     except (OSError, ConfigError) as error:

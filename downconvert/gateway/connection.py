@@ -259,8 +259,10 @@ class Connection:
         self, reply: Reply, request: ClientRequest, charge: Callable[[int], float]
     ) -> None:
         match reply:
-            case Answer(send, ends, is_login, throttled):
+            case Answer(send, ends, is_login, throttled, errors):
                 await self._before_answer()
+                if errors:
+                    self._counters.errors_told(self._session.api, errors)
                 seconds = charge(send.size)
                 if seconds and throttled is not None:
                     send = throttled(seconds)

@@ -4,8 +4,8 @@ An exchange handles one request of a client. It is a generator: it yields what i
 of the cluster, the rest of the request, a turn in which to convert), is sent it, and returns the
 reply to the client. It runs on one thread at a time, and only its connection resumes it."""
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from downconvert.broker.wire.encoder import encode
@@ -107,6 +107,7 @@ class Answer:
     ends: str | None = None
     is_login: bool = False  # whether that is because it did not prove who it is
     throttled: Callable[[float], ResponseSend] | None = None
+    errors: Mapping[int, int] = field(default_factory=dict)  # how often it tells each code
 
 
 @dataclass(frozen=True, slots=True)

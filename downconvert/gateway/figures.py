@@ -5,7 +5,7 @@ clients use old versions (census.py)."""
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from threading import Lock
@@ -14,6 +14,7 @@ from typing import Any
 from downconvert.broker.series import BUCKETS
 
 from .census import merged
+from .topology import Address
 
 
 class End(StrEnum):
@@ -65,6 +66,8 @@ class Figures:
     ends: Counter[str] = field(default_factory=Counter)  # of connections, by End
     throttled: dict[str, float] = field(default_factory=dict)  # seconds, by API
     latencies: dict[str, Latency] = field(default_factory=dict)  # of requests, by API
+    broker_latencies: dict[str, Latency] = field(default_factory=dict)  # of answers, by address
+    errors: Counter[tuple[str, int]] = field(default_factory=Counter)  # told, by API and code
     clients: list[dict[str, Any]] = field(default_factory=list)  # rows of the census
     cpu_seconds: float = 0.0
     resident_bytes: int = 0
@@ -84,11 +87,23 @@ class Counters:
         self._failures = Counter[str]()
         self._ends = Counter[str]()
         self._latencies: dict[str, Latency] = {}
+        self._broker_latencies: dict[str, Latency] = {}
+        self._errors = Counter[tuple[str, int]]()
         self._throttled: dict[str, float] = {}
 
     def broker_failed(self, address: str) -> None:
         with self._lock:
             self._failures[address] += 1
+
+    def broker_answered(self, address: Address, seconds: float) -> None:
+        """So long after it had been asked, its answer began."""
+        with self._lock:
+            self._broker_latencies.setdefault(str(address), Latency()).add(seconds)
+
+    def errors_told(self, api: str, codes: Mapping[int, int]) -> None:
+        """How often an answer says each. `api`: as of `request_served`."""
+        with self._lock:
+            self._errors.update({(api, code): times for code, times in codes.items()})
 
     def connection_ended(self, reason: End) -> None:
         with self._lock:
@@ -109,9 +124,20 @@ class Counters:
             figures.failures = self._failures.copy()
             figures.ends = self._ends.copy()
             figures.throttled = self._throttled.copy()
-            figures.latencies = {
-                api: Latency(one.counts.copy(), one.seconds) for api, one in self._latencies.items()
-            }
+            figures.errors = self._errors.copy()
+            figures.latencies = _copies(self._latencies)
+            figures.broker_latencies = _copies(self._broker_latencies)
+
+
+def _copies(latencies: Mapping[str, Latency]) -> dict[str, Latency]:
+    return {name: Latency(one.counts.copy(), one.seconds) for name, one in latencies.items()}
+
+
+def _add(latencies: Mapping[str, Latency], to: dict[str, Latency]) -> None:
+    for name, latency in latencies.items():
+        known = to.setdefault(name, Latency())
+        known.counts = [a + b for a, b in zip(known.counts, latency.counts, strict=True)]
+        known.seconds += latency.seconds
 
 
 def total(every: Iterable[Figures]) -> Figures:
@@ -127,14 +153,13 @@ def total(every: Iterable[Figures]) -> Figures:
         whole.unready += [reason for reason in one.unready if reason not in whole.unready]
         whole.failures += one.failures
         whole.ends += one.ends
+        whole.errors += one.errors
         whole.cpu_seconds += one.cpu_seconds
         whole.resident_bytes += one.resident_bytes
         for api, seconds in one.throttled.items():
             whole.throttled[api] = whole.throttled.get(api, 0.0) + seconds
-        for api, latency in one.latencies.items():
-            known = whole.latencies.setdefault(api, Latency())
-            known.counts = [a + b for a, b in zip(known.counts, latency.counts, strict=True)]
-            known.seconds += latency.seconds
+        _add(one.latencies, whole.latencies)
+        _add(one.broker_latencies, whole.broker_latencies)
         rows += one.clients
     whole.clients = merged(rows)
     return whole

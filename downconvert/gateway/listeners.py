@@ -96,34 +96,26 @@ def why(error: OSError) -> str:
 
 
 def server_context(config: GatewayConfig) -> ssl.SSLContext | None:
-    """For clients that speak TLS; None: they do not. ConfigError: no such certificate."""
+    """For clients that speak TLS; None: they do not. ConfigError: a file is of no use."""
     if config.tls_cert is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    load_certificate(context, config)
-    return context
-
-
-def load_certificate(context: ssl.SSLContext, config: GatewayConfig) -> None:
-    """Presents this certificate from now on, and accepts client certificates that the configured
-    authority signed; authorities trusted before stay trusted. ConfigError: a file is invalid."""
-    assert config.tls_cert is not None
-    ca_file = config.identities.client_ca
-    if ca_file is not None:
-        try:
-            context.load_verify_locations(ca_file)
-        except OSError as error:  # ssl.SSLError is one
-            reason = error.strerror or error
-            raise ConfigError(
-                f"those who sign clients' certificates, {ca_file}: {reason}"
-            ) from None
-        # A client without a certificate may still log in, or be admitted by its network.
-        context.verify_mode = ssl.CERT_OPTIONAL
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(config.tls_cert, config.tls_key)
         context.load_cert_chain(config.tls_cert, config.tls_key)
     except OSError as error:  # ssl.SSLError is one
         reason = error.strerror or error
         raise ConfigError(
             f"the listener's certificate {config.tls_cert} and key {config.tls_key}: {reason}"
         ) from None
+    ca_file = config.identities.client_ca
+    if ca_file is not None:
+        try:
+            context.load_verify_locations(ca_file)
+        except OSError as error:
+            reason = error.strerror or error
+            raise ConfigError(
+                f"those who sign clients' certificates, {ca_file}: {reason}"
+            ) from None
+        # A client without a certificate may still log in, or be admitted by its network.
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context

@@ -233,7 +233,7 @@ class ServingLoop:
         security = replace(config.security, credentials=credentials)
         addresses = gateway.topology.addresses(node_id)
         try:
-            return await reach(
+            reached = await reach(
                 addresses,
                 replace(config, security=security),
                 gateway.cluster_tls,
@@ -245,6 +245,8 @@ class ServingLoop:
             if node_id == BOOTSTRAP:
                 gateway.cluster_failure = str(error)
             raise
+        reached.on_answer = gateway.counters.broker_answered
+        return reached
 
     def _welcome(self, node_id: int, channel: socket.socket, address: str) -> None:
         """A client has connected: it is counted before anything is done for it."""

@@ -20,10 +20,11 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from downconvert.broker.metrics import name_of
 from downconvert.broker.pages import Pages, json_page, metrics_page, state_page
 from downconvert.broker.series import BUCKETS, CLIENTS_MAX, BoundedLabels
 
-from .figures import Figures
+from .figures import Figures, Latency
 from .server import Running
 from .topology import Address
 
@@ -72,7 +73,19 @@ class GatewayCollector(Collector):
             "api",
             figures.throttled,
         )
-        yield _latencies(figures)
+        yield _errors(figures)
+        yield _latencies(
+            "request_duration_seconds",
+            "From a request's arrival to the end of its answer, the cluster's time included.",
+            "api",
+            figures.latencies,
+        )
+        yield _latencies(
+            "broker_answer_duration_seconds",
+            "From a request to a broker to the beginning of its answer.",
+            "broker",
+            figures.broker_latencies,
+        )
         yield from _by_version(figures.clients)
         yield from self._by_client(figures.clients)
 
@@ -130,16 +143,23 @@ def _counter(name: str, text: str, label: str, values: Mapping[str, float]) -> M
     return family
 
 
-def _latencies(figures: Figures) -> Metric:
-    family = HistogramMetricFamily(
-        f"{PREFIX}_request_duration_seconds",
-        "From a request's arrival to the end of its answer, the cluster's time included.",
-        labels=("api",),
+def _errors(figures: Figures) -> Metric:
+    family = CounterMetricFamily(
+        f"{PREFIX}_errors",
+        "Errors told in answers that the gateway makes or reads.",
+        labels=("api", "code"),
     )
+    for (api, code), times in figures.errors.items():
+        family.add_metric([api, name_of(code)], times)
+    return family
+
+
+def _latencies(name: str, text: str, label: str, values: Mapping[str, Latency]) -> Metric:
+    family = HistogramMetricFamily(f"{PREFIX}_{name}", text, labels=(label,))
     bounds = [*map(floatToGoString, BUCKETS), "+Inf"]
-    for api, latency in figures.latencies.items():
+    for value, latency in values.items():
         upto = list(accumulate(latency.counts))
-        family.add_metric([api], list(zip(bounds, upto, strict=True)), latency.seconds)
+        family.add_metric([value], list(zip(bounds, upto, strict=True)), latency.seconds)
     return family
 
 

@@ -4,7 +4,8 @@ The parent serves no clients. It opens each port once and hands copies to its ch
 kernel distributes clients over them. It adds up their figures, tells them new settings, and
 restarts a child that died. A child whose parent died ends by itself.
 
-Limits of connections and memory are for the whole gateway: each child has an equal share."""
+Limits of connections and memory are for the whole gateway: each child has an equal share. Rates of
+clients, and waits after failed logins, are kept in one place for all (shared_ledger.py)."""
 
 import logging
 import socket
@@ -26,6 +27,8 @@ from .config import GatewayConfig
 from .figures import Figures, Process, total
 from .listeners import Listeners
 from .server import NEEDS_RESTART, Gateway
+from .shared import Ledgers
+from .shared_ledger import SharedLedger
 from .topology import BOOTSTRAP, Address
 
 LOG: Final = logging.getLogger(__name__)
@@ -51,6 +54,7 @@ class Processes(Startable):
         self._count = count
         self._configure = configure
         self._listeners = Listeners(config.listen.host, shares_ports=config.shares_ports)
+        self._ledgers = Ledgers(SharedLedger(), SharedLedger())
         self._children: list[_Child] = []
         self._past = Figures(processes=0)  # what children have counted that died
         self._holders: dict[int, set[int]] = {}  # by node: the children that listen for it
@@ -113,7 +117,7 @@ class Processes(Startable):
         return whole
 
     def _started(self, number: int) -> "_Child":
-        child = _Child(_share(self.config, self._count), number, self._configure)
+        child = _Child(_share(self.config, self._count), number, self._configure, self._ledgers)
         Thread(target=self._hand_out, args=(child,), name="listeners", daemon=True).start()
         return child
 
@@ -186,7 +190,9 @@ class Processes(Startable):
 class _Child:
     """One of the processes, as the parent sees it."""
 
-    def __init__(self, config: GatewayConfig, number: int, configure: Configure) -> None:
+    def __init__(
+        self, config: GatewayConfig, number: int, configure: Configure, ledgers: Ledgers
+    ) -> None:
         self.number = number
         self.last = Figures(processes=0)  # what it counted when it answered last
         self._questions = count(FIRST)
@@ -194,7 +200,7 @@ class _Child:
         self.sockets, sockets = socket.socketpair()
         self.process = CONTEXT.Process(
             target=child_process.serve,
-            args=(control, sockets, config, configure),
+            args=(control, sockets, config, configure, ledgers),
             name=f"gateway-{number}",
         )
         self.process.start()

@@ -21,9 +21,9 @@ from .census import ClientCensus
 from .config import GatewayConfig
 from .conversion_pool import ConversionPool
 from .figures import Counters, Figures
-from .listeners import Listeners, ListensFor, load_certificate, server_context
+from .listeners import Listeners, ListensFor, server_context
 from .loop import ServingLoop
-from .shared import Shared
+from .shared import Ledgers, Shared
 from .topology import Address, Ports, Topology
 from .upstream import tls_context
 
@@ -59,14 +59,21 @@ class Gateway(Startable):
     """A running gateway. ConfigError: a certificate is invalid.
 
     `config` may be replaced: it applies to later connections. Certificates and addresses of the
-    cluster need `reload`. `listeners`: None: it opens its ports itself."""
+    cluster need `reload`. `listeners`: None: it opens its ports itself. `ledgers`: None: it has
+    its own."""
 
-    def __init__(self, config: GatewayConfig, listeners: ListensFor | None = None) -> None:
+    def __init__(
+        self,
+        config: GatewayConfig,
+        listeners: ListensFor | None = None,
+        ledgers: Ledgers | None = None,
+    ) -> None:
         self.config = config
         self.census = ClientCensus()
         self.counters = Counters()
-        self.failed_logins = FailedLogins()
-        self.quotas = Quotas()
+        ledgers = ledgers or Ledgers()
+        self.failed_logins = FailedLogins(ledgers.failed_logins)
+        self.quotas = Quotas(ledgers.quotas)
         self.pool = ConversionPool()
         self.budget = MemoryBudget(config.limits.memory)
         self.topology = Topology(config.bootstrap, ports_of(config))
@@ -107,16 +114,15 @@ class Gateway(Startable):
         The addresses that clients connect to change with a restart only."""
         if (config.tls_cert is None) != (self.server_tls is None):
             raise ConfigError("TLS of the listener begins or ends with a restart only")
-        cluster_tls = tls_context(config.security)
-        if self.server_tls is not None:
-            load_certificate(self.server_tls, config)
+        server_tls, cluster_tls = server_context(config), tls_context(config.security)
         for name in NEEDS_RESTART:
             if getattr(config, name) != getattr(self.config, name):
                 LOG.warning("%s has changed: that needs a restart", name)
         identities = config.identities
         tokens = keep(self.config.identities.tokens, identities.tokens)
         config = replace(config, identities=replace(identities, tokens=tokens))
-        self.cluster_tls = cluster_tls
+        # New ones: authorities and TLS sessions of the former are not trusted any more.
+        self.server_tls, self.cluster_tls = server_tls, cluster_tls
         self.topology.bootstrap = config.bootstrap
         self.config = config
 

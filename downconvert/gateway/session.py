@@ -15,6 +15,7 @@ from downconvert.broker.credentials import Proved
 from downconvert.broker.errors import BadRequestError, ErrorCode
 from downconvert.broker.series import NAME_MAX
 from downconvert.broker.wire.decoder import decode
+from downconvert.broker.wire.error_codes import error_codes
 from downconvert.broker.wire.responses import ResponseSend, response, throttled
 from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
 
@@ -304,10 +305,11 @@ class Session:
         if answer is None:
             return Nothing()
         request = request_header(header)
-        send = response(request, answer)
+        send, errors = response(request, answer), error_codes(request.api, answer)
         if self.access.producer_byte_rate is None and self.access.consumer_byte_rate is None:
-            return Answer(send)  # and the message is not kept while a slow client reads
-        return Answer(send, throttled=partial(throttled, request, answer))
+            # Without the message, which would be kept while a slow client reads.
+            return Answer(send, errors=errors)
+        return Answer(send, throttled=partial(throttled, request, answer), errors=errors)
 
     def _body(
         self, header: Header, frame: memoryview, size: int

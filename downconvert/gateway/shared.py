@@ -3,12 +3,22 @@
 from dataclasses import dataclass, field
 
 from downconvert.broker.access.failed_logins import FailedLogins
+from downconvert.broker.access.ledger import Ledger, OwnLedger
 from downconvert.broker.access.quotas import Quotas
 from downconvert.broker.buffered_send import MemoryBudget
 
 from .census import ClientCensus
 from .config import GatewayConfig, Limits
 from .topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Ledgers:
+    """What is kept of clients beyond their connections; by all processes of a gateway, where it has
+    several."""
+
+    quotas: Ledger = field(default_factory=OwnLedger)
+    failed_logins: Ledger = field(default_factory=OwnLedger)
 
 
 @dataclass(frozen=True, slots=True)

@@ -316,7 +316,8 @@ class Stream(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """What has been written is still sent, if the other side takes it soon."""
-        self.transport.close()
+        if not self.transport.is_closing():  # a TLS transport that is closed again is of no use
+            self.transport.close()
         if self.transport.get_write_buffer_size():
             asyncio.get_running_loop().call_later(LINGER, self.transport.abort)
 

@@ -7,6 +7,7 @@ from asyncio import timeout
 from collections.abc import Callable
 from functools import partial
 from struct import Struct
+from time import perf_counter
 from typing import Final
 
 from downconvert.broker.access.rights import ConfigError
@@ -61,6 +62,7 @@ class Upstream:
         self.address = address
         self.hello: Message | None = None  # what the broker answered to HELLO
         self.answer_size = 0  # bytes of the last answer that was read
+        self.on_answer: Callable[[Address, float], None] | None = None  # after so many seconds
         self._pool = pool
         self._budget = budget  # for answers that are kept in memory
         self._request_timeout = config.limits.request_timeout
@@ -93,12 +95,14 @@ class Upstream:
 
     async def response_size(self, wait: float) -> int:
         """The length of the response that comes next. SilentBrokerError: none does."""
-        limit = self._request_timeout + wait
+        limit, started = self._request_timeout + wait, perf_counter()
         try:
             async with timeout(limit):
                 await self.stream.ensure(LENGTH.size)
         except TimeoutError:
             raise SilentBrokerError(self.address, limit) from None
+        if self.on_answer is not None:
+            self.on_answer(self.address, perf_counter() - started)
         (size,) = LENGTH.unpack_from(self.stream.available)
         if not CORRELATION.size <= size <= RESPONSE_MAX:
             raise BadRequestError(f"the cluster claims a response of {size} bytes")

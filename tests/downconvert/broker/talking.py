@@ -99,7 +99,7 @@ def wait_for(holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + SECONDS
     while not holds():
         assert time.monotonic() < deadline
-        time.sleep(0.01)
+        time.sleep(0.001)
 
 
 @contextmanager
@@ -137,14 +137,6 @@ def fetched(talk: Talk, version: int = 2, offset: int = 0) -> list[int]:
     assert partition.error_code == 0
     batches = MemoryRecords(bytes(partition.records)).batches()
     return [header.last_offset for header in batches]
-
-
-def comes_true(condition: Callable[[], bool]) -> bool:
-    """Whether it does before the time is up."""
-    until = time.monotonic() + SECONDS
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.001)
-    return condition()
 
 
 def eventually(make: Callable[[], Talk], holds: Callable[[Talk], bool]) -> bool:

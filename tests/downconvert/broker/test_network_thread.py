@@ -11,6 +11,7 @@ import pytest
 
 from downconvert import LazyRecodedRecords
 from downconvert.broker import Broker
+from downconvert.broker.access.rights import Access
 from downconvert.broker.appending import prepare
 from downconvert.broker.contribution import Reading
 from downconvert.broker.exchange import Exchange
@@ -24,15 +25,16 @@ from records.formats import V1, V2
 from tests.downconvert.storage.logs import batch
 
 from .fetching import broker_of
+from .guarding import guard_of
 from .talking import (
     API_VERSIONS,
     SECONDS,
     TOPIC,
     Talk,
-    comes_true,
     fetch,
     serving,
     serving_broker,
+    wait_for,
 )
 from .writable import writable_broker
 
@@ -88,7 +90,7 @@ def test_a_defect_in_what_waits_ends_that_one_and_not_who_woke_it(
         waiting = [stack.enter_context(Talk(server.address)) for _ in range(6)]
         for version, talk in enumerate(waiting):
             talk.send(ApiKey.Fetch, version, fetch(wait=60_000))
-        assert comes_true(lambda: len(broker.purgatory) == len(waiting))
+        wait_for(lambda: len(broker.purgatory) == len(waiting))
         monkeypatch.setattr("downconvert.broker.handlers.fetch.Fetch.resume", fail)
         with Talk(server.address) as producer:
             for _ in range(3):
@@ -99,7 +101,7 @@ def test_a_defect_in_what_waits_ends_that_one_and_not_who_woke_it(
                 assert topic.partition_responses[0].error_code == 0
             assert all(talk.has_ended() for talk in waiting)
             assert producer.is_served()
-        assert comes_true(lambda: len(server.admission) == 0)
+        wait_for(lambda: len(server.admission) == 0)
     said = [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR]
     assert said == ["a defect: Fetch of 127.0.0.1 is not answered"] * len(waiting)
 
@@ -122,7 +124,7 @@ def test_old_clients_that_wait_are_worked_on_by_converting_threads(
         waiting = [stack.enter_context(Talk(server.address)) for _ in range(40)]
         for number, talk in enumerate(waiting):
             talk.send(ApiKey.Fetch, number % 4, fetch(wait=60_000))
-        assert comes_true(lambda: len(broker.purgatory) == len(waiting))
+        wait_for(lambda: len(broker.purgatory) == len(waiting))
         assert not threads, "there is nothing to convert"
         with Talk(server.address) as producer:
             data = [Message(index=0, records=batch(0, 1, codec=Codec.GZIP))]
@@ -141,8 +143,8 @@ def test_who_hangs_up_is_not_waited_for(tmp_path: Path) -> None:
         for version in (2, 4):
             with Talk(server.address) as talk:
                 talk.send(ApiKey.Fetch, version, fetch(offset=30, wait=60_000))
-                assert comes_true(lambda: len(purgatory) == 1)
-            assert comes_true(lambda: len(purgatory) == 0)
+                wait_for(lambda: len(purgatory) == 1)
+            wait_for(lambda: len(purgatory) == 0)
 
 
 def test_one_that_is_handed_over_is_left_alone_by_who_had_it(
@@ -264,3 +266,16 @@ def test_a_client_that_needs_another_codec_moves_to_where_nobody_waits(
             (topic,) = talk.ask(ApiKey.Fetch, 9, fetch()).responses
             assert len(topic.partitions[0].records)
     assert threads == ["network", "converting", "converting"]
+
+
+def test_who_goes_while_it_waits_for_its_rate_is_gone(tmp_path: Path) -> None:
+    """Or what clients leave that come again and again would grow for as long as they owe."""
+    with serving(tmp_path, size=1000) as server:
+        server.broker.guard = guard_of(None, Access(consumer_byte_rate=0.001))
+        for _ in range(3):
+            with Talk(server.address) as talk:
+                answer = talk.ask(ApiKey.Fetch, 4, fetch())
+                assert answer.throttle_time_ms > 3_600_000
+        wait_for(lambda: len(server.admission) == 0)
+        threads = (*server._network, *server._converting)
+        wait_for(lambda: not any(thread._muted for thread in threads))

@@ -23,10 +23,10 @@ from .talking import (
     SECONDS,
     SMALL_BUFFER,
     Talk,
-    comes_true,
     fetch,
     fetched,
     serving,
+    wait_for,
 )
 
 
@@ -135,7 +135,7 @@ def test_stopping_lets_those_who_wait_have_their_answers(version: int, tmp_path:
     limits = Limits(stop=SECONDS)
     with serving(tmp_path, limits=limits) as server, Talk(server.address) as talk:
         talk.send(ApiKey.Fetch, version, fetch(offset=30, wait=1_000))
-        assert comes_true(lambda: len(server.broker.purgatory) == 1)
+        wait_for(lambda: len(server.broker.purgatory) == 1)
         stopping = threading.Thread(target=server.stop)
         started = time.monotonic()
         stopping.start()

@@ -1,5 +1,6 @@
 import pickle
 import ssl
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from downconvert.broker.access.identity import (
 from downconvert.broker.access.rights import Access, parse_network
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.security import Credentials
+from downconvert.gateway.topology import Address
 from tests.certificates import self_signed, signed
 
 from .serving import Wire, cluster, gateway
@@ -104,3 +106,42 @@ def test_certificates_of_clients_have_the_rights_of_their_rules(tmp_path: Path) 
             client.socket = context.wrap_socket(client.socket)
             client.send(ApiKey.Metadata, 1, Message(topics=None))
             assert client.has_ended()
+
+
+def test_an_authority_that_is_taken_out_is_trusted_no_more(tmp_path: Path) -> None:
+    """From the next connection on, also for a TLS session that began before."""
+    certificate, key = self_signed(tmp_path)
+    context = {}
+    authorities = {}
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        authorities[name] = self_signed(tmp_path / name)
+        context[name] = ssl.create_default_context(cafile=certificate)
+        context[name].check_hostname = False
+        context[name].load_cert_chain(*signed(tmp_path / name, name, *authorities[name]))
+    (tmp_path / "log").mkdir()
+    rule = ClientRule(access=Access(), credentials=None, certificate="*")
+    identities = {
+        name: Identities(client_ca=authorities[name][0], rules=(rule,)) for name in authorities
+    }
+    with (
+        cluster(tmp_path / "log", "t") as (_, port),
+        gateway(port, tls_cert=certificate, tls_key=key, identities=identities["old"]) as running,
+    ):
+        with Wire(running.address) as client:
+            client.socket = wrapped = context["old"].wrap_socket(client.socket)
+            assert produced(client) == 0
+            session = wrapped.session
+        running.reload(replace(running.config, identities=identities["new"]))
+        assert produced_over_tls(running.address, context["new"], None) == 0
+        for resumed in (None, session):
+            with pytest.raises((EOFError, OSError)):
+                produced_over_tls(running.address, context["old"], resumed)
+
+
+def produced_over_tls(
+    address: Address, context: ssl.SSLContext, session: ssl.SSLSession | None
+) -> int:
+    with Wire(address) as client:
+        client.socket = context.wrap_socket(client.socket, session=session)
+        return produced(client)

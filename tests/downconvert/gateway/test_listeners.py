@@ -3,6 +3,7 @@ import ssl
 from dataclasses import replace
 from errno import EADDRINUSE
 from pathlib import Path
+from struct import Struct
 from typing import Any
 
 import pytest
@@ -131,3 +132,25 @@ def test_a_tls_context_is_not_built_for_each_connection(
 def shown(address: Address) -> str:
     """The certificate that a client sees, as the file has it."""
     return ssl.get_server_certificate(address)
+
+
+@pytest.mark.parametrize("resets", [False, True])
+def test_the_end_of_a_tls_connection_is_no_defect(tmp_path: Path, resets: bool) -> None:
+    certificate, key = self_signed(tmp_path)
+    context = ssl.create_default_context(cafile=certificate)
+    context.check_hostname = False
+    (tmp_path / "log").mkdir()
+    with (
+        cluster(tmp_path / "log", "t") as (_, port),
+        gateway(port, tls_cert=certificate, tls_key=key) as running,
+    ):
+        for _ in range(3):
+            client = Wire(running.address)
+            client.socket = context.wrap_socket(client.socket)
+            assert client.ask(ApiKey.Metadata, 1, ALL).topics
+            if resets:
+                linger = Struct("ii").pack(1, 0)
+                client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            client.socket.close()
+        wait_for(lambda: sum(running.figures().ends.values()) == 3)
+        assert running.figures().ends == {"client_closed": 3}

@@ -11,12 +11,14 @@ from downconvert.broker import ErrorCode
 from downconvert.broker.series import CLIENTS_MAX
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.census import ClientKey
+from downconvert.gateway.figures import Counters, Figures, total
 from downconvert.gateway.observing import Observation
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.topology import Address
 from tests.ports import LOOPBACK, free_ports
 
 from .serving import TIMEOUT, Wire, cluster, gateway
+from .talk import fetch_body
 from .test_server import wait_for
 
 ANY_PORT = Address(LOOPBACK, 0)
@@ -160,3 +162,34 @@ def test_names_of_any_kind_break_no_line_of_the_metrics(observed: tuple[Gateway,
 
 def running_address(observed: tuple[Gateway, Address]) -> Address:
     return observed[0].address
+
+
+def test_errors_are_counted_by_code_and_brokers_by_how_fast_they_answer(
+    observed: tuple[Gateway, Address],
+) -> None:
+    gateway, address = observed
+    with Wire(gateway.address) as client:
+        body = fetch_body(1 << 40)  # beyond the end
+        for version, count in ((1, 1), (11, 1), (4, 2)):  # of which one passes through
+            client.ask(ApiKey.Fetch, version, body)
+            wait_for(lambda count=count: gateway.figures().errors.total() == count)  # type: ignore[misc]
+        told = Message(topics=[Message(name="no-such-topic")])
+        assert client.ask(ApiKey.Metadata, 1, told).topics[0].error_code == 3
+    page = got(address, "/metrics")
+    assert 'errors_total{api="Fetch",code="OFFSET_OUT_OF_RANGE"} 2.0' in page
+    assert 'errors_total{api="Metadata",code="UNKNOWN_TOPIC_OR_PARTITION"} 1.0' in page
+    (broker,) = gateway.figures().broker_latencies
+    assert gateway.figures().broker_latencies[broker].seconds > 0
+    assert f'broker_answer_duration_seconds_count{{broker="{broker}"}}' in page
+
+
+def test_figures_of_several_processes_are_added_up() -> None:
+    counters = Counters()
+    counters.errors_told("Fetch", {1: 2, 3: 1})
+    counters.broker_answered(Address("b", 1), 0.5)
+    one = Figures()
+    counters.copy_to(one)
+    whole = total([one, one.lasting()])
+    assert whole.errors == {("Fetch", 1): 4, ("Fetch", 3): 2}
+    assert whole.broker_latencies["b:1"].seconds == 1.0
+    assert sum(whole.broker_latencies["b:1"].counts) == 2

@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from downconvert.gateway.topology import Address
 from tests.ports import LOOPBACK, free_ports
 
 from .serving import Wire, cluster
+from .talk import message_set, produce_body
 from .test_observing import ANY_PORT, got
 from .test_server import produced
 
@@ -149,3 +151,16 @@ def test_limits_are_for_all_of_them(several: Processes) -> None:
     wait_for(lambda: several.figures().ends["refused"] >= 8)
     for client in clients:
         client.socket.close()
+
+
+def test_a_rate_is_for_all_of_them(several: Processes) -> None:
+    """A client that connects again and again is told by whichever answers what it owes to all."""
+    several.reload(replace(several.config, access=Access(producer_byte_rate=1.0)))
+    body, told = produce_body(message_set(0, b"a")), list[int]()
+    for _ in range(10):
+        with Wire(several.address) as client:
+            told.append(client.ask(ApiKey.Produce, 1, body).throttle_time_ms)
+    each = told[0]  # milliseconds that one produce takes, less the second that may be saved up
+    assert all(later > earlier + each // 2 for earlier, later in pairwise(told))
+    served = [child.ask("figures").throttled for child in several._children]
+    assert all(one["Produce"] > 0 for one in served)

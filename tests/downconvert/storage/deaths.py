@@ -2,16 +2,15 @@
 
 Either the machine dies, and what was not synced is lost, or is not (faults.py). Or the process is
 killed by a signal at any moment; then all that it wrote is there, and its history too, in a
-journal.
+journal. Processes are forked from one that has imported what they need.
 
 Not here: how often (bench/crash.py)."""
 
 import os
 import pickle
 import signal
-import subprocess
-import sys
 from contextlib import suppress
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -22,7 +21,8 @@ from downconvert.storage.faulty_disk import FaultyDisk, Killed
 from .history import History
 from .workload import PARTITION, Workload
 
-ROOT: Final = Path(__file__).parents[3]
+CONTEXT: Final = get_context("forkserver")
+CONTEXT.set_forkserver_preload([__name__])
 JOURNAL: Final = "journal"
 STEPS: Final = 200
 OPERATIONS_MAX: Final = 600  # of a disk: about what the steps need
@@ -54,13 +54,11 @@ def process_is_killed(path: Path, seed: int, deaths: int) -> None:
     directory.mkdir()
     for _ in range(deaths):
         (path / JOURNAL).write_bytes(pickle.dumps(history))
-        arguments = (str(path), str(random.random()), str(random.uniform(0, SECONDS_MAX)))
-        worker = subprocess.run(
-            (sys.executable, "-m", "tests.downconvert.storage.deaths", *arguments),
-            cwd=ROOT,
-            check=False,
-        )
-        assert worker.returncode in (0, -signal.SIGALRM), "the worker failed; see above"
+        arguments = (path, str(random.random()), random.uniform(0, SECONDS_MAX))
+        worker = CONTEXT.Process(target=work, args=arguments)
+        worker.start()
+        worker.join()
+        assert worker.exitcode in (0, -signal.SIGALRM), "the worker failed; see above"
         history = read_journal(path / JOURNAL)
         look(directory, history)
     Workload(directory, history, random).run(5)
@@ -96,7 +94,3 @@ def work(path: Path, seed: str, seconds: float) -> None:
 
     signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6))  # nobody handles it: it kills
     Workload(path / "log", history, Random(seed), note=note).run(STEPS)
-
-
-if __name__ == "__main__":
-    work(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]))

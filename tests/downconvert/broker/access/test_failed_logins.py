@@ -1,9 +1,5 @@
-from downconvert.broker.access.failed_logins import (
-    ADDRESSES_MAX,
-    FORGOTTEN,
-    LONGEST_WAIT,
-    FailedLogins,
-)
+from downconvert.broker.access.failed_logins import FORGOTTEN, LONGEST_WAIT, FailedLogins
+from downconvert.broker.access.ledger import NAMES_MAX
 
 
 def test_who_has_not_failed_does_not_wait() -> None:
@@ -34,7 +30,7 @@ def test_guesses_of_a_minute_are_few() -> None:
 
 def test_addresses_of_any_number_take_bounded_memory() -> None:
     failed = FailedLogins()
-    for number in range(ADDRESSES_MAX + 100):
+    for number in range(NAMES_MAX + 100):
         failed.add(f"client-{number}", 0.0)
     assert failed.wait("client-0", 0.0) == 0
-    assert failed.wait(f"client-{ADDRESSES_MAX + 99}", 0.0) > 0
+    assert failed.wait(f"client-{NAMES_MAX + 99}", 0.0) > 0

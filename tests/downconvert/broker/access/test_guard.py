@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import pytest
 
-from downconvert.broker import BadRequestError, Broker, Client, ErrorCode
+from downconvert.broker import BadRequestError, Broker, Client, ErrorCode, Exchange
 from downconvert.broker.access.guard import Guard, newest_offered, offered
 from downconvert.broker.access.names import RULES
 from downconvert.broker.access.rights import Access, ConfigError
 from downconvert.broker.wire.schemas import ApiKey, Message, schema
-from tests.downconvert.broker.asking import ask, begin, frame, someone
+from tests.downconvert.broker.asking import answer, ask, begin, frame, someone
 from tests.downconvert.broker.guarding import guard_of
 from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage.logs import batch
@@ -25,7 +25,8 @@ GROUP_DENIED: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    with writable_broker(tmp_path, MINE, OTHER, auto_create_topics=True) as made:
+    options = {"auto_create_topics": True, "group_initial_rebalance_delay_ms": 0}
+    with writable_broker(tmp_path, MINE, OTHER, **options) as made:
         yield made
 
 
@@ -141,6 +142,54 @@ def test_a_topic_is_deleted_by_its_id_only_where_its_name_may_be_written(broker:
     told = ask(broker, ApiKey.DeleteTopics, 6, body, client=client).responses
     assert sorted(one.error_code for one in told) == [0, ErrorCode.UNKNOWN_TOPIC_ID]
     assert set(broker.topics) == {OTHER}
+
+
+def test_who_may_write_to_a_topic_makes_configures_and_deletes_it(broker: Broker) -> None:
+    client = client_of(broker, LISTS)
+    for name, code in (("mine-3", 0), ("other-3", DENIED)):
+        made = Message(name=name, num_partitions=1, replication_factor=1)
+        (told,) = ask(broker, ApiKey.CreateTopics, 0, Message(topics=[made]), client=client).topics
+        assert told.error_code == code
+        setting = Message(name="retention.ms", value="1000")
+        changed = Message(resource_type=2, resource_name=name, configs=[setting])
+        body = Message(resources=[changed])
+        (told,) = ask(broker, ApiKey.AlterConfigs, 0, body, client=client).responses
+        assert told.error_code == code
+        body = Message(topic_names=[name], timeout_ms=0)
+        (told,) = ask(broker, ApiKey.DeleteTopics, 0, body, client=client).responses
+        assert told.error_code == code
+
+
+def test_who_may_read_a_topic_sees_its_settings_and_its_size(broker: Broker) -> None:
+    client = client_of(broker, Access(is_read_only=True, topics=("mine-*",)))
+    asked = [Message(resource_type=2, resource_name=name) for name in (MINE, OTHER)]
+    body = Message(resources=asked)
+    found = ask(broker, ApiKey.DescribeConfigs, 0, body, client=client).results
+    assert {one.resource_name: bool(one.configs) for one in found} == {MINE: True, OTHER: False}
+    (directory,) = ask(
+        broker, ApiKey.DescribeLogDirs, 0, Message(topics=None), client=client
+    ).results
+    assert [topic.name for topic in directory.topics] == [MINE]
+
+
+def test_the_leader_of_a_group_is_told_what_all_its_members_subscribe_to(broker: Broker) -> None:
+    def join(access: Access, member_id: str, metadata: bytes) -> Exchange:
+        protocols = [Message(name="range", metadata=metadata)]
+        body = Message(
+            group_id="mine-g",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=30_000,
+            member_id=member_id,
+            protocol_type="consumer",
+            protocols=protocols,
+        )
+        return begin(broker, ApiKey.JoinGroup, 3, body, client=client_of(broker, access))
+
+    leader = answer(join(LISTS, "", b"mine"))
+    other = join(Access(), "", OTHER.encode())
+    told = answer(join(LISTS, leader.member_id, b"mine")).members
+    assert sorted(bytes(one.metadata) for one in told) == [b"mine", OTHER.encode()]
+    assert other.is_done
 
 
 def test_only_what_is_understood_is_offered_and_served(broker: Broker) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.access.quotas import CLIENTS_MAX, Quotas
+from downconvert.broker.access.ledger import NAMES_MAX, OwnLedger
+from downconvert.broker.access.quotas import Quotas
 from downconvert.broker.access.rights import Access
 from downconvert.broker.wire.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import answer, ask, begin, someone
@@ -55,11 +56,12 @@ def test_who_takes_more_waits_until_its_rate_is_kept() -> None:
 
 
 def test_clients_of_any_number_take_bounded_memory() -> None:
-    quotas = Quotas()
-    for number in range(CLIENTS_MAX + 500):
+    ledger = OwnLedger()
+    quotas = Quotas(ledger)
+    for number in range(NAMES_MAX + 500):
         quotas.charge(str(number), "fetch", 10 * RATE, RATE, 0.0)
-    assert len(quotas._paid_at) == CLIENTS_MAX
-    assert quotas.charge(str(CLIENTS_MAX + 499), "fetch", 0, RATE, 0.0) == 9  # it still owes
+    assert len(ledger) == NAMES_MAX
+    assert quotas.charge(str(NAMES_MAX + 499), "fetch", 0, RATE, 0.0) == 9  # it still owes
 
 
 def test_new_clients_are_told_how_long_and_old_ones_are_answered_too(broker: Broker) -> None:

@@ -247,6 +247,25 @@ def test_a_right_token_is_let_in_until_it_expires(broker: Broker) -> None:
 
 
 @pytest.mark.usefixtures("tokens")
+def test_what_was_under_way_when_a_token_expired_is_finished(broker: Broker) -> None:
+    client = someone()
+    broker.time_of_day.shift = 5000.0
+    bear(broker, client, signed(5000))
+    body = Message(
+        group_id="g",
+        session_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[Message(name="range", metadata=b"")],
+    )
+    waits = begin(broker, ApiKey.JoinGroup, 0, body, client=client, now=3599.0)
+    assert not waits.is_done
+    broker.tick(3610.0)
+    assert answer(waits).error_code == 0
+    with pytest.raises(ExpiredSessionError, match="expired"):
+        begin(broker, ApiKey.Metadata, 1, Message(topics=None), client=client, now=3610.0)
+
+
+@pytest.mark.usefixtures("tokens")
 def test_a_wrong_token_is_told_twice_and_counts_once(broker: Broker) -> None:
     client = someone()
     answered = bear(broker, client, signed(0, aud="other"))

@@ -1,0 +1,97 @@
+"""One ledger in several processes."""
+
+import os
+import signal
+
+import pytest
+
+from downconvert.broker.access.failed_logins import FIRST_WAIT, FailedLogins
+from downconvert.broker.access.ledger import Entry, Ledger
+from downconvert.broker.access.quotas import Quotas
+from downconvert.gateway.config import GatewayConfig
+from downconvert.gateway.processes import CONTEXT
+from downconvert.gateway.server import Gateway
+from downconvert.gateway.shared import Ledgers
+from downconvert.gateway.shared_ledger import SET_ENTRIES, SETS, SharedLedger
+from downconvert.gateway.topology import Address
+
+RATE = 100.0  # bytes a second
+TIMES = 2000
+
+
+def count(ledger: Ledger, name: str = "a") -> None:
+    ledger.change(name, lambda entry: Entry(1.0, entry.number + 1))
+
+
+def count_often(ledger: SharedLedger) -> None:
+    for _ in range(TIMES):
+        count(ledger)
+
+
+def die_in_the_midst(ledger: SharedLedger) -> None:
+    def die(_: Entry) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    ledger.change("a", die)
+
+
+def kept(ledger: Ledger, name: str = "a") -> Entry:
+    entries = list[Entry]()
+    ledger.change(name, entries.append)
+    return entries[0]
+
+
+def test_processes_that_change_an_entry_at_once_lose_nothing_and_one_that_dies_locks_nothing() -> (
+    None
+):
+    ledger = SharedLedger()
+    assert kept(ledger) == Entry()
+    jobs = (count_often, count_often, die_in_the_midst)
+    processes = [CONTEXT.Process(target=job, args=(ledger,)) for job in jobs]
+    for process in processes:
+        process.start()
+    count_often(ledger)
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0, -signal.SIGKILL]
+    assert kept(ledger) == Entry(1.0, 3 * TIMES)
+
+
+def note(ledger: Ledger, names: list[str]) -> None:
+    for at, name in enumerate(names):
+        ledger.change(name, lambda _, at=at: Entry(float(at), at))  # type: ignore[misc]
+
+
+def test_names_are_kept_apart() -> None:
+    ledger, names = SharedLedger(), [f"client {number}" for number in range(1000)]
+    note(ledger, names)
+    assert [kept(ledger, name).number for name in names] == list(range(1000))
+
+
+def test_names_of_any_number_take_bounded_memory() -> None:
+    """And the newest are known."""
+    ledger, names = SharedLedger(), [str(number) for number in range(2 * SETS * SET_ENTRIES)]
+    note(ledger, names)
+    known = [kept(ledger, name) != Entry() for name in names]
+    assert all(known[-100:])
+    assert sum(known) <= SETS * SET_ENTRIES
+
+
+@pytest.mark.parametrize("name", ["", "\ud800", "x" * 100_000])
+def test_any_name_will_do(name: str) -> None:
+    ledger = SharedLedger()
+    count(ledger, name)
+    assert kept(ledger, name) == Entry(1.0, 1)
+
+
+def test_rates_and_waits_after_failed_logins_are_of_all_who_share_it() -> None:
+    shared = Ledgers(SharedLedger(), SharedLedger())
+    config = GatewayConfig(bootstrap=(Address("cluster", 9092),))
+    gateway = Gateway(config, ledgers=shared)
+    gateway.pool.close()
+    assert gateway.quotas.charge("a", "fetch", 1000, RATE, 50.0) == 9
+    assert Quotas(shared.quotas).charge("a", "fetch", 100, RATE, 50.0) == 10
+    assert Quotas(shared.quotas).charge("a", "produce", 100, RATE, 50.0) == 0
+    gateway.failed_logins.add("10.0.0.1", 50.0)
+    assert FailedLogins(shared.failed_logins).wait("10.0.0.1", 50.0) == pytest.approx(FIRST_WAIT)
+    assert FailedLogins(shared.quotas).wait("10.0.0.1", 50.0) == 0

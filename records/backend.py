@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     Transcoder: type[kernel.Transcoder]
     encode: kernel_functions.Encode
     crc32: kernel_functions.Crc32
+    file_stamps: kernel_functions.FileStamps
     make_records: kernel_functions.MakeRecords
     make_inner_records: kernel_functions.MakeInnerRecords
     read_entries: kernel_functions.ReadEntries
@@ -25,6 +26,7 @@ elif NAME == NATIVE:
         Transcoder,
         crc32,
         encode,
+        file_stamps,
         make_inner_records,
         make_records,
         read_entries,
@@ -35,6 +37,7 @@ else:
         Transcoder,
         crc32,
         encode,
+        file_stamps,
         make_inner_records,
         make_records,
         read_entries,
@@ -49,6 +52,7 @@ __all__ = [
     "Transcoder",
     "crc32",
     "encode",
+    "file_stamps",
     "make_inner_records",
     "make_records",
     "read_entries",

@@ -234,6 +234,7 @@ class FetchReader:
                     asked.offset,
                     up_to,
                     limits,
+                    reader=self._reader,
                     is_follower=self.is_follower,
                     is_committed=self.is_committed,
                 )
@@ -248,6 +249,7 @@ class FetchReader:
                 asked.offset,
                 up_to,
                 limits,
+                reader=self._reader,
                 recode=recode,
                 is_committed=self.is_committed,
             )

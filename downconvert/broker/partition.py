@@ -2,6 +2,7 @@
 
 Not here: the log itself (storage.Log), the followers (replication/replica.py)."""
 
+import os
 from collections.abc import Callable
 from threading import RLock
 from typing import Final, TypeAlias
@@ -37,7 +38,7 @@ class Partition:
         self.key: Final = ("partition", name.topic, name.partition)  # in the purgatory
         self.log = log
         self._writer = log.writer if log.is_writable else None
-        self.directory = str(log.path)
+        self.directory = os.fsencode(log.path)
         self.tail = self.directory  # the last segment's file, as of the last look
         self.lock = RLock()
         self.node_id = node_id
@@ -51,6 +52,11 @@ class Partition:
         self.committed_end: int | None = None  # offset: as another broker noted it, whose log it is
         self._high_watermark = 0
         self._view: Replicas | None = None  # of the followers, while this broker leads
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether another process writes its log."""
+        return self._writer is None
 
     # --- offsets
 

@@ -12,6 +12,7 @@ two differ, read the rules, then this, then the native one.
 - recode.py: a compressed entry to compressed messages
 - transfer.py: from a file to a channel
 - encode.py: rows to bytes of records
+- stamps.py: what is known of files
 - rows.py, making.py, gathering.py: rows to records, and to columns"""
 
 import zlib
@@ -21,6 +22,7 @@ from records.kernel import Buffer
 from .encode import encode
 from .gathering import ArrowColumns
 from .making import make_inner_records, make_records, read_entries
+from .stamps import file_stamps
 from .transcoder import Transcoder
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "Transcoder",
     "crc32",
     "encode",
+    "file_stamps",
     "make_inner_records",
     "make_records",
     "read_entries",

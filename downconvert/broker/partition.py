@@ -74,9 +74,23 @@ class Partition:
     def high_watermark(self) -> int:
         """Records below it are committed: every replica in sync has them."""
         if len(self.replicas) == 1:
-            end, committed = self.end_offset, self.committed_end
-            return end if committed is None else min(end, committed)
+            return self._committed(self.end_offset)
         return self._high_watermark
+
+    def _committed(self, end: int) -> int:
+        """The high watermark of a log that ends there."""
+        if len(self.replicas) != 1:
+            return self._high_watermark
+        return end if self.committed_end is None else min(end, self.committed_end)
+
+    def offsets(self, *, stable: bool) -> tuple[int, int, int]:
+        """`start_offset`, `high_watermark` and, if `stable`, `last_stable_offset`, else the high
+        watermark again: as of one look at the log, which costs some calls of the system where
+        another process writes it."""
+        with self.lock:
+            start, end, last_stable = self.log.look(stable=stable)
+            high_watermark = self._committed(end)
+            return start, high_watermark, min(high_watermark, last_stable)
 
     @property
     def is_high_watermark_certain(self) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     count_alike: kernel_functions.CountAlike
     encode: kernel_functions.Encode
     crc32: kernel_functions.Crc32
+    file_stamps: kernel_functions.FileStamps
     make_records: kernel_functions.MakeRecords
     make_inner_records: kernel_functions.MakeInnerRecords
     read_entries: kernel_functions.ReadEntries
@@ -27,6 +28,7 @@ elif NAME == NATIVE:
         count_alike,
         crc32,
         encode,
+        file_stamps,
         make_inner_records,
         make_records,
         read_entries,
@@ -38,6 +40,7 @@ else:
         count_alike,
         crc32,
         encode,
+        file_stamps,
         make_inner_records,
         make_records,
         read_entries,
@@ -53,6 +56,7 @@ __all__ = [
     "count_alike",
     "crc32",
     "encode",
+    "file_stamps",
     "make_inner_records",
     "make_records",
     "read_entries",

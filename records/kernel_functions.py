@@ -2,16 +2,19 @@
 
 *count_alike* looks at headers alone. *encode* goes from columns to records. *read_entries* and
 *make_records* make Python's records, `ArrowColumns` columns of Arrow's. They read by the rules of
-kernel.py.
+kernel.py. *file_stamps* looks at files without opening them.
 
 Not here: those rules, and what outcomes and rows are (kernel.py)."""
 
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from .kernel import Buffer, Progress
 
 if TYPE_CHECKING:
     from .python_record import Record
+
+
+STAMP_SIZE: Final = 24  # bytes of `FileStamps` for a path
 
 
 class Encode(Protocol):
@@ -71,6 +74,17 @@ class Crc32(Protocol):
     """CRC-32 (IEEE) of `source[start:end]`, continued from `value`, as `zlib.crc32`."""
 
     def __call__(self, source: Buffer, start: int, end: int, value: int = 0) -> int: ...
+
+
+class FileStamps(Protocol):
+    """Of each path: when the file was changed last, in nanoseconds since the epoch, its size in
+    bytes, and its inode; three 64-bit integers, little-endian, STAMP_SIZE bytes. All bits are set
+    where nothing can be found out about it. Links are followed. Paths are the system's bytes.
+
+    One call for all of them, so that whoever looks at thousands of files waits for the interpreter
+    once."""
+
+    def __call__(self, paths: list[bytes]) -> bytes: ...
 
 
 class ReadEntries(Protocol):

@@ -19,6 +19,7 @@ from ._kernel import (
     crc32,
     decompress,
     encode,
+    file_stamps,
     gzip_compress,
     make_inner_records,
     make_records,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     _encode: kernel_functions.Encode = encode
     _count_alike: kernel_functions.CountAlike = count_alike
     _crc32: kernel_functions.Crc32 = crc32
+    _file_stamps: kernel_functions.FileStamps = file_stamps
     _make_records: kernel_functions.MakeRecords = make_records
     _make_inner_records: kernel_functions.MakeInnerRecords = make_inner_records
     _read_entries: kernel_functions.ReadEntries = read_entries
@@ -45,6 +47,7 @@ __all__ = [
     "crc32",
     "decompress",
     "encode",
+    "file_stamps",
     "gzip_compress",
     "make_inner_records",
     "make_records",

@@ -14,6 +14,7 @@ two differ, read the rules, then this, then the native one.
 - alike.py: how many compressed batches are alike
 - sources.py: a file's bytes, by their position
 - encode.py: rows to bytes of records
+- stamps.py: what is known of files
 - rows.py, making.py, gathering.py: rows to records, and to columns"""
 
 import zlib
@@ -24,6 +25,7 @@ from .alike import count_alike
 from .encode import encode
 from .gathering import ArrowColumns
 from .making import make_inner_records, make_records, read_entries
+from .stamps import file_stamps
 from .transcoder import Transcoder
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "count_alike",
     "crc32",
     "encode",
+    "file_stamps",
     "make_inner_records",
     "make_records",
     "read_entries",

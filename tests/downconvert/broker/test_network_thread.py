@@ -252,11 +252,13 @@ def test_a_client_that_needs_another_codec_moves_to_where_nobody_waits(
 ) -> None:
     threads: list[str] = []
 
-    def recoded(*args: Any) -> Any:
-        threads.append(threading.current_thread().name.partition("-")[0])
-        return LazyRecodedRecords(*args)
+    to_send = LazyRecodedRecords.to_send
 
-    monkeypatch.setattr("downconvert.broker.reading.LazyRecodedRecords", recoded)
+    def recoded(lazy: LazyRecodedRecords) -> Any:
+        threads.append(threading.current_thread().name.partition("-")[0])
+        return to_send(lazy)
+
+    monkeypatch.setattr(LazyRecodedRecords, "to_send", recoded)
     with (
         broker_of(tmp_path, {TOPIC: {0: [batch(0, codec=Codec.ZSTD)]}}) as broker,
         serving_broker(broker) as server,

@@ -15,7 +15,9 @@ from downconvert.broker import Broker
 from downconvert.broker.contribution import Contribution, Limits, Reading
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.fetch_versions import AS_ON_DISK_SINCE, ZSTD_SINCE
+from downconvert.broker.planning_slots import PlanningSlots
 from downconvert.broker.reading import read_as_is
+from downconvert.broker.reading_converted import Reader
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from records import Codec, MemoryRecords, Record, build, build_empty
@@ -39,6 +41,7 @@ from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage import brokers
 from tests.downconvert.storage.logs import batch
 
+READER = Reader(slots=PlanningSlots())
 Told = tuple[int, bytes | None, bytes | None]
 
 
@@ -121,7 +124,9 @@ def test_new_clients_get_markers_only_where_they_need_them(version: int, tmp_pat
     with broker_of(tmp_path, {"events": segments}) as broker:
         partition, limits = broker.topics["events"].partitions[0], Limits(max_bytes=99, first=True)
         for committed, first in ((False, 1), (True, 0)):
-            found = in_one_turn(read_as_is(partition, 0, 2, limits, is_committed=committed))
+            found = in_one_turn(
+                read_as_is(partition, 0, 2, limits, reader=READER, is_committed=committed)
+            )
             assert found.source is not None
             assert next(found.source.batches()).base_offset == first
         assert offsets_at(broker, version, 0) == [1]
@@ -145,7 +150,7 @@ def test_a_follower_is_sent_every_batch(tmp_path: Path) -> None:
             broker.topics["events"].partitions[0],
             Limits(max_bytes=1000, first=True),
         )
-        answer = in_one_turn(read_as_is(partition, 5, 11, limits, is_follower=True))
+        answer = in_one_turn(read_as_is(partition, 5, 11, limits, reader=READER, is_follower=True))
     assert answer.source is not None
     assert next(answer.source.batches()).base_offset == 0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from downconvert.spark import export as module
+from downconvert.spark import export_directory
 from downconvert.spark.export import export
 from downconvert.spark.export_manifest import FOLDER, Notes
 from downconvert.spark.jobs import JobError
@@ -163,5 +163,6 @@ def test_nothing_is_read_where_nothing_is_new(
     spark: SparkSession, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     export(spark, [str(source)], str(tmp_path / "lake"))
-    monkeypatch.setattr(module, "records", None)
+    monkeypatch.setattr(export_directory, "records", None)
+    monkeypatch.setattr(export_directory, "write_records", None)
     assert there(export(spark, [str(source)], str(tmp_path / "lake"))) == WHOLE

@@ -2,8 +2,8 @@
 
 One session on one core; contenders take turns, each once a round. Rates are of the time that the
 JVM and Python's workers have worked: what else the machine does is left out, and so is the object
-store, which is a program beside (tests/object_store.py). Read are copies of segments of uncompressed
-records, from the page cache; every row is made and thrown away (`noop`).
+store, which is a program beside (tests/object_store.py). Read are copies of segments of
+uncompressed records, from the page cache; every row is made and thrown away (`noop`).
 
 * ceiling: a data source that hands the same Arrow buffers to Spark again and again.
 * all, value, 100 B, headers: the data source, with all columns or one, of records of 1 KB or 100 B,
@@ -39,6 +39,7 @@ from downconvert.spark.source import FORMAT
 from downconvert.storage import Log
 from records.units import MiB
 from tests import object_store
+from tests.object_store import ObjectStore
 
 from .segments import SHAPES, segment
 from .spark import open_session
@@ -111,11 +112,13 @@ def write_logs(directory: Path, size: int) -> dict[str, int]:
 
 
 def copies_of(directory: Path) -> tuple[int, int]:
-    """How many times the first batch of rows makes a segment of `large`; and rows of the segment."""
+    """How many times each task gives its first rows of `large`, to give as many as there are; and
+    how many there are."""
     options = Options.parse({"path": str(directory), "topics": "large"}, streaming=False)
     reader = SegmentReader(options, schema_of(options))
-    sizes = [batch.num_rows for batch in reader.read(reader.partitions()[0])]
-    return max(1, sum(sizes) // sizes[0]), sum(sizes)
+    tasks = [[batch.num_rows for batch in reader.read(task)] for task in reader.partitions()]
+    total = sum(map(sum, tasks))
+    return max(1, total // sum(sizes[0] for sizes in tasks)), total
 
 
 def contenders(
@@ -180,6 +183,7 @@ def written_by_arrow(directory: Path, topic: str, target: Path) -> float:
 def measure(
     session: SparkSession,
     place: Path,
+    store: ObjectStore,
     *,
     size: int,
     rounds: int,
@@ -189,29 +193,28 @@ def measure(
     sizes = write_logs(directory, size)
     figures = Figures()
     cores = os.sched_getaffinity(0)
-    with object_store.running(place / "buckets", place / "requests.log") as store:
-        os.environ.update(store.environment)
-        named = contenders(session, directory, "s3://bucket/logs", place)
-        _check(session, directory)
-        try:
-            for _, work in named.values():  # warms up
+    named = contenders(session, directory, "s3://bucket/logs", place)
+    check(session, directory)
+    clock = partial(cpu_seconds, without=(store.process,))
+    try:
+        for _, work in named.values():  # warms up
+            work()
+        pin({max(cores)})
+        for number in range(rounds):
+            for name, (topic, work) in named.items():
+                started = clock()
                 work()
-            pin({max(cores)})
-            for number in range(rounds):
-                for name, (topic, work) in named.items():
-                    before = cpu_seconds(without=(store.process,))
-                    work()
-                    figures.add(name, sizes[topic], cpu_seconds((store.process,)) - before)
-                for name, topic in (("pyarrow", "large"), ("pyarrow, 100 B", "small")):
-                    seconds = written_by_arrow(directory, topic, place / "arrow.parquet")
-                    figures.add(name, sizes[topic], seconds)
-                tell(f"round {number + 1} of {rounds}")
-        finally:
-            pin(cores)
+                figures.add(name, sizes[topic], clock() - started)
+            for name, topic in (("pyarrow", "large"), ("pyarrow, 100 B", "small")):
+                seconds = written_by_arrow(directory, topic, place / "arrow.parquet")
+                figures.add(name, sizes[topic], seconds)
+            tell(f"round {number + 1} of {rounds}")
+    finally:
+        pin(cores)
     return figures
 
 
-def _check(session: SparkSession, directory: Path) -> None:
+def check(session: SparkSession, directory: Path) -> None:
     """AssertionError: the store gives others than the directory."""
     counts = [
         session.read.format(FORMAT)
@@ -222,7 +225,7 @@ def _check(session: SparkSession, directory: Path) -> None:
         for path in (str(directory), "s3://bucket/logs")
     ]
     assert counts[0] == counts[1], counts
-    assert counts[0][0] == PARTITIONS * copies_of(directory)[1]
+    assert counts[0][0] == copies_of(directory)[1]
 
 
 def report(figures: Figures) -> Iterator[str]:
@@ -243,17 +246,23 @@ def report(figures: Figures) -> Iterator[str]:
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--size", default=64, show_default=True, help="MiB of a partition.")
 def main(rounds: int, size: int) -> None:
-    session = open_session(cores=1, memory="2g")
-    register(session)
-    with tempfile.TemporaryDirectory() as place:
-        figures = measure(
-            session,
-            Path(place),
-            size=size * MiB,
-            rounds=rounds,
-            tell=lambda words: click.echo(words, err=True),
-        )
-    session.stop()
+    with tempfile.TemporaryDirectory() as temporary:
+        place = Path(temporary)
+        (place / "buckets" / "bucket").mkdir(parents=True)
+        running = object_store.running(place / "buckets", place / "requests.log")
+        with running as store:
+            os.environ.update(store.environment)  # Spark's workers have it from here
+            session = open_session(cores=1, memory="2g")
+            register(session)
+            figures = measure(
+                session,
+                place,
+                store,
+                size=size * MiB,
+                rounds=rounds,
+                tell=lambda words: click.echo(words, err=True),
+            )
+            session.stop()
     for line in report(figures):
         click.echo(line)
 

@@ -1,4 +1,4 @@
-"""The compiled kernel: this is the one file that touches `records._kernel`.
+"""The compiled kernel: this is the one file that takes something from `records._kernel`.
 
 ImportError where it has not been built. Besides what every kernel does (kernel.py) it has codecs
 for data in memory, from the libraries that it is built with. `gzip_compress(source, start, end,
@@ -11,6 +11,7 @@ Not here: which kernel runs (backend.py)."""
 
 from typing import TYPE_CHECKING
 
+from . import zipped  # noqa: F401 - finds the kernel where all of this is in a zip
 from ._kernel import (
     ArrowColumns,
     Record,

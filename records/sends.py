@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 from .channel import Write, writer
 
 NOTHING: Final = memoryview(b"")
+_NONE_YET: Final = object()  # in the place of a channel, which may be anything, also None
 
 
 class Send(Protocol):
@@ -58,7 +59,7 @@ class PendingBytes:
 
     def __init__(self, data: memoryview = NOTHING) -> None:
         self.left = data
-        self._channel: Any = self  # none yet: nobody writes these bytes to themselves
+        self._channel: Any = _NONE_YET
         self._write: Write
 
     def copy(self) -> None:

@@ -13,6 +13,10 @@ use crate::workspace::Workspace;
 /// So much is read at a time where small batches come one after the other; else a header.
 const READ_SIZE: usize = 4096;
 
+/// So much is announced at a time, since all of it will be sent: headers alone would be read from a
+/// disk one by one. More would keep the disk from others.
+const ANNOUNCED_SIZE: u64 = 4 * 1024 * 1024;
+
 /// Which batches count.
 #[derive(Clone, Copy, Debug)]
 pub struct Alike {
@@ -35,10 +39,14 @@ pub struct Alike {
 pub fn count_alike(input: &Input<'_>, wanted: &Alike, workspace: &mut Workspace) -> (u64, u64) {
     let Alike { position, end, count_max, .. } = *wanted;
     let mut log = LogWindow::new(input, &mut workspace.sending.window);
-    log.will_read(position, end - position);
-    let (mut count, mut passed, mut read_size) = (0, 0, READ_SIZE);
+    let (mut count, mut passed, mut announced) = (0, 0, 0);
+    let mut read_size = READ_SIZE;
     while count < count_max {
         let left = end - position - passed;
+        if passed >= announced {
+            log.will_read(position + passed, left.min(ANNOUNCED_SIZE));
+            announced = passed + ANNOUNCED_SIZE;
+        }
         if log.rest().len() < BATCH_HEADER_SIZE {
             log.drop();
             log.fill(position + passed, read_size, left);

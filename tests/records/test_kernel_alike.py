@@ -90,6 +90,24 @@ def test_the_time_of_the_log_makes_no_difference(kernel: ModuleType) -> None:
 
 
 @each_kernel
+def test_large_batches_are_counted_without_their_bodies(kernel: ModuleType, tmp_path: Path) -> None:
+    """Megabytes that nobody has written: the file has holes."""
+    size = 1 << 20
+    header = patched(alike(50)[:BATCH_HEADER_SIZE], 8, struct.pack(">i", size - 12))
+    with (tmp_path / "log").open("wb") as file:
+        for n in range(11):
+            file.seek(n * size)
+            file.write(header)
+        file.truncate(11 * size)
+    descriptor = os.open(tmp_path / "log", os.O_RDONLY)
+    try:
+        call = (descriptor, 0, 11 * size, Codec.LZ4, 0, EVERYTHING, EVERYTHING)
+        assert kernel.count_alike(*call) == (11, 11 * size)
+    finally:
+        os.close(descriptor)
+
+
+@each_kernel
 def test_no_more_are_counted_than_was_asked_for(kernel: ModuleType) -> None:
     at = count = 0
     while at < len(BEFORE):

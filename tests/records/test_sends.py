@@ -49,6 +49,14 @@ def test_an_error_of_one_channel_loses_nothing_for_the_next() -> None:
     assert (other.data, third.data) == (b"01", b"23")
 
 
+def test_what_waits_is_released_with_its_owner() -> None:
+    """At once, and not when the garbage collector comes by: it may be large."""
+    buffer = bytearray(b"converted")
+    pending = PendingBytes(memoryview(buffer))
+    del pending
+    buffer.clear()  # BufferError where somebody still looks at it
+
+
 def test_what_waits_is_copied_once_and_survives_its_buffer() -> None:
     buffer = bytearray(b"0123")
     pending = PendingBytes(memoryview(buffer))

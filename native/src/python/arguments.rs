@@ -71,6 +71,12 @@ pub fn part_mut(bytes: &mut [u8], start: Index, end: Index) -> PyResult<&mut [u8
     bytes.get_mut(start.0..end.0).ok_or_else(outside)
 }
 
+/// A message format up to the highest. ValueError for others.
+pub fn magic(magic: i64, highest: u8) -> PyResult<u8> {
+    let magic = u8::try_from(magic).ok().filter(|magic| *magic <= highest);
+    magic.ok_or_else(|| PyValueError::new_err("no such format to write"))
+}
+
 #[inline]
 pub fn progress(progress: Progress) -> (u64, u64, u8) {
     (progress.consumed, progress.produced, progress.outcome as u8)

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::Progress;
-use super::arguments::{Index, guarded, part, part_mut, progress};
+use super::arguments::{Index, guarded, magic, part, part_mut, progress};
 use super::buffers::Buffer;
 use super::codecs;
 use super::descriptors::Writable;
@@ -394,9 +394,4 @@ fn recodes_of(arguments: RecodeArguments, holds: bool) -> PyResult<Recodes> {
         inner_size_max: inner_size_max.0,
         holds,
     })
-}
-
-fn magic(magic: i64, highest: u8) -> PyResult<u8> {
-    let magic = u8::try_from(magic).ok().filter(|magic| *magic <= highest);
-    magic.ok_or_else(|| PyValueError::new_err("no such format to write"))
 }

@@ -1,12 +1,11 @@
 """A consumer's way through the log, and what it must be given."""
 
 from pathlib import Path
-
-import pytest
+from random import Random
 
 from downconvert import eager
 from downconvert.conversion import prediction
-from records import Codec, FileRecords
+from records import Codec, FileRecords, Record, build
 from simulator import Options
 from simulator.fetch.plan import digest, make_plan
 from tests.simulator.segments import batch, marker, written
@@ -26,13 +25,14 @@ def test_every_record_is_read_once_in_every_mode(tmp_path: Path) -> None:
         assert {fetch.file for fetch in plan.fetches} == {0, 1, 2}
 
 
-def test_eager_answers_are_planned_as_they_are_sent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(prediction, "SMALL", 0)  # else so few bytes are measured, not padded
-    path = written(tmp_path, *(batch(range(at, at + 50), Codec.GZIP) for at in range(0, 500, 50)))
-    lazy = make_plan("lazy", [path], SMALL)
-    plan = make_plan("eager", [path], SMALL)
+def test_eager_answers_are_planned_as_they_are_sent(tmp_path: Path) -> None:
+    dice = Random(1)
+    records = [Record(n, 1000, value=dice.randbytes(800)) for n in range(500)]
+    batches = [build(records[at : at + 20], magic=2, codec=Codec.GZIP) for at in range(0, 500, 20)]
+    path = written(tmp_path, *batches)
+    options = Options(max_bytes=2 * prediction.SMALL)  # fewer bytes are measured, not padded
+    lazy = make_plan("lazy", [path], options)
+    plan = make_plan("eager", [path], options)
     assert lazy.unlike_eager > 0  # padded
     with FileRecords.open(path) as log:
         for fetch, answer in zip(plan.fetches, plan.answers, strict=True):

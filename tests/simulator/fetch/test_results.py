@@ -132,6 +132,7 @@ def test_json_holds_every_figure(result: Result) -> None:
     assert lazy["peak_bytes"] == 2 * MiB
     assert lazy["first_byte_seconds"] == {"p50": 0.001, "p90": 0.004, "p99": 0.004, "p100": 0.004}
     assert lazy["memory_over_time"] == [[0.0, 0], [0.5, 2 * MiB], [1.0, MiB]]
+    assert result.modes["lazy"].each[0].last_byte_mean == pytest.approx(0.015)
     assert (lazy["bytes_per_second"], lazy["records_per_second"]) == (2_000_000, 10_000)
 
 

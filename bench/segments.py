@@ -57,6 +57,12 @@ def plain(value_size: int) -> Contents:
     return contents
 
 
+def with_header(random: Random) -> Iterator[Content]:
+    """100 bytes, and what a tracing library adds."""
+    for key, value, _ in plain(100)(random):
+        yield key, value, (("traceparent", random.randbytes(16)),)
+
+
 def mixed(random: Random) -> Iterator[Content]:
     """10 B to 10 KB, as many of each order of magnitude; null keys, headers, now and then a
     tombstone."""
@@ -120,6 +126,7 @@ SHAPES: Final = {
     shape.name: shape
     for shape in (
         Shape("none-100", Codec.NONE, 64 * MiB, plain(100)),
+        Shape("header-100", Codec.NONE, 64 * MiB, with_header),
         Shape("none-1000", Codec.NONE, 64 * MiB, plain(1000)),
         Shape("single-100", Codec.NONE, 64 * MiB, plain(100), batch_size=0),
         Shape("single-1000", Codec.NONE, 64 * MiB, plain(1000), batch_size=0),

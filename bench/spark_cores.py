@@ -5,7 +5,7 @@ same warm JVM."""
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -24,10 +24,12 @@ def pin(cores: set[int]) -> None:
                     os.sched_setaffinity(thread, cores)
 
 
-def cpu_seconds() -> float:
-    """What all processes below this one have used, and those that they waited for."""
+def cpu_seconds(without: Collection[int] = ()) -> float:
+    """What all processes below this one have used, and those that they waited for.
+
+    `without`: processes that are not counted."""
     found = 0
-    for process in _below(os.getpid()):
+    for process in set(_below(os.getpid())).difference(without):
         fields = _stat(process)
         found += sum(map(int, fields[11:15])) if fields else 0
     return found / TICKS

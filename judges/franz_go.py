@@ -4,23 +4,18 @@ transactions, both kinds of groups, and regular expressions.
 The module's own zip has them. Those that use a broker are found in their source. Tests of share
 groups are left out: the brokers here are formatted without that feature."""
 
-import json
 import re
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 from tests.fetching import once
 from tests.fetching import run as installed
 
-from . import limited
-from .go_tests import ends
-from .outcome import Outcome, Verdict
+from . import go_tests
+from .outcome import Outcome
 from .places import BUILD
 from .suite import Asked
 
-_TEST: Final = re.compile(r"^func (Test\w+)\(.*?^}", re.M | re.S)
 _USES_A_BROKER: Final = re.compile(r"tmpTopic|newTestClient|getSeedBrokers|adm\(\)|tmpGroup")
 _SHARE: Final = "Share"
 _LIMIT: Final = 400.0  # seconds a test; the longest take 30 on a machine that is free
@@ -40,12 +35,8 @@ class FranzGo:
     def prepare(self) -> None:
         with once(self._home) as new:
             if new:
-                module = f"github.com/twmb/franz-go@v{self.version}"
-                fetched = json.loads(installed("go", "mod", "download", "-json", module))
                 source = new / "source"
-                shutil.copytree(fetched["Dir"], source)
-                for path in (source, *source.rglob("*")):
-                    path.chmod(0o755 if path.is_dir() else 0o644)  # the module cache is read-only
+                go_tests.fetch(f"github.com/twmb/franz-go@v{self.version}", source)
                 build = ("go", "test", "-c", "-o", str(new / "kgo.test"), "./pkg/kgo")
                 installed(*build, cwd=source)
 
@@ -55,25 +46,9 @@ class FranzGo:
             "KGO_TEST_RF": "1",
             "KGO_TEST_RECORDS": str(_RECORDS),
         }
-        tests = _QUICK if asked.quick else tests_with_a_broker(self._home / "source/pkg/kgo")
-        for test in tests:
-            if not asked.wants(test):
-                continue
-            log = asked.logs / f"{test}.log"
-            command = (str(self._home / "kgo.test"), "-test.v", "-test.run", f"^{test}$")
-            ended = limited.run(command, _LIMIT, log, environment=environment)
-            why = "time limit" if ended.code is None else ended.last_line
-            outcomes = list(ends(ended.said, why))
-            yield from outcomes
-            if all(outcome.verdict is not Verdict.FAIL for outcome in outcomes):
-                log.unlink()
-
-
-def tests_with_a_broker(package: Path) -> list[str]:
-    """The names of the tests in a package's files whose source names a helper that connects."""
-    return [
-        test[1]
-        for path in sorted(package.glob("*_test.go"))
-        for test in _TEST.finditer(path.read_text())
-        if _USES_A_BROKER.search(test[0]) and _SHARE not in test[1]
-    ]
+        package = self._home / "source/pkg/kgo"
+        there = go_tests.tests_with(_USES_A_BROKER, package)
+        for test in _QUICK if asked.quick else there:
+            if asked.wants(test) and _SHARE not in test:
+                program = self._home / "kgo.test"
+                yield from go_tests.run(program, test, asked, environment, _LIMIT)

@@ -1,11 +1,20 @@
-"""Test programs that `go test -c` builds: what they say, test by test."""
+"""Test programs of Go: a module's source, runs of single tests, and what they say, test by test."""
 
+import json
 import re
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
+from tests.fetching import run as installed
+
+from . import limited
 from .outcome import Outcome, Verdict
+from .suite import Asked
+
+_TEST: Final = re.compile(r"^func (Test\w+)\(.*?^}", re.M | re.S)
 
 # Also after other output of a test that ended without a line feed.
 _END: Final = re.compile(r"( *)--- (PASS|FAIL|SKIP): (\S+) \((\d+\.\d+)s\)$", re.M)
@@ -22,6 +31,37 @@ class _End:
     verdict: str
     seconds: float
     indent: int
+
+
+def fetch(module: str, source: Path) -> None:
+    """The files of a module, `path@version`, in a new folder. InstallError: there is none."""
+    fetched = json.loads(installed("go", "mod", "download", "-json", module))
+    shutil.copytree(fetched["Dir"], source)
+    for path in (source, *source.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)  # the module cache is read-only
+
+
+def tests_with(pattern: re.Pattern[str], package: Path) -> list[str]:
+    """The names of the tests in a package's files whose source has the pattern."""
+    return [
+        test[1]
+        for path in sorted(package.glob("*_test.go"))
+        for test in _TEST.finditer(path.read_text())
+        if pattern.search(test[0])
+    ]
+
+
+def run(
+    program: Path, test: str, asked: Asked, environment: Mapping[str, str], seconds: float
+) -> list[Outcome]:
+    """Runs one test, with those in it, for so many seconds at most. Its log stays if it fails."""
+    log = asked.logs / f"{test}.log"
+    command = (str(program), "-test.v", "-test.run", f"^{test}$")
+    ended = limited.run(command, seconds, log, environment=environment, cwd=program.parent)
+    outcomes = list(ends(ended.said, "time limit" if ended.code is None else ended.last_line))
+    if all(outcome.verdict is not Verdict.FAIL for outcome in outcomes):
+        log.unlink()
+    return outcomes
 
 
 def ends(said: str, ended_by: str) -> Iterator[Outcome]:

@@ -3,6 +3,7 @@
 from typing import Final
 
 from .franz_go import FranzGo
+from .kafka_go import KafkaGo
 from .kafka_python import KafkaPython
 from .kafka_tools import KafkaTools
 from .librdkafka import Librdkafka
@@ -10,6 +11,7 @@ from .suite import Suite
 
 SUITES: Final[tuple[Suite, ...]] = (
     FranzGo(),
+    KafkaGo(),
     KafkaTools(),
     KafkaPython("kafka-python", "kafka-python"),
     KafkaPython("kafka-python-0.10.2", "kafka-python as for 0.10.2.2", "0.10.2.2"),

@@ -15,6 +15,7 @@ from bench.gateway_clients import in_front
 from tests import kafka_server
 
 PARTITIONS: Final = 4  # of a topic that is made without a number: librdkafka's suite counts on it
+CLEANER_BACKOFF: Final = 15  # seconds: Kafka's log.cleaner.backoff.ms
 KAFKA: Final = {
     "auto.create.topics.enable": "true",
     "num.partitions": str(PARTITIONS),
@@ -52,7 +53,8 @@ def _gateway(version: str) -> Iterator[str]:
 @contextmanager
 def _serve() -> Iterator[str]:
     automatic = ("--auto-create-topics", "--default-partitions", str(PARTITIONS))
-    options = ("--writable", *automatic, "--rebalance-delay", "0", "--offsets-partitions", "1")
+    quick = ("--rebalance-delay", "0", "--cleanup-interval", str(CLEANER_BACKOFF))
+    options = ("--writable", *automatic, *quick, "--offsets-partitions", "1")
     with (
         tempfile.TemporaryDirectory(prefix="judged-") as directory,
         processes.served(Path(directory), *options) as server,

@@ -123,6 +123,15 @@ class ArrowColumns:
     def add_rows(self, rows: Buffer, start: int, end: int, source: Buffer) -> int: ...
     def take(self) -> Taken: ...
 
+def count_alike(
+    source: int | Buffer,
+    position: int,
+    end: int,
+    codec: int,
+    first_offset: int,
+    size_max: int,
+    count_max: int,
+) -> tuple[int, int]: ...
 def encode(
     rows: Buffer,
     rows_start: int,
@@ -156,6 +165,7 @@ def make_inner_records(
     verify: bool,
 ) -> tuple[list[Record], int]: ...
 def crc32(source: Buffer, start: int, end: int, value: int = 0) -> int: ...
+def file_stamps(paths: list[bytes]) -> bytes: ...
 def gzip_compress(source: Buffer, start: int, end: int, level: int) -> bytes: ...
 def decompress(
     codec: int, source: Buffer, start: int, end: int, magic: int, limit: int

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
     ArrowColumns: type[kernel_functions.ArrowColumns]
     Transcoder: type[kernel.Transcoder]
+    count_alike: kernel_functions.CountAlike
     encode: kernel_functions.Encode
     crc32: kernel_functions.Crc32
+    file_stamps: kernel_functions.FileStamps
     make_records: kernel_functions.MakeRecords
     make_inner_records: kernel_functions.MakeInnerRecords
     read_entries: kernel_functions.ReadEntries
@@ -23,8 +25,10 @@ elif NAME == NATIVE:
     from .native import (
         ArrowColumns,
         Transcoder,
+        count_alike,
         crc32,
         encode,
+        file_stamps,
         make_inner_records,
         make_records,
         read_entries,
@@ -33,8 +37,10 @@ else:
     from .reference import (
         ArrowColumns,
         Transcoder,
+        count_alike,
         crc32,
         encode,
+        file_stamps,
         make_inner_records,
         make_records,
         read_entries,
@@ -47,8 +53,10 @@ __all__ = [
     "REFERENCE",
     "ArrowColumns",
     "Transcoder",
+    "count_alike",
     "crc32",
     "encode",
+    "file_stamps",
     "make_inner_records",
     "make_records",
     "read_entries",

@@ -8,7 +8,8 @@ def self_signed(directory: Path) -> tuple[str, str]:
     """A certificate and its key."""
     certificate, key = str(directory / "cert.pem"), str(directory / "key.pem")
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
-    command += ["-subj", "/CN=localhost", "-out", certificate, "-keyout", key]
+    command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    command += ["-out", certificate, "-keyout", key]
     subprocess.run(command, check=True, capture_output=True)
     return certificate, key
 

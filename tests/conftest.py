@@ -70,7 +70,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if name := names.get(item.path):
             needs_spark = "spark" in getattr(item, "fixturenames", ())
-            if name.startswith(OTHERS_PROGRAMS) or needs_spark:
+            is_marked = item.get_closest_marker("others") is not None
+            if is_marked or name.startswith(OTHERS_PROGRAMS) or needs_spark:
                 item.add_marker(pytest.mark.others)
                 item.add_marker(pytest.mark.flaky(reruns=1))
                 if item.get_closest_marker("timeout") is None:

@@ -54,7 +54,7 @@ class KafkaError(Exception):
     """A broker that did not do what was asked, with the tail of its log."""
 
 
-class _Process:
+class Node:
     """A node: its settings, where it logs, and its process while it runs."""
 
     def __init__(self, directory: Path, command: Sequence[str]) -> None:
@@ -116,7 +116,7 @@ class KafkaServer:
     ) -> None:
         self.log_dirs = list(log_dirs)
         *self.ports, self._quorum = free_ports(len(log_dirs) + 1)
-        self._processes: list[_Process] = []
+        self._processes: list[Node] = []
         controllers = [] if len(log_dirs) == 1 else [directory / "controller"]
         for node, log_dir in enumerate([*self.log_dirs, *controllers]):
             node_id = node if node < len(self.ports) else _CONTROLLER
@@ -127,7 +127,7 @@ class KafkaServer:
             settings = self._settings(node_id, log_dir) | dict(properties)
             lines = (f"{name}={value}\n" for name, value in settings.items())
             (home / "server.properties").write_text("".join(lines))
-            self._processes.append(_Process(home, ("java", *jvm_options, *options)))
+            self._processes.append(Node(home, ("java", *jvm_options, *options)))
 
     @property
     def bootstrap(self) -> str:

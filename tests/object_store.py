@@ -23,7 +23,7 @@ VERSION: Final = "v1.8.0"
 BUILD: Final = Path(__file__).parents[1] / "build" / "versitygw"
 START_SECONDS: Final = 60.0
 USER, SECRET = "tester", "not-a-secret"
-REQUIRED: Final = os.environ.get("REQUIRE_GO", "") not in ("", "0")
+REQUIRED: Final = os.environ.get("REQUIRE_STORES", "") not in ("", "0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class ObjectStore:
 
     endpoint: str
     log: Path
+    process: int
 
     @property
     def environment(self) -> dict[str, str]:
@@ -87,7 +88,7 @@ def running(directory: Path, log: Path) -> Iterator[ObjectStore]:
         )
     try:
         wait_for_server(port, process, output.read_text, START_SECONDS)
-        yield ObjectStore(f"http://{address}", log)
+        yield ObjectStore(f"http://{address}", log, process.pid)
     finally:
         process.kill()
         process.wait()

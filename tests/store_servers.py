@@ -4,7 +4,8 @@ fake-gcs-server for `gs`, Azurite for `abfss`, and HDFS itself, in one process, 
     with running("gs", directory) as store:
         stores.write(store.uri("logs", "a.log"), b"...")
 
-They come from Go's, npm's and Maven's registries, and stay in `build/`."""
+They come from Go's, npm's and Maven's registries, and stay in `build/`. Tests of one whose tools
+are missing are skipped, unless REQUIRE_STORES is set: then they fail."""
 
 import os
 import shutil
@@ -12,9 +13,11 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from .object_store import REQUIRED
 from .ports import LOOPBACK, free_ports, wait_for_server
 
 HERE: Final = Path(__file__).parent
@@ -30,6 +33,7 @@ KEY: Final = (
 )
 HADOOP: Final = "3.5.0"
 COPY: Final = "dependency:copy-dependencies"
+MODULES: Final = {"webhdfs": ("fsspec", "requests")}
 TOOLS: Final = {"gs": ("go",), "abfss": ("node", "npm"), "webhdfs": ("java", "javac", "mvn")}
 
 
@@ -46,8 +50,12 @@ class Store:
 
 
 def missing(kind: str) -> list[str]:
-    """The tools that are not here."""
-    return [tool for tool in TOOLS[kind] if shutil.which(tool) is None]
+    """The tools and modules that are not here. AssertionError: some are not, and REQUIRE_STORES
+    says that they must be."""
+    absent = [tool for tool in TOOLS[kind] if shutil.which(tool) is None]
+    absent += [name for name in MODULES.get(kind, ()) if find_spec(name) is None]
+    assert not (absent and REQUIRED), f"not here: {', '.join(absent)}"
+    return absent
 
 
 @contextmanager

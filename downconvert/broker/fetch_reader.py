@@ -181,8 +181,9 @@ class FetchReader:
     ) -> Contribution | Pause:
         must_lead = self.is_follower or self._version < FOLLOWERS_SERVE_SINCE
         partition.check(asked.leader_epoch, leader=must_lead)
-        high_watermark, start_offset = partition.high_watermark, partition.start_offset
-        last_stable_offset = partition.last_stable_offset if self._magic is None else UNKNOWN
+        is_told = self._magic is None  # how far what is stable goes
+        start_offset, high_watermark, last_stable_offset = partition.offsets(stable=is_told)
+        last_stable_offset = last_stable_offset if is_told else UNKNOWN
         up_to = last_stable_offset if self.is_committed else high_watermark
         if self.is_follower:
             up_to = self.bound(partition)
@@ -234,6 +235,7 @@ class FetchReader:
                     asked.offset,
                     up_to,
                     limits,
+                    reader=self._reader,
                     is_follower=self.is_follower,
                     is_committed=self.is_committed,
                 )
@@ -248,6 +250,7 @@ class FetchReader:
                 asked.offset,
                 up_to,
                 limits,
+                reader=self._reader,
                 recode=recode,
                 is_committed=self.is_committed,
             )

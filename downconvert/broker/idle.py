@@ -10,11 +10,14 @@ writes is the times and sizes of its files, so that nothing is opened or read.
 Not here: the partitions of a session (fetch_session.py), reading the others (fetch_reader.py)."""
 
 import os
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final, TypeAlias
 
 from downconvert.storage import StorageError
 from downconvert.storage.names import LOG_STARTS
+from records.backend import file_stamps
+from records.kernel_functions import STAMP_SIZE
 
 from .fetch_session import Asked, Context, Idle
 from .partition import Partition
@@ -23,6 +26,13 @@ from .topics import Topics
 # The second of two changes within one tick of a file system's clock does not show. So a file that
 # was changed less than this ago is not taken for unchanged; the coarsest clocks tick every 2 s.
 SETTLED_AFTER: Final = 3_000_000_000  # nanoseconds
+
+CHANGED: Final = Struct("<q16x")  # when a file was changed, of its stamp
+UNKNOWN: Final = b"\xff" * STAMP_SIZE
+BOTH_SIZE: Final = 2 * STAMP_SIZE  # of a partition's directory, and of its last segment's file
+assert CHANGED.size == STAMP_SIZE
+
+State: TypeAlias = tuple[object, ...]
 
 
 class IdleStates:
@@ -34,46 +44,58 @@ class IdleStates:
         """`now`: seconds since the epoch."""
         self._topics = topics
         self._now = int(now * 1e9)
-        self._starts: tuple[int, ...] | None = None  # of the start offsets' file
+        self._starts = b""  # the stamp of the start offsets' file, once it was looked at
 
-    def of(self, partition: Partition, *, is_new: bool = False) -> tuple[object, ...] | None:
-        """A partition's state; None: that cannot be told, or it is changing. `is_new`: it is to be
-        compared with later ones."""
+    def of(self, partitions: Sequence[Partition]) -> list[State]:
+        """The states of partitions. All files that are looked at for them are looked at by one
+        call: with thousands of calls a thread would wait for the interpreter as often."""
+        states = [partition.state() for partition in partitions]
+        followed = [partition for partition in partitions if partition.is_followed]
+        stamps = file_stamps([path for partition in followed for path in _files(partition)])
+        starts = range(0, len(stamps), BOTH_SIZE)
+        of_files = iter([stamps[start : start + BOTH_SIZE] for start in starts])
+        return [
+            self._of_followed(partition, next(of_files)) if state is None else state
+            for partition, state in zip(partitions, states, strict=True)
+        ]
+
+    def new(self, partition: Partition) -> State | None:
+        """A partition's state, to be compared with later ones; None: it cannot be told, or it is
+        changing."""
         state = partition.state()
         if state is not None:
             return state
         try:
-            if is_new and partition.log.offline_reason is not None:
+            if partition.log.offline_reason is not None:
                 return None
-            if is_new:
-                partition.tail = str(partition.log.segments[-1].path())
-            starts, directory = self._start_offsets(), _stamp(partition.directory)
-            tail = _stamp(partition.tail)
+            partition.tail = os.fsencode(partition.log.segments[-1].path())
         except (OSError, StorageError, IndexError):
             return None
-        if is_new and max(starts[0], directory[0], tail[0]) > self._now - SETTLED_AFTER:
+        stamps = file_stamps(_files(partition))
+        if UNKNOWN in (stamps[:STAMP_SIZE], stamps[STAMP_SIZE:]):
             return None
+        changed = max(at for (at,) in CHANGED.iter_unpack(self._start_offsets() + stamps))
+        return None if changed > self._now - SETTLED_AFTER else self._of_followed(partition, stamps)
+
+    def _of_followed(self, partition: Partition, stamps: bytes) -> State:
+        """Of a partition whose log another process writes."""
         return (
-            starts,
-            directory,
-            tail,
+            self._start_offsets(),
+            stamps,
             partition.committed_end,
             partition.leader,
             partition.leader_epoch,
         )
 
-    def _start_offsets(self) -> tuple[int, ...]:
-        if self._starts is None:
-            try:
-                self._starts = _stamp(str(self._topics.log_dir.path / LOG_STARTS))
-            except FileNotFoundError:
-                self._starts = (0, 0, 0)
+    def _start_offsets(self) -> bytes:
+        if not self._starts:
+            path = self._topics.log_dir.path / LOG_STARTS
+            self._starts = file_stamps([os.fsencode(path)])
         return self._starts
 
 
-def _stamp(path: str) -> tuple[int, int, int]:
-    found = os.stat(path)  # noqa: PTH116 - a Path takes twice as long, for thousands of files
-    return found.st_mtime_ns, found.st_size, found.st_ino
+def _files(partition: Partition) -> list[bytes]:
+    return [partition.directory, partition.tail]
 
 
 class IdleLook:
@@ -103,35 +125,44 @@ class IdleLook:
         and nothing has happened to them since."""
         if not self._skips:
             return asked, []
+        before = [self._known(one) for one in asked]
+        states = iter(self._states.of([known.partition for known in before if known is not None]))
         read: list[Asked] = []
         idle: list[Asked] = []
-        for one in asked:
-            (idle if self._is_idle(one) else read).append(one)
+        for one, known in zip(asked, before, strict=True):
+            is_idle = known is not None and next(states) == known.state
+            (idle if is_idle else read).append(one)
         return read, idle
 
     def before(self, partition: Partition) -> Idle | None:
         """What to remember if a read finds nothing; to be called before it. None: nothing."""
-        state = self._states.of(partition, is_new=True) if self._is_session else None
+        state = self._states.new(partition) if self._is_session else None
         if state is None:
             return None
         return Idle(partition, self._request, state, partition.leader_epoch)
 
     def changed(
         self, asked: list[Asked], *, written_here: bool = False
-    ) -> Iterator[tuple[Asked, Idle]]:
+    ) -> list[tuple[Asked, Idle]]:
         """Of those that were idle, the ones that may not be idle any more; `written_here`: only of
         logs that this process writes, which costs no call of the system."""
-        for one in asked:
-            idle = one.idle
-            if idle is None or (written_here and not idle.partition.log.is_writable):
-                continue
-            if self._states.of(idle.partition) != idle.state:
-                yield one, idle
+        looked_at = [
+            (one, one.idle)
+            for one in asked
+            if one.idle is not None and not (written_here and one.idle.partition.is_followed)
+        ]
+        states = self._states.of([idle.partition for _, idle in looked_at])
+        return [
+            (one, idle)
+            for (one, idle), state in zip(looked_at, states, strict=True)
+            if state != idle.state
+        ]
 
-    def _is_idle(self, asked: Asked) -> bool:
+    def _known(self, asked: Asked) -> Idle | None:
+        """What was found in a partition before, if it is still the one that is asked for, in the
+        same way."""
         idle = asked.idle
         if idle is None or idle.request != self._request:
-            return False
-        if self._topics.partition(asked.topic, asked.index) is not idle.partition:
-            return False
-        return self._states.of(idle.partition) == idle.state
+            return None
+        found = self._topics.partition(asked.topic, asked.index)
+        return idle if found is idle.partition else None

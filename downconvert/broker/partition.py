@@ -2,6 +2,7 @@
 
 Not here: the log itself (storage.Log), the followers (replication/replica.py)."""
 
+import os
 from collections.abc import Callable
 from threading import RLock
 from typing import Final, TypeAlias
@@ -37,7 +38,7 @@ class Partition:
         self.key: Final = ("partition", name.topic, name.partition)  # in the purgatory
         self.log = log
         self._writer = log.writer if log.is_writable else None
-        self.directory = str(log.path)
+        self.directory = os.fsencode(log.path)
         self.tail = self.directory  # the last segment's file, as of the last look
         self.lock = RLock()
         self.node_id = node_id
@@ -51,6 +52,11 @@ class Partition:
         self.committed_end: int | None = None  # offset: as another broker noted it, whose log it is
         self._high_watermark = 0
         self._view: Replicas | None = None  # of the followers, while this broker leads
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether another process writes its log."""
+        return self._writer is None
 
     # --- offsets
 
@@ -68,9 +74,23 @@ class Partition:
     def high_watermark(self) -> int:
         """Records below it are committed: every replica in sync has them."""
         if len(self.replicas) == 1:
-            end, committed = self.end_offset, self.committed_end
-            return end if committed is None else min(end, committed)
+            return self._committed(self.end_offset)
         return self._high_watermark
+
+    def _committed(self, end: int) -> int:
+        """The high watermark of a log that ends there."""
+        if len(self.replicas) != 1:
+            return self._high_watermark
+        return end if self.committed_end is None else min(end, self.committed_end)
+
+    def offsets(self, *, stable: bool) -> tuple[int, int, int]:
+        """`start_offset`, `high_watermark` and, if `stable`, `last_stable_offset`, else the high
+        watermark again: as of one look at the log, which costs some calls of the system where
+        another process writes it."""
+        with self.lock:
+            start, end, last_stable = self.log.look(stable=stable)
+            high_watermark = self._committed(end)
+            return start, high_watermark, min(high_watermark, last_stable)
 
     @property
     def is_high_watermark_certain(self) -> bool:

@@ -4,6 +4,7 @@ Not here: for clients of older formats (reading_converted.py), the order of deci
 (fetch_reader.py)."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from downconvert import LazyRecodedRecords
@@ -12,6 +13,8 @@ from records import FileRecords
 from .contribution import Contribution, Limits, Pause, Reading, Turns, nothing
 from .fetch_assembly import first_of_use
 from .partition import Partition
+from .planning import planned
+from .reading_converted import Reader
 
 # How many batches are looked at in one turn for a client that reads v2: some milliseconds.
 BATCHES_A_TURN: Final = 1_000
@@ -23,6 +26,7 @@ def read_as_is(
     up_to: int,
     limits: Limits,
     *,
+    reader: Reader,
     recode: Mapping[str, str] | None = None,
     is_follower: bool = False,
     is_committed: bool = False,
@@ -38,10 +42,13 @@ def read_as_is(
         )
     if not limits.fit(records):
         return nothing(offset if records.size else max(offset, up_to))
-    if recode and any(header.codec.name.lower() in recode for header in records.batches()):
-        lazy = LazyRecodedRecords(records, recode)
-        records = records.slice(0, lazy.source_size)
-        return Contribution(lazy.to_send(), records.size, up_to, source=records)
+    if recode:
+        begin = partial(LazyRecodedRecords.in_steps, records, recode)
+        lazy = yield from planned(begin, reader.client, reader.slots, reader.wake)
+        if lazy.has_recoded or lazy.damage is not None:
+            records = records.slice(0, lazy.source_size)
+        if lazy.has_recoded:
+            return Contribution(lazy.to_send(), records.size, up_to, source=records)
     return Contribution(records.to_send(), records.size, up_to, source=records)
 
 

@@ -16,7 +16,6 @@ from functools import partial
 from typing import Final
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords
-from downconvert.conversion.plan import Steps
 from downconvert.conversion.skip import skip
 from downconvert.storage import StorageError
 from records import FileRecords, RecordsError
@@ -35,17 +34,13 @@ from .fetch_assembly import (
     to_send,
 )
 from .partition import Partition
+from .planning import planned
 from .planning_slots import PlanningSlots, Wake
 from .shared_range import CHUNK_SIZE, Asker, Ends, SharedRange, take
 
 # How much of a log is skipped in one turn, where it has nothing for a client. That takes some
 # milliseconds, after which other requests have a turn.
 SKIP_SIZE: Final = 16 * MiB
-
-# How much work is done in one turn to find out how large an answer will be, in bytes that go
-# through memory; those of what is compressed count several times. Some milliseconds, and enough for
-# an answer of the usual size (1 MiB) of what is plain.
-PLANNED_A_TURN: Final = 6 * MiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,27 +126,10 @@ class _Conversion:
         return Asker(reader.client, self.magic, self.offset, self.policy, room, reader.wake)
 
     def _planned(self, records: FileRecords, offset: int) -> Turns[LazyDownConvertRecords]:
-        """The records from `offset` on, to be converted while they are sent.
-
-        What takes more than a turn has a slot; where there is none, what the first turn has done is
-        dropped, so that nothing is held while it waits for one."""
-        reader, is_first = self.reader, True
-        while True:
-            steps = LazyDownConvertRecords.in_steps(records, self.magic, offset, self.policy)
-            try:
-                while (found := _turn_of(steps)) is None:
-                    if is_first and not reader.slots.take(reader.client, reader.wake):
-                        break
-                    is_first = False
-                    yield Pause.TURN
-                else:
-                    return found
-            finally:
-                steps.close()
-                if not is_first:
-                    reader.slots.release(reader.client)
-            is_first = False
-            yield Pause.WAKE
+        """The records from `offset` on, to be converted while they are sent."""
+        reader = self.reader
+        begin = partial(LazyDownConvertRecords.in_steps, records, self.magic, offset, self.policy)
+        return (yield from planned(begin, reader.client, reader.slots, reader.wake))
 
     def _alone(self, converted: LazyDownConvertRecords, records: FileRecords) -> Reading:
         """What nobody shares, and what follows it."""
@@ -222,18 +200,6 @@ class _Conversion:
     ) -> Contribution:
         records = ConvertedSend(self.partition.name.topic, sends)
         return Contribution(records, source_size, self.up_to if seen_to is None else seen_to)
-
-
-def _turn_of(steps: Steps[LazyDownConvertRecords]) -> LazyDownConvertRecords | None:
-    """One turn of planning; None: it takes another."""
-    work = 0
-    while work < PLANNED_A_TURN:
-        try:
-            work += next(steps)
-        except StopIteration as end:
-            found: LazyDownConvertRecords = end.value
-            return found
-    return None
 
 
 def _after_what_is_below(records: FileRecords, offset: int) -> int | None:

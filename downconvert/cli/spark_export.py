@@ -17,7 +17,7 @@ from .grid import grid
 from .spark_job import Job, of_topics, pairs
 
 if TYPE_CHECKING:
-    from downconvert.spark.export import Table
+    from downconvert.spark.export_noted import Table
 
 PACKAGES: Final = {"delta": "deltalake", "iceberg": "pyiceberg"}
 

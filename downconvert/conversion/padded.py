@@ -65,7 +65,7 @@ class PaddedOutput(Output):
     def before_direct(self, promised: int, end: int) -> tuple[int, int, bytes | None]:
         if self._window.position < self._position:
             return promised, min(end, self._position), None
-        return self._left, end, self._held or b""
+        return min(promised, self._left), end, self._held or b""
 
     def after_direct(self, size: int, held: bytes | None) -> None:
         if held is not None:

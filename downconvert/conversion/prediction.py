@@ -13,14 +13,13 @@ from collections.abc import Iterator
 from math import ceil
 from typing import Final, TypeAlias
 
+from records import backend
 from records.errors import RecordsError
 from records.formats import (
     BATCH_HEADER,
     BATCH_HEADER_SIZE,
-    LOG_APPEND_TIME,
     MESSAGE_HEAD,
     MESSAGE_OVERHEAD,
-    PREFIX,
     V1,
     V2,
     Codec,
@@ -29,6 +28,7 @@ from records.kernel import Transcoder
 from records.units import KiB
 
 from .compressed import NOTHING, CompressedEntries, CompressedEntry
+from .direct import source_of
 from .kept_wrappers import KeptWrapper
 from .output import MeasuredOutput
 from .request import Request
@@ -42,6 +42,8 @@ MARGIN_OF_FEW: Final = 0.08
 TELLING_SHARE: Final = 0.8
 SMALL: Final = 128 * KiB  # of records: all of their messages are made, as long as they can be kept
 HEAD: Final = MESSAGE_OVERHEAD[V1]  # of a message; what is compressed comes on top
+
+ALIKE_MAX: Final = 4096  # batches that are predicted in a step: a header takes a quarter of a us
 
 _UNLIMITED: Final = 2**63 - 1
 Counted: TypeAlias = tuple[int, int, int]  # records, batches and temporary bytes
@@ -136,6 +138,7 @@ class PredictedEntries:
         limit = request.policy.wrapper_size_max or _UNLIMITED
         self._size_max = limit if request.policy.predicts else 0
         self._keeps_all = window.records.size <= SMALL
+        self._source = source_of(window.records)
         self._run: Run | None = None
         self.kept: dict[int, KeptWrapper] = {}
         self.before_damage = 0
@@ -160,11 +163,15 @@ class PredictedEntries:
             run.end = position + entry.size
             return 0
         if run is not None and not self._keeps_all and run.knows(entry.codec):
-            count, alike, body = self._alike_after(entry)
-            run.predict(entry.codec, 1 + count, body_size(entry) + body)
+            count, alike = self._alike_after(entry)
+            body = body_size(entry) + alike - count * BATCH_HEADER_SIZE
+            run.predict(entry.codec, 1 + count, body)
             run.end = position + entry.size + alike
             self._window.advance(alike)  # and past the entry itself, as of any other
-            return 0
+            if count < ALIKE_MAX:
+                return 0
+            self._rest = iter((0,))  # a step ends here
+            return None
         counted, before = self._counted(), self._output.wrapper_bytes
         begun = self._entries.begin(entry)
         if begun is None:
@@ -177,34 +184,29 @@ class PredictedEntries:
         messages."""
         return self._rest
 
-    def _alike_after(self, entry: CompressedEntry) -> tuple[int, int, int]:
+    def _alike_after(self, entry: CompressedEntry) -> tuple[int, int]:
         """The v2 batches after an entry for as long as they are of its codec, and nothing has to be
-        decided or may be wrong: how many there are, their bytes, and their compressed bytes. The
-        kernel would stop at each, and looking at a header here takes a tenth of the time."""
-        if entry.magic < V2:
-            return 0, 0, 0
+        decided or may be wrong: how many there are, and their bytes. The kernel would stop at each
+        otherwise."""
         window = self._window
-        source, start = window.source, window.start + entry.size
-        end = window.start + window.records.size - window.position  # which may not be in the window
-        size_max, first_offset = self._size_max, self._request.first_offset
-        at, count, body = start, 0, 0
-        while at + BATCH_HEADER_SIZE <= window.filled:
-            header = BATCH_HEADER.unpack_from(source, at)
-            size = header[1] + PREFIX.size
-            is_alike = (
-                header[3] == V2
-                and header[5] & ~LOG_APPEND_TIME == entry.codec
-                and BATCH_HEADER_SIZE < size <= size_max
-                and header[6] >= 0
-                and header[12] > 0
-                and header[0] >= first_offset
-            )
-            if not is_alike or at + size > end:
-                break
-            at += size
-            count += 1
-            body += size - BATCH_HEADER_SIZE
-        return count, at - start, body
+        position = window.position + entry.size
+        if self._source is not None:
+            source, origin = self._source
+            end = window.records.size
+        else:  # what is in the window, without the entry that ends after it
+            source, origin = window.source, window.start - window.position
+            end = window.position + window.filled - window.start
+        if entry.magic < V2 or position > end:
+            return 0, 0
+        return backend.count_alike(
+            source,
+            origin + position,
+            origin + end,
+            entry.codec,
+            self._request.first_offset,
+            self._size_max,
+            ALIKE_MAX,
+        )
 
     def _measure_rest(self, entry: CompressedEntry, counted: Counted, before: int) -> Iterator[int]:
         size = 0

@@ -3,16 +3,16 @@
 zstd was added to v2 later, with Fetch v10 (KIP-110). Clients of Fetch v4 to v9 read v2 batches, but
 not in zstd. For them only the codec of such a batch changes: its header, offsets and records stay
 what they are. The batch is decompressed and compressed again, a window at a time, once to measure
-it and once more while it is sent; in between nothing is held.
+it and once more while it is sent, in steps that take milliseconds; in between nothing is held.
 
 Not here: other formats (converter.py), which clients those are (broker)."""
 
 from collections.abc import Iterator, Mapping
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from records.batch import BatchHeader
-from records.checksum import verify_checksum
+from records.checksum import verifying
 from records.codecs import CompressionLevel, open_encoder
 from records.compressed import CompressedBytes
 from records.crc32c import crc32c
@@ -27,16 +27,22 @@ from records.formats import (
     Codec,
 )
 from records.kernel import Buffer
-from records.sends import PendingBytes, write_all
+from records.sends import NOTHING, PendingBytes, write_all
 from records.source import Records
 from records.window import Stretch
 
+from .converter import COMPRESSED_WEIGHT
 from .failed import Failed
 from .padded import CHANGED
+from .plan import Steps, at_once
 from .policy import Refuse
 
 WINDOW_SIZE: Final = 64 * 1024  # bytes: of compressed input, and of what it decompresses to
 BATCH_SIZE_MAX: Final = 32 << 20  # bytes of a batch that is held while it is sent
+READ_COST: Final = 4 * 1024  # bytes that could be copied in the time of a read
+# Windows that are made anew before another connection has its turn, where no batch is whole before:
+# some milliseconds.
+STEPS_A_WRITE: Final = 8
 CRC: Final = Struct(">I")
 ATTRIBUTES: Final = Struct(">h")
 assert BATCH_HEADER_SIZE < WINDOW_SIZE
@@ -56,6 +62,28 @@ class LazyRecodedRecords:
         recode: Mapping[str, str],
         compression_level: CompressionLevel = "fast",
     ) -> None:
+        self._begin(records, recode, compression_level)
+        at_once(self._measure())
+
+    @classmethod
+    def in_steps(
+        cls,
+        records: Records,
+        recode: Mapping[str, str],
+        compression_level: CompressionLevel = "fast",
+    ) -> Steps[Self]:
+        """A generator that returns one, and raises what making one raises: for callers that serve
+        others as well. After each step it yields the work that it took, as
+        `LazyDownConvertRecords.in_steps` does. A step takes milliseconds at most, however large a
+        batch is."""
+        lazy = cls.__new__(cls)
+        lazy._begin(records, recode, compression_level)
+        yield from lazy._measure()
+        return lazy
+
+    def _begin(
+        self, records: Records, recode: Mapping[str, str], compression_level: CompressionLevel
+    ) -> None:
         self._records = records
         self._recode = {Codec[a.upper()]: b for a, b in recode.items() if ":" not in a}
         self._level: CompressionLevel = compression_level
@@ -63,15 +91,23 @@ class LazyRecodedRecords:
         # Runs that stay as they are, and batches that do not: position, size, size as sent.
         self._runs: list[tuple[int, int, int | None]] = []
         self.size = 0
-        for header in records.batches():
+
+    def _measure(self) -> Steps[None]:
+        for header in self._records.batches():
+            yield READ_COST
             try:
-                size = self._measured(header)
+                size = yield from self._measured(header)
             except RecordsError as error:
                 if not self._runs:
                     raise
                 self.damage = error
                 break
             self._add(header, size)
+
+    @property
+    def has_recoded(self) -> bool:
+        """Whether any batch has another codec."""
+        return any(size is not None for _, _, size in self._runs)
 
     @property
     def source_size(self) -> int:
@@ -93,14 +129,15 @@ class LazyRecodedRecords:
         else:
             self._runs.append((header.position, header.size, size))
 
-    def _measured(self, header: BatchHeader) -> int | None:
+    def _measured(self, header: BatchHeader) -> Steps[int | None]:
         """The size of a batch in its other codec; None: it keeps the one that it has."""
         target_codec = self._target_codec(header)
         if target_codec is None:
             return None
-        verify_checksum(self._records, header)
+        yield from verifying(self._records, header)
         size = BATCH_HEADER_SIZE
         for piece in _recoded(self._records, header, target_codec, self._level):
+            yield WINDOW_SIZE * COMPRESSED_WEIGHT
             size += len(piece)
             if size > BATCH_SIZE_MAX:
                 raise UnsupportedCodecError(header.codec.name.lower(), self._at(header))
@@ -118,7 +155,8 @@ class LazyRecodedRecords:
         return self._records.origin + header.position
 
     def _pieces(self) -> Iterator[memoryview]:
-        """All bytes. A piece is good until the next one is asked for."""
+        """All bytes. A piece is good until the next one is asked for; an empty one is a step on the
+        way to the next."""
         window = memoryview(bytearray(WINDOW_SIZE))
         for position, size, recoded in self._runs:
             part = self._records.slice(position, size)
@@ -127,27 +165,31 @@ class LazyRecodedRecords:
                 while read := stretch.read_into(window):
                     yield window[:read]
             else:
-                batch = self._batch(part)
-                if batch is None or len(batch) != recoded:
+                batch = bytearray(BATCH_HEADER_SIZE)
+                for _ in self._fill(batch, part):
+                    yield NOTHING
+                if len(batch) != recoded:
                     raise CorruptRecordsError(CHANGED, part.origin)
                 yield memoryview(batch)
 
-    def _batch(self, part: Records) -> bytearray | None:
-        """A batch in its other codec; None: it is not the one that was measured."""
+    def _fill(self, batch: bytearray, part: Records) -> Iterator[None]:
+        """Makes a batch in its other codec, in steps; there are zeros for its header. Nothing is
+        left of it where it is not what was measured."""
         header = next(part.batches(), None)
         target_codec = None if header is None else self._target_codec(header)
         if header is None or target_codec is None or header.size != part.size:
-            return None
-        verify_checksum(part, header)
-        batch = bytearray(BATCH_HEADER_SIZE)
+            batch.clear()
+            return
+        for _ in verifying(part, header):
+            yield
         part.read_into(memoryview(batch), 0)
         for piece in _recoded(part, header, target_codec, self._level):
             batch += piece
+            yield
         PREFIX.pack_into(batch, 0, header.base_offset, len(batch) - PREFIX.size)
         attributes = header.attributes & ~CODEC_MASK | target_codec
         ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT_BATCH, attributes)
         CRC.pack_into(batch, CRC_AT_BATCH, crc32c(memoryview(batch)[ATTRIBUTES_AT_BATCH:]))
-        return batch
 
 
 class LazyRecodedSend:
@@ -172,7 +214,7 @@ class LazyRecodedSend:
 
     def write_to(self, channel: Any, budget: int | None = None) -> int:
         """Makes at most one write, or with a budget several, and returns the bytes written; 0: not
-        now.
+        now: the channel takes nothing, or a large batch is not made yet.
 
         RecordsError: the records changed after they were measured; OSError: they cannot be read.
         Either is raised again whenever more is asked for. And what the channel raises."""
@@ -183,7 +225,10 @@ class LazyRecodedSend:
             return 0
         if not self._pending.left:
             try:
-                self._pending.left = next(self._pieces)
+                for _ in range(STEPS_A_WRITE):
+                    self._pending.left = next(self._pieces)
+                    if self._pending.left:
+                        break
             except BaseException as error:
                 self._pieces = Failed(error)
                 raise
@@ -197,12 +242,12 @@ class LazyRecodedSend:
 def _recoded(
     records: Records, header: BatchHeader, target_codec: Codec, level: CompressionLevel
 ) -> Iterator[Buffer]:
-    """The batch's records in another codec. CorruptRecordsError: they do not decompress."""
+    """The batch's records in another codec, a window at a time, of which some become nothing yet.
+    CorruptRecordsError: they do not decompress."""
     input_window = memoryview(bytearray(min(WINDOW_SIZE, header.size)))
     decompressed = CompressedBytes.of(records, header).open(input_window)
     encoder = open_encoder(target_codec, magic=V2, compression_level=level)
     window = memoryview(bytearray(WINDOW_SIZE))
     while read := decompressed.read_into(window):
-        if piece := encoder.write(window[:read]):
-            yield piece
+        yield encoder.write(window[:read])
     yield encoder.finish()

@@ -224,13 +224,18 @@ class Connection:
     async def _ask(self, upstream: Upstream, asked: Ask, request: ClientRequest) -> Message:
         if asked is HELLO and upstream.hello is not None:
             return upstream.hello
+        # It is sent even where the client has gone: brokers handle all that they have been sent.
         if asked.body is not None:
             wait = self._waits.of_body(asked.api, asked.body)
-            return await self._while_waiting(upstream.ask(asked, wait))
-        await request.pass_to(upstream.stream)
-        header = headers.parse(request.prefix)
-        wait = self._waits.of_frame(header, request.prefix)
-        return await self._while_waiting(upstream.answer(asked, header.correlation_id, wait))
+            correlation_id = await upstream.send(asked)
+            if not asked.expects_response:
+                return Message()
+        else:
+            await request.pass_to(upstream.stream)
+            header = headers.parse(request.prefix)
+            wait = self._waits.of_frame(header, request.prefix)
+            correlation_id = header.correlation_id
+        return await self._while_waiting(upstream.answer(asked, correlation_id, wait))
 
     async def _while_waiting(self, answer: Coroutine[Any, Any, Answered]) -> Answered:
         self._is_waiting = True

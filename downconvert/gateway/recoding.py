@@ -25,7 +25,7 @@ from records.sends import Send
 
 from .exchanges import TURN, Ask, Asking, Turn
 from .fetching import ANSWER_MAX, NO_SESSION, WITH_NAMES, PolicyOf, Spooled
-from .turns import Parts
+from .turns import Parts, in_turns
 
 CODEC: Final = "zstd"
 LOST_SESSION: Final = Message(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
@@ -119,9 +119,8 @@ def _readable(
         return _sendable(records)
     sends: list[Send] = []
     for part in Parts(records, 0).cut():
-        yield TURN
         try:
-            recoded = LazyRecodedRecords(part, {CODEC: target_codec})
+            recoded = yield from in_turns(LazyRecodedRecords.in_steps(part, {CODEC: target_codec}))
         except RecordsError:
             if not sends:
                 raise

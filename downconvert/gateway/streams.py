@@ -292,7 +292,7 @@ class Stream(asyncio.BufferedProtocol):
                 lambda future: other._moved(future, splice),
             )
             if not whole:
-                raise ConnectionEndedError(self.peer)
+                raise ConnectionEndedError((other if other.transport.is_closing() else self).peer)
         except splicing.TargetEndedError as error:
             raise ConnectionEndedError(other.peer) from error
         finally:

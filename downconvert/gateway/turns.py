@@ -10,16 +10,36 @@ Not here: on which thread a turn runs (conversion_pool.py)."""
 
 from collections.abc import Generator
 from functools import partial
+from typing import Final, TypeVar
 
 from downconvert import AbortedTransaction, ConversionPolicy
 from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.fetch_assembly import convert_range, hard_size, head_of, to_send
+from downconvert.conversion.converter import COMPRESSED_WEIGHT
+from downconvert.conversion.plan import Steps
 from records import FileRecords, MemoryRecords, RecordsError
 from records.sends import Send
 
 from .exchanges import TURN, TURN_SIZE, Turn
 
 COMMITTED = "read_committed"
+WORK_A_TURN: Final = COMPRESSED_WEIGHT * TURN_SIZE  # as steps count it
+
+Found = TypeVar("Found")
+
+
+def in_turns(steps: Steps[Found]) -> Generator[Turn, None, Found]:
+    """What the steps find, a turn's work in each turn. What they raise."""
+    work = WORK_A_TURN
+    while True:
+        if work >= WORK_A_TURN:
+            work = 0
+            yield TURN
+        try:
+            work += next(steps)
+        except StopIteration as end:
+            found: Found = end.value
+            return found
 
 
 class Parts:

@@ -72,13 +72,16 @@ class Upstream:
     async def ask(self, ask: Ask, wait: float = 0.0) -> Message:
         """Asks a request of the gateway's own. Returns the response. BadRequestError: it is
         invalid."""
+        correlation_id = await self.send(ask)
+        return await self.answer(ask, correlation_id, wait) if ask.expects_response else Message()
+
+    async def send(self, ask: Ask) -> int:
+        """Sends a request of the gateway's own. Returns its correlation id."""
         self._correlation_id += 1
         frame = ask.frame(self._correlation_id, OWN_CLIENT_ID)
         self.stream.send(LENGTH.pack(len(frame)) + frame)
         await self.stream.drain()
-        if not ask.expects_response:
-            return Message()
-        return await self.answer(ask, self._correlation_id, wait)
+        return self._correlation_id
 
     async def answer(self, ask: Ask, correlation_id: int, wait: float) -> Message:
         """The response to what has been sent, in a file where it is large."""

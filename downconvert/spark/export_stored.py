@@ -7,7 +7,7 @@ objects there are, and which offsets: one object, written last. (A table's commi
 Who goes by the notes sees all of a run or nothing of it. Objects that no note names are of a run
 that died: the next one removes them, and writes their records again.
 
-Not here: which offsets are new (export.py), what a note says (export_manifest.py), tables
+Not here: which offsets are new (export_plan.py), what a note says (export_manifest.py), tables
 (export_delta.py, export_iceberg.py)."""
 
 import os

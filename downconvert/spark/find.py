@@ -1,12 +1,12 @@
 """Where records with certain keys are: file, byte and offset. For example for deletion requests.
 
-Keys are compared in Arrow, as they are read; a batch's position is looked up only where a key was
-found.
+Keys are compared in Arrow, as they are read; values and a batch's position are looked at only where
+a key was found.
 
 Not here: reading (rows.py), which files (planner.py)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -45,6 +45,7 @@ COLUMNS: Final = pa.schema(
         ("timestamp", TIMESTAMP),
     ]
 )
+KEYS: Final = pa.schema([COLUMNS.field("key"), COLUMNS.field("offset")])
 EVERYTHING: Final = Bounds()
 
 
@@ -113,8 +114,12 @@ def search(task: Task) -> Iterator[Json]:
     """The records of a task that have one of its keys, in the order of the log."""
     wanted = pa.array(sorted(task.keys), pa.binary())
     for split in task.splits:
+        first = _first(split, task.options, wanted)
+        if first is None:
+            continue
         found: list[dict[str, Any]] = []
-        for batch in read_records(split, task.options, EVERYTHING, COLUMNS):
+        rest = replace(split, first_offset=first)
+        for batch in read_records(rest, task.options, EVERYTHING, COLUMNS):
             mask = pc.is_in(batch.column("key"), value_set=wanted)
             if mask.true_count:
                 columns = [
@@ -126,6 +131,16 @@ def search(task: Task) -> Iterator[Json]:
                 names = ["offset", "timestamp", "key", "valueSize"]
                 found += pa.RecordBatch.from_arrays(columns, names).filter(mask).to_pylist()
         yield from _placed(split, found)
+
+
+def _first(split: Split, options: Options, wanted: Any) -> int | None:
+    """The lowest offset that has one of the keys; None: none has."""
+    found = []
+    for batch in read_records(split, options, EVERYTHING, KEYS):
+        mask = pc.is_in(batch.column("key"), value_set=wanted)
+        if mask.true_count:
+            found.append(pc.min(batch.column("offset").filter(mask)).as_py())
+    return min(found, default=None)
 
 
 def _placed(split: Split, found: list[dict[str, Any]]) -> Iterator[Json]:

@@ -198,9 +198,20 @@ class Log:
     @property
     def last_stable_offset(self) -> int:
         """Where the oldest open transaction begins; the end where none is open."""
-        end = self.end_offset
-        first = self._view.producers_at_end().states.first_open_offset
-        return end if first is None else max(self._view.start_offset, min(first, end))
+        self._view.refresh()
+        return self._last_stable_offset()
+
+    def look(self, *, stable: bool = False) -> tuple[int, int, int]:
+        """`start_offset`, `end_offset` and, if `stable`, `last_stable_offset`, else the end again:
+        as of one look at the disk."""
+        self._view.refresh()
+        end = self._view.end_offset
+        return self._view.start_offset, end, self._last_stable_offset() if stable else end
+
+    def _last_stable_offset(self) -> int:
+        view = self._view
+        first, end = view.producers_at_end().states.first_open_offset, view.end_offset
+        return end if first is None else max(view.start_offset, min(first, end))
 
     @property
     def damage(self) -> CorruptRecordsError | None:

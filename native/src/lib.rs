@@ -12,6 +12,7 @@
 //! depend on a policy (downconvert/conversion).
 
 mod account;
+mod alike;
 mod arrow;
 mod codec;
 mod crc;
@@ -34,12 +35,14 @@ mod reason;
 mod record;
 mod rows;
 mod sink;
+mod stamps;
 mod transcoder;
 mod transfer;
 mod varint;
 mod window;
 mod workspace;
 
+pub use alike::{Alike, count_alike};
 pub use arrow::{ArrowColumns, BinaryColumn, Bounds, Fields, ListColumn, Taken};
 pub use codec::gzip::{CompressionLvl, compress as gzip_compress};
 pub use codec::{Codec, CompressionLevel, compress, decompress};
@@ -51,6 +54,7 @@ pub use measuring::Stretch;
 pub use outcome::{Outcome, Progress};
 pub use read::{Wanted, gather};
 pub use reason::Reason;
+pub use stamps::file_stamps;
 pub use transcoder::{Compress, Entered, Recode, RecordHead, Settings, Transcoder};
 pub use transfer::{Channel, Limits, Recodes, Transferred};
 pub use workspace::Workspace;

@@ -19,6 +19,7 @@ from records.formats import (
 )
 from records.kernel import Buffer, Outcome, Progress, Recodes, Transcoder, Transferred
 
+from . import sources
 from .places import Header
 
 LARGE_CHUNK_SIZE: Final = 64 * 1024  # of smaller chunks two are read at once
@@ -55,7 +56,7 @@ class Transfer:
         limits = (self.position, self.end - self.position, self.promised, self.budget)
         if min(limits) < 0 or self.chunk_size <= 0 or self.channel < 0:
             raise ValueError("a number is negative, or nothing can be done")
-        _check(self.source, self.end)
+        sources.check(self.source, self.end)
 
     def run(self, transcoder: Transferring) -> Transferred:
         target = memoryview(bytearray(2 * self.chunk_size))
@@ -131,7 +132,7 @@ class Transfer:
         return exchanged
 
     def _window(self, size: int) -> Buffer:
-        return _read(self.source, self.position + self.consumed, size)
+        return sources.read(self.source, self.position + self.consumed, size)
 
     def _write(self, chunk: memoryview) -> bool:
         """Whether the channel took all of it."""
@@ -162,12 +163,12 @@ def measure_from(
 ) -> Progress:
     if min(position, end - position, room, budget) < 0 or chunk_size <= 0:
         raise ValueError("a number is negative, or nothing can be done")
-    _check(source, end)
+    sources.check(source, end)
     consumed = produced = 0
     while left := end - position - consumed:
         if consumed >= budget:
             return consumed, produced, Outcome.LIMIT
-        window = _read(source, position + consumed, min(chunk_size, left))
+        window = sources.read(source, position + consumed, min(chunk_size, left))
         if not window:
             return consumed, produced, Outcome.SOURCE
         progress = transcoder.measure(window, 0, len(window), left, room - produced)
@@ -176,21 +177,3 @@ def measure_from(
         if progress[2] != Outcome.SOURCE or not progress[0]:
             return consumed, produced, progress[2]
     return consumed, produced, Outcome.END
-
-
-def _check(source: int | Buffer, end: int) -> None:
-    if isinstance(source, int):
-        if source < 0:
-            raise ValueError("no descriptor")
-    elif end > len(source):
-        raise ValueError("the end is after the buffer")
-
-
-def _read(source: int | Buffer, position: int, size: int) -> Buffer:
-    """Bytes from that position on; none where nothing can be read."""
-    if not isinstance(source, int):
-        return memoryview(source)[position : position + size]
-    try:
-        return os.pread(source, size, position)
-    except OSError:
-        return b""

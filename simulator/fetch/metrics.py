@@ -40,6 +40,7 @@ FIGURES: Final[tuple[Figure[Run], ...]] = (
     ),
     Figure("latency", "first byte, p50", lambda run: run.first_byte(50), format_seconds, "less"),
     FIRST_BYTE,
+    Figure("latency", "last byte, mean", lambda run: run.last_byte_mean, format_seconds, "less"),
     Figure("latency", "last byte, p50", lambda run: run.last_byte(50), format_seconds, "less"),
     LAST_BYTE,
     *throughput_figures(),

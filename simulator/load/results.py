@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from records.units import format_count
-from simulator.measure import percentile, thinned
+from simulator.measure import mean, percentile, thinned
 from simulator.modes import Mode
 from simulator.report.costs import Cost, costs
 from simulator.report.figures import records_per_cpu_second
@@ -88,6 +88,10 @@ class LoadRun:
         served = self.served
         known = served.finding + served.converting + served.turning + served.sending
         return max(0.0, served.cpu - known)
+
+    @property
+    def last_byte_mean(self) -> float:
+        return mean(self._of_old_clients(lambda stats: stats.latencies))
 
     def first_byte(self, percent: float) -> float:
         """Of fetches for which records are converted; without conversion, of the same clients'."""

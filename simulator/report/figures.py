@@ -19,7 +19,7 @@ class Measured(Protocol):
 
     peak: memory of the process that converts, above idle. cpu_per_record: CPU seconds of the same
     process. first_byte, last_byte: percentiles over the fetches for which records are converted,
-    from the request on, by consumers that read as fast as they can."""
+    from the request on, by consumers that read as fast as they can; last_byte_mean: of the same."""
 
     @property
     def peak(self) -> int: ...
@@ -32,6 +32,9 @@ class Measured(Protocol):
 
     @property
     def records_per_second(self) -> float: ...
+
+    @property
+    def last_byte_mean(self) -> float: ...
 
     def first_byte(self, percent: float) -> float: ...
 

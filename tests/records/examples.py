@@ -183,3 +183,7 @@ def _sized(data: bytes | None) -> bytes:
 
 def _varsized(data: bytes | None) -> bytes:
     return varint(-1) if data is None else varint(len(data)) + data
+
+
+GOOD = batch(record(0), record(1))
+EVERY_CODEC = 0xFF  # as bits: all may pass

@@ -10,6 +10,7 @@ use xxhash_rust::xxh32::xxh32;
 use super::{CompressionLevel, room_after};
 use crate::cursor::Cursor;
 use crate::layout::V0;
+use crate::workspace::room;
 
 const MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
 /// Of a block's size: it is not compressed.
@@ -122,8 +123,7 @@ pub fn compress(
     target.push(header_checksum(magic, &header));
     for block in data.chunks(BLOCK_SIZE) {
         let at = target.len();
-        // The most that a block can become: with less room liblz4 would be slower.
-        let room = room_after(target, WORD + block.len() + block.len() / 255 + 16)?;
+        let room = room_after(target, WORD + bound(block.len()))?;
         let (word, room) = room.split_at_mut(WORD);
         let made = compress_block(block, room, acceleration)?;
         let size = made.min(block.len());
@@ -138,6 +138,18 @@ pub fn compress(
     target.try_reserve(WORD).ok()?;
     target.extend_from_slice(&END_MARK.to_le_bytes());
     Some(())
+}
+
+/// The most that a block of so many bytes can become: with less room liblz4 would be slower.
+fn bound(size: usize) -> usize {
+    size + size / 255 + 16
+}
+
+/// A block by itself, without a frame, at the fast level. `buffer`: where it is made.
+pub fn fast_block<'a>(data: &[u8], buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+    let room = room(buffer, bound(data.len()))?;
+    let size = compress_block(data, room, FAST_ACCELERATION)?;
+    Some(&room[..size])
 }
 
 /// The bytes made; None where the block is damaged, or makes more than there is room for.

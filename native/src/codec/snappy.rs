@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 
-use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
+use snap::raw::{Decoder, decompress_len};
 
-use super::room_after;
+use super::snappy_block;
 use crate::cursor::Cursor;
+use crate::layout::SIZE_FIELD_SIZE;
 
 const MAGIC: &[u8; 8] = b"\x82SNAPPY\x00";
 /// Magic, version, oldest version that can read it.
@@ -15,7 +16,8 @@ const VERSION: i32 = 1;
 const BLOCK_SIZE: usize = 32 * 1024;
 
 thread_local! {
-    static ENCODER: RefCell<Encoder> = RefCell::new(Encoder::new());
+    /// A block before it is snappy's.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::default();
 }
 
 pub fn decompress(data: &[u8], room: &mut [u8]) -> Option<usize> {
@@ -45,13 +47,14 @@ pub fn compress(data: &[u8], target: &mut Vec<u8>) -> Option<()> {
     target.extend_from_slice(MAGIC);
     target.extend_from_slice(&VERSION.to_be_bytes());
     target.extend_from_slice(&VERSION.to_be_bytes());
-    ENCODER.with_borrow_mut(|encoder| {
+    SCRATCH.with_borrow_mut(|scratch| {
         for block in data.chunks(BLOCK_SIZE) {
             let at = target.len();
-            let room = room_after(target, 4 + max_compress_len(block.len()))?;
-            let size = encoder.compress(block, &mut room[4..]).ok()?;
-            room[..4].copy_from_slice(&(size as i32).to_be_bytes());
-            target.truncate(at + 4 + size);
+            target.try_reserve(SIZE_FIELD_SIZE).ok()?;
+            target.extend_from_slice(&[0; SIZE_FIELD_SIZE]);
+            snappy_block::compress(block, scratch, target)?;
+            let size = target.len() - at - SIZE_FIELD_SIZE;
+            target[at..at + SIZE_FIELD_SIZE].copy_from_slice(&(size as i32).to_be_bytes());
         }
         Some(())
     })
@@ -59,6 +62,8 @@ pub fn compress(data: &[u8], target: &mut Vec<u8>) -> Option<()> {
 
 #[cfg(test)]
 mod tests {
+    use snap::raw::Encoder;
+
     use super::*;
 
     #[test]

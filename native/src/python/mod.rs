@@ -10,6 +10,7 @@ mod codecs;
 mod descriptors;
 mod record;
 mod records;
+mod sources;
 mod transcoder;
 
 use pyo3::exceptions::{PyMemoryError, PyValueError};
@@ -65,6 +66,23 @@ fn crc32(
     guarded(py, || crate::crc32(value, bytes))
 }
 
+/// When files were changed, how large they are, and which they are, in the order of `paths`.
+#[pyfunction]
+fn file_stamps<'py>(
+    py: Python<'py>,
+    paths: Vec<Bound<'py, PyBytes>>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let names: Vec<&[u8]> = paths.iter().map(PyBytesMethods::as_bytes).collect();
+    let stamps = guarded(py, || crate::file_stamps(&names))?;
+    let numbers = stamps.as_flattened();
+    PyBytes::new_with(py, size_of_val(numbers), |bytes| {
+        for (place, number) in bytes.chunks_exact_mut(size_of::<i64>()).zip(numbers) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        Ok(())
+    })
+}
+
 /// One gzip member, without a name or a time. ValueError if there is no such level.
 #[pyfunction]
 fn gzip_compress<'py>(
@@ -94,7 +112,9 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(records::make_records, module)?)?;
     module.add_function(wrap_pyfunction!(records::make_inner_records, module)?)?;
     module.add_function(wrap_pyfunction!(encode, module)?)?;
+    module.add_function(wrap_pyfunction!(sources::count_alike, module)?)?;
     module.add_function(wrap_pyfunction!(crc32, module)?)?;
+    module.add_function(wrap_pyfunction!(file_stamps, module)?)?;
     module.add_function(wrap_pyfunction!(gzip_compress, module)?)?;
     module.add_function(wrap_pyfunction!(codecs::decompress, module)?)
 }

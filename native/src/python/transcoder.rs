@@ -8,10 +8,11 @@ use super::Progress;
 use super::arguments::{Index, guarded, part, part_mut, progress};
 use super::buffers::Buffer;
 use super::codecs;
-use super::descriptors::{Readable, Writable};
+use super::descriptors::Writable;
+use super::sources::Source;
 use crate::layout::{BATCH_HEADER_SIZE, V1, V2};
 use crate::{
-    Codec, Compress, CompressionLevel, Entered, Input, Limits, Recode, Recodes, Settings, Stretch,
+    Codec, Compress, CompressionLevel, Entered, Limits, Recode, Recodes, Settings, Stretch,
 };
 
 /// Offset, timestamp, size, bytes before the key, key size.
@@ -143,12 +144,11 @@ impl Transcoder {
         budget: Index,
     ) -> PyResult<Progress> {
         self.can_transfer()?;
-        if chunk_size.0 == 0 || position.0 > end.0 {
-            return Err(PyValueError::new_err("no chunk, or an end before the position"));
+        if chunk_size.0 == 0 {
+            return Err(PyValueError::new_err("no chunk"));
         }
-        let mut buffer = Buffer::default();
-        let mut file = None;
-        let input = input_of(source, (position, end), &mut buffer, &mut file)?;
+        let mut from = Source::default();
+        let input = from.open(source, position, end)?;
         let stretch = Stretch {
             position: position.0 as u64,
             end: end.0 as u64,
@@ -251,14 +251,11 @@ impl Transcoder {
         held: Option<&[u8]>,
     ) -> PyResult<Transferred<'py>> {
         self.can_transfer()?;
-        if chunk_size.0 == 0 || channel < 0 || position.0 > end.0 {
-            return Err(PyValueError::new_err(
-                "no chunk, no channel, or an end before the position",
-            ));
+        if chunk_size.0 == 0 || channel < 0 {
+            return Err(PyValueError::new_err("no chunk, or no channel"));
         }
-        let mut buffer = Buffer::default();
-        let mut file = None;
-        let input = input_of(source, (position, end), &mut buffer, &mut file)?;
+        let mut from = Source::default();
+        let input = from.open(source, position, end)?;
         let limits = Limits {
             position: position.0 as u64,
             end: end.0 as u64,
@@ -377,21 +374,6 @@ impl Transcoder {
     fn note_damage(&mut self, start: Index) {
         self.damage = self.kernel.damage().map(|(reason, at)| (reason.text(), start.0 + at));
     }
-}
-
-/// A file by its descriptor, or its bytes, in which the range must be.
-fn input_of<'a>(
-    source: &Bound<'_, PyAny>,
-    (position, end): (Index, Index),
-    buffer: &'a mut Buffer,
-    file: &'a mut Option<Readable>,
-) -> PyResult<Input<'a>> {
-    if let Ok(descriptor) = source.extract::<i32>() {
-        return Ok(Input::File(file.insert(Readable::borrow(descriptor)?)));
-    }
-    let bytes = buffer.read(source)?;
-    part(bytes, position, end)?;
-    Ok(Input::Mapped(bytes))
 }
 
 fn recodes_of(arguments: RecodeArguments, holds: bool) -> PyResult<Recodes> {

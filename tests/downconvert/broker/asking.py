@@ -96,3 +96,8 @@ def ask(
     while not exchange.is_done and (turn := broker.tick(now)) is not None and turn < now + TURNS:
         now = turn
     return answer(exchange)
+
+
+def value(broker: Broker, name: str, **labels: str) -> float:
+    """Of a metric; 0 where there is none yet."""
+    return broker.metrics.registry.get_sample_value(f"downconvert_broker_{name}", labels) or 0.0

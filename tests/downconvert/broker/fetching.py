@@ -11,7 +11,7 @@ from downconvert.broker import Broker, BrokerConfig, Client, Exchange, Owner
 from downconvert.broker.fetch_versions import AS_ON_DISK_SINCE
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
-from records import MemoryRecords
+from records import ControlRecordType, MemoryRecords, build_marker
 from records.reader import Record, read
 from tests.downconvert.storage import logs
 
@@ -123,3 +123,18 @@ def consume(
 def whole_records(partition: Message) -> list[Record]:
     """The records of an answer whose last entry may be cut off."""
     return list(read(MemoryRecords(bytes(partition.records))))
+
+
+def marker(offset: int) -> bytes:
+    """A control batch of one commit."""
+    return build_marker(ControlRecordType.COMMIT, offset=offset, timestamp=offset, producer_id=1)
+
+
+def produce(broker: Broker, *batches: bytes, acks: int = 1) -> None:
+    """As a client of its own does it; AssertionError: it is not appended."""
+    for one in batches:
+        data = [Message(index=0, records=one)]
+        topics = [Message(name="events", partition_data=data)]
+        body = Message(acks=acks, timeout_ms=1000, topic_data=topics)
+        (topic,) = ask(broker, ApiKey.Produce, 9, body).responses
+        assert topic.partition_responses[0].error_code == 0

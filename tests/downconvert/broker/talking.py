@@ -12,8 +12,11 @@ from types import SimpleNamespace
 from typing import Any, Final, Self
 
 from downconvert.broker import Broker
+from downconvert.broker.limits import Limits
 from downconvert.broker.server import Server
 from downconvert.broker.wire.schemas import ApiKey, Message
+from records import MemoryRecords
+from records.units import KiB
 from tests.downconvert.storage import logs
 
 from .asking import LENGTH_SIZE, frame, parsed
@@ -22,6 +25,8 @@ from .fetching import broker_of
 SECONDS: Final = 20.0  # for an answer; it comes within milliseconds, or never
 TOPIC: Final = "events"
 API_VERSIONS: Final = (ApiKey.ApiVersions, 0, Message())
+SMALL_BUFFER: Final = 4 * KiB
+QUICK: Final = Limits(request=0.3, idle=30.0, stop=1.0)
 
 
 class Talk:
@@ -94,7 +99,7 @@ def wait_for(holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + SECONDS
     while not holds():
         assert time.monotonic() < deadline
-        time.sleep(0.01)
+        time.sleep(0.001)
 
 
 @contextmanager
@@ -123,3 +128,25 @@ def fetch(offset: int = 0, max_bytes: int = 1 << 20, wait: int = 0) -> Message:
         max_bytes=max_bytes,
         topics=[Message(topic=TOPIC, partitions=[asked])],
     )
+
+
+def fetched(talk: Talk, version: int = 2, offset: int = 0) -> list[int]:
+    """The last offsets of the batches that come."""
+    answer = talk.ask(ApiKey.Fetch, version, fetch(offset))
+    (partition,) = answer.responses[0].partitions
+    assert partition.error_code == 0
+    batches = MemoryRecords(bytes(partition.records)).batches()
+    return [header.last_offset for header in batches]
+
+
+def eventually(make: Callable[[], Talk], holds: Callable[[Talk], bool]) -> bool:
+    """Whether it holds before the time is up."""
+    until = time.monotonic() + SECONDS
+    while time.monotonic() < until:
+        try:
+            with make() as talk:
+                if holds(talk):
+                    return True
+        except (AssertionError, OSError):
+            time.sleep(0.01)
+    return False

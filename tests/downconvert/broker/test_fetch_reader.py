@@ -8,6 +8,7 @@ from downconvert.broker import Broker
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.wire.schemas import ApiKey
 from downconvert.storage import LogDir
+from downconvert.storage.follower import Follower
 from records import Codec, MemoryRecords
 from records.formats import BATCH_HEADER_SIZE
 from tests.damage import spliced
@@ -30,6 +31,25 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("real")
     brokers.unpack(path)
     return path
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_log_of_another_process_is_looked_at_once_for_a_fetch(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look is fifteen calls of the system."""
+    looks = []
+    refresh = Follower.refresh
+
+    def counted(self: Follower, *, relist: bool = False) -> None:
+        looks.append(self)
+        refresh(self, relist=relist)
+
+    with broker_of(tmp_path, {"events": {0: [batch(0), batch(1)]}}) as broker:
+        monkeypatch.setattr(Follower, "refresh", counted)
+        found = fetch(broker, version, "events", 0)
+    assert (len(records_of(found)), found.high_watermark) == (2, 2)
+    assert len(looks) == 1
 
 
 # --- limits

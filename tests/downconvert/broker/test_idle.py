@@ -12,6 +12,7 @@ from downconvert.broker.errors import ErrorCode
 from downconvert.broker.partition import Partition
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import Log, LogDir
+from records.backend import file_stamps
 from tests.downconvert.storage.logs import batch
 
 from .asking import answer, ask, begin
@@ -222,25 +223,25 @@ def test_files_that_may_be_changing_are_looked_at_again(tmp_path: Path, looks: l
 def test_a_fetch_that_waits_looks_at_the_files_when_it_comes_and_when_it_is_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two calls of the system for each partition, and two for all of them."""
+    """Two files for each partition, and all of them by one call."""
     with writable_broker(tmp_path, "t", partitions=COUNT), LogDir.open(tmp_path) as log_dir:
         broker = Broker(log_dir, BrokerConfig())
         consumer = Consumer(broker, now=time.time() + 60)
         consumer.ask({})
-        stamps: list[str] = []
-        stamp = idle._stamp
+        calls: list[int] = []
 
-        def counted(path: str) -> tuple[int, int, int]:
-            stamps.append(path)
-            return stamp(path)
+        def counted(paths: list[bytes]) -> bytes:
+            calls.append(len(paths))
+            return file_stamps(paths)
 
-        monkeypatch.setattr(idle, "_stamp", counted)
+        monkeypatch.setattr(idle, "file_stamps", counted)
         body = consumer.body({}, max_wait_ms=1000, min_bytes=1)
         exchange = begin(broker, ApiKey.Fetch, VERSION, body, now=consumer.now)
         assert not exchange.is_done
         broker.tick(consumer.now + 1.1)
         assert consumer.told(answer(exchange)) == []
-    assert len(stamps) <= 2 * (2 * COUNT + 1)
+    assert sum(calls) <= 2 * (2 * COUNT + 1)
+    assert len([count for count in calls if count]) <= 2 * 2, "and one for the start offsets"
 
 
 def test_what_another_process_wrote_meanwhile_is_told_when_it_is_late(tmp_path: Path) -> None:

@@ -11,12 +11,8 @@ from downconvert.conversion import prediction
 from records import Codec
 from tests.downconvert.storage.logs import batch
 
-from .asking import begin, sent
+from .asking import begin, sent, value
 from .fetching import broker_of, request
-
-
-def value(broker: Broker, name: str, **labels: str) -> float:
-    return broker.metrics.registry.get_sample_value(f"downconvert_broker_{name}", labels) or 0.0
 
 
 def fetched(broker: Broker, version: int, *topics: str) -> int:

@@ -1,12 +1,273 @@
-"""What a thread does with connections that nothing is read from. The rest: test_server.py."""
+"""Who does what on which thread, and what a defect or a client that goes leaves of it."""
 
+import logging
+import threading
+import time
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from downconvert import LazyRecodedRecords
+from downconvert.broker import Broker
 from downconvert.broker.access.rights import Access
-from downconvert.broker.wire.schemas import ApiKey
+from downconvert.broker.appending import prepare
+from downconvert.broker.contribution import Reading
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.handlers.fetch import Fetch
+from downconvert.broker.reading_converted import read_converted
+from downconvert.broker.state import BrokerState
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.storage import LogDir
+from records import Codec
+from records.formats import V1, V2
+from tests.downconvert.storage.logs import batch
 
+from .fetching import broker_of
 from .guarding import guard_of
-from .talking import Talk, fetch, serving, wait_for
+from .talking import (
+    API_VERSIONS,
+    SECONDS,
+    TOPIC,
+    Talk,
+    fetch,
+    serving,
+    serving_broker,
+    wait_for,
+)
+from .writable import writable_broker
+
+
+def test_an_answer_that_another_thread_gives_goes_out_at_once(tmp_path: Path) -> None:
+    held: list[Exchange] = []
+    broker = Broker(LogDir.open(tmp_path))
+
+    def hold(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
+        held.append(exchange)
+
+    api = broker.apis[ApiKey.Metadata]
+    broker.apis = {**broker.apis, ApiKey.Metadata: type(api)(hold, api.versions)}
+    with serving_broker(broker) as server, Talk(server.address) as talk:
+        talk.send(ApiKey.Metadata, 0, Message(topics=[]))
+        while not held:
+            time.sleep(0.001)
+        held[0].reply(Message(brokers=[], topics=[]))
+        assert talk.receive()
+
+
+def test_a_defect_ends_one_connection_and_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = Broker(LogDir.open(tmp_path))
+
+    def fail(_broker: BrokerState, _exchange: Exchange, _now: float) -> None:
+        raise KeyError("a defect")
+
+    api = broker.apis[ApiKey.Metadata]
+    broker.apis = {**broker.apis, ApiKey.Metadata: type(api)(fail, api.versions)}
+    with serving_broker(broker) as server, Talk(server.address) as other:
+        with Talk(server.address) as talk:
+            talk.send(ApiKey.Metadata, 0, Message(topics=[]))
+            assert talk.has_ended()
+        assert other.is_served()
+    assert [r.getMessage() for r in caplog.records if r.exc_info] == [
+        "a defect: 127.0.0.1 is disconnected"
+    ]
+
+
+def test_a_defect_in_what_waits_ends_that_one_and_not_who_woke_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_fetch: Fetch, _now: float) -> None:
+        raise ValueError("a defect")
+
+    with (
+        writable_broker(tmp_path, TOPIC) as broker,
+        serving_broker(broker, network_threads=1) as server,
+        ExitStack() as stack,
+    ):
+        waiting = [stack.enter_context(Talk(server.address)) for _ in range(6)]
+        for version, talk in enumerate(waiting):
+            talk.send(ApiKey.Fetch, version, fetch(wait=60_000))
+        wait_for(lambda: len(broker.purgatory) == len(waiting))
+        monkeypatch.setattr("downconvert.broker.handlers.fetch.Fetch.resume", fail)
+        with Talk(server.address) as producer:
+            for _ in range(3):
+                data = [Message(index=0, records=batch(0))]
+                topics = [Message(name=TOPIC, partition_data=data)]
+                body = Message(acks=1, timeout_ms=1000, topic_data=topics)
+                (topic,) = producer.ask(ApiKey.Produce, 9, body).responses
+                assert topic.partition_responses[0].error_code == 0
+            assert all(talk.has_ended() for talk in waiting)
+            assert producer.is_served()
+        wait_for(lambda: len(server.admission) == 0)
+    said = [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR]
+    assert said == ["a defect: Fetch of 127.0.0.1 is not answered"] * len(waiting)
+
+
+def test_old_clients_that_wait_are_worked_on_by_converting_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+
+    def counted(*args: Any, **fields: Any) -> Reading:
+        threads.append(threading.current_thread().name)
+        return read_converted(*args, **fields)
+
+    monkeypatch.setattr("downconvert.broker.fetch_reader.read_converted", counted)
+    with (
+        writable_broker(tmp_path, TOPIC) as broker,
+        serving_broker(broker) as server,
+        ExitStack() as stack,
+    ):
+        waiting = [stack.enter_context(Talk(server.address)) for _ in range(40)]
+        for number, talk in enumerate(waiting):
+            talk.send(ApiKey.Fetch, number % 4, fetch(wait=60_000))
+        wait_for(lambda: len(broker.purgatory) == len(waiting))
+        assert not threads, "there is nothing to convert"
+        with Talk(server.address) as producer:
+            data = [Message(index=0, records=batch(0, 1, codec=Codec.GZIP))]
+            topics = [Message(name=TOPIC, partition_data=data)]
+            body = Message(acks=1, timeout_ms=1000, topic_data=topics)
+            producer.ask(ApiKey.Produce, 9, body)
+        for talk in waiting:
+            assert talk.receive()
+    assert len(threads) == len(waiting)
+    assert {name.partition("-")[0] for name in threads} == {"converting"}
+
+
+def test_who_hangs_up_is_not_waited_for(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        purgatory = server.broker.purgatory
+        for version in (2, 4):
+            with Talk(server.address) as talk:
+                talk.send(ApiKey.Fetch, version, fetch(offset=30, wait=60_000))
+                wait_for(lambda: len(purgatory) == 1)
+            wait_for(lambda: len(purgatory) == 0)
+
+
+def test_one_that_is_handed_over_is_left_alone_by_who_had_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its exchange is done, and it goes to another thread, in a turn that has seen its next request
+    already."""
+    broker = Broker(LogDir.open(tmp_path))
+    waiting: list[Exchange] = []
+    is_busy, goes_on, is_answered = threading.Event(), threading.Event(), threading.Event()
+
+    def hold(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
+        waiting.append(exchange)
+
+    def keep_busy(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
+        is_busy.set()
+        assert goes_on.wait(SECONDS)
+        exchange.reply_nothing()
+
+    def finish(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
+        waiting[0].reply(Message(responses=[]))
+        exchange.reply_nothing()
+
+    def wait_for_answer(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
+        assert is_answered.wait(SECONDS)
+        exchange.reply_nothing()
+
+    handlers = {
+        ApiKey.Fetch: hold,
+        ApiKey.ListGroups: keep_busy,
+        ApiKey.Metadata: finish,
+        ApiKey.DescribeGroups: wait_for_answer,
+    }
+    made = type(broker.apis[ApiKey.Fetch])
+    broker.apis = dict(broker.apis) | {
+        api: made(handler, broker.apis[api].versions) for api, handler in handlers.items()
+    }
+    with (
+        serving_broker(broker, network_threads=1) as server,
+        Talk(server.address) as old,
+        Talk(server.address) as busy,
+        Talk(server.address) as finishing,
+        Talk(server.address) as slow,
+    ):
+        old.send(ApiKey.Fetch, 2, fetch())
+        while not waiting:
+            time.sleep(0.001)
+        busy.send(ApiKey.ListGroups, 0, Message())
+        assert is_busy.wait(SECONDS)
+        finishing.send(ApiKey.Metadata, 0, Message(topics=[]))
+        slow.send(ApiKey.DescribeGroups, 0, Message(groups=[]))
+        old.send(*API_VERSIONS)
+        goes_on.set()
+        assert old.receive()  # from the other thread
+        assert old.receive()
+        is_answered.set()
+        for _ in range(20):
+            with Talk(server.address) as other:
+                assert other.is_served()
+        assert old.is_served()
+    assert len(server.admission) == 0
+    assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING] == []
+
+
+@pytest.mark.parametrize(
+    ("own", "version", "codec", "thread"),
+    [
+        ({"compression.type": "gzip"}, 9, Codec.LZ4, "converting"),
+        ({"compression.type": "gzip"}, 9, Codec.NONE, "converting"),
+        ({"compression.type": "gzip"}, 9, Codec.GZIP, "network"),
+        ({}, 9, Codec.LZ4, "network"),
+        ({}, 2, Codec.LZ4, "converting"),
+    ],
+)
+def test_records_are_compressed_again_where_nobody_waits(
+    own: dict[str, str],
+    version: int,
+    codec: Codec,
+    thread: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: list[str] = []
+
+    def prepared(*args: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return prepare(*args)
+
+    monkeypatch.setattr("downconvert.broker.handlers.produce.prepare", prepared)
+    with writable_broker(tmp_path, TOPIC) as broker:
+        broker.topics.configure(TOPIC, own)
+        magic = V2 if version > 2 else V1
+        with serving_broker(broker) as server, Talk(server.address) as talk:
+            for _ in range(2):
+                records = batch(0, magic=magic, codec=codec)
+                topics = [Message(name=TOPIC, partition_data=[Message(index=0, records=records)])]
+                body = Message(acks=1, timeout_ms=1000, topic_data=topics)
+                (topic,) = talk.ask(ApiKey.Produce, version, body).responses
+                assert topic.partition_responses[0].error_code == 0
+    assert [name.partition("-")[0] for name in threads] == [thread] * 2
+
+
+def test_a_client_that_needs_another_codec_moves_to_where_nobody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+
+    to_send = LazyRecodedRecords.to_send
+
+    def recoded(lazy: LazyRecodedRecords) -> Any:
+        threads.append(threading.current_thread().name.partition("-")[0])
+        return to_send(lazy)
+
+    monkeypatch.setattr(LazyRecodedRecords, "to_send", recoded)
+    with (
+        broker_of(tmp_path, {TOPIC: {0: [batch(0, codec=Codec.ZSTD)]}}) as broker,
+        serving_broker(broker) as server,
+        Talk(server.address) as talk,
+    ):
+        for _ in range(3):
+            (topic,) = talk.ask(ApiKey.Fetch, 9, fetch()).responses
+            assert len(topic.partitions[0].records)
+    assert threads == ["network", "converting", "converting"]
 
 
 def test_who_goes_while_it_waits_for_its_rate_is_gone(tmp_path: Path) -> None:

@@ -1,16 +1,22 @@
 """Records as they are: in turns where there is nothing, and looked at cheaply."""
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from downconvert.broker import planning
 from downconvert.broker.reading import available
 from downconvert.broker.wire.schemas import ApiKey
+from downconvert.conversion.recode import READ_COST
+from records import Codec, Record, build
+from records.units import MiB
+from records.zero_copy import ZeroCopySend
 from tests.downconvert.storage.logs import batch
 
 from .asking import begin
-from .fetching import broker_of, fetched, records_of, request
-from .test_reading_converted import MARKER, markers, of
+from .fetching import broker_of, fetched, fetching, records_of, request
+from .test_reading_converted import MARKER, Counted, markers, of
 
 
 @pytest.mark.parametrize("version", [4, 11])
@@ -38,3 +44,41 @@ def test_as_many_bytes_are_available_as_a_fetch_would_get(tmp_path: Path) -> Non
         assert available(partition, 1, 2, 1_000) == len(one)
         assert available(partition, 0, 2, 10) == 10
         assert available(partition, 2, 2, 1_000) == 0
+
+
+VALUES = [bytes([n % 256]) * 400 + Random(n).randbytes(400) for n in range(5_000)]
+LARGE = build([Record(n, 1, value=v) for n, v in enumerate(VALUES)], magic=2, codec=Codec.ZSTD)
+
+
+def test_no_turn_is_longer_for_a_large_batch_in_another_codec(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with broker_of(tmp_path, {"events": {0: [LARGE, batch(len(VALUES))]}}) as broker:
+        counted = Counted(monkeypatch)
+        exchange = fetching(broker, 9, "events", 0, now=0.0, max_bytes=2**26)
+        counted.end_turn()
+        assert broker.planning_slots._holders
+        while not exchange.is_done:
+            broker.tick(0.0)
+            counted.end_turn()
+        assert not broker.planning_slots._holders
+        assert max(counted.turns) <= MiB
+        assert sum(counted.turns) > len(VALUES) * 800
+        assert len(records_of(fetched(exchange))) == len(VALUES) + 1
+
+
+def test_many_headers_are_looked_at_in_turns_where_a_codec_might_be_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what needs no other codec goes out by zero copy."""
+    monkeypatch.setattr(planning, "PLANNED_A_TURN", 10 * READ_COST)
+    with broker_of(tmp_path, {"events": {0: [batch(n) for n in range(50)]}}) as broker:
+        exchange = fetching(broker, 9, "events", 0, now=0.0)
+        turns = 1
+        while not exchange.is_done:
+            broker.tick(0.0)
+            turns += 1
+        assert exchange.send is not None
+        assert [type(part) for part in exchange.send.records] == [ZeroCopySend]
+        assert len(records_of(fetched(exchange))) == 50
+    assert turns >= 5

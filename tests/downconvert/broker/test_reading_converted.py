@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from downconvert import ConversionPolicy
-from downconvert.broker import Broker, Client, Exchange, Owner, reading_converted
+from downconvert.broker import Broker, Client, Exchange, Owner, planning
 from downconvert.broker.buffered_send import Keeping
 from downconvert.broker.contribution import Contribution, ConvertedSend, Limits
 from downconvert.broker.errors import ErrorCode
@@ -180,7 +180,7 @@ def test_few_clients_hold_a_plan_at_a_time_and_all_get_their_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others wait, without a turn, until they are woken."""
-    monkeypatch.setattr(reading_converted, "PLANNED_A_TURN", MiB)
+    monkeypatch.setattr(planning, "PLANNED_A_TURN", MiB)
     with broker_of(tmp_path, {"events": {0: [LARGE]}}, conversions_kept_bytes=0) as broker:
         broker.planning_slots = PlanningSlots(2)
         owners = [Owner() for _ in range(5)]
@@ -200,7 +200,7 @@ def test_few_clients_hold_a_plan_at_a_time_and_all_get_their_answers(
 
 
 def test_who_has_gone_holds_no_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading_converted, "PLANNED_A_TURN", MiB)
+    monkeypatch.setattr(planning, "PLANNED_A_TURN", MiB)
     with broker_of(tmp_path, {"events": {0: [LARGE]}}, conversions_kept_bytes=0) as broker:
         owner = Owner()
         exchange = fetching(broker, 2, "events", 0, now=0.0, owner=owner)

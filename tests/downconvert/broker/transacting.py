@@ -16,6 +16,8 @@ from .asking import ask
 NOW: Final = 1_700_000_000.0
 TIMEOUT_MS: Final = 60_000
 At = tuple[str, int]  # topic, partition
+ZERO: Final[At] = ("t", 0)
+ONE: Final[At] = ("t", 1)
 
 
 class Producing:

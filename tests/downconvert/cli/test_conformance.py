@@ -2,7 +2,8 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 
@@ -11,7 +12,7 @@ import pytest
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.server import Server
 from downconvert.storage import LogDir
-from tests import kafka_server
+from tests import kafka_server, kafka_zookeeper
 from tests.ports import LOOPBACK, free_ports
 
 from .running import Command, one_line
@@ -57,14 +58,24 @@ def test_a_broker_that_is_not_there_cannot_be_judged(command: Command) -> None:
     assert (ran.code, str(port) in one_line(ran.err)) == (2, True)
 
 
+@contextmanager
+def with_kraft() -> Iterator[int]:
+    """The last Kafka that serves old clients."""
+    with kafka_server.running(kafka_server.OLD) as kafka:
+        yield kafka.ports[0]
+
+
 @pytest.mark.others
 @pytest.mark.skipif(
     bool(kafka_server.missing()) and not kafka_server.REQUIRED, reason="there is no Java here"
 )
-def test_what_is_known_of_kafka_is_found(command: Command) -> None:
+@pytest.mark.parametrize("start", [kafka_zookeeper.running, with_kraft], ids=["2.8", "3.9"])
+def test_what_is_known_of_kafka_is_found(
+    command: Command, start: Callable[[], AbstractContextManager[int]]
+) -> None:
     """Filler, the first batch twice and zstd refused, in old versions; nothing in new ones."""
-    with kafka_server.running(kafka_server.OLD) as kafka:
-        ran = command("conformance", kafka.bootstrap, "--json")
+    with start() as port:
+        ran = command("conformance", f"{LOOPBACK}:{port}", "--json")
     said = json.loads(ran.out)
     found = {fault["rule"]: fault for fault in said["faults"]}
     assert ran.code == 1

@@ -1,4 +1,4 @@
-"""Makes docs/conformance.md: our broker, Kafka's of both ages, and the gateway, judged.
+"""Makes docs/conformance.md: our broker, Kafka's of three ages, and the gateway, judged.
 
     python -m tests.downconvert.conformance.document
 
@@ -16,7 +16,7 @@ from downconvert.conformance.plans import PLANS
 from downconvert.conformance.rules import CLIENTS, RULES
 from downconvert.conformance.score import judge
 from downconvert.storage import LogDir
-from tests import kafka_server
+from tests import kafka_server, kafka_zookeeper
 from tests.downconvert.gateway.serving import gateway
 from tests.ports import LOOPBACK
 
@@ -37,9 +37,9 @@ A *case* is a topic, read in one version with one limit. This file is made by
 TAIL: Final = """
 ## What is behind it
 
-* Kafka 3.9: its converter promises sizes before it converts, fills up or cuts off what does not
-  fit, and takes the first batch twice where control batches come before it.
-* Kafka 4 hands zstd out as it is to Fetch 4-9, which 3.9 answers with error 76.
+* Kafka 2.8 and 3.9: their converter promises sizes before it converts, fills up or cuts off what
+  does not fit, and takes the first batch twice where control batches come before it.
+* Kafka 4 hands zstd out as it is to Fetch 4-9, which the older ones answer with error 76.
 
 What it does not write: logs that were compacted or trimmed, messages that are v0 or v1 on disk, and
 transactions where the broker has none. On compacted logs Kafka's converter has more faults:
@@ -54,6 +54,8 @@ def sections() -> Iterator[str]:
         Server(Broker(log_dir, BrokerConfig(is_writable=True)), (LOOPBACK, 0)) as server,
     ):
         yield from section(server.address[1], "`downconvert serve --writable`")
+    with kafka_zookeeper.running() as port:
+        yield from section(port, f"Kafka {kafka_zookeeper.VERSION}, with ZooKeeper")
     with kafka_server.running(kafka_server.OLD) as kafka:
         yield from section(kafka.ports[0], f"Kafka {kafka_server.OLD}")
     with kafka_server.running(kafka_server.NEW) as kafka, gateway(*kafka.ports) as front:

@@ -63,6 +63,7 @@ def received(send, ours, theirs, budget: int) -> bytes:
     while not send.completed:
         before = send.remaining
         assert send.write_to(ours, budget) == before - send.remaining
+        assert send.remaining >= 0
         drain(theirs, got)
     drain(theirs, got)
     return bytes(got)
@@ -105,6 +106,16 @@ def test_turns_of_any_budget_send_the_same_bytes(sockets, tmp_path, what, policy
             continue  # how much is converted beyond what is sent depends on the chunks
         for name in "records_converted", "batches_converted", "temporary_bytes", "bytes_in":
             assert getattr(send.stats, name) == getattr(plain.stats, name), name
+
+
+@pytest.mark.parametrize("codecs", [(Codec.GZIP,), (Codec.LZ4,), (Codec.NONE, Codec.LZ4)])
+@pytest.mark.parametrize("budget", [1, 10_000, 1 << 30])
+def test_a_cut_send_ends_where_it_was_cut_whatever_the_budget(sockets, codecs, budget):
+    """As for clients of Fetch 0-2, whose limits are hard."""
+    lazy = LazyDownConvertRecords(MemoryRecords(segment(*codecs * 20)), 1)
+    whole = sent(lazy.to_send())
+    for size in 1, lazy.size // 3, lazy.size // 2, lazy.size - 1, lazy.size:
+        assert received(lazy.to_send(size), *sockets, budget) == whole[:size]
 
 
 @pytest.mark.parametrize("channel", [Everything, OneByte, RandomSizes])
@@ -251,9 +262,10 @@ def test_a_record_that_is_too_large_is_found_by_turns_too(sockets):
     budget=st.sampled_from([1, 999, 1 << 30]),
     first_offset=st.sampled_from([0, 50, 110]),
     buffer=st.sampled_from([1, 1 << 20]),
+    part=st.sampled_from([0.3, 0.7, 1.0]),
 )
 def test_promised_is_sent_for_any_segment_chunk_and_budget(
-    codecs, count, chunk_size, budget, first_offset, buffer
+    codecs, count, chunk_size, budget, first_offset, buffer, part
 ):
     records = MemoryRecords(segment(*codecs, count=count))
     policy = ConversionPolicy(chunk_size=chunk_size)
@@ -263,4 +275,6 @@ def test_promised_is_sent_for_any_segment_chunk_and_budget(
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
         for end in ours, theirs:
             end.setblocking(False)
-        assert received(lazy.to_send(), ours, theirs, budget) == sent(lazy.to_send())
+        size = int(lazy.size * part)
+        got = received(lazy.to_send(size), ours, theirs, budget)
+        assert got == sent(lazy.to_send())[:size]

@@ -2,14 +2,16 @@
 
 import random
 import struct
+from pathlib import Path
 
 import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords
-from downconvert.conversion.prediction import PredictedEntries
+from downconvert.conversion.prediction import ALIKE_MAX, PredictedEntries
 from records import (
     Codec,
     ControlRecordType,
+    FileRecords,
     MemoryRecords,
     Record,
     build,
@@ -86,7 +88,31 @@ def test_a_promise_is_the_same_however_many_batches_are_looked_at_at_once(
         for size in CHUNK_SIZES
     ]
     at_once = [promised(log, policy, first_offset) for policy in policies]
-    monkeypatch.setattr(PredictedEntries, "_alike_after", lambda *_: (0, 0, 0))
+    monkeypatch.setattr(PredictedEntries, "_alike_after", lambda *_: (0, 0))
     one_by_one = [promised(log, policy, first_offset) for policy in policies]
     assert at_once == one_by_one
     assert len(set(at_once)) == 1
+
+
+def test_what_is_predicted_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for the first batch of a run, and a window where it goes on."""
+    read = [0]
+
+    def counted(records: FileRecords, target: memoryview, position: int) -> int:
+        count = read_into(records, target, position)
+        read[0] += count
+        return count
+
+    read_into = FileRecords.read_into
+    monkeypatch.setattr(FileRecords, "read_into", counted)
+    (tmp_path / "log").write_bytes(batch(0, size=10_000) * 100)
+    with FileRecords.open(tmp_path / "log") as log:
+        lazy = LazyDownConvertRecords(log, 1)
+        assert lazy.size > log.size // 2
+        assert read[0] < log.size // 20
+
+
+def test_many_batches_are_predicted_in_steps(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(batch(0, size=2) * (2 * ALIKE_MAX + 10))
+    with FileRecords.open(tmp_path / "log") as log:
+        assert len(list(LazyDownConvertRecords.in_steps(log, 1))) >= 2

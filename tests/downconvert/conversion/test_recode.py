@@ -10,6 +10,8 @@ from hypothesis import given
 from bench.bombs import bomb
 from downconvert.conversion.recode import LazyRecodedRecords, LazyRecodedSend
 from records import Codec, CorruptRecordsError, MemoryRecords, UnsupportedCodecError, read
+from records.compressed import Decompressed
+from records.units import KiB
 from tests.damage import flipped
 from tests.downconvert.storage.logs import batch
 from tests.strategies import Segment, segments
@@ -32,7 +34,8 @@ def sent(lazy: LazyRecodedRecords, step: int = 1 << 20) -> bytes:
 
 def write_all(send: LazyRecodedSend, channel: BytesIO) -> None:
     while not send.completed:
-        assert send.write_to(channel)
+        before = send.remaining
+        assert send.write_to(channel) == before - send.remaining
 
 
 @given(segments())
@@ -99,6 +102,61 @@ def test_a_batch_that_expands_to_anything_is_held_compressed_or_refused(tmp_path
     assert peak < 16 << 20
     with pytest.raises(UnsupportedCodecError):
         LazyRecodedRecords(MemoryRecords(data), {"zstd": "none"})
+
+
+LARGE = batch(*range(100), codec=Codec.ZSTD, size=80 * KiB)  # 8 MB
+
+
+@pytest.fixture
+def decompressed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many bytes each window was, in all."""
+    found: list[int] = []
+    read_into = Decompressed.read_into
+
+    def counted(self: Decompressed, target: memoryview) -> int:
+        count = read_into(self, target)
+        found.append(count)
+        return count
+
+    monkeypatch.setattr(Decompressed, "read_into", counted)
+    return found
+
+
+def test_a_batch_of_any_size_is_measured_in_steps(decompressed: list[int]) -> None:
+    steps = LazyRecodedRecords.in_steps(MemoryRecords(batch(0) + LARGE), RECODE)
+    work, of_steps, lazy = 0, list[int](), None
+    while lazy is None:
+        decompressed.clear()
+        try:
+            work += next(steps)
+        except StopIteration as end:
+            lazy = end.value
+        of_steps.append(sum(decompressed))
+    assert max(of_steps) <= 64 * KiB
+    assert sum(of_steps) > 8_000_000
+    assert work > 8 * 8_000_000, "what is compressed again counts several times"
+    assert lazy.size == LazyRecodedRecords(MemoryRecords(batch(0) + LARGE), RECODE).size
+    assert lazy.has_recoded
+
+
+def test_a_write_makes_no_more_than_some_windows_of_a_large_batch(decompressed: list[int]) -> None:
+    data = batch(0) + LARGE + batch(100)
+    send, channel = LazyRecodedRecords(MemoryRecords(data), RECODE).to_send(), BytesIO()
+    of_writes = []
+    while not send.completed:
+        decompressed.clear()
+        send.write_to(channel, 1 << 30)
+        of_writes.append(sum(decompressed))
+    assert max(of_writes) <= 512 * KiB
+    assert sum(of_writes) > 8_000_000
+    assert list(read(MemoryRecords(channel.getvalue()))) == list(read(MemoryRecords(data)))
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_what_needs_no_other_codec_says_so(codec: Codec) -> None:
+    data = batch(0, codec=codec) + batch(1)
+    assert not LazyRecodedRecords(MemoryRecords(data), RECODE).has_recoded
+    assert LazyRecodedRecords(MemoryRecords(data + batch(2, codec=Codec.ZSTD)), RECODE).has_recoded
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_fetches_are_measured_kept_and_converted_in_the_pool(
 def test_another_codec_is_made_in_the_pool(tmp_path: Path, threads: Threads) -> None:
     with cluster(tmp_path, "t") as (broker, port), gateway(port) as running:
         append(broker, batch(0, codec=Codec.ZSTD, size=LARGE))
-        threads.watch(LazyRecodedRecords, "__init__")
+        threads.watch(LazyRecodedRecords, "_add")
         threads.watch(LazyRecodedSend, "write_to")
         with Wire(running.address) as client:
             answer = client.ask(ApiKey.Fetch, 4, fetch_body(0))

@@ -4,6 +4,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,22 @@ def test_a_produce_cut_at_any_byte_is_acknowledged_or_not_there(
         client.socket.sendall(whole)
         client.receive()
     assert end_offset(broker) == 1
+
+
+@pytest.mark.parametrize("size", [1, 15_000, 300_000])
+@pytest.mark.parametrize(("version", "acks"), [(0, 0), (0, 1), (2, 0), (3, 0), (3, 1), (9, 0)])
+def test_what_was_sent_is_produced_though_its_client_has_gone(
+    served: tuple[Broker, Gateway], version: int, acks: int, size: int
+) -> None:
+    """As by a console producer, which does not wait for its last acknowledgement."""
+    broker, running = served
+    records = message_set({0: 0, 2: 1}.get(version, 2), b"x" * size)
+    for number in range(2):  # to a connection of its own, and behind another request
+        with Wire(running.address) as client:
+            if number:
+                client.ask(ApiKey.Metadata, 1, Message(topics=None))
+            client.send(ApiKey.Produce, version, produce_body(records, acks=acks))
+        wait_for(partial(ends_at, broker, number + 1))
 
 
 def test_half_a_request_holds_nobody_else_up_and_not_for_ever(tmp_path: Path) -> None:
@@ -238,6 +255,10 @@ def end_offset(broker: Broker) -> int:
     partition = broker.topics.partition("t", 0)
     assert partition is not None
     return partition.end_offset
+
+
+def ends_at(broker: Broker, offset: int) -> bool:
+    return end_offset(broker) == offset
 
 
 def produced(client: Wire) -> int:

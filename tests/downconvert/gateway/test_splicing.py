@@ -1,8 +1,12 @@
 """Answers that pass through without coming into the process. Bytes are counted, not time."""
 
+import asyncio
+import socket
 import ssl
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,8 +15,8 @@ from downconvert.broker import Broker
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway import splicing
 from downconvert.gateway.server import Gateway
-from downconvert.gateway.streams import Stream
-from records.units import KiB
+from downconvert.gateway.streams import ConnectionEndedError, Stream
+from records.units import KiB, MiB
 from tests.certificates import self_signed
 from tests.downconvert.broker.asking import parsed
 from tests.downconvert.storage.logs import batch
@@ -92,6 +96,35 @@ def test_a_client_that_goes_in_the_midst_ends_it(served: tuple[Broker, Gateway])
         client.take(1000)
     wait_for(lambda: running.connections.total() == 0)
     wait_for(lambda: bool(running.figures().ends["client_closed"]))
+
+
+def test_who_ended_it_is_told_before_the_loop_has_told_the_stream(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(splicing, "PIPE_SIZE", 4 * KiB)
+    monkeypatch.setattr(splicing, "ROUNDS", 1)
+
+    async def told(ends: str) -> str:
+        loop = asyncio.get_running_loop()
+        with ExitStack() as stack:
+            streams = {}
+            for peer in ("the client", "the broker"):
+                here, there = map(stack.enter_context, socket.socketpair())
+                there.setblocking(False)
+                here.setblocking(False)
+                made = await loop.create_connection(partial(Stream, peer), sock=here)
+                streams[peer] = made[1]
+                there.send(bytes(64 * KiB))
+            loop.call_soon(streams[ends].abort)
+            with pytest.raises(ConnectionEndedError) as error:
+                await streams["the broker"].copy_to(streams["the client"], MiB)
+            for stream in streams.values():
+                stream.abort()
+            await asyncio.sleep(0)
+        return error.value.peer
+
+    for peer in ("the client", "the broker"):
+        assert asyncio.run(told(peer)) == peer
 
 
 def test_a_broker_that_goes_in_the_midst_ends_it(tmp_path: Path) -> None:

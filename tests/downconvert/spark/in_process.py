@@ -19,7 +19,7 @@ def without_spark(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "watched", lambda *_: nullcontext())
     patch.setattr(convert, "_summary", lambda found: found.collect())
     patch.setattr(export, "archive", lambda *_: None)
-    patch.setattr(export, "_counts", lambda _, written: written)
+    patch.setattr(export, "counts", lambda _, written: written)
 
 
 def in_process(_session: Any, tasks: Any, work: Any, _schema: Any) -> Any:

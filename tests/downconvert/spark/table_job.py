@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from downconvert.spark import export, export_stored
-from downconvert.spark.export import Table
 from downconvert.spark.export_delta import DeltaTarget
 from downconvert.spark.export_iceberg import IcebergTarget
+from downconvert.spark.export_noted import Table
 from downconvert.spark.export_stored import Written
 
 from .in_process import in_process
@@ -60,7 +60,7 @@ def without_spark(patch: Patch) -> None:
     """Has tasks run in this process."""
     patch(export_stored, "run_tasks", in_process)
     patch(export_stored, "watched", lambda *_: nullcontext())
-    patch(export, "_counts", lambda _, written: written)
+    patch(export, "counts", lambda _, written: written)
 
 
 def count_steps(patch: Patch, dies_at: int | str, dying: Callable[[], Any]) -> list[str]:

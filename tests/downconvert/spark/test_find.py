@@ -1,12 +1,19 @@
 """Records are found by key, with the file, byte and offset at which they are."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from downconvert.spark import find
+from downconvert.spark.bounds import Bounds
 from downconvert.spark.errors import CorruptSegmentError
 from downconvert.spark.find import plan_of, search
 from downconvert.spark.jobs import JobError, Json
+from downconvert.spark.options import Options
+from downconvert.spark.rows import read_records
+from downconvert.spark.splits import Split
 from downconvert.storage.names import Kind, file_name
 from records import Codec, MemoryRecords, Record, build, read
 from records.formats import V0, V1, V2
@@ -57,6 +64,23 @@ def test_every_record_with_a_key_is_found_where_it_is(
         (record,) = [r for r in read(MemoryRecords(batch)) if r.offset == row["offset"]]
         assert record.key == row["key"]
         assert len(record.value or b"") == row["valueSize"]
+
+
+def test_values_are_read_only_where_a_key_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[set[str]] = []
+
+    def reading(split: Split, options: Options, bounds: Bounds, schema: Any) -> Iterator[Any]:
+        asked.append(set(schema.names))
+        return read_records(split, options, bounds, schema)
+
+    monkeypatch.setattr(find, "read_records", reading)
+    log(tmp_path, entry(0, 50, V2))
+    assert found(tmp_path, b"nobody") == []
+    assert asked == [{"key", "offset"}]
+    assert [row["offset"] for row in found(tmp_path, b"k9")] == [9, 19, 29, 39, 49]
+    assert "value" in asked[-1]
 
 
 def test_a_tombstone_has_no_size_of_a_value(tmp_path: Path) -> None:

@@ -5,25 +5,22 @@ What Kafka's brokers get wrong with old clients is here, by name, as what must b
 Not here: the same against Kafka itself (test_differential.py), sessions (test_fetch_session.py),
 limits and errors of a partition (test_fetch_reader.py)."""
 
-from collections import Counter
 from pathlib import Path
-from threading import Thread, get_ident
 from typing import Any
 
 import pytest
 
 from downconvert import ConversionPolicy
-from downconvert.broker import Broker, Client, Owner
-from downconvert.broker.chunk_budget import LARGE, LARGE_MAX
+from downconvert.broker import Broker
 from downconvert.broker.contribution import Contribution, Limits, Reading
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.fetch_versions import AS_ON_DISK_SINCE, ZSTD_SINCE
+from downconvert.broker.planning_slots import PlanningSlots
 from downconvert.broker.reading import read_as_is
-from downconvert.broker.reading_converted import read_converted
+from downconvert.broker.reading_converted import Reader
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
-from records import Codec, MemoryRecords, Record, build, build_empty, build_marker
-from records.control import ControlRecordType
+from records import Codec, MemoryRecords, Record, build, build_empty
 from records.formats import V0, V1, V2
 from tests.downconvert.broker.asking import ask, begin
 from tests.downconvert.broker.fetching import (
@@ -35,6 +32,8 @@ from tests.downconvert.broker.fetching import (
     fetch,
     fetched,
     fetching,
+    marker,
+    produce,
     records_of,
     request,
 )
@@ -42,6 +41,7 @@ from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage import brokers
 from tests.downconvert.storage.logs import batch
 
+READER = Reader(slots=PlanningSlots())
 Told = tuple[int, bytes | None, bytes | None]
 
 
@@ -54,10 +54,6 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def told(records: list[Record]) -> list[Told]:
     return [(one.offset, one.key, one.value) for one in records]
-
-
-def marker(offset: int) -> bytes:
-    return build_marker(ControlRecordType.COMMIT, offset=offset, timestamp=offset, producer_id=1)
 
 
 @pytest.mark.parametrize(("version", "max_bytes"), [(0, 10**6), (1, 2000), (3, 10**6)])
@@ -128,7 +124,9 @@ def test_new_clients_get_markers_only_where_they_need_them(version: int, tmp_pat
     with broker_of(tmp_path, {"events": segments}) as broker:
         partition, limits = broker.topics["events"].partitions[0], Limits(max_bytes=99, first=True)
         for committed, first in ((False, 1), (True, 0)):
-            found = in_one_turn(read_as_is(partition, 0, 2, limits, is_committed=committed))
+            found = in_one_turn(
+                read_as_is(partition, 0, 2, limits, reader=READER, is_committed=committed)
+            )
             assert found.source is not None
             assert next(found.source.batches()).base_offset == first
         assert offsets_at(broker, version, 0) == [1]
@@ -152,7 +150,7 @@ def test_a_follower_is_sent_every_batch(tmp_path: Path) -> None:
             broker.topics["events"].partitions[0],
             Limits(max_bytes=1000, first=True),
         )
-        answer = in_one_turn(read_as_is(partition, 5, 11, limits, is_follower=True))
+        answer = in_one_turn(read_as_is(partition, 5, 11, limits, reader=READER, is_follower=True))
     assert answer.source is not None
     assert next(answer.source.batches()).base_offset == 0
 
@@ -237,156 +235,6 @@ def test_nothing_newer_than_a_client_reads_is_sent(version: int, tmp_path: Path)
     assert magics == ({V0} if version < 2 else {V0, V1})
 
 
-# --- waiting
-
-
-def append(broker: Broker, *batches: bytes, now: float = 0.0) -> None:
-    """As a leader does it."""
-    partition = broker.topics["events"].partitions[0]
-    for one in batches:
-        with partition.lock:
-            partition.log.writer.append(one)
-    broker.purgatory.notify(("partition", "events", 0))
-    broker.tick(now)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_fetch_at_the_end_waits_for_records(version: int, tmp_path: Path) -> None:
-    with writable_broker(tmp_path, "events") as broker:
-        exchange = fetching(broker, version, "events", 0, now=0, max_wait_ms=500, min_bytes=1)
-        assert not exchange.is_done
-        append(broker, batch(0, 1), now=0.2)
-        assert [one.offset for one in records_of(fetched(exchange))] == [0, 1]
-        assert not len(broker.purgatory)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_fetch_that_has_waited_long_enough_is_answered(version: int, tmp_path: Path) -> None:
-    with writable_broker(tmp_path, "events") as broker:
-        exchange = fetching(broker, version, "events", 0, now=7, max_wait_ms=500, min_bytes=1)
-        assert broker.tick(7.4) == pytest.approx(7.5)
-        assert not exchange.is_done
-        broker.tick(7.5)
-        assert fetched(exchange).records == b""
-
-
-def test_nobody_waits_for_weeks(tmp_path: Path) -> None:
-    with writable_broker(tmp_path, "events") as broker:
-        fetching(broker, 11, "events", 0, now=7, max_wait_ms=2**31 - 1, min_bytes=1)
-        assert broker.tick(7) == pytest.approx(67)
-        broker.tick(67)
-        assert not len(broker.purgatory)
-
-
-def test_a_fetch_waits_for_as_many_bytes_as_it_asks_for(tmp_path: Path) -> None:
-    one = batch(0, size=100)
-    with writable_broker(tmp_path, "events") as broker:
-        size = 2 * len(one)
-        exchange = fetching(broker, 11, "events", 0, now=0, max_wait_ms=500, min_bytes=size)
-        append(broker, one)
-        assert not exchange.is_done
-        append(broker, batch(1, size=100))
-        assert len(fetched(exchange).records) == size
-
-
-def test_a_marker_does_not_wake_an_old_client(tmp_path: Path) -> None:
-    """It would be answered with nothing, and ask again at once."""
-    with writable_broker(tmp_path, "events") as broker:
-        append(broker, batch(0))
-        exchange = fetching(broker, 3, "events", 1, now=0, max_wait_ms=500, min_bytes=1)
-        append(broker, marker(1), now=0.1)
-        assert not exchange.is_done
-        append(broker, batch(2), now=0.2)
-        assert [one.offset for one in records_of(fetched(exchange))] == [2]
-
-
-class Work:
-    """Counts conversions, by the threads in which they are made."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.by_thread = Counter[int]()
-        monkeypatch.setattr("downconvert.broker.fetch_reader.read_converted", self._read_converted)
-
-    def _read_converted(self, *args: Any, **fields: Any) -> Reading:
-        self.by_thread[get_ident()] += 1
-        return read_converted(*args, **fields)
-
-
-def produce(broker: Broker, *batches: bytes, acks: int = 1) -> None:
-    """As a client of its own does it; AssertionError: it is not appended."""
-    for one in batches:
-        data = [Message(index=0, records=one)]
-        topics = [Message(name="events", partition_data=data)]
-        body = Message(acks=acks, timeout_ms=1000, topic_data=topics)
-        (topic,) = ask(broker, ApiKey.Produce, 9, body).responses
-        assert topic.partition_responses[0].error_code == 0
-
-
-def test_a_producer_converts_nothing_for_those_who_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with writable_broker(tmp_path, "events") as broker:
-        owner = Owner()
-        waiting = [
-            fetching(
-                broker,
-                version,
-                "events",
-                0,
-                now=0,
-                client=Client(number, "127.0.0.1"),
-                owner=owner,
-                max_wait_ms=500,
-                min_bytes=1,
-            )
-            for number, version in enumerate([*OLD_VERSIONS] * 25)
-        ]
-        work = Work(monkeypatch)
-        looks = Counter[int]()
-        monkeypatch.setattr(
-            "downconvert.broker.handlers.fetch.Fetch.is_due",
-            lambda _: looks.update([get_ident()]) or 1,
-        )
-        producer = Thread(target=produce, args=(broker, batch(0, 1, codec=Codec.GZIP)))
-        producer.start()
-        producer.join()
-        assert not work.by_thread
-        assert not looks
-        assert not any(one.is_done for one in waiting)
-        while broker.run_due(owner, 0.1):
-            pass
-        assert work.by_thread == looks == {get_ident(): len(waiting)}
-        for exchange in waiting:
-            assert [one.offset for one in records_of(fetched(exchange))] == [0, 1]
-            broker.finished(exchange)
-
-
-@pytest.mark.parametrize("version", OLD_VERSIONS)
-def test_what_is_too_little_is_not_converted_before_its_time(
-    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = batch(0, size=500, codec=Codec.GZIP)
-    work = Work(monkeypatch)
-    with writable_broker(tmp_path, "events") as broker:
-        append(broker, one)
-        enough, never = (
-            fetching(
-                broker, version, "events", 0, now=0, max_wait_ms=500, min_bytes=size * len(one)
-            )
-            for size in (2, 1000)
-        )
-        append(broker, marker(1), now=0.1)
-        assert not enough.is_done
-        assert not work.by_thread
-        append(broker, batch(2, size=500, codec=Codec.GZIP), now=0.2)
-        assert [one.offset for one in records_of(fetched(enough))] == [0, 2]
-        assert work.by_thread.total() == 1
-        assert not never.is_done
-        broker.tick(0.5)
-        assert [one.offset for one in records_of(fetched(never))] == [0, 2]
-        assert work.by_thread.total() == 2
-
-
 @pytest.mark.parametrize("version", OLD_VERSIONS)
 def test_what_lies_in_several_segments_counts_as_a_whole(version: int, tmp_path: Path) -> None:
     one = batch(0, size=100)
@@ -394,26 +242,6 @@ def test_what_lies_in_several_segments_counts_as_a_whole(version: int, tmp_path:
         size = 2 * len(one)
         exchange = fetching(broker, version, "events", 0, now=0, max_wait_ms=500, min_bytes=size)
         assert [one.offset for one in records_of(fetched(exchange))] == [0, 1]
-
-
-def test_who_waits_holds_no_large_chunks_and_who_reads_as_it_is_takes_none(tmp_path: Path) -> None:
-    with writable_broker(tmp_path, "events") as broker:
-        append(broker, batch(0), marker(1))
-        for version, offset in ((2, 2), (3, 1), (4, 0)):  # at the end, before a marker, new
-            for number in range(LARGE_MAX):
-                client = Client(100 * version + number, "127.0.0.1")
-                fetching(
-                    broker,
-                    version,
-                    "events",
-                    offset,
-                    now=0,
-                    client=client,
-                    max_wait_ms=500,
-                    min_bytes=1,
-                )
-            assert broker.chunk_budget.policy_for(1).chunk_size == LARGE
-            broker.chunk_budget.release(1)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

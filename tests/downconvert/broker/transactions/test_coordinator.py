@@ -1,7 +1,8 @@
-"""The transaction coordinator, by its rules: who is fenced, what is decided, what becomes of it."""
+"""The transaction coordinator, by its rules: what is decided, and what becomes of it.
+
+Not here: who may write (test_fencing.py)."""
 
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,13 @@ from downconvert.broker.replication.replica import Leadership
 from downconvert.broker.topics import TRANSACTIONS_TOPIC
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir, TopicPartition
-from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.asking import ask, value
 from tests.downconvert.broker.offset_logs import commit, fetch
 from tests.downconvert.broker.transacting import (
     NOW,
+    ONE,
     TIMEOUT_MS,
+    ZERO,
     Producing,
     committed,
     is_stable,
@@ -24,25 +27,7 @@ from tests.downconvert.broker.transacting import (
 )
 from tests.downconvert.broker.writable import writable_broker
 
-ZERO, ONE = ("t", 0), ("t", 1)
 DAY = 86_400.0
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with writable_broker(tmp_path, "t", partitions=2) as broker:
-        yield broker
-
-
-@pytest.fixture
-def producer(broker: Broker) -> Producing:
-    producer = Producing(broker)
-    assert producer.begin() is ErrorCode.NONE
-    return producer
-
-
-def value(broker: Broker, name: str, **labels: str) -> float:
-    return broker.metrics.registry.get_sample_value(f"downconvert_broker_{name}", labels) or 0.0
 
 
 # --- a transaction
@@ -170,141 +155,6 @@ def test_a_topic_may_be_deleted_while_a_transaction_is_open_in_it(
     assert producer.end() is ErrorCode.NONE
     assert state(broker).transaction_state == "CompleteCommit"
     assert committed(broker) == [b"a"]
-
-
-# --- producers
-
-
-def test_a_new_producer_fences_the_last_one_and_aborts_what_it_had_open(broker: Broker) -> None:
-    old, new = Producing(broker), Producing(broker)
-    old.begin()
-    old.write([b"a"])
-    assert new.begin() is ErrorCode.NONE
-    assert new.id == old.id
-    assert new.epoch == old.epoch + 2  # one of them was the marker's
-    assert is_stable(broker)
-    assert committed(broker) == []
-    assert old.send() is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert old.add(ZERO) == [ErrorCode.PRODUCER_FENCED]
-    assert old.end() is ErrorCode.PRODUCER_FENCED
-    assert old.add_offsets() is ErrorCode.PRODUCER_FENCED
-    assert old.commit_offset(1) is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert old.begin(goes_on=True) is ErrorCode.PRODUCER_FENCED
-    new.write([b"b"])
-    new.end()
-    assert committed(broker) == [b"b"]
-    assert value(broker, "transactions_begun_total") == 2
-    assert value(broker, "transactions_ended_total", outcome="fenced") == 1
-    assert value(broker, "transactions_ended_total", outcome="committed") == 1
-    assert value(broker, "fenced_producer_requests_total") == 5
-    assert value(broker, "open_transactions") == 0
-
-
-def test_versions_that_do_not_know_fenced_producers_are_told_an_old_epoch(broker: Broker) -> None:
-    old, new = Producing(broker), Producing(broker)
-    old.begin()
-    new.begin()
-    assert old.add(ZERO, version=1) == [ErrorCode.INVALID_PRODUCER_EPOCH]
-    assert old.end(version=1) is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert old.add_offsets(version=1) is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert old.begin(version=3, goes_on=True) is ErrorCode.INVALID_PRODUCER_EPOCH
-
-
-def test_a_producer_goes_on_after_an_error_with_the_next_epoch(
-    broker: Broker, producer: Producing
-) -> None:
-    producer.write([b"a"])
-    lost = producer.id, producer.epoch
-    assert producer.begin(goes_on=True) is ErrorCode.NONE
-    assert committed(broker) == []
-    assert is_stable(broker)
-    producer.write([b"b"])
-    producer.end()
-    assert committed(broker) == [b"b"]
-    producer.id, producer.epoch = lost
-    assert producer.begin(goes_on=True) is ErrorCode.PRODUCER_FENCED
-
-
-def test_going_on_is_asked_again_where_the_answer_was_lost(producer: Producing) -> None:
-    lost = producer.id, producer.epoch
-    assert producer.begin(goes_on=True) is ErrorCode.NONE
-    got = producer.id, producer.epoch
-    producer.id, producer.epoch = lost
-    assert producer.begin(goes_on=True) is ErrorCode.NONE
-    assert (producer.id, producer.epoch) == got
-    producer.add(ZERO)  # now it has certainly got it
-    producer.end()
-    producer.id, producer.epoch = lost
-    assert producer.begin(goes_on=True) is ErrorCode.PRODUCER_FENCED
-
-
-def test_a_fenced_producer_that_wants_to_go_on_ends_nobodys_transaction(broker: Broker) -> None:
-    old, new = Producing(broker), Producing(broker)
-    old.begin()
-    new.begin()
-    new.write([b"a"])
-    assert old.begin(goes_on=True) is ErrorCode.PRODUCER_FENCED
-    assert new.end() is ErrorCode.NONE
-    assert committed(broker) == [b"a"]
-
-
-def test_after_the_last_epoch_comes_another_producer_id(broker: Broker) -> None:
-    producer = Producing(broker)
-    producer.begin()
-    first = producer.id
-    one = broker.transactions.get("tx")
-    assert one is not None
-    while producer.epoch < 0x7FFE:
-        one = one.with_epoch(min(one.epoch + 10_000, 0x7FFD), -1, TIMEOUT_MS, 0)
-        broker.transactions._kept["tx"] = one
-        producer.begin()
-    producer.write([b"a"])
-    assert producer.begin(goes_on=True) is ErrorCode.NONE
-    assert producer.id != first
-    assert producer.epoch == 0
-    assert is_stable(broker)
-    assert committed(broker) == []
-    producer.write([b"b"])
-    producer.end()
-    assert committed(broker) == [b"b"]
-
-
-def test_another_transactional_id_is_another_producer(broker: Broker, producer: Producing) -> None:
-    other = Producing(broker, "other")
-    other.begin()
-    assert other.id != producer.id
-    other.id = producer.id
-    assert other.add(ZERO) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
-    assert Producing(broker, "unknown").end() is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-
-
-@pytest.mark.parametrize(
-    ("name", "timeout_ms", "code"),
-    [
-        ("", 1, ErrorCode.INVALID_REQUEST),
-        ("ü" * 20_000, 1, ErrorCode.INVALID_REQUEST),
-        ("tx", 0, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
-        ("tx", -1, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
-        ("tx", 900_001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
-        ("tx", 900_000, ErrorCode.NONE),
-    ],
-)
-def test_names_and_timeouts_have_limits(
-    broker: Broker, name: str, timeout_ms: int, code: ErrorCode
-) -> None:
-    assert Producing(broker, name).begin(timeout_ms=timeout_ms) is code
-
-
-def test_a_producer_id_comes_with_its_epoch(producer: Producing) -> None:
-    producer.epoch = -1
-    assert producer.begin(goes_on=True) is ErrorCode.INVALID_REQUEST
-
-
-def test_there_are_only_so_many_transactional_ids(tmp_path: Path) -> None:
-    with writable_broker(tmp_path, "t", transactional_ids_max=1) as broker:
-        assert Producing(broker).begin() is ErrorCode.NONE
-        assert Producing(broker, "other").begin() is ErrorCode.POLICY_VIOLATION
-        assert Producing(broker).begin() is ErrorCode.NONE
 
 
 # --- offsets

@@ -1,0 +1,271 @@
+"""How many megabytes of log a CPU second does Spark get through, by what is asked of it?
+
+One session on one core; contenders take turns, each once a round. Rates are of the time that the
+JVM and Python's workers have worked: what else the machine does is left out, and so is the object
+store, which is a program beside (tests/object_store.py). Read are copies of segments of
+uncompressed records, from the page cache; every row is made and thrown away (`noop`).
+
+* ceiling: a data source that hands the same Arrow buffers to Spark again and again.
+* all, value, 100 B, headers: the data source, with all columns or one, of records of 1 KB or 100 B,
+  these without headers and with one each.
+* s3: as `all`, from the store.
+* export: Parquet in a directory. pyarrow: what of that Arrow alone takes to write the same batches,
+  in this process.
+* find: a key that nothing has. keys: a query for the column `key` alone.
+
+    python -m bench.spark_rates --rounds 3"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from statistics import median
+from time import process_time
+from typing import Any, Final
+
+import click
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from downconvert.spark import export, find, register
+from downconvert.spark.options import Options
+from downconvert.spark.reader import SegmentReader
+from downconvert.spark.schemas import schema_of
+from downconvert.spark.source import FORMAT
+from downconvert.storage import Log
+from records.units import MiB
+from tests import object_store
+from tests.object_store import ObjectStore
+
+from .segments import SHAPES, segment
+from .spark import open_session
+from .spark_cores import cpu_seconds, pin
+
+PARTITIONS: Final = 4
+TOPICS: Final = {"large": "none-1000", "small": "none-100", "headed": "header-100"}
+NOBODY: Final = b"a key that nothing has"
+
+
+@dataclass(slots=True)
+class Figures:
+    """Megabytes of log a CPU second, of each round, by contender."""
+
+    rates: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, name: str, size: int, seconds: float) -> None:
+        self.rates.setdefault(name, []).append(size / max(seconds, 0.01) / 1e6)
+
+    def ratio(self, ours: str, theirs: str) -> float:
+        pairs = zip(self.rates[ours], self.rates[theirs], strict=True)
+        return median(mine / other for mine, other in pairs)
+
+
+class Ceiling(DataSource):
+    """The first batch of a log, as often as the log is long."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ceiling"
+
+    def _options(self) -> Options:
+        given = {name: text for name, text in self.options.items() if name != "copies"}
+        return Options.parse(given, streaming=False)
+
+    def schema(self) -> Any:
+        return schema_of(self._options())
+
+    def reader(self, schema: Any) -> "CeilingReader":
+        reader = SegmentReader(self._options(), schema)
+        return CeilingReader(reader, int(self.options["copies"]))
+
+
+class CeilingReader(DataSourceReader):
+    def __init__(self, reader: SegmentReader, copies: int) -> None:
+        self._reader = reader
+        self._copies = copies
+
+    def partitions(self) -> list[InputPartition]:
+        return self._reader.partitions()
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        batch = next(self._reader.read(partition))
+        for _ in range(self._copies):
+            yield batch
+
+
+def write_logs(directory: Path, size: int) -> dict[str, int]:
+    """A topic of each shape, of copies of one segment. Bytes of log, by topic."""
+    found = {}
+    for topic, shape in TOPICS.items():
+        source = segment(SHAPES[shape], size=size)
+        for number in range(PARTITIONS):
+            path = directory / f"{topic}-{number}"
+            path.mkdir(parents=True)
+            shutil.copy(source, path / f"{0:020}.log")
+            Log.open(path, writable=True).close()  # builds the indexes
+        found[topic] = PARTITIONS * source.stat().st_size
+    return found
+
+
+def copies_of(directory: Path) -> tuple[int, int]:
+    """How many times each task gives its first rows of `large`, to give as many as there are; and
+    how many there are."""
+    options = Options.parse({"path": str(directory), "topics": "large"}, streaming=False)
+    reader = SegmentReader(options, schema_of(options))
+    tasks = [[batch.num_rows for batch in reader.read(task)] for task in reader.partitions()]
+    total = sum(map(sum, tasks))
+    return max(1, total // sum(sizes[0] for sizes in tasks)), total
+
+
+def contenders(
+    session: SparkSession, directory: Path, store: str, scratch: Path
+) -> dict[str, tuple[str, Callable[[], object]]]:
+    """What is run, by name, and the topic that it reads."""
+
+    def frame(topic: str, path: str = str(directory), **options: str) -> Any:
+        reader = session.read.format(FORMAT).option("topics", topic).options(**options)
+        return reader.load(path)
+
+    def noop(made: Callable[[], DataFrame]) -> None:
+        made().write.format("noop").mode("overwrite").save()
+
+    def only(column: str, topic: str) -> DataFrame:
+        reader = session.read.format(FORMAT).schema(f"{column} BINARY").option("topics", topic)
+        return reader.load(str(directory))
+
+    def ceiling() -> DataFrame:
+        made = session.read.format("ceiling").option("topics", "large")
+        return made.option("copies", str(copies_of(directory)[0])).load(str(directory))
+
+    def exported(topic: str) -> None:
+        target = scratch / "lake"
+        shutil.rmtree(target, ignore_errors=True)
+        export.run(session, [str(directory)], str(target), topics=[topic])
+
+    def found(topic: str) -> None:
+        assert find.run(session, [str(directory)], [NOBODY], topics=[topic], limit=1) == ([], True)
+
+    session.dataSource.register(Ceiling)
+    return {
+        "ceiling": ("large", partial(noop, ceiling)),
+        "all": ("large", partial(noop, lambda: frame("large"))),
+        "s3": ("large", partial(noop, lambda: frame("large", store))),
+        "value": ("large", partial(noop, lambda: only("value", "large"))),
+        "100 B": ("small", partial(noop, lambda: frame("small"))),
+        "headers": ("headed", partial(noop, lambda: frame("headed", includeHeaders="true"))),
+        "export": ("large", partial(exported, "large")),
+        "export, 100 B": ("small", partial(exported, "small")),
+        "find": ("large", partial(found, "large")),
+        "keys": ("large", partial(noop, lambda: only("key", "large"))),
+        "find, 100 B": ("small", partial(found, "small")),
+        "keys, 100 B": ("small", partial(noop, lambda: only("key", "small"))),
+    }
+
+
+def written_by_arrow(directory: Path, topic: str, target: Path) -> float:
+    """CPU seconds of this process for writing the batches of a topic as Parquet."""
+    given = {"path": str(directory), "topics": topic, "includeheaders": "true"}
+    options = Options.parse(given, streaming=False)
+    reader = SegmentReader(options, schema_of(options))
+    batches = [list(reader.read(task)) for task in reader.partitions()]
+    started = process_time()
+    for task in batches:
+        with pq.ParquetWriter(target, task[0].schema) as writer:
+            for batch in task:
+                writer.write_batch(batch)
+    return process_time() - started
+
+
+def measure(
+    session: SparkSession,
+    place: Path,
+    store: ObjectStore,
+    *,
+    size: int,
+    rounds: int,
+    tell: Callable[[str], None],
+) -> Figures:
+    directory = place / "buckets" / "bucket" / "logs"
+    sizes = write_logs(directory, size)
+    figures = Figures()
+    cores = os.sched_getaffinity(0)
+    named = contenders(session, directory, "s3://bucket/logs", place)
+    check(session, directory)
+    clock = partial(cpu_seconds, without=(store.process,))
+    try:
+        for _, work in named.values():  # warms up
+            work()
+        pin({max(cores)})
+        for number in range(rounds):
+            for name, (topic, work) in named.items():
+                started = clock()
+                work()
+                figures.add(name, sizes[topic], clock() - started)
+            for name, topic in (("pyarrow", "large"), ("pyarrow, 100 B", "small")):
+                seconds = written_by_arrow(directory, topic, place / "arrow.parquet")
+                figures.add(name, sizes[topic], seconds)
+            tell(f"round {number + 1} of {rounds}")
+    finally:
+        pin(cores)
+    return figures
+
+
+def check(session: SparkSession, directory: Path) -> None:
+    """AssertionError: the store gives others than the directory."""
+    counts = [
+        session.read.format(FORMAT)
+        .option("topics", "large")
+        .load(path)
+        .selectExpr("count(*)", "sum(crc32(value))")
+        .collect()[0]
+        for path in (str(directory), "s3://bucket/logs")
+    ]
+    assert counts[0] == counts[1], counts
+    assert counts[0][0] == copies_of(directory)[1]
+
+
+def report(figures: Figures) -> Iterator[str]:
+    for name, rates in figures.rates.items():
+        yield f"  {name:16} {median(rates):7,.0f} MB/s  [{min(rates):,.0f} .. {max(rates):,.0f}]"
+    for ours, theirs in (
+        ("all", "ceiling"),
+        ("s3", "all"),
+        ("export", "pyarrow"),
+        ("export, 100 B", "pyarrow, 100 B"),
+        ("find", "keys"),
+        ("find, 100 B", "keys, 100 B"),
+    ):
+        yield f"{f'{ours}, of {theirs}':32} {figures.ratio(ours, theirs):6.2f}"
+
+
+@click.command(help=(__doc__ or "").partition("\n\n    ")[0])
+@click.option("--rounds", default=3, show_default=True)
+@click.option("--size", default=64, show_default=True, help="MiB of a partition.")
+def main(rounds: int, size: int) -> None:
+    with tempfile.TemporaryDirectory() as temporary:
+        place = Path(temporary)
+        (place / "buckets" / "bucket").mkdir(parents=True)
+        running = object_store.running(place / "buckets", place / "requests.log")
+        with running as store:
+            os.environ.update(store.environment)  # Spark's workers have it from here
+            session = open_session(cores=1, memory="2g")
+            register(session)
+            figures = measure(
+                session,
+                place,
+                store,
+                size=size * MiB,
+                rounds=rounds,
+                tell=lambda words: click.echo(words, err=True),
+            )
+            session.stop()
+    for line in report(figures):
+        click.echo(line)
+
+
+if __name__ == "__main__":
+    main()

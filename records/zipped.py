@@ -1,0 +1,44 @@
+"""Loads the compiled kernel where Python imports this package from a zip, as Spark's `--py-files`
+and `addArtifacts(pyfile=True)` have it: a library cannot be loaded from inside of one, so it is
+copied to a temporary file, which is gone when it is loaded.
+
+Importing this module does it, so that `records._kernel` is there afterwards. Where the package is
+in a directory, or a zip has no kernel of this system, nothing happens.
+
+Not here: what the kernel has (native.py), who makes such a zip (downconvert/spark/shipping.py)."""
+
+import sys
+import tempfile
+from contextlib import suppress
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import module_from_spec, spec_from_file_location
+from typing import Final
+from zipimport import zipimporter
+
+NAME: Final = "records._kernel"
+
+
+def load_kernel(importer: object) -> None:
+    """Loads the kernel from the zip that `importer` imports from. ImportError: it is there, and
+    cannot be loaded."""
+    if not isinstance(importer, zipimporter) or NAME in sys.modules:
+        return
+    stem = f"{importer.prefix}{NAME.rpartition('.')[2]}"
+    for suffix in EXTENSION_SUFFIXES:
+        with suppress(OSError):
+            data = importer.get_data(f"{stem}{suffix}")
+            break
+    else:
+        return
+    with tempfile.NamedTemporaryFile(suffix=suffix) as file:
+        file.write(data)
+        file.flush()
+        spec = spec_from_file_location(NAME, file.name)
+        assert spec is not None
+        assert spec.loader is not None
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+    sys.modules[NAME] = module
+
+
+load_kernel(__spec__.loader if __spec__ is not None else None)

@@ -1,0 +1,96 @@
+"""Records that the caller converts itself: what the kernel says of them, and how they count."""
+
+from types import ModuleType
+
+import pytest
+
+from records.formats import BATCH_HEADER_SIZE, V0, V1
+from records.kernel import UNKNOWN, Outcome
+from records.varint import varint
+
+from .examples import EVERY_CODEC, GOOD, batch, message, record
+from .kernels import each_kernel
+
+
+@each_kernel
+def test_the_head_of_a_record_is_known_before_its_body(kernel: ModuleType) -> None:
+    large = record(3, b"k" * 5000, b"v" * 5000, timestamp_delta=7)
+    transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
+    transcoder.enter_batch(batch(large, base_offset=10), 0, False, False, False)
+    before_key = 8  # size 3, attributes, timestamp, offset, key size 2
+    for end in range(before_key):
+        assert transcoder.record_head(large, 0, end, UNKNOWN) is None
+        assert transcoder.damage is None
+    head = (13, 1007, len(large), before_key, 5000)
+    for end in range(before_key, before_key + 100):
+        assert transcoder.record_head(large, 0, end, UNKNOWN) == head
+
+
+@each_kernel
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (record(0, timestamp_delta=-1002), "negative timestamp"),
+        (b"\x01", "negative record size"),
+        (b"\x08\x00\x00\x00\x04k", "key runs past its record"),
+        (b"\x02\x00\x00", "record ends before its fields"),
+    ],
+)
+def test_a_head_is_checked_as_far_as_it_is_there(
+    kernel: ModuleType, data: bytes, reason: str
+) -> None:
+    transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
+    transcoder.enter_batch(GOOD, 0, False, False, False)
+    assert transcoder.record_head(b"??" + data, 2, 2 + len(data), UNKNOWN) is None
+    assert transcoder.damage == (reason, 2)
+
+
+@each_kernel
+@pytest.mark.parametrize(("to_magic", "overhead"), [(V0, 14), (V1, 22)])
+def test_a_record_is_at_most_as_large_as_a_message_may_be(
+    kernel: ModuleType, to_magic: int, overhead: int
+) -> None:
+    def head(key_size: int) -> bytes:
+        return varint(key_size + 8) + b"\0\0\0" + varint(key_size)
+
+    transcoder = kernel.Transcoder(to_magic, 0, EVERY_CODEC, False)
+    transcoder.enter_batch(GOOD, 0, False, False, False)
+    most = 2**31 - 1 - overhead
+    assert transcoder.record_head(head(most), 0, 13, UNKNOWN) is not None
+    assert transcoder.record_head(head(most + 1), 0, 13, UNKNOWN) is None
+    assert transcoder.damage == ("record is too large for a message", 0)
+
+
+@each_kernel
+def test_what_the_caller_converts_counts_as_what_the_kernel_does(kernel: ModuleType) -> None:
+    transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
+    source, at = GOOD, BATCH_HEADER_SIZE
+    left = len(source) - at
+    assert transcoder.measure(source, 0, at, len(source), 100) == (at, 0, Outcome.SOURCE)
+    transcoder.record_converted(len(record(0)), 0, 1000, 36)
+    assert transcoder.in_batch
+    assert transcoder.last_offset == 0
+    at, left = at + len(record(0)), left - len(record(0))
+    assert transcoder.measure(source, at, len(source), left, 100) == (left, 36, Outcome.END)
+    assert transcoder.totals == (2, 1, len(GOOD), 72, 0)
+
+
+@each_kernel
+def test_what_the_caller_drops_does_not_count(kernel: ModuleType) -> None:
+    transcoder = kernel.Transcoder(V1, 1, EVERY_CODEC, False)
+    transcoder.enter_batch(GOOD, 0, True, True, False)
+    transcoder.record_converted(len(record(0)), 0, 1000, 0)
+    assert transcoder.totals == (0, 0, 0, 0, 0)
+    assert transcoder.wrapper == (0, -1, -1, -1, 0)
+    assert transcoder.last_offset == -1
+
+
+@each_kernel
+def test_entries_that_the_caller_converts_are_part_of_the_wrapper(kernel: ModuleType) -> None:
+    transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
+    transcoder.enter_entries(V1, 10, None, True, False, False)
+    transcoder.record_converted(5000, 13, 77, 5000)
+    data = message(V1, 4)
+    transcoder.measure(data, 0, len(data), len(data), 100)
+    assert transcoder.wrapper == (2, 13, 14, 1000, 5000 + len(data))
+    assert transcoder.totals == (2, 1, 0, 5000 + len(data), 0)

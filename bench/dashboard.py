@@ -75,7 +75,7 @@ class Line:
 class _Margin(NamedTuple):
     """Of a panel, in cells: for its title, its numbers, and its legend."""
 
-    left: float = 0.7
+    left: float = 0.9
     right: float = 0.3
     above: float = 1.0
     below: float = 2.2

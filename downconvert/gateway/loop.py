@@ -119,7 +119,6 @@ class ServingLoop:
             self._loop.close()
 
     async def _main(self) -> None:
-        refreshing: asyncio.Task[None] | None = None
         try:
             self._listen(BOOTSTRAP, self._gateway.config.listen.port)
         except (OSError, ConfigError) as error:
@@ -129,9 +128,13 @@ class ServingLoop:
         if self._failure is None:
             refreshing = self._loop.create_task(self._refresh())
             await self._stopping.wait()
-        if refreshing is not None:
             refreshing.cancel()
         await self._drain()
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        if rest:
+            await asyncio.wait(rest)
 
     async def _drain(self) -> None:
         for node_id in list(self._listeners):

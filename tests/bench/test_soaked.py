@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from bench.soak import Sample, Soaked, Start, growth, table
+from bench.soaked import Sample, Soaked, Start, growth, table
 from records.units import MiB
 
 FLAT = Sample(

@@ -126,8 +126,10 @@ def parsed(api: ApiKey, version: int, answer: bytearray) -> Message:
     return decode(f"{api.name}Response", version, data[cursor.position :])
 
 
-def fetch(version: int, topic: str, offset: int, max_bytes: int, partition: int = 0) -> bytes:
-    """A fetch of one partition that does not wait."""
+def fetch(
+    version: int, topic: str, offset: int, max_bytes: int, partition: int = 0, wait_ms: int = 0
+) -> bytes:
+    """A fetch of one partition; it waits for a record for so long."""
     asked = Message(
         partition=partition,
         fetch_offset=offset,
@@ -138,7 +140,7 @@ def fetch(version: int, topic: str, offset: int, max_bytes: int, partition: int 
     )
     body = Message(
         replica_id=-1,
-        max_wait_ms=0,
+        max_wait_ms=wait_ms,
         min_bytes=1,
         max_bytes=max_bytes,
         isolation_level=0,

@@ -223,7 +223,8 @@ class Connection:
 
     async def _ask(self, upstream: Upstream, asked: Ask, request: ClientRequest) -> Message:
         if asked is HELLO and upstream.hello is not None:
-            return upstream.hello
+            hello, upstream.hello = upstream.hello, None  # a session asks once
+            return hello
         # It is sent even where the client has gone: brokers handle all that they have been sent.
         if asked.body is not None:
             wait = self._waits.of_body(asked.api, asked.body)

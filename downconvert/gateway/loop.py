@@ -214,7 +214,8 @@ class ServingLoop:
                     answer = await upstream.ask(ask)
                 finally:
                     upstream.close()
-                self._gateway.topology.hello = upstream.hello
+                if upstream.hello is not None:
+                    self._gateway.topology.hear(upstream.hello)
                 self._gateway.topology.learn(answer.brokers)
                 await self._listen_for_nodes()
                 if self._gateway.topology.nodes:

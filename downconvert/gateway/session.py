@@ -204,7 +204,7 @@ class Session:
         self._versions = self._versions_of(answer)
         if ApiKey.ApiVersions not in self._versions.offered:
             raise BadRequestError("the cluster does not say that it can say what it serves")
-        self._cluster = self.shared.topology.hello = answer
+        self._cluster = self.shared.topology.hear(answer)
         self._translator = Translator(self.shared, self._versions, self.access, self.advertised)
 
     def _versions_of(self, answer: Message) -> Versions:

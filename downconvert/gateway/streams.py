@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from records.sends import NOTHING
+
 from . import splicing
 
 BUFFER_SIZE: Final = 16 * 1024  # bytes for reading
@@ -48,7 +50,8 @@ class ConnectionEndedError(Exception):
 
 
 class Stream(asyncio.BufferedProtocol):
-    """One connection, for one task that reads and one that writes.
+    """One connection, for one task that reads and one that writes. While nothing has arrived it has
+    no buffer.
 
     `peer`: the other side's name, for messages. `patience`: seconds without progress after which a
     transfer has failed; None: no limit."""
@@ -57,8 +60,7 @@ class Stream(asyncio.BufferedProtocol):
         self.peer = peer
         self.patience = patience
         self.on_end: Callable[[], None] = lambda: None  # called when the other side has gone
-        self._buffer = bytearray(BUFFER_SIZE)
-        self._view = memoryview(self._buffer)
+        self._view = NOTHING  # the buffer, while something has arrived: thousands may wait for it
         self._start = self._end = 0
         self._is_paused = self._is_eof = False
         self._reader: asyncio.Future[None] | None = None
@@ -83,6 +85,8 @@ class Stream(asyncio.BufferedProtocol):
     def get_buffer(self, _sizehint: int) -> memoryview:
         if self._pouring is not None:
             return scratch()[: self._pouring.read_size]
+        if not self._view:
+            self._view = memoryview(bytearray(BUFFER_SIZE))
         return self._view[self._end :]
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -146,8 +150,13 @@ class Stream(asyncio.BufferedProtocol):
         """Discards bytes from the beginning of what is available."""
         self._start += size
         if self._start == self._end:
-            self._start = self._end = 0
+            self._forget()
             self._resume()
+
+    def _forget(self) -> None:
+        """All that has arrived was taken: the next bytes get a new buffer."""
+        self._start = self._end = 0
+        self._view = NOTHING
 
     async def pour(
         self,
@@ -281,7 +290,7 @@ class Stream(asyncio.BufferedProtocol):
         other.send(self.available[:arrived])
         self._start += arrived  # without `consume`, which would read on
         if self._start == self._end:
-            self._start = self._end = 0
+            self._forget()
         splice: splicing.Splice | None = None
         try:
             await other.flushed()

@@ -6,7 +6,7 @@ versions are offered that this project knows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 from downconvert.broker.access.names import NEWEST, READING, RULES
@@ -72,11 +72,10 @@ class Versions:
         hides_sasl: bool,
         logs_in: bool = False,
     ) -> "Versions":
-        """From a cluster's ApiVersions response."""
-        served = {
-            one.api_key: range(one.min_version, one.max_version + 1) for one in answer.api_keys
-        }
-        return cls(served, is_read_only, has_lists, hides_sasl, logs_in)
+        """From a cluster's ApiVersions response; the same object for the same arguments, as
+        thousands of connections have one each."""
+        served = tuple((one.api_key, one.min_version, one.max_version) for one in answer.api_keys)
+        return _versions(served, is_read_only, has_lists, hides_sasl, logs_in)
 
     @cached_property
     def offered(self) -> dict[int, range]:
@@ -140,3 +139,8 @@ class Versions:
             for key, versions in offered.items()
         ]
         return Message(**{**cluster.__dict__, "api_keys": keys})
+
+
+@lru_cache(maxsize=16)
+def _versions(served: tuple[tuple[int, int, int], ...], *flags: bool) -> Versions:
+    return Versions({key: range(lowest, highest + 1) for key, lowest, highest in served}, *flags)

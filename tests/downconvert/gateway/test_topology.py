@@ -34,6 +34,15 @@ def test_clients_see_the_gateway_where_brokers_are() -> None:
     assert there.addresses(1) == (Address("kafka-1", 9092),)
 
 
+def test_what_brokers_serve_is_kept_once_for_all_connections() -> None:
+    there = topology()
+    first = there.hear(Message(api_keys=[Message(api_key=1, min_version=4, max_version=17)]))
+    again = Message(api_keys=[Message(api_key=1, min_version=4, max_version=17)])
+    assert there.hear(again) is first
+    other = Message(api_keys=[Message(api_key=1, min_version=4, max_version=18)])
+    assert there.hear(other) is other is there.hello
+
+
 def test_brokers_come_and_go() -> None:
     there = topology()
     there.learn(brokers(1, 2))

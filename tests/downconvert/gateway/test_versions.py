@@ -33,6 +33,12 @@ def versions(
     )
 
 
+def test_connections_to_which_the_same_is_offered_share_it() -> None:
+    assert versions() is versions()
+    assert versions() is not versions(is_read_only=True)
+    assert versions({1: (4, 17)}) is not versions({1: (4, 18)})
+
+
 def test_what_the_cluster_dropped_is_offered() -> None:
     offered = versions().offered
     assert offered[ApiKey.Fetch].start == offered[ApiKey.ListOffsets].start == 0

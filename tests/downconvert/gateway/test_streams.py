@@ -1,0 +1,78 @@
+"""What a connection of the gateway holds of what has arrived: nothing, while nothing has."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from downconvert.gateway.streams import BUFFER_SIZE, ConnectionEndedError, Stream
+
+Use = Callable[[Stream, socket.socket], Awaitable[None]]
+
+
+def with_stream(use: Use) -> None:
+    """A stream, and the other side of its connection."""
+
+    async def run() -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            loop = asyncio.get_running_loop()
+            stream = Stream()
+            await loop.connect_accepted_socket(lambda: stream, ours)
+            try:
+                await use(stream, theirs)
+            finally:
+                stream.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("size", [1, 4, 1000])
+def test_a_buffer_is_there_while_it_holds_something(size: int) -> None:
+    async def use(stream: Stream, theirs: socket.socket) -> None:
+        for piece in (b"a" * size, b"b" * size):
+            assert not stream._view
+            theirs.sendall(piece + b"rest")
+            await stream.ensure(size + 4)
+            first = stream.available[:size]
+            stream.consume(size)
+            assert bytes(stream.available) == b"rest"
+            stream.consume(4)
+            assert not stream._view
+            assert first == piece, "and who still looks at it is not overwritten"
+
+    with_stream(use)
+
+
+def test_what_is_more_than_a_buffer_waits_and_comes_in_its_order() -> None:
+    data = bytes(range(256)) * 256  # four buffers
+
+    async def use(stream: Stream, theirs: socket.socket) -> None:
+        theirs.setblocking(False)
+        loop = asyncio.get_running_loop()
+        sending = loop.create_task(loop.sock_sendall(theirs, data))
+        got = b""
+        while len(got) < len(data):
+            await stream.ensure(1)
+            assert len(stream.available) <= BUFFER_SIZE
+            size = min(len(stream.available), 10_000)
+            got += bytes(stream.available[:size])
+            stream.consume(size)
+        await sending
+        assert got == data
+        assert not stream._view
+
+    with_stream(use)
+
+
+def test_an_end_is_an_end_with_and_without_a_buffer() -> None:
+    async def use(stream: Stream, theirs: socket.socket) -> None:
+        theirs.sendall(b"half")
+        await stream.ensure(4)
+        theirs.close()
+        with pytest.raises(ConnectionEndedError):
+            await stream.ensure(5)
+        assert bytes(stream.available) == b"half"
+
+    with_stream(use)

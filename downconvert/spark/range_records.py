@@ -95,8 +95,7 @@ class Blocks:
         if block.cancel() or not block.done() or block.exception() is not None:
             return
         buffer = block.result().obj
-        is_whole = isinstance(buffer, bytearray) and len(buffer) == BLOCK_SIZE
-        if is_whole and len(_free) < AHEAD + 2:
+        if len(_free) < AHEAD + 2 and isinstance(buffer, bytearray) and len(buffer) == BLOCK_SIZE:
             _free.append(buffer)
 
 

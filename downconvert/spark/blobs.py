@@ -19,7 +19,7 @@ from downconvert.storage.errors import CorruptFileError
 from .chunks import Chunks
 from .stores import ObjectReader, is_stored, shown
 
-PIECE_SIZE: Final = 4 * 1024 * 1024  # bytes that are asked for at once
+PIECE_SIZE: Final = 8 * 1024 * 1024  # bytes that are asked for at once
 GZIP: Final = 16 + zlib.MAX_WBITS
 LOG_SIZE_MAX: Final = 2**31 - 1  # bytes; positions in a segment's index are of 32 bits
 

@@ -7,6 +7,7 @@ Not here: where the bytes come from (blobs.py)."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Final
 
 from records import BatchHeader
@@ -15,8 +16,14 @@ from records.source import check_slice, read_headers
 from .blobs import Blob, Reader
 from .stores import ObjectReader
 
-BLOCK_SIZE: Final = 4 * 1024 * 1024  # bytes
-AHEAD: Final = 3  # blocks, and requests at a time
+# A request costs money, and CPU time in Arrow's client: fewer of them, as large as a task's memory
+# allows.
+BLOCK_SIZE: Final = 8 * 1024 * 1024  # bytes
+AHEAD: Final = 2  # blocks
+
+# Buffers that nobody reads any more, of all segments that a worker has read: the system clears the
+# pages of a new one, which costs as much as what is read into it.
+_free: Final[list[bytearray]] = []
 
 
 class Blocks:
@@ -32,7 +39,6 @@ class Blocks:
         self._ahead = max(1, AHEAD * BLOCK_SIZE // self._block)
         self._until = min(until, blob.size)
         self._found: dict[int, Future[memoryview]] = {}
-        self._free: list[bytearray] = []  # new ones would cost as much as what is read into them
         self._latest = -1
         self._threads: ThreadPoolExecutor | None = None
 
@@ -42,6 +48,8 @@ class Blocks:
         if self._threads is not None:
             self._threads.shutdown(wait=True)
             self._threads = None
+        for block in self._found.values():
+            self._forget(block)
         self._found.clear()
         self.reader.close()
 
@@ -74,12 +82,12 @@ class Blocks:
 
     def _submit(self, number: int) -> "Future[memoryview]":
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(AHEAD)
+            self._threads = ThreadPoolExecutor(AHEAD + 1)
         start = number * self._block
         size = min(self._block, self.size - start)
         if not isinstance(self.reader, ObjectReader):
             return self._threads.submit(lambda: memoryview(self.reader.read(start, size)))
-        buffer = self._free.pop() if self._free else bytearray(min(self._block, self.size))
+        buffer = _buffer(min(self._block, self.size))
         return self._threads.submit(_filled, self.reader, memoryview(buffer)[:size], start)
 
     def _forget(self, block: "Future[memoryview]") -> None:
@@ -87,8 +95,16 @@ class Blocks:
         if block.cancel() or not block.done() or block.exception() is not None:
             return
         buffer = block.result().obj
-        if isinstance(buffer, bytearray):
-            self._free.append(buffer)
+        if len(_free) < AHEAD + 2 and isinstance(buffer, bytearray) and len(buffer) == BLOCK_SIZE:
+            _free.append(buffer)
+
+
+def _buffer(size: int) -> bytearray:
+    """One of that size; those that are kept are of a whole block."""
+    if size == BLOCK_SIZE:
+        with suppress(IndexError):
+            return _free.pop()
+    return bytearray(size)
 
 
 def _filled(reader: ObjectReader, target: memoryview, position: int) -> memoryview:

@@ -1,9 +1,10 @@
-"""The package as an archive that Spark unpacks on each executor, its compiled kernel included.
+"""The package as a zip for Spark's executors, its compiled kernel included.
 
-A zip that Python imports from (`--py-files`) does not work: a library cannot be loaded from inside
-of it. An archive (`--archives`) is unpacked beside the executor, and found there by a
-relative PYTHONPATH. What the package needs in turn (Arrow, the codecs) must be in the executors'
-Python: packages with compiled parts of their own are installed there, or shipped as an environment.
+An archive (`--archives`) is unpacked beside the executor, and found there by a relative PYTHONPATH.
+Python may also import from inside of it (`--py-files`, or over Spark Connect
+`addArtifacts(pyfile=True)`): records/zipped.py loads the kernel then. What the package needs in
+turn (Arrow, the codecs) must be in the executors' Python: packages with compiled parts of their own
+are installed there, or shipped as an environment.
 
 Not here: the session (session.py)."""
 

@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from records import backend
 from tests import connect_server
 from tests.connect_server import ROOT
 from tests.downconvert.cli.running import one_line, start, without_notice
@@ -62,6 +63,28 @@ def test_a_command_runs_on_a_server(url: str, tmp_path: Path) -> None:
     out, err = process.communicate(timeout=800)
     assert (process.returncode, without_notice(err)) == (0, "")
     assert json.loads(out)["topics"][0]["records"] == 3
+
+
+@pytest.mark.timeout(900)
+def test_a_server_without_this_package_gets_it_as_an_artifact(tmp_path: Path) -> None:
+    """Where the tests' Python has it too, what was sent comes first."""
+    segment(tmp_path / "logs-0", 0, batch(0, 1, 2))
+    archive = tmp_path / "lazy-downconvert.zip"
+    (tmp_path / "server").mkdir()
+    with connect_server.running(tmp_path / "server", {"PYTHONPATH": ""}) as server:
+        module = "tests.downconvert.spark.artifact_client"
+        ran = subprocess.run(
+            [sys.executable, "-m", module, server, str(tmp_path), str(archive)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    kernel, file, offsets, counts = json.loads(ran.stdout)
+    assert kernel == backend.NAME
+    assert f"{archive.name}/records" in file
+    assert (offsets, counts) == ([0, 1, 2], [3])
 
 
 @pytest.mark.parametrize("option", ["--remote", "--master"])

@@ -10,6 +10,7 @@ import pytest
 from downconvert.spark import range_records
 from downconvert.spark.blobs import Blob
 from downconvert.spark.range_records import AHEAD, Blocks, Direct, RangeRecords
+from downconvert.spark.stores import ObjectReader
 from tests.downconvert.storage.logs import batch
 
 BLOCK = 100
@@ -65,6 +66,39 @@ def test_it_is_read_ahead_up_to_where_it_is_wanted_and_each_block_once(blob: Blo
     blocks.close()
     assert sorted(asked) == [*range(8), 8][: len(asked)]
     assert len(asked) <= 9
+
+
+class Held(ObjectReader):
+    """An object of a store, without the store."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def read_into(self, target: memoryview, position: int) -> int:
+        data = self._data[position : position + len(target)]
+        target[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        pass
+
+
+def test_the_next_segment_is_read_into_the_same_buffers(
+    blob: Blob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Path(blob.path).read_bytes()[6:]
+    monkeypatch.setattr(range_records, "_free", [])
+    monkeypatch.setattr(Blob, "open", lambda _: Held(whole))
+    kept = []
+    for _ in range(2):
+        blocks = Blocks(blob, blob.size)
+        records = RangeRecords(blocks, 0, blob.size)
+        parts = [read(records, position, 30) for position in range(0, blob.size, 30)]
+        assert b"".join(parts) == whole
+        blocks.close()
+        kept.append({id(buffer) for buffer in range_records._free})
+    assert kept[0] == kept[1]
+    assert 0 < len(kept[0]) <= AHEAD + 2
 
 
 def test_a_jump_reads_one_block_and_nothing_ahead(blob: Blob) -> None:

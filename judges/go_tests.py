@@ -52,11 +52,17 @@ def tests_with(pattern: re.Pattern[str], package: Path) -> list[str]:
 
 
 def run(
-    program: Path, test: str, asked: Asked, environment: Mapping[str, str], seconds: float
+    program: Path,
+    test: str,
+    asked: Asked,
+    environment: Mapping[str, str],
+    seconds: float,
+    without: str = "^$",
 ) -> list[Outcome]:
-    """Runs one test, with those in it, for so many seconds at most. Its log stays if it fails."""
+    """Runs one test, with those in it but `without`, for so many seconds at most. Its log stays if
+    it fails."""
     log = asked.logs / f"{test}.log"
-    command = (str(program), "-test.v", "-test.run", f"^{test}$")
+    command = (str(program), "-test.v", "-test.run", f"^{test}$", "-test.skip", without)
     ended = limited.run(command, seconds, log, environment=environment, cwd=program.parent)
     outcomes = list(ends(ended.said, "time limit" if ended.code is None else ended.last_line))
     if all(outcome.verdict is not Verdict.FAIL for outcome in outcomes):

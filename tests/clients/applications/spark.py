@@ -1,6 +1,7 @@
 """Spark Streaming's connectors for Kafka 0.8 and 0.10: a direct stream, read to its end.
 
-Spark 2 wants Java 8; on a later one it runs with the JDK's packages opened to it."""
+Spark 2 wants Java 8; on a later one it runs with the packages of the JDK opened to it, and no jobs:
+what the stream finds is read by the connector all the same, a partition at a time."""
 
 from functools import partial
 from pathlib import Path

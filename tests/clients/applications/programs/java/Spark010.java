@@ -3,7 +3,9 @@ import java.util.HashMap;
 import java.util.Map;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.serialization.StringDeserializer;
+import org.apache.spark.Partition;
 import org.apache.spark.SparkConf;
+import org.apache.spark.TaskContext$;
 import org.apache.spark.streaming.Durations;
 import org.apache.spark.streaming.api.java.JavaStreamingContext;
 import org.apache.spark.streaming.kafka010.ConsumerStrategies;
@@ -30,8 +32,14 @@ public final class Spark010 {
         .map(ConsumerRecord::value)
         .foreachRDD(
             rdd -> {
-              for (String value : rdd.collect()) {
-                System.out.println(value);
+              // Not `collect`: before it runs a job, Spark 2 looks into the JDK's classes, and knows
+              // those of Java 8. What reads is the connector all the same.
+              for (Partition partition : rdd.rdd().partitions()) {
+                scala.collection.Iterator<String> records =
+                    rdd.rdd().iterator(partition, TaskContext$.MODULE$.empty());
+                while (records.hasNext()) {
+                  System.out.println(records.next());
+                }
               }
             });
     context.start();

@@ -2,7 +2,9 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.Map;
 import kafka.serializer.StringDecoder;
+import org.apache.spark.Partition;
 import org.apache.spark.SparkConf;
+import org.apache.spark.TaskContext$;
 import org.apache.spark.streaming.Durations;
 import org.apache.spark.streaming.api.java.JavaStreamingContext;
 import org.apache.spark.streaming.kafka.KafkaUtils;
@@ -28,8 +30,14 @@ public final class Spark08 {
             Collections.singleton(asked[1]))
         .foreachRDD(
             rdd -> {
-              for (Tuple2<String, String> record : rdd.collect()) {
-                System.out.println(record._2());
+              // Not `collect`: before it runs a job, Spark 2 looks into the JDK's classes, and knows
+              // those of Java 8. What reads is the connector all the same.
+              for (Partition partition : rdd.rdd().partitions()) {
+                scala.collection.Iterator<Tuple2<String, String>> records =
+                    rdd.rdd().iterator(partition, TaskContext$.MODULE$.empty());
+                while (records.hasNext()) {
+                  System.out.println(records.next()._2());
+                }
               }
             });
     context.start();

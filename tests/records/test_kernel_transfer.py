@@ -6,7 +6,7 @@ import fcntl
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,40 +27,9 @@ from records.formats import (
 from records.kernel import Outcome, Recodes
 
 from . import raw
-from .examples import batch, damaged, message, record
+from .examples import EVERY_CODEC, batch, record
 from .kernels import each_kernel
-
-EVERY_CODEC = 0xFF
-CHUNK = 1024
-EVERYTHING = 2**40
-LOG = b"".join(
-    batch(
-        *(record(delta, b"key", b"value %d " % delta * 7) for delta in range(12)),
-        base_offset=12 * index,
-    )
-    for index in range(200)
-)
-
-
-def converted(kernel: ModuleType, log: bytes) -> bytes:
-    target = bytearray(4 * len(log) + 1000)
-    transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
-    _, produced, _ = transcoder.transcode(log, 0, len(log), len(log), target, 0, len(target))
-    return bytes(target[:produced])
-
-
-@contextmanager
-def opened(path: Path, log: bytes, *, mapped: bool = False) -> Iterator[Any]:
-    """A source: a descriptor, or the bytes."""
-    if mapped:
-        yield log
-        return
-    path.write_bytes(log)
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+from .long_log import CHUNK, COMPRESSED, DECISIONS, EVERYTHING, LOG, converted, opened
 
 
 class Channel:
@@ -256,9 +225,6 @@ def test_a_channel_that_is_gone_is_an_error_and_keeps_the_chunk(
     channel.reader = os.dup(channel.writer)  # to be closed
 
 
-COMPRESSED = batch(compressed=b"anything", attributes=1, records_count=1)
-
-
 def recoded(kernel: ModuleType, entry: bytes, recodes: Recodes) -> bytes:
     codec = recodes.codecs[entry[ATTRIBUTES_AT_BATCH + 1] & 7]
     transcoder = kernel.Transcoder(V1, 0, 1, False)
@@ -361,20 +327,6 @@ def test_what_is_not_to_be_recoded_comes_back(
         assert (transcoder.totals[0] > 0) == is_done
 
 
-DECISIONS = {
-    "a compressed batch": (COMPRESSED, Outcome.BATCH, 0),
-    "damage": (damaged(batch(record(0)), records_count=-1), Outcome.DAMAGE, 0),
-    "a torn tail": (batch(record(0))[:-1], Outcome.END, 0),
-    "a large record": (batch(record(0, None, bytes(9 * CHUNK))), Outcome.SOURCE, 61),
-    "a large message": (message(0, 0, None, bytes(9 * CHUNK)), Outcome.SOURCE, 0),
-    "one that grows": (
-        batch(*(record(delta, None, None) for delta in range(900))),
-        Outcome.END,
-        None,
-    ),
-}
-
-
 @each_kernel
 @pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize("what", DECISIONS)
@@ -459,77 +411,3 @@ def test_any_log_goes_as_far_as_transcode_does(
         assert (position, len(arrived)) == (consumed, produced)
         if position < len(log):
             assert outcome == expected
-
-
-@each_kernel
-@pytest.mark.parametrize("mapped", [False, True])
-@pytest.mark.parametrize("what", [None, *DECISIONS])
-@pytest.mark.parametrize(("chunk_size", "budget"), [(CHUNK, EVERYTHING), (3000, 5000)])
-def test_what_is_measured_from_a_file_is_what_measure_says(
-    kernel: ModuleType,
-    tmp_path: Path,
-    mapped: bool,
-    what: str | None,
-    chunk_size: int,
-    budget: int,
-) -> None:
-    entry, outcome, inside = DECISIONS[what] if what else (b"", Outcome.END, None)
-    log = LOG + entry
-    position = size = 0
-    with opened(tmp_path / "log", log, mapped=mapped) as source:
-        transcoder = kernel.Transcoder(V1, 0, 1, False)
-        while True:
-            call = (source, position, len(log), chunk_size, EVERYTHING, budget)
-            consumed, produced, ended = transcoder.measure_from(*call)
-            position += consumed
-            size += produced
-            assert transcoder.damage is None
-            if ended != Outcome.LIMIT:
-                break
-            assert budget <= consumed < budget + chunk_size
-    again = kernel.Transcoder(V1, 0, 1, False)
-    end = len(log) if inside is None else len(LOG) + inside
-    assert (position, ended) == (end, outcome)
-    assert size == again.measure(log, 0, end, end, EVERYTHING)[1]
-    assert transcoder.totals == again.totals
-
-
-@each_kernel
-def test_measuring_from_a_file_stops_where_there_is_no_room(
-    kernel: ModuleType, tmp_path: Path
-) -> None:
-    room = len(converted(kernel, LOG)) // 2
-    with opened(tmp_path / "log", LOG) as source:
-        transcoder = kernel.Transcoder(V1, 0, 1, False)
-        reached = transcoder.measure_from(source, 0, len(LOG), CHUNK, room, EVERYTHING)
-    expected = kernel.Transcoder(V1, 0, 1, False).measure(LOG, 0, len(LOG), len(LOG), room)
-    assert reached == expected
-    assert reached[2] == Outcome.TARGET
-
-
-@each_kernel
-def test_a_file_that_has_become_shorter_is_not_measured_further(
-    kernel: ModuleType, tmp_path: Path
-) -> None:
-    with opened(tmp_path / "log", LOG) as source:
-        os.truncate(tmp_path / "log", len(LOG) // 2)
-        transcoder = kernel.Transcoder(V1, 0, 1, False)
-        call = (source, 0, len(LOG), CHUNK, EVERYTHING, EVERYTHING)
-        consumed, _, outcome = transcoder.measure_from(*call)
-    assert outcome == Outcome.SOURCE
-    assert consumed <= len(LOG) // 2
-
-
-@each_kernel
-def test_what_cannot_be_measured_is_refused(kernel: ModuleType) -> None:
-    good = (LOG, 0, len(LOG), CHUNK, 0, 0)
-    for at, wrong in [
-        *((0, -1), (0, "text"), (1, -1), (1, len(LOG) + 1), (2, len(LOG) + 1), (3, 0)),
-        *((3, -1), (4, -1), (5, -1)),
-    ]:
-        with pytest.raises((ValueError, TypeError)):
-            kernel.Transcoder(V1, 0, 1, False).measure_from(*good[:at], wrong, *good[at + 1 :])
-    entered = kernel.Transcoder(V1, 0, 1, False)
-    entered.enter_entries(V1, 0, None, False, False, False)
-    with pytest.raises(ValueError, match="it stands in what was entered"):
-        entered.measure_from(*good)

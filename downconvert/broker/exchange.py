@@ -8,10 +8,10 @@ and sends the answer. Other threads post what is to be done."""
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from downconvert.broker.wire.error_codes import error_codes
 from downconvert.broker.wire.requests import Request
@@ -74,6 +74,7 @@ class Exchange:
         "send",
         "throttle",
         "why",
+        "work",
     )
 
     def __init__(
@@ -101,6 +102,7 @@ class Exchange:
         self._on_done = on_done
         self._owner = Owner() if owner is None else owner
         self._paused: Step | None = None
+        self.work: Generator[Any, None, Any] | None = None  # that goes on in another turn
 
     def post(self, step: Step) -> None:
         """The owner runs the step as soon as it can. Thread-safe."""
@@ -125,9 +127,14 @@ class Exchange:
             step(now)
 
     def abandon(self) -> None:
-        """The client has gone: nothing more is done for it."""
+        """The client has gone: nothing more is done for it, and what its work holds is released
+        now: the work refers to its own exchange, and only the collector would find that it is
+        over, at any time and in any thread."""
         self.is_abandoned = True
         self._paused = None
+        work, self.work = self.work, None
+        if work is not None:
+            work.close()
 
     def _run(self, step: Step, now: float) -> None:
         """Runs a step. An exception ends this exchange, and no other."""

@@ -78,7 +78,6 @@ class FetchReader:
             slots=broker.planning_slots,
             cache=broker.conversion_cache,
         )
-        self._reading: Reading | None = None  # of the partition that takes more than a turn
         self.is_follower = self._replica_id >= 0
         # Clients of older formats cannot ask for it: the field is 0 in those versions.
         self.is_committed = request.isolation_level == READ_COMMITTED
@@ -151,7 +150,7 @@ class FetchReader:
             LOG.exception("a defect: partition %s of %s", asked.index, asked.topic)
             read.has_news = True
             result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
-        self._reading = None
+        self._exchange.work = None
         result.records = contribution.records
         read.add(result, partition, contribution)
         return None
@@ -196,13 +195,15 @@ class FetchReader:
             result.diverging_epoch = Message(**diverging._asdict())
             read.has_news = True
         else:
-            if self._reading is None:
+            if self._exchange.work is None:
                 begun = self._records(asked, topic, partition, up_to, start_offset, read.size)
-                self._reading = begun
+                self._exchange.work = begun
             try:
-                return next(self._reading)
+                pause: Pause = next(self._exchange.work)
             except StopIteration as end:
                 contribution = end.value
+            else:
+                return pause
             if self.is_committed:
                 result.aborted_transactions = aborted_in(partition, asked.offset, contribution)
         if not self.is_reported and diverging is None:

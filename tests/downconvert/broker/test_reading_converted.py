@@ -2,6 +2,7 @@
 
 import tracemalloc
 import zlib
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from random import Random
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from downconvert import ConversionPolicy
+from downconvert import ConversionPolicy, LazyDownConvertRecords
 from downconvert.broker import Broker, Client, Exchange, Owner, planning
 from downconvert.broker.buffered_send import Keeping
 from downconvert.broker.contribution import Contribution, ConvertedSend, Limits
@@ -209,6 +210,34 @@ def test_who_has_gone_holds_no_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert not broker.planning_slots._holders
         broker.run_turn(owner, 0.0)
         assert not owner.has_work
+
+
+def test_what_a_plan_holds_is_released_when_its_client_has_gone_and_not_when_it_is_collected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The collector may run in any thread, in the midst of what the release would lock."""
+    released: list[str] = []
+
+    def in_steps(*_: object) -> Iterator[int]:
+        try:
+            while True:
+                yield planning.PLANNED_A_TURN
+        finally:
+            released.append("buffers")
+
+    monkeypatch.setattr(LazyDownConvertRecords, "in_steps", in_steps)
+    with broker_of(tmp_path, {"events": {0: [batch(0)]}}, conversions_kept_bytes=0) as broker:
+        broker.planning_slots = PlanningSlots(1)
+        owners = Owner(), Owner()
+        plans, waits = (
+            fetching(broker, 2, "events", 0, now=0.0, client=Client(n, "h"), owner=owner)
+            for n, owner in enumerate(owners)
+        )
+        released.clear()  # of the one that waits, which holds nothing
+        broker.finished(waits)
+        assert not released
+        broker.finished(plans)
+        assert released == ["buffers"]
 
 
 def test_what_another_thread_converts_is_waited_for_without_a_turn(

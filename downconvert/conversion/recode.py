@@ -93,16 +93,14 @@ class LazyRecodedRecords:
         self.size = 0
 
     def _measure(self) -> Steps[None]:
-        for header in self._records.batches():
-            yield READ_COST
-            try:
-                size = yield from self._measured(header)
-            except RecordsError as error:
-                if not self._runs:
-                    raise
-                self.damage = error
-                break
-            self._add(header, size)
+        try:
+            for header in self._records.batches():
+                yield READ_COST
+                self._add(header, (yield from self._measured(header)))
+        except RecordsError as error:
+            if not self._runs:
+                raise
+            self.damage = error
 
     @property
     def has_recoded(self) -> bool:

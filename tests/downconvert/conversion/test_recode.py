@@ -11,6 +11,7 @@ from bench.bombs import bomb
 from downconvert.conversion.recode import LazyRecodedRecords, LazyRecodedSend
 from records import Codec, CorruptRecordsError, MemoryRecords, UnsupportedCodecError, read
 from records.compressed import Decompressed
+from records.formats import MAGIC_AT
 from records.units import KiB
 from tests.damage import flipped
 from tests.downconvert.storage.logs import batch
@@ -73,9 +74,11 @@ def test_a_torn_tail_is_left_out() -> None:
     assert lazy.source_size == len(batch(0, codec=Codec.ZSTD))
 
 
-def test_damage_behind_something_good_ends_the_range() -> None:
+@pytest.mark.parametrize("place", [MAGIC_AT, -1], ids=["header", "records"])
+def test_damage_behind_something_good_ends_the_range(place: int) -> None:
     good, bad = batch(0, codec=Codec.ZSTD), batch(1, codec=Codec.ZSTD)
-    lazy = LazyRecodedRecords(MemoryRecords(good + flipped(bad, 8 * len(bad) - 1)), RECODE)
+    bad = flipped(bad, 8 * (place % len(bad)))
+    lazy = LazyRecodedRecords(MemoryRecords(good + bad), RECODE)
     assert [record.offset for record in read(MemoryRecords(sent(lazy)))] == [0]
     assert isinstance(lazy.damage, CorruptRecordsError)
 

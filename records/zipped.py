@@ -30,14 +30,17 @@ def load_kernel(importer: object) -> None:
             break
     else:
         return
-    with tempfile.NamedTemporaryFile(suffix=suffix) as file:
-        file.write(data)
-        file.flush()
-        spec = spec_from_file_location(NAME, file.name)
-        assert spec is not None
-        assert spec.loader is not None
-        module = module_from_spec(spec)
-        spec.loader.exec_module(module)
+    try:
+        with tempfile.NamedTemporaryFile(suffix=suffix) as file:
+            file.write(data)
+            file.flush()
+            spec = spec_from_file_location(NAME, file.name)
+            assert spec is not None
+            assert spec.loader is not None
+            module = module_from_spec(spec)
+            spec.loader.exec_module(module)
+    except OSError as error:
+        raise ImportError(f"the kernel cannot be copied out of its zip: {error}") from error
     sys.modules[NAME] = module
 
 

@@ -55,3 +55,16 @@ def test_without_one_the_reference_runs(tmp_path: Path) -> None:
     name, place = shown(archive, tmp_path)
     assert name == "reference"
     assert place.startswith(str(archive))
+
+
+def test_where_no_file_can_be_made_the_reference_runs(tmp_path: Path) -> None:
+    """As on a machine whose disk is full or read-only."""
+    archive = zipped(tmp_path / "package.zip", kernel=False)
+    with zipfile.ZipFile(archive, "a") as one:
+        one.writestr(f"records/_kernel{EXTENSION_SUFFIXES[0]}", b"any")
+        one.writestr(
+            "tempfile.py",
+            "def NamedTemporaryFile(suffix): raise OSError(28, 'No space left on device')",
+        )
+    name, _ = shown(archive, tmp_path)
+    assert name == "reference"

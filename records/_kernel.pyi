@@ -1,4 +1,4 @@
-"""The compiled kernel, native/src/face: what it does is in kernel.py."""
+"""The compiled kernel, native/src/python: what it does is in kernel.py, kernel_functions.py."""
 
 from .kernel import Buffer, Progress, Recodes, Transferred
 from .kernel_functions import Taken

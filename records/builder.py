@@ -4,7 +4,7 @@ One call builds one v2 batch; or v0 or v1 messages, one for each record; or, whe
 one v0 or v1 message that holds the others compressed. What one may not write, such as offsets that
 do not increase, is written as it is asked for: tests need damaged batches too.
 
-Not here: how records are laid out as bytes (kernel.py: `encode`), compression (codecs).
+Not here: how records are laid out as bytes (kernel_functions.py: `Encode`), compression (codecs).
 
 Sources: Kafka's MemoryRecordsBuilder, DefaultRecordBatch and AbstractLegacyRecordBatch."""
 

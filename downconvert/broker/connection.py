@@ -114,7 +114,7 @@ class Connection:
         self.request_started: float | None = None
         self.interest = 0  # what its selector looks for
         self.in_handshake = False  # of TLS
-        self.is_muted = False  # not read from, as it has taken more than its rate
+        self.is_muted = False  # its requests wait, as it has taken more than its rate
         self.authenticates = False  # it has to, and has not yet
         self.waits_to_write = False
 

@@ -1,7 +1,7 @@
 """By which policy records are converted, for each topic and client.
 
 Not here: to which format (fetch_versions.py), the conversion (downconvert/conversion), reading what
-is converted (reading.py)."""
+is converted (reading_converted.py)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

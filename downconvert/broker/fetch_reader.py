@@ -4,8 +4,8 @@ The order of decisions for each partition is Kafka's (KafkaApis, ReplicaManager)
 cannot be read has an error, and the others their records. Where much has to be converted it is read
 in turns, between which other requests are worked on.
 
-Not here: what a partition contributes (reading.py), the policy of conversions (conversions.py),
-when a fetch is answered and when it waits (handlers/fetch.py)."""
+Not here: what a partition contributes (reading.py, reading_converted.py), the policy of conversions
+(conversions.py), when a fetch is answered and when it waits (handlers/fetch.py)."""
 
 import logging
 from typing import Final

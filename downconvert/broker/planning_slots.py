@@ -3,7 +3,7 @@
 Between two turns a plan that is being made holds buffers: some hundred KiB, 2 MiB at most. So only
 a few clients have one under way, and others wait, holding nothing, for theirs.
 
-Not here: the plan (downconvert/conversion/plan.py), who makes it (reading_converted.py)."""
+Not here: the plan (downconvert/conversion/plan.py), its turns (planning.py)."""
 
 from collections import OrderedDict
 from collections.abc import Callable

@@ -5,8 +5,8 @@ where a batch ends after a multiple of CHUNK_SIZE, counted in the file: so that 
 the same places, wherever they began. Only the batch in whose midst a client begins may be its own:
 where it is compressed again. Of one that is not, it gets what follows.
 
-Not here: what is kept, and for how long (conversion_cache.py), the rest of an answer (reading.py).
-"""
+Not here: what is kept, and for how long (conversion_cache.py), the rest of an answer
+(reading_converted.py)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace

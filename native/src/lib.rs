@@ -1,8 +1,8 @@
 //! The native kernel: Kafka's record batches to older messages and back, bytes to bytes.
 //!
-//! The contract is `records/kernel.py`, with every rule in its order and every reason of damage;
-//! its twin in Python is `records/reference`. One parser serves every job; a `Sink` makes messages,
-//! sizes or rows of the records.
+//! The contract is `records/kernel.py`, with every rule in its order and every reason of damage, and
+//! `records/kernel_functions.py`; its twin in Python is `records/reference`. One parser serves every
+//! job; a `Sink` makes messages, sizes, rows or columns of the records.
 //!
 //! Bytes are hostile: each step forward checks that they are there, and no count or size that they
 //! claim sizes an allocation. `unsafe` is denied except where C is called (in `python`, and for

@@ -124,8 +124,7 @@ impl Filling {
 
 impl ArrowColumns {
     /// Of at most `rows_max` rows and `bytes_max` bytes, of which a single record may have more.
-    /// None: that is no row, or more
-    /// bytes than a column of Arrow's has.
+    /// None: that is no row, or more bytes than a column of Arrow's has.
     pub fn new(rows_max: usize, bytes_max: usize, wanted: Fields, bounds: Bounds) -> Option<Self> {
         i32::try_from(bytes_max).ok()?;
         let filling = Filling::new(rows_max, 0, 0);

@@ -1,4 +1,4 @@
-//! The class `ArrowColumns` (`records/kernel.py`).
+//! The class `ArrowColumns` (`records/kernel_functions.py`).
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

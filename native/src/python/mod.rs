@@ -1,4 +1,4 @@
-//! The Python module `records._kernel`, which keeps the contract of `records/kernel.py`.
+//! The Python module `records._kernel`: `records/kernel.py` and `records/kernel_functions.py`.
 //!
 //! Arguments are checked here, buffers are borrowed without a copy, the interpreter's lock is
 //! released around each call, and a panic, which is a defect, becomes a RuntimeError.
@@ -102,7 +102,7 @@ fn gzip_compress<'py>(
     Ok(PyBytes::new(py, &member))
 }
 
-/// The compiled kernel. What it does is in records/kernel.py.
+/// The compiled kernel. What it does is in records/kernel.py and records/kernel_functions.py.
 #[pymodule]
 fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<transcoder::Transcoder>()?;

@@ -1,4 +1,4 @@
-//! Entries and rows to `Record`s (`records/kernel.py`, ReadEntries, MakeRecords and
+//! Entries and rows to `Record`s (`records/kernel_functions.py`, ReadEntries, MakeRecords and
 //! MakeInnerRecords).
 //!
 //! What is made keeps nothing of the source, and no record keeps another one's bytes.

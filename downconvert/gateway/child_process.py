@@ -6,6 +6,7 @@ listening sockets.
 
 Not here: the parent (processes.py)."""
 
+import logging
 import signal
 import socket
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from .config import GatewayConfig
 from .server import Gateway
 from .shared import Ledgers
 
+LOG: Final = logging.getLogger(__name__)
 REQUEST: Final = Struct(">?ii")  # whether a node is gone, its id, its port
 # errno of the failure or 0; length of the failure's text, or how many sockets there are
 ANSWER: Final = Struct(">iB")
@@ -69,10 +71,11 @@ def serve(
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     configure()
-    gateway = Gateway(config, HandedListeners(sockets), ledgers)
     try:
+        gateway = Gateway(config, HandedListeners(sockets), ledgers)
         gateway.start()
     except (OSError, ConfigError) as error:
+        LOG.error("it cannot serve: %s", error)  # nobody may ask one that was started again
         control.send((FIRST, error))
         return
     with suppress(EOFError, OSError):

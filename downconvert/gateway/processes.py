@@ -19,6 +19,7 @@ from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Any, Final
 
+from downconvert.broker.access.rights import ConfigError
 from downconvert.broker.lifecycle import Startable
 
 from . import child_process
@@ -136,7 +137,11 @@ class Processes(Startable):
                     self._forget(child)
                     if self._stopping.wait(RESTART_SECONDS):
                         return
-                    started = self._started(number)
+                    try:
+                        started = self._started(number)
+                    except OSError as error:
+                        LOG.error("no process can be started in its place: %s", error)
+                        continue
                     with self._lock:
                         self._past = total([self._past, child.last, Figures(0, restarted=1)])
                         self._children[number] = started
@@ -223,7 +228,7 @@ class _Child:
         with self._lock:
             try:
                 figures: Figures = self._ask("figures", None, FIGURES_SECONDS)
-            except OSError:
+            except (OSError, ConfigError):  # a process that was started again, and cannot serve
                 return self.last
             self.last = figures.lasting()
         process = Process(figures.connections, figures.resident_bytes)

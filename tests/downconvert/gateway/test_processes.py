@@ -5,17 +5,24 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import count, pairwise
+from multiprocessing import Pipe
 from pathlib import Path
+from socket import socketpair
+from threading import Lock
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from downconvert.broker.access.rights import Access, ConfigError
 from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.gateway import processes
+from downconvert.gateway import child_process, processes
 from downconvert.gateway.config import GatewayConfig, Limits
+from downconvert.gateway.figures import Figures
 from downconvert.gateway.observing import Observation
 from downconvert.gateway.processes import Processes
+from downconvert.gateway.shared import Ledgers
 from downconvert.gateway.topology import Address
 from tests.ports import LOOPBACK, free_ports
 
@@ -25,6 +32,7 @@ from .test_observing import ANY_PORT, got
 from .test_server import produced
 
 ALL = Message(topics=None)
+NOWHERE = Address(LOOPBACK, 1)
 STARTED = 120.0  # seconds: a process starts an interpreter, perhaps on a busy machine
 
 
@@ -136,6 +144,60 @@ def test_one_that_does_not_answer_in_time_stays_counted_and_is_understood_later(
         several.reload(replace(several.config, tls_cert="/no", tls_key="/no"))
     assert counted(several) == (20, 20)
     assert several.figures().processes == 2
+
+
+class Dead:
+    """A child that has died."""
+
+    number = 0
+    is_alive = False
+    last = Figures(processes=0)
+    process = SimpleNamespace(sentinel=0, pid=1, exitcode=-9)
+
+    def close(self) -> None:
+        pass
+
+
+def test_it_is_tried_again_where_the_system_cannot_start_a_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where there is no memory for one: else nobody would ever take the place of the dead."""
+    monkeypatch.setattr(processes, "RESTART_SECONDS", 0.0)
+    monkeypatch.setattr(processes, "wait", lambda *_, **__: [])
+    running = Processes(GatewayConfig(bootstrap=(NOWHERE,), listen=Address(LOOPBACK, 0)), 1)
+    tried: list[int] = []
+
+    def start(number: int) -> Any:
+        tried.append(number)
+        if len(tried) == 1:
+            raise OSError("there is no memory")
+        running._stopping.set()
+        return Dead()
+
+    monkeypatch.setattr(running, "_started", start)
+    running._children = [cast(Any, Dead())]
+    running._watch()
+    assert tried == [0, 0]
+    assert running._past.restarted == 1
+
+
+def test_one_that_cannot_serve_says_why_and_stays_counted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    config = GatewayConfig(
+        bootstrap=(NOWHERE,), listen=Address(LOOPBACK, 0), tls_cert="/no", tls_key="/no"
+    )
+    parents, childs = Pipe()
+    child = processes._Child.__new__(processes._Child)
+    child._control, child._lock, child._questions = parents, Lock(), count(child_process.FIRST)
+    child.last = Figures(processes=0, cpu_seconds=1.0)
+    ours, theirs = socketpair()
+    with parents, childs, ours, theirs:
+        child_process.serve(childs, theirs, config, lambda: None, Ledgers())
+        assert child.figures() == child.last
+    (record,) = caplog.records
+    assert record.getMessage().startswith("it cannot serve: the listener's certificate /no")
 
 
 def test_a_port_that_is_taken_is_an_error(several: Processes) -> None:

@@ -115,7 +115,7 @@ def _readable(
     refusal, is all there is."""
     if records is None or not records.size:
         return b""
-    if not any(header.codec is Codec.ZSTD for header in records.batches()):
+    if not _may_have_zstd(records):
         return _sendable(records)
     sends: list[Send] = []
     for part in Parts(records, 0).cut():
@@ -129,6 +129,14 @@ def _readable(
         if recoded.damage is not None:
             break
     return JoinedSend(sends)
+
+
+def _may_have_zstd(records: Spooled) -> bool:
+    """Whether any batch has. Where one is damaged: what comes before it is found by `Parts`."""
+    try:
+        return any(header.codec is Codec.ZSTD for header in records.batches())
+    except RecordsError:
+        return True
 
 
 def _sendable(records: Spooled | None) -> Send | bytes | memoryview:

@@ -9,11 +9,16 @@ from downconvert import ConversionPolicy
 from downconvert.broker import Broker, ErrorCode
 from downconvert.broker.conversions import RecodeRule
 from downconvert.broker.wire.encoder import encode
+from downconvert.broker.wire.joined_send import JoinedSend
 from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway import recoding
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.exchanges import Answer, Ask, Forward
 from downconvert.gateway.topology import Address
-from records import Codec, ControlRecordType, MemoryRecords, build_empty, build_marker
+from records import Codec, ControlRecordType, MemoryRecords, build_empty, build_marker, read
+from records.formats import MAGIC_AT
+from simulator.collector import Collector
+from tests.damage import flipped
 from tests.downconvert.broker.asking import frame, parsed
 from tests.downconvert.storage.logs import batch
 
@@ -203,3 +208,19 @@ def test_nobody_is_stuck_behind_what_compaction_emptied(broker: Broker, version:
     (part,) = fetch(through, version, 0)
     assert [record.offset for record in records_of(part)] == [3]
     assert offsets == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("codec", [Codec.ZSTD, Codec.NONE])
+def test_what_is_good_before_a_damaged_header_is_sent(codec: Codec) -> None:
+    good, bad = batch(0, codec=codec), flipped(batch(1), 8 * MAGIC_AT)
+    turns = recoding._readable(MemoryRecords(good + bad), "gzip")
+    while True:
+        try:
+            next(turns)
+        except StopIteration as end:
+            send: JoinedSend = end.value
+            break
+    collector = Collector()
+    while not send.completed:
+        send.write_to(collector)
+    assert [record.offset for record in read(MemoryRecords(collector.data))] == [0]

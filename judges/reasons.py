@@ -40,7 +40,7 @@ REASONS: Final = (
         "kafka-go",
         "gateway-.*",
         "TestConn/(nettest/.*|test_fetch_and_commit_offset)",
-        "others of these fail in each run, on Kafka itself, too: limits of a tenth of a second, and "
+        "others of these fail in each run, one on Kafka itself: narrow time limits, and "
         "topics whose leader is named before it is one (error 6, from Kafka)",
     ),
     Reason(

@@ -20,6 +20,7 @@ TOPIC: Final = "events"
 GROUPS_COMMAND: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 TRANSACTIONS_COMMAND: Final = "org.apache.kafka.tools.TransactionsCommand"
 TRIES: Final = 5
+PATIENCE_MS: Final = 600_000  # what is open stays so, however long the tools take
 QUIET: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
 
 Tool = Callable[..., list[list[str]]]
@@ -60,7 +61,12 @@ def tools(bootstrap: str) -> Tool:
 def commit(address: str, group: str, metadata: str = "", *, offset: int) -> Any:
     """A member of a group, which has committed something of partition 0."""
     consumer = KafkaConsumer(
-        TOPIC, bootstrap_servers=address, group_id=group, enable_auto_commit=False
+        TOPIC,
+        bootstrap_servers=address,
+        group_id=group,
+        enable_auto_commit=False,
+        session_timeout_ms=PATIENCE_MS,
+        max_poll_interval_ms=PATIENCE_MS,
     )
     while not consumer.assignment():
         consumer.poll(timeout_ms=100)
@@ -69,7 +75,9 @@ def commit(address: str, group: str, metadata: str = "", *, offset: int) -> Any:
 
 
 def transact(address: str, name: str, offset: int, *, end: str) -> Any:
-    producer = KafkaProducer(bootstrap_servers=address, transactional_id=name)
+    producer = KafkaProducer(
+        bootstrap_servers=address, transactional_id=name, transaction_timeout_ms=PATIENCE_MS
+    )
     producer.init_transactions()
     producer.begin_transaction()
     producer.send(TOPIC, b"sent", partition=1)

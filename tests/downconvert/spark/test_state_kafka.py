@@ -11,6 +11,8 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from tests import kafka_server
+from tests.fetching import once
+from tests.fetching import run as fetch
 
 from .reading import rows
 
@@ -33,10 +35,10 @@ def tools(bootstrap: str) -> Tool:
     classes = kafka_server.prepare(version)
     target = kafka_server.BUILD / f"kafka-tools-{version}"
     jar = target / f"kafka-tools-{version}.jar"
-    if not jar.exists():
-        artifact = f"-Dartifact=org.apache.kafka:kafka-tools:{version}"
-        done = ("mvn", "-q", "-B", "dependency:copy", artifact, f"-DoutputDirectory={target}")
-        subprocess.run(done, check=True, capture_output=True)
+    with once(target) as new:
+        if new:
+            artifact = f"-Dartifact=org.apache.kafka:kafka-tools:{version}"
+            fetch("mvn", "-q", "-B", "dependency:copy", artifact, f"-DoutputDirectory={new}")
 
     def run(name: str, *arguments: str) -> list[list[str]]:
         command = ("java", *kafka_server.QUICK, QUIET, "-cp", f"{jar}:{classes}", name)

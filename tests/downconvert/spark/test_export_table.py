@@ -250,6 +250,23 @@ def test_delta_keeps_the_ends_when_its_log_is_cleaned(source: Path, tmp_path: Pa
     assert run("delta", source, tmp_path) == []
 
 
+def test_a_rollback_to_a_snapshot_of_which_iceberg_says_nothing_is_refused(
+    source: Path, tmp_path: Path
+) -> None:
+    run("iceberg", source, tmp_path)
+    table = catalog_of(tmp_path).load_table("lake.events")
+    first = table.current_snapshot().snapshot_id
+    table.delete("topic = 'b'")
+    second = table.current_snapshot().snapshot_id
+    segment(source / "007-0", 3, batch(3, 4, timestamp=DAY))
+    run("iceberg", source, tmp_path)
+    table = catalog_of(tmp_path).load_table("lake.events")
+    table.maintenance.expire_snapshots().by_id(first).commit()
+    table.manage_snapshots().rollback_to_snapshot(second).commit()
+    with pytest.raises(JobError, match="was rolled back to a snapshot"):
+        run("iceberg", source, tmp_path)
+
+
 def test_iceberg_keeps_the_offsets_when_its_snapshots_expire(source: Path, tmp_path: Path) -> None:
     run("iceberg", source, tmp_path)
     table = catalog_of(tmp_path).load_table("lake.events")

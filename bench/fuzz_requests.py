@@ -59,7 +59,8 @@ def without_sockets(first: int, count: int, seed: int, *, users: bool = False) -
             path = Path(directory)
             made = guarded_broker(path) if users else hostile_broker(path, writable=writable)
             broker = stack.enter_context(made)
-            for number in range(start, min(start + BLOCK, first + count)):
+            end = min(start + BLOCK, first + count)
+            for number in range(start, end):
                 try:
                     became[attempted(broker, seed, number, number / 100)] += 1
                 except Exception:
@@ -67,7 +68,7 @@ def without_sockets(first: int, count: int, seed: int, *, users: bool = False) -
                     again = f"--seed {seed} --first {start} --count {number - start + 1}"
                     again += " --users" * users
                     sys.exit(f"reproduce: python -m bench.fuzz_requests {again}")
-        print(f"{start + BLOCK - first:,} so far", file=sys.stderr, flush=True)
+        print(f"{end - first:,} so far", file=sys.stderr, flush=True)
     return became
 
 

@@ -158,7 +158,8 @@ def main(minutes: float, consumers: int, seed: int, workers: int) -> None:
                 load.step()
         except WrongBytesError as error:
             click.echo(f"{dict(load.became)}, then: {error}", err=True)
-            sys.exit(f"reproduce: python -m bench.isolation --seed {seed} --consumers {consumers}")
+            again = f"--seed {seed} --consumers {consumers} --workers {workers}"
+            sys.exit(f"reproduce: python -m bench.isolation {again}")
     click.echo(f"{dict(load.became)}: every byte was the right one")
 
 

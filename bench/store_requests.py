@@ -7,7 +7,6 @@ for its bytes are scaled by size, and the price of 100 TB.
 
     python -m bench.store_requests"""
 
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -96,7 +95,8 @@ def jobs() -> Iterator[tuple[str, Callable[[], object]]]:
 def measure(size: int, directory: Path) -> dict[str, Asked]:
     log = directory / "buckets" / "bucket" / "logs" / "orders-0"
     log.mkdir(parents=True)
-    (log / f"{0:020}.log").write_bytes(segment(SHAPES[SHAPE], size=size).read_bytes())
+    path = log / f"{0:020}.log"
+    path.write_bytes(segment(SHAPES[SHAPE], size=size).read_bytes())
     Log.open(log, writable=True).close()  # builds the indexes
     found = {}
     running = object_store.running(directory / "buckets", directory / "requests.log")
@@ -108,7 +108,7 @@ def measure(size: int, directory: Path) -> dict[str, Asked]:
             before = len(store.requests())
             job()
             kinds = Counter(kind for kind, _ in store.requests()[before:])
-            found[name] = Asked(kinds, os.path.getsize(log / f"{0:020}.log"))  # noqa: PTH202
+            found[name] = Asked(kinds, path.stat().st_size)
     return found
 
 

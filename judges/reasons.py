@@ -38,6 +38,13 @@ REASONS: Final = (
     ),
     Reason(
         "kafka-go",
+        "gateway-.*",
+        "TestConn/(nettest/.*|test_fetch_and_commit_offset)",
+        "others of these fail in each run, one on Kafka itself: narrow time limits, and "
+        "topics whose leader is named before it is one (error 6, from Kafka)",
+    ),
+    Reason(
+        "kafka-go",
         "serve",
         "TestClient(Alter|List)PartitionReassignments.*|TestClientElectLeaders",
         "one broker: there is nowhere to move a replica or its leadership to",

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from .fetching import once, run
 from .ports import LOOPBACK, free_ports, wait_for_server
 
 MODULE: Final = "github.com/versity/versitygw/cmd/versitygw"
@@ -63,16 +64,11 @@ def missing() -> bool:
 
 def prepare() -> Path:
     """The program; it is built if it is not here."""
-    program = BUILD / "versitygw"
-    if not program.exists():
-        BUILD.mkdir(parents=True, exist_ok=True)
-        subprocess.run(
-            ["go", "install", "-trimpath", f"{MODULE}@{VERSION}"],
-            env=os.environ | {"GOBIN": str(BUILD)},
-            check=True,
-            capture_output=True,
-        )
-    return program
+    with once(BUILD) as new:
+        if new:
+            at = {"GOBIN": str(new)}
+            run("go", "install", "-trimpath", f"{MODULE}@{VERSION}", environment=at)
+    return BUILD / "versitygw"
 
 
 @contextmanager

@@ -7,7 +7,6 @@ fake-gcs-server for `gs`, Azurite for `abfss`, and HDFS itself, in one process, 
 They come from Go's, npm's and Maven's registries, and stay in `build/`. Tests of one whose tools
 are missing are skipped, unless REQUIRE_STORES is set: then they fail."""
 
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from .fetching import once, run
 from .object_store import REQUIRED
 from .ports import LOOPBACK, free_ports, wait_for_server
 
@@ -76,9 +76,10 @@ def running(kind: str, directory: Path) -> Iterator[Store]:
 
 
 def _gs(directory: Path) -> tuple[Sequence[str | Path], list[int], Store]:
-    program = BUILD / "fake-gcs-server" / "fake-gcs-server"
-    if not program.exists():
-        _run(["go", "install", "-trimpath", GCS], {"GOBIN": str(program.parent)})
+    home = BUILD / "fake-gcs-server"
+    with once(home) as new:
+        if new:
+            run("go", "install", "-trimpath", GCS, environment={"GOBIN": str(new)})
     (directory / "buckets" / "bucket").mkdir(parents=True)
     ports = free_ports(1)
     address = f"{LOOPBACK}:{ports[0]}"
@@ -91,7 +92,8 @@ def _gs(directory: Path) -> tuple[Sequence[str | Path], list[int], Store]:
         "-filesystem-root": str(directory / "buckets"),
         "-log-level": "error",
     }
-    command = [program, *(word for option in options.items() for word in option)]
+    words = (word for option in options.items() for word in option)
+    command = [home / "fake-gcs-server", *words]
     return (
         command,
         ports,
@@ -101,9 +103,10 @@ def _gs(directory: Path) -> tuple[Sequence[str | Path], list[int], Store]:
 
 def _azure(directory: Path) -> tuple[Sequence[str | Path], list[int], Store]:
     home = BUILD / "azurite"
+    with once(home) as new:
+        if new:
+            run("npm", "install", "--no-audit", "--no-fund", "--prefix", str(new), AZURITE)
     program = home / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
-    if not program.exists():
-        _run(["npm", "install", "--no-audit", "--no-fund", "--prefix", str(home), AZURITE], {})
     ports = free_ports(1)
     # Clients may be newer than it is: it is told to answer them all the same.
     options = ("--blobHost", LOOPBACK, "--blobPort", str(ports[0]), "--skipApiVersionCheck")
@@ -118,21 +121,15 @@ def _azure(directory: Path) -> tuple[Sequence[str | Path], list[int], Store]:
 
 def _hdfs(directory: Path) -> tuple[Sequence[str | Path], list[int], Store]:
     home = BUILD / f"hdfs-{HADOOP}"
-    if not (home / "MiniCluster.class").exists():
-        pom = HERE / "hdfs" / "pom.xml"
-        version = f"-Dhadoop.version={HADOOP}"
-        _run(["mvn", "-q", "-B", "-f", str(pom), version, f"-DoutputDirectory={home}", COPY], {})
-        source = HERE / "hdfs" / "MiniCluster.java"
-        _run(["javac", "-cp", f"{home}/*", "-d", str(home), str(source)], {})
+    with once(home) as new:
+        if new:
+            pom = HERE / "hdfs" / "pom.xml"
+            version, target = f"-Dhadoop.version={HADOOP}", f"-DoutputDirectory={new}"
+            run("mvn", "-q", "-B", "-f", str(pom), version, target, COPY)
+            source = HERE / "hdfs" / "MiniCluster.java"
+            run("javac", "-cp", f"{new}/*", "-d", str(new), str(source))
     ports = free_ports(2)
     java = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{home}/*:{home}")
     command = [*java, "MiniCluster", directory / "hdfs", *map(str, ports)]
     root = f"webhdfs://{LOOPBACK}:{ports[0]}"
     return command, ports, Store(root, environment={"HADOOP_USER_NAME": "tester"})
-
-
-def _run(command: Sequence[str], environment: Mapping[str, str]) -> None:
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=os.environ | dict(environment)
-    )
-    assert done.returncode == 0, f"{command[0]}: {done.stdout}{done.stderr}"

@@ -2,9 +2,10 @@
 
 Batches are converted independently, so that a range may be cut between any two of them: each part
 is measured, and kept or sent, by itself. Two kinds of ranges are not cut. Where aborted
-transactions are left out, a marker further on says where one ends. And where sizes of compressed
-messages are predicted, a range may end before its records do, and nothing may follow it; predicting
-is quick, and compression happens while sending, a piece in a turn.
+transactions are left out, a marker further on says where one ends. And what need not be compressed
+for its size to be known is planned in steps, some of them a turn: one send for all of it takes less
+memory while a slow client reads, and where sizes are predicted nothing may follow a range that ends
+before its records do.
 
 Not here: on which thread a turn runs (conversion_pool.py)."""
 
@@ -12,8 +13,8 @@ from collections.abc import Generator
 from functools import partial
 from typing import Final, TypeVar
 
-from downconvert import AbortedTransaction, ConversionPolicy
-from downconvert.broker.buffered_send import MemoryBudget
+from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
+from downconvert.broker.buffered_send import BufferedSend, MemoryBudget
 from downconvert.broker.fetch_assembly import convert_range, hard_size, head_of, to_send
 from downconvert.conversion.converter import COMPRESSED_WEIGHT
 from downconvert.conversion.plan import Steps
@@ -98,15 +99,22 @@ class Converted:
         aborted: list[AbortedTransaction],
         limit: int | None = None,
     ) -> Generator[Turn, None, None]:
-        """Measures each part in a turn of its own, and keeps what is compressed again. `limit`: a
+        """Measures in turns, and keeps what is compressed again for that. `limit`: a
         hard one of bytes, under which at least the first message goes out.
 
         RecordsError: there is nothing to be sent but damage or a refusal."""
-        predicts = policy.predicts and parts.is_compressed
-        for part in parts.cut(whole=predicts or policy.isolation == COMMITTED):
-            yield TURN
+        is_planned = policy.size == "exact" and (policy.predicts or not parts.is_compressed)
+        for part in parts.cut(whole=is_planned or policy.isolation == COMMITTED):
             try:
-                found = convert_range(part, magic, offset, policy, room, aborted)
+                if is_planned:
+                    found: BufferedSend | LazyDownConvertRecords = yield from in_turns(
+                        LazyDownConvertRecords.in_steps(
+                            part, magic, offset, policy, aborted=aborted
+                        )
+                    )
+                else:
+                    yield TURN
+                    found = convert_range(part, magic, offset, policy, room, aborted)
             except RecordsError:
                 if not self.sends:
                     raise

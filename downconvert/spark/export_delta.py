@@ -54,9 +54,11 @@ class DeltaTarget:
 
     def read(self, isolation: str, partitions: Sequence[TopicPartition]) -> Exported:
         """What the last commit of an export says; of one that was cleaned up, as far as its
-        transactions do."""
+        transactions do. JobError: neither does, or it is a table of others."""
         restored: int | None = None
+        oldest = 0
         for commit in self._table.history():
+            oldest = commit["version"]
             if restored is not None and commit["version"] > restored:
                 continue
             if PROPERTY in commit:
@@ -66,6 +68,13 @@ class DeltaTarget:
         if self._table.transaction_version(APPLICATION) is None and self._table.file_uris():
             raise foreign(self.name)
         found = Exported(isolation)
+        if restored is not None:  # to before the first export; transactions stay what they were
+            if oldest > 0:
+                raise JobError(
+                    f"{self.name} was restored to version {restored}, and its log no longer says "
+                    "which offsets that has: name another table"
+                )
+            return found
         for name in partitions:
             end = self._table.transaction_version(f"{APPLICATION}/{name}")
             if end:

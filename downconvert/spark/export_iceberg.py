@@ -71,19 +71,26 @@ class IcebergTarget:
         return self._catalog.load_table(self.name)
 
     def read(self, isolation: str, _partitions: Sequence[TopicPartition] = ()) -> Exported:
-        """What the current snapshot says, or the nearest before it that an export has made."""
+        """What the current snapshot says, or the nearest before it that an export has made.
+        JobError: that is gone, and the table was rolled back since, or it is a table of others."""
         table = self._table
         snapshot = table.current_snapshot()
         if snapshot is None:
             return Exported(isolation)
         while snapshot is not None:
-            said = snapshot.summary.additional_properties if snapshot.summary else {}
-            if PROPERTY in said:
-                return exported_of(said[PROPERTY], isolation, self.name)
+            said = _said(snapshot)
+            if said is not None:
+                return exported_of(said, isolation, self.name)
             parent = snapshot.parent_snapshot_id
             snapshot = None if parent is None else table.snapshot_by_id(parent)
         if PROPERTY not in table.properties:
             raise foreign(self.name)
+        # One that is there, and not before the current one: it was rolled back.
+        if table.properties[PROPERTY] in map(_said, table.snapshots()):
+            raise JobError(
+                f"{self.name} was rolled back to a snapshot of which nothing says any more which "
+                "offsets it has: name another table"
+            )
         return exported_of(table.properties[PROPERTY], isolation, self.name)
 
     def remove_lost(self) -> None:
@@ -112,3 +119,10 @@ class IcebergTarget:
                     raise outpaced(self.name, error) from error
             except Exception as error:  # of any kind of catalog
                 raise uncertain(self.name, error) from error
+
+
+def _said(snapshot: Any) -> str | None:
+    """Which offsets there are, as an export has noted it in a snapshot."""
+    said = snapshot.summary.additional_properties if snapshot.summary else {}
+    found: str | None = said.get(PROPERTY)
+    return found

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+from urllib.parse import unquote
 from uuid import uuid4
 
 from downconvert.storage.files import DISK, replace_file
@@ -119,8 +120,11 @@ def _joined(ranges: Iterable[Range]) -> list[Range]:
 
 
 def named_below(uris: Iterable[str]) -> Mapping[str, str]:
-    """The files of an export among some, by their names below the target."""
-    return {f"topic={uri.rpartition(DATA)[2]}": uri for uri in uris if DATA in uri}
+    """The files of an export among some, by their names below the target.
+
+    `uris`: quoted, as Spark names files; what is returned is not, as Spark reads it."""
+    found = map(unquote, uris)
+    return {f"topic={uri.rpartition(DATA)[2]}": uri for uri in found if DATA in uri}
 
 
 class Notes:

@@ -125,7 +125,7 @@ def _made(builder: SparkSession.Builder, place: str | None) -> SparkSession:
 def _connected(remote: str, options: dict[str, str]) -> SparkSession:
     """A session of a Spark Connect server, or of one that is started on this machine (`local[2]`).
 
-    It has another name for each command, so that none is closed with another."""
+    Each process has one of its own there, so that none is closed with another."""
     if find_spec("grpc") is None:
         raise JobError(CONNECT_NEEDED)
     if not REMOTES.fullmatch(remote):

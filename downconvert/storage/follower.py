@@ -73,6 +73,7 @@ class Follower:
         "_producers",
         "_start",
         "_starts",
+        "_starts_path",
         "_tail",
         "segments",
         "snapshots",
@@ -82,6 +83,7 @@ class Follower:
         self._path = path
         self._open_files = open_files
         self._listed = -1  # when the directory had been changed as we listed it
+        self._starts_path = path.parent / LOG_STARTS
         self._starts = b""  # what the checkpoint of start offsets said
         self._start = 0
         self._tail: Tail | None = None
@@ -150,13 +152,13 @@ class Follower:
         if self._tail is None:
             return False
         first, last, following = self.segments[0], self._tail.segment, self._tail.next_offset
-        if not (first.path().exists() and last.path().exists()):
+        if not (first.path().exists() and (last is first or last.path().exists())):
             return True
         is_empty = following == last.base_offset
         return not is_empty and (self._path / file_name(following, Kind.LOG)).exists()
 
     def _read_start(self) -> None:
-        path = self._path.parent / LOG_STARTS
+        path = self._starts_path
         try:
             starts = read_file(path)
             if starts != self._starts:

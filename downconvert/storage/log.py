@@ -316,7 +316,10 @@ class Log:
         end_offset = view.end_offset if up_to is None else min(up_to, view.end_offset)
         for segment in view.segments.starting_at(offset) if offset < end_offset else ():
             end = view.end_of(segment)
-            if up_to is not None and (bound := segment.find(up_to, end)) is not None:
+            following = view.segments.after(segment)
+            after = view.end_offset if following is None else following.base_offset
+            # Mostly all of it may be read, and its end need not be searched.
+            if end_offset < after and (bound := segment.find(end_offset, end)) is not None:
                 end = bound[0]
             found = segment.read(offset, max_bytes, end)
             if found is not None:

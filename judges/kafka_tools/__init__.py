@@ -37,29 +37,37 @@ class KafkaTools:
         self._home = BUILD / self.name
 
     def prepare(self) -> None:
-        for version in VERSIONS:
-            with once(self._home / version) as new:
-                if new:
-                    tools = "kafka-tools" if _numbers(version) >= (0, 9) else "kafka-clients"
-                    scala = "2.13" if _numbers(version) >= (2, 4) else "2.11"
-                    chosen = (
-                        f"-Dtools.version={version}",
-                        f"-Dtools.artifact={tools}",
-                        f"-Dcore.artifact=kafka_{scala}",
-                    )
-                    copied = ("dependency:copy-dependencies", f"-DoutputDirectory={new}")
-                    maven = ("mvn", "-q", "-B", "-f", str(_POM))
-                    installed(*maven, *chosen, *copied, environment=MAVEN_OPTIONS)
+        """Nothing: only the versions that are asked for are fetched, before the first test."""
 
     def run(self, asked: Asked) -> Iterator[Outcome]:
+        chosen = {
+            f"{version} {tool.name}": (version, tool)
+            for version in VERSIONS
+            for tool in TOOLS
+            if tool.since <= _numbers(version) < tool.until
+        }
+        if asked.quick:
+            chosen = {test: what for test, what in chosen.items() if re.fullmatch(_QUICK, test)}
+        chosen = {test: what for test, what in chosen.items() if asked.wants(test)}
+        for version in dict.fromkeys(version for version, _ in chosen.values()):
+            self._fetch(version)
         data.write(asked.bootstrap)
-        for version in VERSIONS:
-            for tool in TOOLS:
-                test = f"{version} {tool.name}"
-                there = tool.since <= _numbers(version) < tool.until
-                chosen = not asked.quick or re.fullmatch(_QUICK, test)
-                if there and chosen and asked.wants(test):
-                    yield self._ended(test, version, tool, asked)
+        for test, (version, tool) in chosen.items():
+            yield self._ended(test, version, tool, asked)
+
+    def _fetch(self, version: str) -> None:
+        with once(self._home / version) as new:
+            if new:
+                tools = "kafka-tools" if _numbers(version) >= (0, 9) else "kafka-clients"
+                scala = "2.13" if _numbers(version) >= (2, 4) else "2.11"
+                chosen = (
+                    f"-Dtools.version={version}",
+                    f"-Dtools.artifact={tools}",
+                    f"-Dcore.artifact=kafka_{scala}",
+                )
+                copied = ("dependency:copy-dependencies", f"-DoutputDirectory={new}")
+                maven = ("mvn", "-q", "-B", "-f", str(_POM))
+                installed(*maven, *chosen, *copied, environment=MAVEN_OPTIONS)
 
     def _ended(self, test: str, version: str, tool: Tool, asked: Asked) -> Outcome:
         name = re.sub(r"[^\w.]+", "-", test)

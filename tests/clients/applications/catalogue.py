@@ -29,9 +29,9 @@ APPLICATIONS: Final[tuple[Application, ...]] = (
     *node.APPLICATIONS,
 )
 
-_NO_GO: Final = "the Go module proxy that was reached does not hand the module out"
-_NO_RUBY: Final = "plugins and clients of Ruby are gems: no registry of gems was reached"
-_NO_HEX: Final = "Erlang is in Debian, the packages of Hex are not: that registry was not reached"
+_NO_GO: Final = "its Go module could not be fetched"
+_NO_RUBY: Final = "plugins and clients of Ruby are gems, which were not fetched"
+_NO_HEX: Final = "Erlang is in Debian; the packages of Hex are not, and were not fetched"
 
 NOT_RUN: Final = (
     ("Filebeat and the other Beats", f"{_NO_GO}; Sarama inside, as in Telegraf and Burrow"),

@@ -22,6 +22,7 @@ from .talking import (
     QUICK,
     SECONDS,
     Talk,
+    eventually,
     fetched,
     serving,
     serving_broker,
@@ -30,8 +31,8 @@ from .talking import (
 
 @pytest.fixture
 def secure(tmp_path: Path, certificate: tuple[Path, Path]) -> Iterator[Server]:
-    options = {"tls": server_context(*certificate), "limits": QUICK}
-    with serving(tmp_path, batches=40, size=20 * KiB, **options) as running:
+    tls = server_context(*certificate)
+    with serving(tmp_path, batches=40, size=20 * KiB, tls=tls) as running:
         yield running
 
 
@@ -51,13 +52,15 @@ def test_tls_carries_the_same(secure: Server, certificate: tuple[Path, Path]) ->
     "data", [b"", b"\x16", b"GET / HTTP/1.1\r\n\r\n", bytes(1000), b"\xff" * 1000]
 )
 def test_who_speaks_no_tls_is_disconnected(
-    secure: Server, certificate: tuple[Path, Path], data: bytes
+    tmp_path: Path, certificate: tuple[Path, Path], data: bytes
 ) -> None:
-    with Talk(secure.address) as talk:
-        talk.socket.sendall(data)
-        talk.drain()  # an alert
-    with Talk(secure.address, ssl.create_default_context(cafile=certificate[0])) as other:
-        assert other.is_served()
+    theirs = ssl.create_default_context(cafile=certificate[0])
+    with serving(tmp_path, tls=server_context(*certificate), limits=QUICK) as server:
+        with Talk(server.address) as talk:
+            talk.socket.sendall(data)
+            talk.drain()  # an alert
+        # On a busy machine a handshake may take longer than this server allows.
+        assert eventually(lambda: Talk(server.address, theirs), lambda other: other.is_served())
 
 
 @pytest.mark.usefixtures("without_defects")
@@ -88,9 +91,9 @@ def test_who_does_not_authenticate_is_not_served(tmp_path: Path) -> None:
             with suppress(ConnectionError):  # it may be cut off before it has sent all
                 talk.send_frame(bytes(600_000))
             assert talk.has_ended()
-        with Talk(server.address) as talk:  # it may ask for versions, but not stay
-            assert talk.is_served()
-            assert talk.has_ended()
+        assert eventually(  # it may ask for versions, but not stay
+            lambda: Talk(server.address), lambda talk: talk.is_served() and talk.has_ended()
+        )
 
 
 def test_who_authenticates_is_served(tmp_path: Path) -> None:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from downconvert import LazyDownConvertSend
-from downconvert.broker import Broker, fetch_assembly
+from downconvert import LazyDownConvertRecords, LazyDownConvertSend
+from downconvert.broker import Broker
 from downconvert.broker.wire.schemas import ApiKey
 from downconvert.conversion.recode import LazyRecodedRecords, LazyRecodedSend
-from downconvert.gateway import producing, turns
+from downconvert.gateway import producing, sent, turns
 from downconvert.gateway.conversion_pool import NAME, ConversionPool
-from downconvert.gateway.exchanges import TURN_SIZE, Ask, Turn
-from records import Codec, FileRecords, MemoryRecords
+from downconvert.gateway.exchanges import Ask, Turn
+from records import Codec
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.storage.logs import batch
 
@@ -57,7 +57,7 @@ def test_fetches_are_measured_kept_and_converted_in_the_pool(
 ) -> None:
     with cluster(tmp_path, "t") as (broker, port), gateway(port) as running:
         append(broker, *(batch(n, codec=codec, size=LARGE) for n in range(count)))
-        threads.watch(turns, "convert_range")
+        threads.watch(turns, "to_send")
         threads.watch(LazyDownConvertSend, "write_to")
         with Wire(running.address) as client:
             answer = client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
@@ -89,29 +89,37 @@ def test_a_turn_has_no_more_records_than_it_may(
     broker: Broker, through: Through, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However much a client fetches, its conversion gives way to others."""
-    append(broker, *(batch(n, size=LARGE) for n in range(40)))
+    append(broker, *(batch(n, size=LARGE) for n in range(200)))
     of_turns: list[int] = []
-    convert = fetch_assembly.convert_range
+    in_steps = LazyDownConvertRecords.in_steps
 
-    def counted(records: FileRecords | MemoryRecords, *args: Any) -> Any:
-        of_turns[-1] += records.size
-        return convert(records, *args)
+    def counted(*args: Any, **options: Any) -> Any:
+        steps = in_steps(*args, **options)
+        while True:
+            try:
+                work = next(steps)
+            except StopIteration as end:
+                return end.value
+            of_turns[-1] += work
+            yield work
 
-    monkeypatch.setattr(turns, "convert_range", counted)
-    request = frame(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 23))
+    monkeypatch.setattr(LazyDownConvertRecords, "in_steps", counted)
+    request = frame(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 24))
     steps = through.session.exchange(memoryview(request), len(request), 0.0)
     said: Any = None
     while True:
         try:
             asked = steps.send(said)
-        except StopIteration:
+        except StopIteration as end:
+            reply = end.value
             break
         if isinstance(asked, Turn):
             of_turns.append(0)
         elif isinstance(asked, Ask):
             said = through.answer(asked, request)
-    assert sum(of_turns) > 4 * TURN_SIZE
-    assert max(of_turns) <= TURN_SIZE
+    assert sum(of_turns) > 4 * turns.WORK_A_TURN
+    assert max(of_turns) < 2 * turns.WORK_A_TURN
+    assert len(list(sent._parts(reply.send))) == 1, "a slow client costs one send"
 
 
 def test_jobs_take_turns() -> None:

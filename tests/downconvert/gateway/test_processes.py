@@ -99,7 +99,7 @@ def asked(several: Processes, times: int) -> None:
 
 
 def counted(several: Processes) -> tuple[int, int]:
-    """Requests by the census, and by the histogram."""
+    """Requests by the census, and by the histogram, a moment after their answers."""
     figures = several.figures()
     requests = sum(row["requests"] for row in figures.clients)
     return requests, sum(figures.latencies["Metadata"].counts)
@@ -116,8 +116,8 @@ def test_one_that_dies_is_started_again_and_stays_counted(several: Processes) ->
     assert counted(several) == (20, 20)
     wait_for(lambda: children(several) != before and not several.figures().unready)
     asked(several, 5)
+    wait_for(lambda: counted(several) == (25, 25))
     figures = several.figures()
-    assert counted(several) == (25, 25)
     assert (figures.processes, figures.restarted) == (2, 1)
     assert figures.ends["client_closed"] >= 20
     assert figures.cpu_seconds > 0
@@ -129,7 +129,7 @@ def test_one_that_does_not_answer_in_time_stays_counted_and_is_understood_later(
     several: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked(several, 20)
-    assert counted(several) == (20, 20)
+    wait_for(lambda: counted(several) == (20, 20))
     monkeypatch.setattr(processes, "FIGURES_SECONDS", 0.5)
     hung = children(several)[0]
     os.kill(hung, signal.SIGSTOP)
@@ -219,10 +219,12 @@ def test_a_rate_is_for_all_of_them(several: Processes) -> None:
     """A client that connects again and again is told by whichever answers what it owes to all."""
     several.reload(replace(several.config, access=Access(producer_byte_rate=1.0)))
     body, told = produce_body(message_set(0, b"a")), list[int]()
-    for _ in range(10):
+
+    def each_has_told() -> bool:
         with Wire(several.address) as client:
             told.append(client.ask(ApiKey.Produce, 1, body).throttle_time_ms)
+        return all(child.ask("figures").throttled for child in several._children)
+
+    wait_for(each_has_told)  # the system decides which process a connection comes to
     each = told[0]  # milliseconds that one produce takes, less the second that may be saved up
     assert all(later > earlier + each // 2 for earlier, later in pairwise(told))
-    served = [child.ask("figures").throttled for child in several._children]
-    assert all(one["Produce"] > 0 for one in served)

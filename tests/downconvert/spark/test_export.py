@@ -95,7 +95,7 @@ def test_an_older_copy_adds_what_is_not_there(
 def test_a_run_that_died_between_its_files_and_its_note_is_made_up_for(
     spark: SparkSession, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = tmp_path / "lake"
+    target = tmp_path / "a lake"
 
     def die(*_: object) -> None:
         raise KeyboardInterrupt
@@ -119,7 +119,7 @@ def test_a_run_that_died_between_its_files_and_its_note_is_made_up_for(
 def test_damage_ends_a_run_or_is_left_out_and_is_looked_at_again(
     spark: SparkSession, source: Path, tmp_path: Path
 ) -> None:
-    target = tmp_path / "lake"
+    target = tmp_path / "a lake"
     good = batch(1, 2, timestamp=DAY)
     flipped = good[:-2] + bytes([good[-2] ^ 1]) + good[-1:]  # in a value
     log = source / "b-0" / file_name(0, Kind.LOG)

@@ -44,5 +44,6 @@ def test_ranges_are_joined_where_they_touch() -> None:
 
 
 def test_files_are_named_below_their_target() -> None:
-    uris = ["file:/a/topic=x/lake/topic=t/date=1970-01-02/part-0.parquet", "file:/a/other"]
-    assert named_below(uris) == {"topic=t/date=1970-01-02/part-0.parquet": uris[0]}
+    name = "topic=t/date=1970-01-02/part-0.parquet"
+    uris = [f"file:/a/topic=x/the%20lake/{name}", "file:/a/other"]
+    assert named_below(uris) == {name: f"file:/a/topic=x/the lake/{name}"}

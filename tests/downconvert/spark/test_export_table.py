@@ -169,6 +169,34 @@ def test_after_a_rollback_an_export_goes_on_where_that_version_ends(
     assert there(kind, tmp_path) == sorted([*WHOLE, "007-0:3", "007-0:4"])
 
 
+def test_a_delta_table_as_it_was_before_its_first_export_gets_everything_again(
+    source: Path, tmp_path: Path
+) -> None:
+    from deltalake import DeltaTable
+
+    run("delta", source, tmp_path)
+    DeltaTable(str(tmp_path / "table")).restore(0)
+    assert there("delta", tmp_path) == []
+    run("delta", source, tmp_path)
+    assert there("delta", tmp_path) == WHOLE
+
+
+def test_a_restored_version_of_which_delta_s_log_says_nothing_is_refused(
+    source: Path, tmp_path: Path
+) -> None:
+    from deltalake import DeltaTable
+
+    run("delta", source, tmp_path)
+    table = DeltaTable(str(tmp_path / "table"))
+    table.create_checkpoint()
+    table.delete("topic = 'b'")
+    table.restore(1)
+    for version in (0, 1):
+        (tmp_path / "table" / "_delta_log" / f"{version:020}.json").unlink()
+    with pytest.raises(JobError, match="was restored to version 1, and its log no longer says"):
+        run("delta", source, tmp_path)
+
+
 @every_kind
 def test_an_older_copy_adds_what_is_not_there(
     kind: TableKind, source: Path, tmp_path: Path
@@ -220,6 +248,23 @@ def test_delta_keeps_the_ends_when_its_log_is_cleaned(source: Path, tmp_path: Pa
         (tmp_path / "table" / "_delta_log" / f"{version:020}.json").unlink()
     assert not any(PROPERTY in commit for commit in DeltaTable(str(tmp_path / "table")).history())
     assert run("delta", source, tmp_path) == []
+
+
+def test_a_rollback_to_a_snapshot_of_which_iceberg_says_nothing_is_refused(
+    source: Path, tmp_path: Path
+) -> None:
+    run("iceberg", source, tmp_path)
+    table = catalog_of(tmp_path).load_table("lake.events")
+    first = table.current_snapshot().snapshot_id
+    table.delete("topic = 'b'")
+    second = table.current_snapshot().snapshot_id
+    segment(source / "007-0", 3, batch(3, 4, timestamp=DAY))
+    run("iceberg", source, tmp_path)
+    table = catalog_of(tmp_path).load_table("lake.events")
+    table.maintenance.expire_snapshots().by_id(first).commit()
+    table.manage_snapshots().rollback_to_snapshot(second).commit()
+    with pytest.raises(JobError, match="was rolled back to a snapshot"):
+        run("iceberg", source, tmp_path)
 
 
 def test_iceberg_keeps_the_offsets_when_its_snapshots_expire(source: Path, tmp_path: Path) -> None:

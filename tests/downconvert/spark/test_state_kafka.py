@@ -11,6 +11,8 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from tests import kafka_server
+from tests.fetching import once
+from tests.fetching import run as fetch
 
 from .reading import rows
 
@@ -20,6 +22,7 @@ TOPIC: Final = "events"
 GROUPS_COMMAND: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 TRANSACTIONS_COMMAND: Final = "org.apache.kafka.tools.TransactionsCommand"
 TRIES: Final = 5
+PATIENCE_MS: Final = 600_000  # what is open stays so, however long the tools take
 QUIET: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
 
 Tool = Callable[..., list[list[str]]]
@@ -32,10 +35,10 @@ def tools(bootstrap: str) -> Tool:
     classes = kafka_server.prepare(version)
     target = kafka_server.BUILD / f"kafka-tools-{version}"
     jar = target / f"kafka-tools-{version}.jar"
-    if not jar.exists():
-        artifact = f"-Dartifact=org.apache.kafka:kafka-tools:{version}"
-        done = ("mvn", "-q", "-B", "dependency:copy", artifact, f"-DoutputDirectory={target}")
-        subprocess.run(done, check=True, capture_output=True)
+    with once(target) as new:
+        if new:
+            artifact = f"-Dartifact=org.apache.kafka:kafka-tools:{version}"
+            fetch("mvn", "-q", "-B", "dependency:copy", artifact, f"-DoutputDirectory={new}")
 
     def run(name: str, *arguments: str) -> list[list[str]]:
         command = ("java", *kafka_server.QUICK, QUIET, "-cp", f"{jar}:{classes}", name)
@@ -60,7 +63,12 @@ def tools(bootstrap: str) -> Tool:
 def commit(address: str, group: str, metadata: str = "", *, offset: int) -> Any:
     """A member of a group, which has committed something of partition 0."""
     consumer = KafkaConsumer(
-        TOPIC, bootstrap_servers=address, group_id=group, enable_auto_commit=False
+        TOPIC,
+        bootstrap_servers=address,
+        group_id=group,
+        enable_auto_commit=False,
+        session_timeout_ms=PATIENCE_MS,
+        max_poll_interval_ms=PATIENCE_MS,
     )
     while not consumer.assignment():
         consumer.poll(timeout_ms=100)
@@ -69,7 +77,9 @@ def commit(address: str, group: str, metadata: str = "", *, offset: int) -> Any:
 
 
 def transact(address: str, name: str, offset: int, *, end: str) -> Any:
-    producer = KafkaProducer(bootstrap_servers=address, transactional_id=name)
+    producer = KafkaProducer(
+        bootstrap_servers=address, transactional_id=name, transaction_timeout_ms=PATIENCE_MS
+    )
     producer.init_transactions()
     producer.begin_transaction()
     producer.send(TOPIC, b"sent", partition=1)

@@ -4,7 +4,6 @@ a consumer reads: each offset once.
 The brokers are real; their remote storage is Kafka's own `LocalTieredStorage`, a directory."""
 
 import shutil
-import subprocess
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from tests import kafka_server
+from tests.fetching import once, run
 
 from .reading import rows
 
@@ -32,10 +32,10 @@ def storage_jar() -> Path:
     """Kafka's classes for its tests, of which LocalTieredStorage is one. Fetched once."""
     target = kafka_server.BUILD / f"kafka-tiered-{VERSION}"
     jar = target / f"kafka-storage-{VERSION}-test.jar"
-    if not jar.exists():
-        artifact = f"-Dartifact=org.apache.kafka:kafka-storage:{VERSION}:jar:test"
-        done = ("mvn", "-q", "-B", "dependency:copy", artifact, f"-DoutputDirectory={target}")
-        subprocess.run(done, check=True, capture_output=True)
+    with once(target) as new:
+        if new:
+            artifact = f"-Dartifact=org.apache.kafka:kafka-storage:{VERSION}:jar:test"
+            run("mvn", "-q", "-B", "dependency:copy", artifact, f"-DoutputDirectory={new}")
     return jar
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from downconvert.storage import Log, LogConfig, OffsetOutOfRangeError
 from downconvert.storage.checkpoint import write_offsets
 from downconvert.storage.files import DISK
 from downconvert.storage.names import TopicPartition
+from downconvert.storage.segment import Segment
 from records import CorruptRecordsError
 from records.builder import build_marker
 from records.control import ControlRecordType
@@ -100,6 +102,24 @@ def test_a_read_gives_nothing_at_or_above_its_bound(
 ) -> None:
     """A high watermark, or the last stable offset."""
     assert read_offsets_of(log, offset, up_to=up_to) == found
+
+
+@pytest.mark.parametrize(
+    ("offset", "up_to", "searched"), [(12, 34, 1), (12, 32, 1), (30, 34, 1), (30, 32, 2)]
+)
+def test_the_end_is_searched_only_where_a_bound_is_in_the_same_segment(
+    log: Log, offset: int, up_to: int, searched: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[int] = []
+    find = Segment.find
+
+    def counted(self: Segment, offset: int, end: int) -> Any:
+        found.append(offset)
+        return find(self, offset, end)
+
+    monkeypatch.setattr(Segment, "find", counted)
+    log.read(offset, 1, up_to=up_to)
+    assert len(found) == searched
 
 
 def test_records_from_any_offset_on(log: Log) -> None:

@@ -9,7 +9,9 @@ before its records do.
 
 Not here: on which thread a turn runs (conversion_pool.py)."""
 
+from collections import deque
 from collections.abc import Generator
+from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
 
@@ -25,22 +27,37 @@ from .exchanges import TURN, TURN_SIZE, Turn
 
 COMMITTED = "read_committed"
 WORK_A_TURN: Final = COMPRESSED_WEIGHT * TURN_SIZE  # as steps count it
+PLANS_MAX: Final = 8  # of a process, that are between two turns at a time
+_places = deque(range(PLANS_MAX))  # free ones; no lock is taken where a generator is collected
 
 Found = TypeVar("Found")
 
 
 def in_turns(steps: Steps[Found]) -> Generator[Turn, None, Found]:
-    """What the steps find, a turn's work in each turn. What they raise."""
-    work = WORK_A_TURN
-    while True:
-        if work >= WORK_A_TURN:
-            work = 0
-            yield TURN
-        try:
-            work += next(steps)
-        except StopIteration as end:
-            found: Found = end.value
-            return found
+    """What the steps find, a turn's work in each turn. What they raise.
+
+    Between two turns steps hold buffers: some hundred KiB, or MiB for zstd. So only a few may, and
+    however many clients ask at once, others come to their end in one turn."""
+    yield TURN
+    work, place = 0, None
+    try:
+        while True:
+            try:
+                work += next(steps)
+            except StopIteration as end:
+                found: Found = end.value
+                return found
+            if work >= WORK_A_TURN:
+                work = 0
+                if place is None:
+                    with suppress(IndexError):  # another thread was faster
+                        place = _places.pop()
+                if place is not None:
+                    yield TURN
+    finally:
+        steps.close()
+        if place is not None:
+            _places.append(place)
 
 
 class Parts:

@@ -60,9 +60,11 @@ class Topology:
     def hear(self, hello: Message) -> Message:
         """What a broker says that it serves: the same object where one said the same before, as
         thousands of connections keep it."""
-        if self.hello != hello:
-            self.hello = hello
-        return self.hello
+        known = self.hello
+        if known is not None and known == hello:
+            return known
+        self.hello = hello  # another thread may hear another broker now
+        return hello
 
     @property
     def nodes(self) -> dict[int, Address]:

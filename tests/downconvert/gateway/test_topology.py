@@ -103,3 +103,16 @@ def test_no_coordinator_stays_none() -> None:
     answer = Message(coordinators=[], node_id=-1, host="", port=-1)
     topology().rewrite(ApiKey.FindCoordinator, answer, Advertised("gw"))
     assert (answer.host, answer.port) == ("", -1)
+
+
+def test_what_one_broker_serves_is_not_taken_for_what_another_says_at_the_same_time() -> None:
+    other = Message(api_keys=[])
+
+    class Racing(Topology):
+        """Another thread hears another broker whenever something new is noted."""
+
+        def __setattr__(self, name: str, value: object) -> None:
+            super().__setattr__(name, other if name == "hello" and value is not None else value)
+
+    ours = Message(api_keys=[Message(api_key=1, min_version=4, max_version=17)])
+    assert Racing((SEED,), Ports(9093, {})).hear(ours) is ours

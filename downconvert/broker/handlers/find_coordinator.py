@@ -4,6 +4,7 @@ id's transactions. Here there is one, this one.
 Clients as old as 0.9 ask even where their partitions are assigned by hand, and read nothing before
 they have an answer."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from downconvert.broker.errors import ErrorCode
@@ -19,22 +20,29 @@ BATCHED: Final = 4  # the first version that asks for several keys
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body, version = exchange.request.body, exchange.request.version
-    if version < BATCHED:
-        exchange.reply(_coordinator(broker, exchange, body.key, now))
-        return
-    found = [_coordinator(broker, exchange, key, now) for key in body.coordinator_keys]
-    exchange.reply(Message(coordinators=found))
+    keys = [body.key] if version < BATCHED else body.coordinator_keys
+    if body.key_type == GROUP and broker.config.is_writable:
+        _make_partitions(broker, keys, now)
+    found = [_coordinator(broker, exchange, key) for key in keys]
+    exchange.reply(found[0] if version < BATCHED else Message(coordinators=found))
 
 
-def _coordinator(broker: BrokerState, exchange: Exchange, key: str, now: float) -> Message:
+def _make_partitions(broker: BrokerState, group_ids: Iterable[str], now: float) -> None:
+    """As Kafka: clients see `__consumer_offsets` before anything is committed. Where it cannot be
+    made, the log says why, once for all of these groups, and commits are told."""
+    for group_id in group_ids:
+        if broker.groups.is_elsewhere(group_id):
+            continue
+        code, _ = broker.groups.ensure_partition(group_id, now)
+        if code not in (ErrorCode.NONE, ErrorCode.INVALID_GROUP_ID):
+            return
+
+
+def _coordinator(broker: BrokerState, exchange: Exchange, key: str) -> Message:
     client, kind = exchange.client, exchange.request.body.key_type
     if kind == GROUP and broker.groups.is_elsewhere(key):
         code, said = ErrorCode.COORDINATOR_NOT_AVAILABLE, "its offsets are not kept here"
     elif kind == GROUP or (kind == TRANSACTION and broker.transactions.refusal() is None):
-        if kind == GROUP and broker.config.is_writable:
-            # As Kafka: clients see the topic before anything is committed. Where it cannot be made,
-            # the log says why, and commits are told.
-            broker.groups.ensure_partition(key, now)
         node_id = broker.config.node_id
         return Message(key=key, node_id=node_id, host=client.host, port=client.port)
     elif kind == TRANSACTION:

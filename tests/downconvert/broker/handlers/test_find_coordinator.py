@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker, BrokerConfig, ErrorCode
-from downconvert.broker.topics import OFFSETS_TOPIC
+from downconvert.broker.topics import OFFSETS_TOPIC, Topic
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import ask, someone
@@ -37,6 +37,21 @@ def test_who_looks_for_a_group_makes_the_topic_of_its_offsets(tmp_path: Path, ve
     with LogDir.open(tmp_path / "other") as log_dir:
         ask(Broker(log_dir, BrokerConfig()), ApiKey.FindCoordinator, version, body)
         assert not log_dir.logs
+
+
+def test_a_disk_that_is_full_is_said_once_however_many_groups_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def create(*_: object) -> Topic:
+        raise OSError("no space is left")
+
+    with writable_broker(tmp_path) as broker:
+        monkeypatch.setattr(broker.topics, "create", create)
+        body = Message(coordinator_keys=["", *map(str, range(100))])
+        said = ask(broker, ApiKey.FindCoordinator, 4, body)
+    assert len(said.coordinators) == 101
+    (record,) = caplog.records
+    assert "no space is left" in record.getMessage()
 
 
 @pytest.mark.parametrize("version", range(4, 7))

@@ -15,7 +15,13 @@ import records
 from .kernels import REQUIRE_NATIVE
 
 PACKAGE: Final = Path(records.__file__).parent
-SHOWN: Final = "from records import backend, __file__; print(backend.NAME, __file__)"
+# An editable installation finds the kernel of the directory, whatever the package was imported from.
+SHOWN: Final = """
+import sys
+sys.meta_path[:] = [one for one in sys.meta_path if "Editable" not in getattr(one, "__name__", "")]
+from records import backend, __file__
+print(backend.NAME, __file__)
+"""
 
 
 def zipped(target: Path, *, kernel: bool) -> Path:

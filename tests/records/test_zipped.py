@@ -15,7 +15,7 @@ import records
 from .kernels import REQUIRE_NATIVE
 
 PACKAGE: Final = Path(records.__file__).parent
-# An editable installation finds the kernel of the directory, whatever the package was imported from.
+# An editable installation finds the kernel of its directory for any package of that name.
 SHOWN: Final = """
 import sys
 sys.meta_path[:] = [one for one in sys.meta_path if "Editable" not in getattr(one, "__name__", "")]

@@ -40,6 +40,11 @@ class Tail:
                 return True
         # The first look; or the end is not where it was.
         was_empty = not self.position
+        if not (goes_on or was_empty):
+            # The file was truncated, and may be as long again by now. It is opened anew, so that
+            # what was read of it before is not taken for what is there now.
+            self.segment.release()
+            size = self.segment.size
         self.next_offset = self.segment.base_offset
         self._last = (0, b"")
         self._scan(self.segment.slice_from(OFFSET_MAX, size).origin, size)

@@ -35,7 +35,10 @@ class Tail:
         size = self.segment.size
         goes_on = 0 < self.position <= size and self._is_there(size)
         if goes_on:
-            self._scan(self.position, size)
+            if size == self.position:
+                self.damage = None
+            else:
+                self._scan(self.position, size)
             if self.damage is None:
                 return True
         # The first look; or the end is not where it was.

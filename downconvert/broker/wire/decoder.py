@@ -172,7 +172,11 @@ def _element(field: Field, version: int, flexible: bool, nullable: bool) -> Read
 
 def _number(kind: Struct) -> Read:
     size, unpack = kind.size, kind.unpack_from
-    return lambda cursor: unpack(cursor.data, cursor.take(size))[0]
+
+    def read(cursor: Cursor) -> Any:
+        return unpack(cursor.data, cursor.take(size))[0]
+
+    return read
 
 
 def _uuid(cursor: Cursor) -> bytes:

@@ -47,7 +47,8 @@ class ClientRequest:
     async def pass_to(self, other: Stream) -> None:
         """Passes it on as it is."""
         other.send(LENGTH.pack(self.size) + bytes(self.prefix))
-        async with timeout(self._limits.receive_timeout):
-            await self._client.copy_to(other, self._left)
-            await other.drain()
-        self._left = 0
+        if self._left or not other.takes():
+            async with timeout(self._limits.receive_timeout):
+                await self._client.copy_to(other, self._left)
+                await other.drain()
+            self._left = 0

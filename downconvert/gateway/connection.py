@@ -3,7 +3,7 @@
 The client's connection and the one to the cluster are closed together: a client whose broker has
 gone must notice, so that it asks for metadata as it does with any broker."""
 
-from asyncio import Event, sleep, timeout
+from asyncio import Event, get_running_loop, sleep, timeout
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from functools import partial
@@ -124,19 +124,19 @@ class Connection:
         limits = self._session.shared.config.limits
         self._client.patience = limits.idle_timeout
         self._client.on_end = self._client_ended
+        now = get_running_loop().time
         try:
             while not self._is_last:
                 self._is_idle = True
-                async with timeout(limits.idle_timeout):
-                    await self._client.ensure(1)
+                await self._client.ensure(1, now() + limits.idle_timeout)
                 self._is_idle = False
-                async with timeout(limits.receive_timeout):
-                    await self._client.ensure(LENGTH.size)
-                    size = LENGTH.unpack_from(self._client.available)[0]
-                    if not 0 < size <= limits.request_size:
-                        raise BadRequestError(f"a request of {size} bytes")
-                    self._client.consume(LENGTH.size)
-                    await self._client.ensure(min(size, PREFIX_SIZE))
+                limit = now() + limits.receive_timeout
+                await self._client.ensure(LENGTH.size, limit)
+                size = LENGTH.unpack_from(self._client.available)[0]
+                if not 0 < size <= limits.request_size:
+                    raise BadRequestError(f"a request of {size} bytes")
+                self._client.consume(LENGTH.size)
+                await self._client.ensure(min(size, PREFIX_SIZE), limit)
                 started = perf_counter()
                 await self._exchange(size)
                 self.requests += 1

@@ -14,6 +14,7 @@ from typing import Final
 from records.sends import NOTHING
 
 from . import splicing
+from .pouring import ConnectionEndedError, Pouring
 
 BUFFER_SIZE: Final = 16 * 1024  # bytes for reading
 PIECE_SIZE: Final = 64 * 1024  # bytes that are sent at a time, and so may have to wait
@@ -41,14 +42,6 @@ def scratch() -> memoryview:
     return view
 
 
-class ConnectionEndedError(Exception):
-    """The other side closed the connection, or it broke. `peer`: its name, for messages."""
-
-    def __init__(self, peer: str) -> None:
-        super().__init__(f"{peer} closed the connection")
-        self.peer = peer
-
-
 class Stream(asyncio.BufferedProtocol):
     """One connection, for one task that reads and one that writes. While nothing has arrived it has
     no buffer.
@@ -66,7 +59,7 @@ class Stream(asyncio.BufferedProtocol):
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
         self._may_write = True
-        self._pouring: _Pouring | None = None
+        self._pouring: Pouring | None = None
         self.transport: asyncio.Transport
         self._file: int
         self._is_plain: bool  # whether what is written goes out as it is
@@ -132,8 +125,9 @@ class Stream(asyncio.BufferedProtocol):
     def has_ended(self) -> bool:
         return self._is_eof
 
-    async def ensure(self, size: int) -> None:
-        """Waits until so many bytes are there; at most BUFFER_SIZE. ConnectionEndedError."""
+    async def ensure(self, size: int, limit: float | None = None) -> None:
+        """Waits until so many bytes are there; at most BUFFER_SIZE. `limit`: by the loop's clock.
+        ConnectionEndedError, TimeoutError."""
         assert size <= BUFFER_SIZE
         if self._start + size > BUFFER_SIZE:
             waiting = self._end - self._start
@@ -144,7 +138,8 @@ class Stream(asyncio.BufferedProtocol):
                 raise ConnectionEndedError(self.peer)
             self._resume()
             self._reader = asyncio.get_running_loop().create_future()
-            await self._reader
+            async with asyncio.timeout_at(limit):
+                await self._reader
 
     def consume(self, size: int) -> None:
         """Discards bytes from the beginning of what is available."""
@@ -176,7 +171,7 @@ class Stream(asyncio.BufferedProtocol):
             self.consume(len(piece))
         elif self._is_eof:
             raise ConnectionEndedError(self.peer)
-        pouring = _Pouring(sink, size - len(piece), piece_size, goes_on)
+        pouring = Pouring(sink, size - len(piece), piece_size, goes_on)
         if not pouring.is_done():
             self._pouring = pouring
             try:
@@ -251,13 +246,14 @@ class Stream(asyncio.BufferedProtocol):
 
     async def takes_again(self, direct: socket.socket) -> None:
         """Waits until a direct copy takes something. ConnectionEndedError, TimeoutError."""
-
-        async def wait(future: "asyncio.Future[None]") -> None:
-            self._writer = future
+        loop = asyncio.get_running_loop()
+        self._writer = loop.create_future()
+        loop.add_writer(direct.fileno(), self._wake, self._writer)
+        try:
             if not self.transport.is_closing():
-                await self._moves(future, lambda: 0)
-
-        await splicing.until(direct.fileno(), wait, writes=True)
+                await self._moves(self._writer, lambda: 0)
+        finally:
+            loop.remove_writer(direct.fileno())
         if self.transport.is_closing():
             raise ConnectionEndedError(self.peer)
 
@@ -269,9 +265,10 @@ class Stream(asyncio.BufferedProtocol):
                 await future
         except TimeoutError:
             if progress() <= before:
-                raise TimeoutError(
-                    f"{self.peer} has neither sent nor taken a byte in {self.patience:g} s"
-                ) from None
+                raise self._silence() from None
+
+    def _silence(self) -> TimeoutError:
+        return TimeoutError(f"{self.peer} has neither sent nor taken a byte in {self.patience:g} s")
 
     async def copy_to(self, other: "Stream", size: int) -> None:
         """Forwards `size` bytes, no faster than the other side takes them."""
@@ -284,8 +281,9 @@ class Stream(asyncio.BufferedProtocol):
 
     async def _splice_to(self, other: "Stream", size: int) -> int:
         """Moves `size` bytes without copying them. Returns how many."""
-        self.transport.pause_reading()
-        self._is_paused = True
+        if not self._is_paused:
+            self.transport.pause_reading()
+            self._is_paused = True
         arrived = min(size, len(self.available))
         other.send(self.available[:arrived])
         self._start += arrived  # without `consume`, which would read on
@@ -293,31 +291,26 @@ class Stream(asyncio.BufferedProtocol):
             self._forget()
         splice: splicing.Splice | None = None
         try:
-            await other.flushed()
-            splice = splicing.Splice(self._file, other._file, size - arrived)
-            whole = await splice.run(
-                lambda: self.transport.is_closing() or other.transport.is_closing(),
-                lambda future: self._moved(future, splice),
-                lambda future: other._moved(future, splice),
-            )
-            if not whole:
+            if other.transport.get_write_buffer_size():
+                await other.flushed()
+            patience = self.patience, other.patience
+            splice = splicing.Splice(self._file, other._file, size - arrived, patience)
+            for stream in (self, other):  # it ends with either connection
+                stream._reader = stream._writer = splice.ended
+            is_closing = self.transport.is_closing() or other.transport.is_closing()
+            if is_closing or not await splice.run():
                 raise ConnectionEndedError((other if other.transport.is_closing() else self).peer)
         except splicing.TargetEndedError as error:
             raise ConnectionEndedError(other.peer) from error
+        except splicing.SilenceError:
+            assert splice is not None
+            raise (other if splice.waits_for_target else self)._silence() from None
         finally:
             if splice is not None:
                 splice.close()
             if not self.transport.is_closing():
                 self._resume()
         return size
-
-    async def _moved(
-        self, future: "asyncio.Future[None]", splice: "splicing.Splice | None"
-    ) -> None:
-        """Waits until a splice can go on, or this connection ends. TimeoutError."""
-        self._reader = self._writer = future
-        assert splice is not None
-        await self._moves(future, lambda: -splice.pending)
 
     def takes(self) -> bool:
         """Whether little is left to be written."""
@@ -338,41 +331,6 @@ class Stream(asyncio.BufferedProtocol):
     def _wake(waiter: "asyncio.Future[None] | None") -> None:
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
-
-
-class _Pouring:
-    """What is left to be handed to a sink."""
-
-    __slots__ = ("_goes_on", "_piece_size", "_sink", "failure", "left")
-
-    def __init__(
-        self,
-        sink: Callable[[memoryview], object],
-        left: int,
-        piece_size: int,
-        goes_on: Callable[[], bool],
-    ) -> None:
-        self.left = left
-        self.failure: Exception | None = None
-        self._sink = sink
-        self._piece_size = piece_size
-        self._goes_on = goes_on
-
-    @property
-    def read_size(self) -> int:
-        return min(self.left, self._piece_size)
-
-    def is_done(self) -> bool:
-        return not self.left or self.failure is not None or not self._goes_on()
-
-    def take(self, piece: memoryview) -> bool:
-        """Whether that was all."""
-        try:
-            self._sink(piece)
-        except (OSError, ConnectionEndedError) as error:
-            self.failure = error
-        self.left -= len(piece)
-        return self.is_done()
 
 
 async def connect(

@@ -3,7 +3,7 @@
 Not here: what is asked (session.py), how it is authenticated (sasl.py)."""
 
 import ssl
-from asyncio import timeout
+from asyncio import get_running_loop, timeout
 from collections.abc import Callable
 from functools import partial
 from struct import Struct
@@ -85,7 +85,8 @@ class Upstream:
 
     async def answer(self, ask: Ask, correlation_id: int, wait: float) -> Message:
         """The response to what has been sent, in a file where it is large."""
-        spool = Spool(await self.response_size(wait), self._spool_dir, self._budget)
+        spool = Spool(await self._begun(wait), self._spool_dir, self._budget)
+        self.stream.consume(LENGTH.size)
         while spool.received < spool.size:
             await self.stream.pour(spool.write, spool.size - spool.received)
         self.answer_size = spool.size
@@ -93,12 +94,12 @@ class Upstream:
             return ask.answer(spool, correlation_id)
         return await self._pool.run(partial(ask.answer, spool, correlation_id))
 
-    async def response_size(self, wait: float) -> int:
-        """The length of the response that comes next. SilentBrokerError: none does."""
+    async def _begun(self, wait: float) -> int:
+        """The length that the response that comes next begins with. SilentBrokerError: none does.
+        """
         limit, started = self._request_timeout + wait, perf_counter()
         try:
-            async with timeout(limit):
-                await self.stream.ensure(LENGTH.size)
+            await self.stream.ensure(LENGTH.size, get_running_loop().time() + limit)
         except TimeoutError:
             raise SilentBrokerError(self.address, limit) from None
         if self.on_answer is not None:
@@ -106,7 +107,6 @@ class Upstream:
         (size,) = LENGTH.unpack_from(self.stream.available)
         if not CORRELATION.size <= size <= RESPONSE_MAX:
             raise BadRequestError(f"the cluster claims a response of {size} bytes")
-        self.stream.consume(LENGTH.size)
         return int(size)
 
     async def forward_response(
@@ -121,30 +121,31 @@ class Upstream:
 
         `charge`: called with the bytes of its frame, before any of them is sent; the seconds for
         which its client is not read from then."""
-        size = await self.response_size(wait)
-        await self.stream.ensure(CORRELATION.size)
-        if CORRELATION.unpack_from(self.stream.available)[0] != correlation_id:
+        size = LENGTH.size + await self._begun(wait)
+        await self.stream.ensure(LENGTH.size + CORRELATION.size)
+        if CORRELATION.unpack_from(self.stream.available, LENGTH.size)[0] != correlation_id:
             raise BadRequestError("the cluster answered another request")
-        seconds = charge(LENGTH.size + size)
-        start = LENGTH.pack(size)
+        seconds = charge(size)
         if seconds and throttle is not None:
-            start += await self._throttled_start(throttle, size, seconds)
-        client.send(start)
-        await self.stream.copy_to(client, size + LENGTH.size - len(start))
+            start = await self._throttled_start(throttle, size, seconds)
+            client.send(start)
+            size -= len(start)
+        await self.stream.copy_to(client, size)
 
     async def _throttled_start(self, field: ThrottleField, size: int, seconds: float) -> bytes:
-        """The beginning of a response of so many bytes, taken and changed; nothing where it has no
+        """The beginning of a frame of so many bytes, taken and changed; nothing where it has no
         such field."""
-        start_size = field.header_size + THROTTLE.size
+        field_at = LENGTH.size + field.header_size
+        start_size = field_at + THROTTLE.size
         if size < start_size:
             return b""
         await self.stream.ensure(start_size)
         start = bytes(self.stream.available[:start_size])
-        if any(start[CORRELATION.size : field.header_size]):  # tags that nobody has defined yet
+        if any(start[LENGTH.size + CORRELATION.size : field_at]):  # tags that nobody has defined
             return b""
-        (theirs,) = THROTTLE.unpack_from(start, field.header_size)
+        (theirs,) = THROTTLE.unpack_from(start, field_at)
         self.stream.consume(start_size)
-        return start[: field.header_size] + THROTTLE.pack(max(theirs, milliseconds(seconds)))
+        return start[:field_at] + THROTTLE.pack(max(theirs, milliseconds(seconds)))
 
     def close(self) -> None:
         self.stream.close()

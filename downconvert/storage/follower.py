@@ -82,8 +82,10 @@ class Follower:
         "_starts",
         "_starts_path",
         "_tail",
+        "end_offset",
         "segments",
         "snapshots",
+        "start_offset",
     )
 
     def __init__(self, path: Path, open_files: OpenFiles) -> None:
@@ -99,20 +101,12 @@ class Follower:
         self._producers = Producers(path)
         self.segments = Segments()
         self.snapshots: list[int] = []
+        self.start_offset = self.end_offset = 0
         self.refresh()
 
     @property
     def reason(self) -> None:
         """Never: a reader does not notice that a disk fails."""
-
-    @property
-    def start_offset(self) -> int:
-        first = self.segments[0].base_offset if len(self.segments) else 0
-        return max(self._start, first)
-
-    @property
-    def end_offset(self) -> int:
-        return max(self.start_offset, 0 if self._tail is None else self._tail.next_offset)
 
     @property
     def damage(self) -> CorruptRecordsError | None:
@@ -130,13 +124,19 @@ class Follower:
 
     def refresh(self, *, relist: bool = False) -> None:
         self._read_start()
-        for _ in range(ATTEMPTS):
-            try:
-                self._look(relist=relist)
-                return
-            except FileNotFoundError:
-                relist = True
-        self._look(relist=True)
+        try:
+            for _ in range(ATTEMPTS):
+                try:
+                    self._look(relist=relist)
+                    return
+                except FileNotFoundError:
+                    relist = True
+            self._look(relist=True)
+        finally:
+            first = self.segments[0].base_offset if len(self.segments) else 0
+            end = 0 if self._tail is None else self._tail.next_offset
+            self.start_offset = max(self._start, first)
+            self.end_offset = max(self.start_offset, end)
 
     def _look(self, *, relist: bool) -> None:
         listed, *ends = self._stamps()

@@ -18,6 +18,7 @@ from records import RecordsError
 from . import headers
 from .client_request import LENGTH, PREFIX_SIZE, ClientRequest
 from .conversion_pool import ConversionPool
+from .ended import ConnectionEndedError
 from .exchanges import (
     HELLO,
     Answer,
@@ -35,7 +36,7 @@ from .figures import Counters, End
 from .pieces import pieces, send_converted
 from .sent import converts
 from .session import Session
-from .streams import CLIENT, ConnectionEndedError, Stream
+from .streams import CLIENT, Stream
 from .upstream import INLINE_MAX, UnreachableError, Upstream
 from .waiting import Waits
 

@@ -9,8 +9,9 @@ from functools import partial
 from downconvert.broker.wire.responses import ResponseSend
 
 from .conversion_pool import ConversionPool
+from .ended import ConnectionEndedError
 from .exchanges import TURN_SIZE
-from .streams import PIECE_SIZE, ConnectionEndedError, Stream
+from .streams import PIECE_SIZE, Stream
 
 
 async def send_converted(send: ResponseSend, client: Stream, pool: ConversionPool) -> None:

@@ -18,11 +18,12 @@ from downconvert.broker.wire.schemas import Message
 
 from .config import GatewayConfig
 from .conversion_pool import ConversionPool
+from .ended import ConnectionEndedError
 from .exchanges import HELLO, Ask, ThrottleField
 from .sasl import AuthenticationError, authenticate
 from .security import ClusterSecurity
 from .spool import Spool
-from .streams import ConnectionEndedError, Stream, connect
+from .streams import Stream, connect
 from .topology import Address
 
 LENGTH: Final = Struct(">i")
@@ -95,8 +96,7 @@ class Upstream:
         return await self._pool.run(partial(ask.answer, spool, correlation_id))
 
     async def _begun(self, wait: float) -> int:
-        """The length that the response that comes next begins with. SilentBrokerError: none does.
-        """
+        """The length of the next response, which begins with it. SilentBrokerError: none comes."""
         limit, started = self._request_timeout + wait, perf_counter()
         try:
             await self.stream.ensure(LENGTH.size, get_running_loop().time() + limit)

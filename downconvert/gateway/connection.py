@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.responses import ResponseSend
@@ -18,6 +18,7 @@ from records import RecordsError
 from . import headers
 from .client_request import LENGTH, PREFIX_SIZE, ClientRequest
 from .conversion_pool import ConversionPool
+from .ended import ConnectionEndedError
 from .exchanges import (
     HELLO,
     Answer,
@@ -35,11 +36,12 @@ from .figures import Counters, End
 from .pieces import pieces, send_converted
 from .sent import converts
 from .session import Session
-from .streams import CLIENT, ConnectionEndedError, Stream
+from .streams import CLIENT, Stream
 from .upstream import INLINE_MAX, UnreachableError, Upstream
 from .waiting import Waits
 
 Answered = TypeVar("Answered")
+Step: TypeAlias = Ask | Whole | Turn | Pause | Reply
 
 
 class RefusedLoginError(BadRequestError):
@@ -191,20 +193,22 @@ class Connection:
 
     async def _handle(self, request: ClientRequest, size: int) -> None:
         steps = self._session.exchange(request.prefix, size, self._clock())
-        said: Any = None
+        said: Callable[[], Any] = _nothing
         takes_time = False  # what the session does next
         while True:
-            advance = partial(_advance, steps, said)
-            step = await self._pool.run(advance) if takes_time else advance()
+            if takes_time:
+                step = await self._pool.run(partial(_advance_in_turns, steps, said, self._pool))
+            else:
+                step = _advance(steps, said)
             match step:
                 case Turn():
-                    said, takes_time = None, True
+                    said, takes_time = _nothing, True
                 case Pause(seconds):
                     await sleep(seconds)
-                    said, takes_time = None, False
+                    said, takes_time = _nothing, False
                 case Whole():
-                    said = await request.whole()
-                    takes_time = len(said) > INLINE_MAX
+                    whole = await request.whole()
+                    said, takes_time = partial(_same, whole), len(whole) > INLINE_MAX
                 case Ask():
                     upstream = await self._reached()
                     said = await self._ask(upstream, step, request)
@@ -221,16 +225,19 @@ class Connection:
             self._upstream.stream.on_end = self._upstream_ended
         return self._upstream
 
-    async def _ask(self, upstream: Upstream, asked: Ask, request: ClientRequest) -> Message:
+    async def _ask(
+        self, upstream: Upstream, asked: Ask, request: ClientRequest
+    ) -> Callable[[], Message]:
+        """What reads the cluster's answer."""
         if asked is HELLO and upstream.hello is not None:
             hello, upstream.hello = upstream.hello, None  # a session asks once
-            return hello
+            return lambda: hello
         # It is sent even where the client has gone: brokers handle all that they have been sent.
         if asked.body is not None:
             wait = self._waits.of_body(asked.api, asked.body)
             correlation_id = await upstream.send(asked)
             if not asked.expects_response:
-                return Message()
+                return Message
         else:
             await request.pass_to(upstream.stream)
             header = headers.parse(request.prefix)
@@ -312,10 +319,27 @@ def _described(prefix: memoryview) -> str:
     return f"{header.name} of client id {header.client_id!r:.100}"
 
 
-def _advance(steps: Steps, said: Any) -> Ask | Whole | Turn | Pause | Reply:
-    """What an exchange yields next, or returns."""
+def _same(whole: memoryview) -> memoryview:
+    """What is said to an exchange that has asked for the whole request."""
+    return whole
+
+
+def _nothing() -> None:
+    """What is said to an exchange that has asked for nothing."""
+
+
+def _advance(steps: Steps, said: Callable[[], Any]) -> Step:
+    """What an exchange yields next, or returns. `said`: makes what it is told."""
     try:
-        return steps.send(said)
+        return steps.send(said())
     except StopIteration as end:
         reply: Reply = end.value
         return reply
+
+
+def _advance_in_turns(steps: Steps, said: Callable[[], Any], pool: ConversionPool) -> Step:
+    """Likewise; turns that follow are taken at once while nobody else waits for one."""
+    turns, step = 1, _advance(steps, said)
+    while isinstance(step, Turn) and pool.goes_on(turns):
+        turns, step = turns + 1, _advance(steps, _nothing)
+    return step

@@ -91,12 +91,14 @@ class Found:
             self.code = ErrorCode.NONE if self.sends else error_code_of(error)
             self.is_done = True
             return
-        following = parts.following
         self.used += records.size
         self.sends += converted.sends
+        if self.sends and not (converted.is_whole and joins_more(self.used, self.room)):
+            self.is_done = True
+            return
+        following = parts.following
         if self.sends:
-            goes_on = converted.is_whole and self.offset < following < bound
-            self.is_done = not (goes_on and joins_more(self.used, self.room))
+            self.is_done = not self.offset < following < bound
         elif following == self.offset:  # not even one whole batch
             self.is_done = alone
         else:

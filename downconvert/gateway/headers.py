@@ -4,11 +4,16 @@ A cluster has APIs that this project does not know. Their requests are forwarded
 of the header, which are the same in all versions."""
 
 from dataclasses import dataclass
+from struct import Struct
+from typing import Final
 
+from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.decoder import Cursor, reader
 from downconvert.broker.wire.schemas import ApiKey, is_flexible
 
-CLASSIC, FLEXIBLE = 1, 2
+START: Final = Struct(">hhih")  # API, version, correlation id, length of the client id
+FLEXIBLE: Final = 2  # the header's version with tags
+KNOWN: Final[dict[int, ApiKey]] = {api.value: api for api in ApiKey}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,25 +35,19 @@ class Header:
 
 def known(key: int) -> ApiKey | None:
     """The API of a key, if its fields are known here."""
-    try:
-        return ApiKey(key)
-    except ValueError:
-        return None
+    return KNOWN.get(key)
 
 
 def parse(frame: memoryview) -> Header:
     """The header of a frame, of which the beginning is enough. BadRequestError: it has none."""
     cursor = Cursor(frame)
-    start = reader("RequestHeader", CLASSIC)(cursor)
-    api = known(start.request_api_key)
-    if api is not None and is_flexible(api, start.request_api_version):
+    key, version, correlation_id, length = START.unpack_from(frame, cursor.take(START.size))
+    if length < -1:
+        raise BadRequestError(f"client_id before {cursor.position} has a length of {length}")
+    client_id = None if length < 0 else cursor.text(length, "client_id")
+    api = known(key)
+    has_tags = api is not None and is_flexible(api, version)
+    if has_tags and frame[cursor.take(1)]:  # else there are none of them
         cursor = Cursor(frame)
         reader("RequestHeader", FLEXIBLE)(cursor)
-    return Header(
-        start.request_api_key,
-        start.request_api_version,
-        start.correlation_id,
-        start.client_id,
-        api,
-        cursor.position,
-    )
+    return Header(key, version, correlation_id, client_id, api, cursor.position)

@@ -26,6 +26,7 @@ from .accepting import Accepting
 from .config import GatewayConfig
 from .connection import Connection
 from .conversion_pool import ConversionPool
+from .ended import ConnectionEndedError
 from .exchanges import Ask
 from .figures import Counters, End
 from .greeting import GREETING, Greeting, no_traceback_for_names
@@ -33,7 +34,7 @@ from .listeners import ListensFor, why
 from .security import Credentials
 from .session import Session
 from .shared import Shared
-from .streams import CLIENT, ConnectionEndedError, Stream
+from .streams import CLIENT, Stream
 from .topology import BOOTSTRAP, Address, Topology
 from .upstream import SilentBrokerError, UnreachableError, Upstream, reach
 

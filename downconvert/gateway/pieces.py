@@ -5,12 +5,14 @@ TLS connection in pieces, so that one call sends what many writes made."""
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 from downconvert.broker.wire.responses import ResponseSend
 
 from .conversion_pool import ConversionPool
+from .ended import ConnectionEndedError
 from .exchanges import TURN_SIZE
-from .streams import PIECE_SIZE, ConnectionEndedError, Stream
+from .streams import PIECE_SIZE, Stream
 
 
 async def send_converted(send: ResponseSend, client: Stream, pool: ConversionPool) -> None:
@@ -25,15 +27,24 @@ async def send_converted(send: ResponseSend, client: Stream, pool: ConversionPoo
             await client.drain()
         return
     with direct:
-        turn = partial(send.write_to, direct, TURN_SIZE)
+        turns = partial(_write_in_turns, send, direct, pool)
         while not send.completed:
             try:
-                written = await pool.run(turn)
+                is_full = await pool.run(turns)
             except (ConnectionError, TimeoutError) as error:  # the system's, of the socket
                 client.abort()
                 raise ConnectionEndedError(client.peer) from error
-            if written < TURN_SIZE and not send.completed:
+            if is_full:
                 await client.takes_again(direct)
+
+
+def _write_in_turns(send: ResponseSend, direct: Any, pool: ConversionPool) -> bool:
+    """Turn after turn, while nobody else waits for one and the client takes what there is. Whether
+    the client takes no more."""
+    turns, written = 1, send.write_to(direct, TURN_SIZE)
+    while written >= TURN_SIZE and not send.completed and pool.goes_on(turns):
+        turns, written = turns + 1, send.write_to(direct, TURN_SIZE)
+    return written < TURN_SIZE and not send.completed
 
 
 def pieces(send: ResponseSend) -> Iterator[memoryview]:

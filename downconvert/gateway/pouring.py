@@ -2,13 +2,7 @@
 
 from collections.abc import Callable
 
-
-class ConnectionEndedError(Exception):
-    """The other side closed the connection, or it broke. `peer`: its name, for messages."""
-
-    def __init__(self, peer: str) -> None:
-        super().__init__(f"{peer} closed the connection")
-        self.peer = peer
+from .ended import ConnectionEndedError
 
 
 class Pouring:

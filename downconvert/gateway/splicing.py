@@ -12,7 +12,7 @@ from typing import Final
 IS_POSSIBLE: Final = hasattr(os, "splice")
 PIPE_SIZE: Final = 256 * 1024  # bytes that are moved at a time
 WORTHWHILE: Final = 128 * 1024  # bytes: below that, a pipe costs more than the copies
-ROUNDS: Final = 4  # until others have their turn
+ROUNDS: Final = 8  # until others have their turn: 1 MiB in one, also where pipes are not quite full
 
 
 class TargetEndedError(Exception):

@@ -14,7 +14,8 @@ from typing import Final
 from records.sends import NOTHING
 
 from . import splicing
-from .pouring import ConnectionEndedError, Pouring
+from .ended import ConnectionEndedError
+from .pouring import Pouring
 
 BUFFER_SIZE: Final = 16 * 1024  # bytes for reading
 PIECE_SIZE: Final = 64 * 1024  # bytes that are sent at a time, and so may have to wait

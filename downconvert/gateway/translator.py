@@ -90,12 +90,12 @@ class Translator:
         """Whether a fetch may return records that the cluster sends and the client cannot read."""
         if header.api is not ApiKey.Fetch:
             return False
+        if not recoding.can_serve(header.version, self._versions.cluster[ApiKey.Fetch]):
+            return False
         config = self._shared.config
         rules = [rule.recode for rule in config.recode_rules if rule.is_for(names)]
         recodes = [config.policy.recode, *rules]
-        return recoding.can_serve(header.version, self._versions.cluster[ApiKey.Fetch]) and any(
-            recode.get(recoding.CODEC, REFUSE) != REFUSE for recode in recodes
-        )
+        return any(recode.get(recoding.CODEC, REFUSE) != REFUSE for recode in recodes)
 
     def _policies(self, names: tuple[str, ...]) -> Callable[[str], ConversionPolicy]:
         """How records are converted for this client, by topic."""

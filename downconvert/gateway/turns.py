@@ -12,7 +12,7 @@ Not here: on which thread a turn runs (conversion_pool.py)."""
 from collections import deque
 from collections.abc import Generator
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import Final, TypeVar
 
 from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
@@ -63,40 +63,58 @@ def in_turns(steps: Steps[Found]) -> Generator[Turn, None, Found]:
 class Parts:
     """The whole batches of a range, cut into parts of about TURN_SIZE bytes.
 
-    `following`: the offset after the last whole batch; `offset` where there is none. `damage`: why
-    it ends before the range does. RecordsError: the first batch is damaged."""
+    Their headers are read when something of them is asked for. RecordsError: the first batch is
+    damaged."""
 
     def __init__(self, records: FileRecords | MemoryRecords, offset: int) -> None:
-        self.following = offset
-        self.is_compressed = False  # any of it
-        self.damage: RecordsError | None = None
-        self._parts: list[tuple[int, int]] = []  # position and size
-        self._records = records
-        start = end = 0
-        try:
-            for header in records.batches():
-                if end > start and end + header.size - start > TURN_SIZE:
-                    self._parts.append((start, end - start))
-                    start = end
-                end = header.position + header.size
-                self.is_compressed |= bool(header.codec)
-                self.following = max(self.following, header.last_offset + 1)
-        except RecordsError as error:
-            if not end:
-                raise
-            self.damage = error
-        if end > start:
-            self._parts.append((start, end - start))
+        self.records = records
+        self._offset = offset
+
+    @property
+    def following(self) -> int:
+        """The offset after the last whole batch; where there is none, that of the beginning."""
+        return self._read[0]
+
+    @property
+    def damage(self) -> RecordsError | None:
+        """Why they end before the range does."""
+        return self._read[1]
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether any is."""
+        return self._read[2]
 
     def __len__(self) -> int:
-        return len(self._parts)
+        return len(self._read[3])
 
     def cut(self, *, whole: bool = False) -> list[FileRecords | MemoryRecords]:
         """The parts, in their order. `whole`: as one."""
-        if whole and self._parts:
-            position, size = self._parts[-1]
-            return [self._records.slice(0, position + size)]
-        return [self._records.slice(position, size) for position, size in self._parts]
+        if whole and self._read[3]:
+            position, size = self._read[3][-1]
+            return [self.records.slice(0, position + size)]
+        return [self.records.slice(position, size) for position, size in self._read[3]]
+
+    @cached_property
+    def _read(self) -> tuple[int, RecordsError | None, bool, list[tuple[int, int]]]:
+        following, damage, is_compressed = self._offset, None, False
+        parts: list[tuple[int, int]] = []  # position and size
+        start = end = 0
+        try:
+            for header in self.records.batches():
+                if end > start and end + header.size - start > TURN_SIZE:
+                    parts.append((start, end - start))
+                    start = end
+                end = header.position + header.size
+                is_compressed |= bool(header.codec)
+                following = max(following, header.last_offset + 1)
+        except RecordsError as error:
+            if not end:
+                raise
+            damage = error
+        if end > start:
+            parts.append((start, end - start))
+        return following, damage, is_compressed, parts
 
 
 class Converted:
@@ -121,7 +139,9 @@ class Converted:
 
         RecordsError: there is nothing to be sent but damage or a refusal."""
         is_planned = policy.size == "exact" and (policy.predicts or not parts.is_compressed)
-        for part in parts.cut(whole=is_planned or policy.isolation == COMMITTED):
+        # A plan ends where whole batches do: for one, no headers are read before.
+        cut = [parts.records] if is_planned else parts.cut(whole=policy.isolation == COMMITTED)
+        for part in cut:
             try:
                 if is_planned:
                     found: BufferedSend | LazyDownConvertRecords = yield from in_turns(
@@ -148,4 +168,4 @@ class Converted:
             if not found.is_whole or size < found.size:
                 self.is_whole = False
                 return
-        self.is_whole = parts.damage is None
+        self.is_whole = is_planned or parts.damage is None

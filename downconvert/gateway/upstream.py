@@ -18,11 +18,12 @@ from downconvert.broker.wire.schemas import Message
 
 from .config import GatewayConfig
 from .conversion_pool import ConversionPool
+from .ended import ConnectionEndedError
 from .exchanges import HELLO, Ask, ThrottleField
 from .sasl import AuthenticationError, authenticate
 from .security import ClusterSecurity
 from .spool import Spool
-from .streams import ConnectionEndedError, Stream, connect
+from .streams import Stream, connect
 from .topology import Address
 
 LENGTH: Final = Struct(">i")
@@ -73,7 +74,10 @@ class Upstream:
         """Asks a request of the gateway's own. Returns the response. BadRequestError: it is
         invalid."""
         correlation_id = await self.send(ask)
-        return await self.answer(ask, correlation_id, wait) if ask.expects_response else Message()
+        if not ask.expects_response:
+            return Message()
+        read = await self.answer(ask, correlation_id, wait)
+        return await self._pool.run(read) if self.answer_size > INLINE_MAX else read()
 
     async def send(self, ask: Ask) -> int:
         """Sends a request of the gateway's own. Returns its correlation id."""
@@ -83,20 +87,18 @@ class Upstream:
         await self.stream.drain()
         return self._correlation_id
 
-    async def answer(self, ask: Ask, correlation_id: int, wait: float) -> Message:
-        """The response to what has been sent, in a file where it is large."""
+    async def answer(self, ask: Ask, correlation_id: int, wait: float) -> Callable[[], Message]:
+        """Receives the response to what has been sent, into a file where it is large. Returns what
+        reads it; that takes time where `answer_size` is more than INLINE_MAX."""
         spool = Spool(await self._begun(wait), self._spool_dir, self._budget)
         self.stream.consume(LENGTH.size)
         while spool.received < spool.size:
             await self.stream.pour(spool.write, spool.size - spool.received)
         self.answer_size = spool.size
-        if spool.size <= INLINE_MAX:
-            return ask.answer(spool, correlation_id)
-        return await self._pool.run(partial(ask.answer, spool, correlation_id))
+        return partial(ask.answer, spool, correlation_id)
 
     async def _begun(self, wait: float) -> int:
-        """The length that the response that comes next begins with. SilentBrokerError: none does.
-        """
+        """The length of the next response, which begins with it. SilentBrokerError: none comes."""
         limit, started = self._request_timeout + wait, perf_counter()
         try:
             await self.stream.ensure(LENGTH.size, get_running_loop().time() + limit)

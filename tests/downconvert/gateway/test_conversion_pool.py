@@ -14,7 +14,7 @@ from downconvert.broker import Broker
 from downconvert.broker.wire.schemas import ApiKey
 from downconvert.conversion.recode import LazyRecodedRecords, LazyRecodedSend
 from downconvert.gateway import producing, sent, turns
-from downconvert.gateway.conversion_pool import NAME, ConversionPool
+from downconvert.gateway.conversion_pool import NAME, TURNS_MAX, ConversionPool
 from downconvert.gateway.exchanges import Ask, Turn
 from records import Codec
 from tests.downconvert.broker.asking import frame
@@ -120,6 +120,57 @@ def test_a_turn_has_no_more_records_than_it_may(
     assert sum(of_turns) > 4 * turns.WORK_A_TURN
     assert max(of_turns) < 2 * turns.WORK_A_TURN
     assert len(list(sent._parts(reply.send))) == 1, "a slow client costs one send"
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_where_nobody_else_waits_an_answer_is_read_and_measured_in_one_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: Codec
+) -> None:
+    """Each time that a thread gives it back costs the event loop as much as a small request."""
+    runs: list[str] = []
+    run = ConversionPool.run
+
+    async def counted(self: ConversionPool, turn: Any) -> Any:
+        runs.append(turn.func.__name__)
+        return await run(self, turn)
+
+    with cluster(tmp_path, "t") as (broker, port), gateway(port) as running:
+        append(broker, *(batch(n, codec=codec, size=LARGE) for n in range(20)))
+        with Wire(running.address, SO_RCVBUF=1 << 22) as client:
+            client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
+            monkeypatch.setattr(ConversionPool, "run", counted)
+            answer = client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
+    assert len(values_of(answer.responses[0].partitions[0])) == 20
+    assert runs.count("_advance_in_turns") == 1
+    assert runs[0] == "_advance_in_turns"
+
+
+def test_turns_follow_each_other_while_nobody_waits_for_one() -> None:
+    async def main() -> None:
+        pool = ConversionPool(threads=1)
+        begun, may_end = threading.Event(), threading.Event()
+
+        def first() -> bool:
+            begun.set()
+            may_end.wait()
+            return pool.goes_on(1)
+
+        jobs = [asyncio.create_task(pool.run(first))]
+        await asyncio.to_thread(begun.wait)
+        assert pool.goes_on(1)
+        assert not pool.goes_on(TURNS_MAX), "a gateway that ends waits for them"
+        jobs += [asyncio.create_task(pool.run(may_end.is_set)) for _ in range(2)]
+        await asyncio.sleep(0)
+        assert not pool.goes_on(1)
+        jobs[2].cancel()
+        await asyncio.wait(jobs[2:])
+        assert not pool.goes_on(1), "one of them still waits"
+        may_end.set()
+        assert await asyncio.gather(*jobs[:2]) == [False, True]
+        assert pool.goes_on(1)
+        pool.close()
+
+    asyncio.run(main())
 
 
 def test_jobs_take_turns() -> None:

@@ -12,6 +12,7 @@ from downconvert.broker.wire.schemas import ApiKey
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.exchanges import Ask
 from downconvert.gateway.topology import Address
+from downconvert.gateway.turns import Parts
 from downconvert.storage import LogDir
 from records import Codec, ControlRecordType, MemoryRecords, build_empty, build_marker
 from tests import corpus
@@ -44,6 +45,25 @@ def test_clients_get_the_format_that_they_read(
     assert {header.magic for header in MemoryRecords(part.records).batches()} == {magic}
     assert [record.offset for record in records_of(part)] == [0, 1, 2, 3, 4]
     assert (part.error_code, part.high_watermark) == (ErrorCode.NONE, 5)
+
+
+def test_headers_are_read_one_by_one_only_where_more_might_be_joined(
+    broker: Broker, through: Through, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []  # bytes of the answers whose headers were
+    read_headers = Parts.__dict__["_read"].func
+
+    def counted(self: Parts) -> object:
+        read.append(self.records.size)
+        return read_headers(self)
+
+    monkeypatch.setattr(Parts, "_read", property(counted))
+    append(broker, *(batch(offset, size=5000) for offset in range(40)))
+    (part,) = fetch(through, 1, 0, max_bytes=1 << 22)
+    assert (len(values_of(part)), read) == (40, [])
+    (part,) = fetch(through, 1, 38, max_bytes=1 << 22)
+    assert len(values_of(part)) == 2
+    assert (len(read), read[0] > 5000) == (1, True)
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])

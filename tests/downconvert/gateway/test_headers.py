@@ -1,8 +1,12 @@
+from random import Random
+
 import pytest
 
 from downconvert.broker.errors import BadRequestError
-from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.gateway.headers import parse
+from downconvert.broker.wire.decoder import Cursor, reader
+from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
+from downconvert.gateway.headers import known, parse
+from tests.damage import mutated
 from tests.downconvert.broker.asking import CORRELATION_ID, frame
 
 
@@ -25,3 +29,40 @@ def test_the_body_begins_behind_the_header(version: int, name: str) -> None:
 def test_half_a_header_is_no_request(size: int) -> None:
     with pytest.raises(BadRequestError):
         parse(memoryview(frame(ApiKey.Metadata, 0, Message(topics=[]), "client")[:size]))
+
+
+TAGS = bytes.fromhex("02 00 02 6162 05 00")  # two: tag 0 of two bytes, tag 5 of none
+
+
+def by_its_fields(frame: memoryview) -> tuple[object, ...]:
+    """A header as its definition says that it is read."""
+    cursor = Cursor(frame)
+    start = reader("RequestHeader", 1)(cursor)
+    api = known(start.request_api_key)
+    if api is not None and is_flexible(api, start.request_api_version):
+        cursor = Cursor(frame)
+        reader("RequestHeader", 2)(cursor)
+    named = start.request_api_key, start.request_api_version, start.correlation_id
+    return *named, start.client_id, api, cursor.position
+
+
+@pytest.mark.parametrize("version", [4, 12])
+def test_whatever_a_header_holds_it_is_read_as_its_fields_are(version: int) -> None:
+    plain = frame(ApiKey.Fetch, version, Message(topics=[]), "a client")
+    end = parse(memoryview(plain)).size
+    random, outcomes = Random(version), set()
+    for _ in range(1000):
+        whole = plain[: end - 1] + TAGS + plain[end:] if random.random() < 0.5 else plain
+        data = memoryview(mutated(whole[: end + len(TAGS)], random))
+        try:
+            expected = by_its_fields(data)
+        except BadRequestError:
+            outcomes.add("no header")
+            with pytest.raises(BadRequestError):
+                parse(data)
+            continue
+        outcomes.add("header")
+        header = parse(data)
+        named = header.key, header.version, header.correlation_id, header.client_id
+        assert (*named, header.api, header.size) == expected
+    assert outcomes == {"header", "no header"}

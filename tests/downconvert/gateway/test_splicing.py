@@ -4,8 +4,8 @@ import asyncio
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -14,8 +14,9 @@ import pytest
 from downconvert.broker import Broker
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway import splicing
+from downconvert.gateway.ended import ConnectionEndedError
 from downconvert.gateway.server import Gateway
-from downconvert.gateway.streams import ConnectionEndedError, Stream
+from downconvert.gateway.streams import Stream
 from records.units import KiB, MiB
 from tests.certificates import self_signed
 from tests.downconvert.broker.asking import parsed
@@ -125,6 +126,122 @@ def test_who_ended_it_is_told_before_the_loop_has_told_the_stream(
 
     for peer in ("the client", "the broker"):
         assert asyncio.run(told(peer)) == peer
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often the loop calls splices, and is told what to watch for them."""
+    counts = Counter[str]()
+    for name in ("_advance", "_watch"):
+        told = getattr(splicing.Splice, name)
+
+        def counted(
+            self: splicing.Splice,
+            *args: int | None,
+            told: Callable[..., None] = told,
+            name: str = name,
+        ) -> None:
+            changes = name == "_advance" or args[0] != self._watched
+            counts[name] += changes
+            told(self, *args)
+
+        monkeypatch.setattr(splicing.Splice, name, counted)
+    return counts
+
+
+PIECES, PIECE = 6, 25 * KiB
+
+
+@asynccontextmanager
+async def connections(
+    patience: dict[str, float | None],
+) -> AsyncIterator[tuple[list[Stream], list[socket.socket]]]:
+    """The broker's and the client's, as the gateway has them, and their other ends."""
+    loop = asyncio.get_running_loop()
+    with ExitStack() as stack:
+        streams, ends = [], []
+        for peer, seconds in patience.items():
+            here, there = map(stack.enter_context, socket.socketpair())
+            here.setblocking(False)
+            there.setblocking(False)
+            made = partial(Stream, peer, seconds)
+            streams.append((await loop.create_connection(made, sock=here))[1])
+            ends.append(there)
+        yield streams, ends
+        for stream in streams:
+            stream.abort()
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_piece_is_moved_in_one_call_of_the_loop_and_nothing_is_watched_anew(
+    work: Counter[str], at_once: bool
+) -> None:
+    data = [bytes([number]) * PIECE for number in range(PIECES)]
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        async with connections({"the broker": None, "the client": None}) as (streams, ends):
+            source, target = streams
+            source.transport.pause_reading()
+            source._is_paused = True
+            if at_once:
+                ends[0].sendall(b"".join(data))
+            copying = loop.create_task(source.copy_to(target, PIECES * PIECE))
+            for piece in data:
+                if not at_once:
+                    await asyncio.sleep(0)
+                    ends[0].sendall(piece)
+                got = b""
+                while len(got) < PIECE:
+                    got += await loop.sock_recv(ends[1], PIECE - len(got))
+                assert got == piece
+            await copying
+
+    asyncio.run(run())
+    assert work["_advance"] <= (1 if at_once else PIECES + 1)
+    assert work["_watch"] == (0 if at_once else 2), "watched once, and not any more at its end"
+
+
+@pytest.mark.parametrize("silent", ["the broker", "the client"])
+def test_who_is_silent_for_too_long_is_named(silent: str) -> None:
+    patience: dict[str, float | None] = {"the broker": 600.0, "the client": 600.0, silent: 0.05}
+
+    async def run() -> None:
+        async with connections(patience) as ((source, target), ends):
+            if silent == "the client":  # it takes nothing, and the broker has more than fits
+                loop = asyncio.get_running_loop()
+                sending = loop.create_task(loop.sock_sendall(ends[0], bytes(8 * MiB)))
+            with pytest.raises(TimeoutError, match=f"{silent} has neither sent nor taken a byte"):
+                await source.copy_to(target, 8 * MiB)
+            if silent == "the client":
+                sending.cancel()
+
+    asyncio.run(run())
+
+
+def test_each_of_the_two_has_its_own_patience() -> None:
+    async def run() -> None:
+        async with connections({"the broker": None, "the client": None}) as (streams, ends):
+            files = [stream._file for stream in streams]
+            for waits_for_target, fails in ((False, True), (True, False)):
+                splice = splicing.Splice(*files, 8 * MiB, (50.0, 600.0))
+                try:
+                    while splice.waits_for_target != waits_for_target:
+                        ends[0].send(bytes(64 * KiB))  # until the client's buffers are full
+                        splice._advance()
+                    splice._moved_at -= 100.0
+                    splice._look_again()
+                    assert splice.ended.done() == fails
+                    if fails:
+                        assert isinstance(splice.ended.exception(), splicing.SilenceError)
+                finally:
+                    splice._watch(None)
+                    splice.close()
+            assert splice._timer is not None
+            splice._timer.cancel()
+
+    asyncio.run(run())
 
 
 def test_a_broker_that_goes_in_the_midst_ends_it(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from downconvert.gateway.streams import BUFFER_SIZE, ConnectionEndedError, Stream
+from downconvert.gateway.ended import ConnectionEndedError
+from downconvert.gateway.streams import BUFFER_SIZE, Stream
 
 Use = Callable[[Stream, socket.socket], Awaitable[None]]
 

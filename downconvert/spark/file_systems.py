@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from pyarrow import PythonFile, fs
 
+from .s3_ranges import S3Ranges, ranges_of
 from .store_errors import StoreError, told
 
 AUTHORITY: Final = re.compile(r"[\w.-]+(:\d+)?|\[[\da-fA-F:.]+\](:\d+)?")
@@ -48,6 +49,22 @@ def opened(uri: str) -> tuple[Any, str]:
         return files, path
     container = parts.netloc.partition("@")[0] if parts.scheme in AZURE else parts.netloc
     return files, f"{container}{path}"
+
+
+def ranges_at(uri: str) -> tuple[S3Ranges, str] | None:
+    """What reads ranges of an object faster than its file system, and the object's key; None:
+    nothing does. StoreError. ValueError: nobody knows it."""
+    parts = urlsplit(uri)
+    if parts.scheme != "s3":
+        return None
+    ranges = _ranges(parts.netloc, parts.query, os.getpid())
+    return None if ranges is None else (ranges, unquote(parts.path).lstrip("/"))
+
+
+@cache
+def _ranges(bucket: str, query: str, process: int) -> S3Ranges | None:
+    files = _file_system("s3", bucket, query, process)
+    return ranges_of(bucket, dict(parse_qsl(query)), str(files.region))
 
 
 def has_rename(scheme: str) -> bool:

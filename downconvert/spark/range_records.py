@@ -14,6 +14,7 @@ from records import BatchHeader
 from records.source import check_slice, read_headers
 
 from .blobs import Blob, Reader
+from .errors import SegmentChangedError
 from .stores import ObjectReader
 
 # A request costs money, and CPU time in Arrow's client: fewer of them, as large as a task's memory
@@ -85,10 +86,19 @@ class Blocks:
             self._threads = ThreadPoolExecutor(AHEAD + 1)
         start = number * self._block
         size = min(self._block, self.size - start)
-        if not isinstance(self.reader, ObjectReader):
-            return self._threads.submit(lambda: memoryview(self.reader.read(start, size)))
-        buffer = _buffer(min(self._block, self.size))
-        return self._threads.submit(_filled, self.reader, memoryview(buffer)[:size], start)
+        return self._threads.submit(self._read, start, size)
+
+    def _read(self, start: int, size: int) -> memoryview:
+        """SegmentChangedError: there are fewer bytes than there were."""
+        if isinstance(self.reader, ObjectReader):
+            data = memoryview(_buffer(min(self._block, self.size)))[:size]
+            read = self.reader.read_into(data, start)
+        else:
+            data = memoryview(self.reader.read(start, size))
+            read = len(data)
+        if read < size:
+            raise SegmentChangedError(self.name)
+        return data
 
     def _forget(self, block: "Future[memoryview]") -> None:
         """Takes a buffer back, if nobody writes into it any more."""
@@ -105,10 +115,6 @@ def _buffer(size: int) -> bytearray:
         with suppress(IndexError):
             return _free.pop()
     return bytearray(size)
-
-
-def _filled(reader: ObjectReader, target: memoryview, position: int) -> memoryview:
-    return target[: reader.read_into(target, position)]
 
 
 class Direct:

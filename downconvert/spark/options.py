@@ -190,9 +190,6 @@ class Options:
             raise ValueError(
                 f"level={self.level} is what records add up to: it is read, and not streamed"
             )
-        stored = next((path for path in self.paths if is_stored(path)), None)
-        if streaming and stored is not None:
-            raise ValueError(f"{stored}: a stream follows mounted directories only; read it again")
         if self.encryption_keys is not None:
             parse_keys(self.encryption_keys)
         has_end = self.ending_timestamp is not None or self.ending_offsets_by_timestamp

@@ -21,6 +21,8 @@ from .stores import ObjectReader
 # allows.
 BLOCK_SIZE: Final = 8 * 1024 * 1024  # bytes
 AHEAD: Final = 2  # blocks
+# A request takes as long for this as for a header, and a few batches are in it.
+LOOK_SIZE: Final = 64 * 1024  # bytes
 
 # Buffers that nobody reads any more, of all segments that a worker has read: the system clears the
 # pages of a new one, which costs as much as what is read into it.
@@ -118,15 +120,24 @@ def _buffer(size: int) -> bytearray:
 
 
 class Direct:
-    """A blob that is read without a block: for looks at a few bytes of it."""
+    """A blob that is read without a block: for looks at a few bytes of it. For one thread."""
 
     def __init__(self, blocks: Blocks) -> None:
         self.name = blocks.name
         self.size = blocks.size
         self._reader = blocks.reader
+        self._position = 0  # of what was read last
+        self._data = b""
 
     def read_into(self, target: memoryview, position: int) -> int:
-        data = self._reader.read(position, min(len(target), max(0, self.size - position)))
+        size = min(len(target), max(0, self.size - position))
+        at = position - self._position
+        if not size:
+            return 0
+        if not 0 <= at <= len(self._data) - size:
+            wanted = min(max(size, LOOK_SIZE), self.size - position)
+            self._data, self._position, at = self._reader.read(position, wanted), position, 0
+        data = self._data[at : at + size]
         target[: len(data)] = data
         return len(data)
 

@@ -76,17 +76,7 @@ def running(directory: Path, log: Path) -> Iterator[ObjectStore]:
     """Serves the folders in a directory as buckets; `log`: where it writes what it was asked."""
     (port,) = free_ports(1)
     address = f"{LOOPBACK}:{port}"
-    options = (
-        "--keep-alive",
-        "--port",
-        address,
-        "--access",
-        USER,
-        "--secret",
-        SECRET,
-        "--access-log",
-        str(log),
-    )
+    options = ("--port", address, "--access", USER, "--secret", SECRET, "--access-log", str(log))
     output = log.parent / "store.out"
     with output.open("wb") as said:
         process = subprocess.Popen(

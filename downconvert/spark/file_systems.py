@@ -37,6 +37,8 @@ NO_LIBHDFS: Final = (
     "HADOOP_HOME (or ARROW_LIBHDFS_DIR), JAVA_HOME and CLASSPATH, or name it "
     "webhdfs://host:9870/..., which goes through HTTP"
 )
+NEEDED: Final = {"webhdfs": "pip install 'lazy-downconvert[webhdfs]'"}
+OF_FSSPEC: Final = "pip install fsspec, and the package that it names for it"
 BEYOND: Final = 64 * 1024  # bytes that fsspec reads beyond what it is asked for
 
 
@@ -167,7 +169,7 @@ def _of_fsspec(scheme: str, netloc: str) -> Any:
     except ImportError as error:
         raise ValueError(
             f"{scheme}://{netloc}: Arrow does not know {scheme}, and fsspec, which may, is not "
-            f"installed with what it needs: {error}"
+            f"installed with what it needs ({error}): {NEEDED.get(scheme, OF_FSSPEC)}"
         ) from None
     return fs.PyFileSystem(_Handler(files))
 

@@ -25,7 +25,7 @@ from .offsets import (
     parse_assigned,
     parse_timestamps,
 )
-from .stores import is_stored, pinned
+from .stores import is_stored, local_path, pinned
 
 KINDS_OF_BYTES: Final = {"": 1, "b": 1, "k": 1024, "m": MiB, "g": 1024 * MiB}
 BYTES: Final = re.compile(r"([0-9]{1,18})\s*([bkmg]?)(?:i?b)?", re.IGNORECASE)
@@ -354,8 +354,6 @@ def _json_list(text: str) -> list[str]:
 
 def _plain(path: str) -> str:
     """A path of this machine, which Spark may give as `file:/...`; or a URI."""
-    if path.startswith("file:"):
-        return "/" + path.removeprefix("file:").lstrip("/")
     if is_stored(path):
         pinned(path)  # raises what is wrong with it
-    return path
+    return local_path(path)

@@ -51,6 +51,13 @@ def is_stored(path: str) -> bool:
     return found is not None and found[1].lower() != "file"
 
 
+def local_path(path: str) -> str:
+    """A path of this machine that may be given as `file:/...` or `file:///...`, as Spark does."""
+    if path.startswith("file:"):
+        return "/" + path.removeprefix("file:").lstrip("/")
+    return path
+
+
 def pinned(uri: str, settings: Mapping[str, str] | None = None) -> str:
     """A URI with all that other machines need to know to reach it, but for credentials.
 

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from downconvert.spark import file_systems, stored_trees
+from downconvert.spark import file_systems, stored_trees, stores
 from downconvert.spark.errors import DataLossError
 from downconvert.spark.followed_stored import cut
 from downconvert.spark.options import Options
@@ -25,11 +25,15 @@ from downconvert.spark.store_errors import ThrottledError
 from downconvert.spark.stream import SegmentStreamReader
 from downconvert.spark.trees import find_partitions
 from downconvert.storage.names import HIGH_WATERMARKS, Kind, file_name
+from tests import store_servers
 from tests.downconvert.storage.logs import batch, indexed_segment
 from tests.object_store import ObjectStore
 
 from .reading import partition
 from .test_follow import Limit, append, at, noted, read
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 STORE: Final = pytest.param("s3", marks=pytest.mark.others)
 SLOW_DOWN: Final = (
@@ -324,3 +328,48 @@ def test_a_store_that_throttles_amid_a_stream_costs_time_and_no_record(
         found += read(again, first, end)
     file_systems._file_system.cache_clear()
     assert sorted(found) == [*(f"a-0:{offset}" for offset in range(8)), "b-1:5", "b-1:6"]
+
+
+@pytest.mark.others
+@pytest.mark.timeout(900)  # the server is built the first time
+def test_a_query_of_spark_s_reads_on_where_it_left_off(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    """From Google's store: what processes of streams have of the environment is the JVM's."""
+    if store_servers.missing("gs"):
+        pytest.skip(f"not here: {', '.join(store_servers.missing('gs'))}")
+    seen = list[tuple[int, int]]()
+
+    def note(rows: "DataFrame", number: int) -> None:
+        seen.extend((number, row.offset) for row in rows.select("offset").collect())
+
+    def put(base_offset: int, *batches: bytes) -> None:
+        indexed_segment(tmp_path / "a-0", base_offset, *batches)
+        for path in sorted((tmp_path / "a-0").glob(f"{base_offset:020}*"), reverse=True):
+            stores.write(stores.below(stores.pinned(place.uri("logs")), "a-0", path.name), path)
+
+    def run() -> None:
+        stream = spark.readStream.format("kafka-segments").option("startingOffsets", "earliest")
+        query = (
+            stream.option("maxOffsetsPerTrigger", 3)
+            .load(place.uri("logs"))
+            .writeStream.foreachBatch(note)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        try:
+            assert query.awaitTermination(600)
+        finally:
+            query.stop()
+
+    (tmp_path / "gs").mkdir()
+    with store_servers.running("gs", tmp_path / "gs") as place:
+        put(0, batch(0, 1), batch(2, 3, 4))
+        run()
+        put(0, batch(0, 1), batch(2, 3, 4), batch(5))  # a longer one
+        put(6, batch(6, 7))
+        run()
+    file_systems._file_system.cache_clear()
+    assert [offset for _, offset in seen] == list(range(8))
+    assert len({number for number, _ in seen}) == 3

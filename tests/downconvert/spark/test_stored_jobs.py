@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from downconvert.spark import audit, convert, find
 from downconvert.spark.export import export
@@ -122,39 +122,6 @@ def test_export_to_a_store(spark: SparkSession, logs: Path) -> None:
         assert frame.where("topic = 'orders'").count() == 202
     finally:
         (logs / "orders-0" / file_name(200, Kind.LOG)).unlink()
-
-
-def test_a_stream_reads_on_where_it_left_off(
-    spark: SparkSession, store: tuple[ObjectStore, Path], tmp_path: Path
-) -> None:
-    logs, seen = store[1] / "followed", list[tuple[int, int]]()
-    logs.mkdir()
-    indexed_segment(logs / "a-0", 0, batch(0, 1), batch(2, 3, 4))
-
-    def note(rows: DataFrame, number: int) -> None:
-        seen.extend((number, row.offset) for row in rows.select("offset").collect())
-
-    def run() -> None:
-        stream = spark.readStream.format("kafka-segments").option("startingOffsets", "earliest")
-        query = (
-            stream.option("maxOffsetsPerTrigger", 3)
-            .load(f"{URI}/followed")
-            .writeStream.foreachBatch(note)
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        try:
-            assert query.awaitTermination(600)
-        finally:
-            query.stop()
-
-    run()
-    indexed_segment(logs / "a-0", 0, batch(0, 1), batch(2, 3, 4), batch(5))  # a longer one
-    indexed_segment(logs / "a-0", 6, batch(6, 7))
-    run()
-    assert [offset for _, offset in seen] == list(range(8))
-    assert len({number for number, _ in seen}) == 3
 
 
 def run(job: str, target: str, number: int) -> "subprocess.CompletedProcess[str]":

@@ -41,11 +41,11 @@ def fetch(module: str, source: Path) -> None:
         path.chmod(0o755 if path.is_dir() else 0o644)  # the module cache is read-only
 
 
-def tests_with(pattern: re.Pattern[str], package: Path) -> list[str]:
-    """The names of the tests in a package's files whose source has the pattern."""
+def tests_with(pattern: re.Pattern[str], package: Path, files: str) -> list[str]:
+    """The names of the tests in those files of a package whose source has the pattern."""
     return [
         test[1]
-        for path in sorted(package.glob("*_test.go"))
+        for path in sorted(package.glob(files))
         for test in _TEST.finditer(path.read_text())
         if pattern.search(test[0])
     ]

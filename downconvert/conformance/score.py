@@ -9,7 +9,7 @@ from typing import Any
 
 from downconvert.broker.wire.schemas import ApiKey
 
-from .connection import ConformanceError
+from .connection import PLAIN, Access, ConformanceError
 from .judge import Case, cases
 from .plans import PLANS, Plan
 from .rules import RULES
@@ -103,13 +103,19 @@ class Score:
 
 
 def judge(
-    host: str, port: int, *, names: Collection[str] = (), keep: bool = False, step: Step
+    host: str,
+    port: int,
+    *,
+    access: Access = PLAIN,
+    names: Collection[str] = (),
+    keep: bool = False,
+    step: Step,
 ) -> Score:
     """Writes topics to the broker, reads them, and deletes them again.
 
     `names`: of plans; empty: all. `keep`: the topics stay. `step` is told how far it is.
     ConformanceError: nothing can be judged."""
-    cluster = Cluster(host, port)
+    cluster = Cluster(host, port, access)
     prefix = f"conformance-{secrets.token_hex(4)}"
     plans = [plan for plan in PLANS if not names or plan.name in names]
     made: list[str] = []

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from downconvert.broker.wire.schemas import ApiKey, Message, schema
 
-from .connection import ConformanceError, Connection
+from .connection import PLAIN, Access, ConformanceError, Connection
 from .plans import APPEND_TIME, Batch, Plan
 
 # Newest versions that are asked here: later ones say the same in other words.
@@ -47,8 +47,9 @@ class Written:
 class Cluster:
     """The brokers behind one address, and which versions they offer."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._first = Connection(host, port)
+    def __init__(self, host: str, port: int, access: Access = PLAIN) -> None:
+        self._access = access
+        self._first = Connection(host, port, access)
         self._connections: dict[tuple[str, int], Connection] = {}
         answer = self._first.ask(ApiKey.ApiVersions, 0, Message())
         self.versions = {
@@ -62,7 +63,7 @@ class Cluster:
     def at(self, address: tuple[str, int]) -> Connection:
         """A connection to one of its brokers."""
         if address not in self._connections:
-            self._connections[address] = Connection(*address)
+            self._connections[address] = Connection(*address, self._access)
         return self._connections[address]
 
     def renew(self, address: tuple[str, int]) -> None:

@@ -8,10 +8,12 @@ from . import (
     flume,
     kafka_go,
     kcat,
+    logstash,
     node,
     openresty,
     rsyslog,
     spark,
+    storm,
     telegraf,
 )
 from .application import Application
@@ -26,6 +28,8 @@ APPLICATIONS: Final[tuple[Application, ...]] = (
     *flume.APPLICATIONS,
     *connect.APPLICATIONS,
     *spark.APPLICATIONS,
+    *storm.APPLICATIONS,
+    *logstash.APPLICATIONS,
     *node.APPLICATIONS,
 )
 

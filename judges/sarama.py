@@ -1,0 +1,86 @@
+"""Sarama's functional tests, of IBM: the Go client inside Telegraf, Burrow, Beats and many others.
+Among them is a matrix of what it writes and reads as a client of 0.8.2, 0.10.2 and later ones.
+
+The module's own zip has them. They expect five brokers in containers, each behind a proxy that
+breaks connections; here one broker is told by an environment variable, nothing is in between, and
+topics have one replica. What stops a broker, breaks its connections or runs a program in its
+container is left out."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tests.fetching import once
+from tests.fetching import run as installed
+
+from . import go_tests
+from .outcome import Outcome
+from .places import BUILD
+from .suite import Asked
+
+_ADDRESS: Final = "JUDGED_BROKER"
+_FILES: Final = "functional_*_test.go"
+_SET_UP: Final = "functional_test.go"
+_FIVE_BROKERS: Final = re.compile(
+    r"SaveProxy|Proxies\b|proxyForBrokerID|DockerTestBroker|skipIfExistingEnvironment|WithJava"
+    r"|\*testing\.M\b"
+)
+_ANY: Final = re.compile("")
+_LIMIT: Final = 200.0  # seconds a test
+_QUICK: Final = ("TestFuncOffsetManager", "TestFuncTxnProduce", "TestConsumerHighWaterMarkOffset")
+_REPLICAS: Final = re.compile(r"(ReplicationFactor: +)3\b")
+# What stands in the place of the functions that speak to the proxies.
+_BODIES: Final = {
+    "setupToxiProxies": f'env.KafkaBrokerAddrs = []string{{os.Getenv("{_ADDRESS}")}}\n\treturn nil',
+    "resetProxies": "t.Helper()",
+}
+
+
+class Sarama:
+    name = "sarama"
+    title = "Sarama"
+    version = "1.61.1"
+    of_old_clients = False
+
+    def __init__(self) -> None:
+        self._home = BUILD / f"{self.name}-{self.version}"
+
+    def prepare(self) -> None:
+        with once(self._home) as new:
+            if new:
+                source = new / "source"
+                go_tests.fetch(f"github.com/IBM/sarama@v{self.version}", source)
+                set_up = source / _SET_UP
+                set_up.write_text(pointed(set_up.read_text()))
+                build = ("go", "test", "-tags", "functional", "-c", "-o", "sarama.test", ".")
+                installed(*build, cwd=source)
+
+    def run(self, asked: Asked) -> Iterator[Outcome]:
+        environment = {
+            _ADDRESS: asked.bootstrap,
+            "KAFKA_VERSION": asked.target.kafka,
+            "TOXIPROXY_ADDR": f"http://{asked.bootstrap}",  # only that it is there: nobody asks it
+        }
+        source = self._home / "source"
+        for test in _QUICK if asked.quick else functional(source):
+            if asked.wants(test):
+                program = source / "sarama.test"  # some tests read files beside it
+                yield from go_tests.run(program, test, asked, environment, _LIMIT)
+
+
+def functional(source: Path) -> list[str]:
+    """The tests for a real broker that one broker, with nothing in between, is enough for."""
+    elsewhere = set(go_tests.tests_with(_FIVE_BROKERS, source, _FILES))
+    return [test for test in go_tests.tests_with(_ANY, source, _FILES) if test not in elsewhere]
+
+
+def pointed(source: str) -> str:
+    """The set-up of the tests, with the broker that is judged in place of five and their proxies.
+    ValueError: it is not the set-up that is known."""
+    for function, body in _BODIES.items():
+        found = re.compile(rf"(^func {function}\([^\n]*{{\n).*?(^}}$)", re.M | re.S)
+        source, count = found.subn(rf"\1\t{body}\n\2", source)
+        if count != 1:
+            raise ValueError(f"{_SET_UP}: {count} functions {function}")
+    return _REPLICAS.sub(r"\g<1>1", source)

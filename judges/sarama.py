@@ -21,7 +21,6 @@ from .suite import Asked
 
 _ADDRESS: Final = "JUDGED_BROKER"
 _FILES: Final = "functional_*_test.go"
-_SET_UP: Final = "functional_test.go"
 _FIVE_BROKERS: Final = re.compile(
     r"SaveProxy|Proxies\b|proxyForBrokerID|DockerTestBroker|skipIfExistingEnvironment|WithJava"
     r"|\*testing\.M\b"
@@ -29,12 +28,25 @@ _FIVE_BROKERS: Final = re.compile(
 _ANY: Final = re.compile("")
 _LIMIT: Final = 200.0  # seconds a test
 _QUICK: Final = ("TestFuncOffsetManager", "TestFuncTxnProduce", "TestConsumerHighWaterMarkOffset")
-_REPLICAS: Final = re.compile(r"(ReplicationFactor: +)3\b")
-# What stands in the place of the functions that speak to the proxies.
-_BODIES: Final = {
-    "setupToxiProxies": f'env.KafkaBrokerAddrs = []string{{os.Getenv("{_ADDRESS}")}}\n\treturn nil',
-    "resetProxies": "t.Helper()",
-}
+_PREPARES: Final = "JUDGED_IS_NEW"
+# What is written otherwise, in which file. Topics are made once, by a process of its own, and each
+# test is one, too; requests take 10 ms where there is a proxy that delays them.
+_OTHERWISE: Final = (
+    ("functional_test.go", r"(ReplicationFactor: +)3\b", r"\g<1>1"),
+    (
+        "functional_test.go",
+        r"(?ms)(^func setupToxiProxies\([^\n]*{\n).*?(^}$)",
+        rf'\1\tenv.KafkaBrokerAddrs = []string{{os.Getenv("{_ADDRESS}")}}\n\treturn nil\n\2',
+    ),
+    ("functional_test.go", r"(?ms)(^func resetProxies\([^\n]*{\n).*?(^}$)", r"\1\tt.Helper()\n\2"),
+    (
+        "functional_test.go",
+        r"(?m)^(func prepareTestTopics\(.*{\n)",
+        rf'\1\tif os.Getenv("{_PREPARES}") == "" {{\n\t\treturn nil\n\t}}\n'
+        r"\tdefer time.Sleep(5 * time.Second) // until they have leaders\n",
+    ),
+    ("functional_producer_test.go", "minRequestLatencyInMs := 10", "minRequestLatencyInMs := 0"),
+)
 
 
 class Sarama:
@@ -51,8 +63,9 @@ class Sarama:
             if new:
                 source = new / "source"
                 go_tests.fetch(f"github.com/IBM/sarama@v{self.version}", source)
-                set_up = source / _SET_UP
-                set_up.write_text(pointed(set_up.read_text()))
+                for name in dict.fromkeys(name for name, _, _ in _OTHERWISE):
+                    path = source / name
+                    path.write_text(pointed(name, path.read_text()))
                 build = ("go", "test", "-tags", "functional", "-c", "-o", "sarama.test", ".")
                 installed(*build, cwd=source)
 
@@ -63,9 +76,11 @@ class Sarama:
             "TOXIPROXY_ADDR": f"http://{asked.bootstrap}",  # only that it is there: nobody asks it
         }
         source = self._home / "source"
+        program = source / "sarama.test"  # some tests read files beside it
+        new = {**environment, _PREPARES: "yes"}
+        go_tests.run(program, "TestNone", asked, new, _LIMIT)
         for test in _QUICK if asked.quick else functional(source):
             if asked.wants(test):
-                program = source / "sarama.test"  # some tests read files beside it
                 yield from go_tests.run(program, test, asked, environment, _LIMIT)
 
 
@@ -75,12 +90,12 @@ def functional(source: Path) -> list[str]:
     return [test for test in go_tests.tests_with(_ANY, source, _FILES) if test not in elsewhere]
 
 
-def pointed(source: str) -> str:
-    """The set-up of the tests, with the broker that is judged in place of five and their proxies.
-    ValueError: it is not the set-up that is known."""
-    for function, body in _BODIES.items():
-        found = re.compile(rf"(^func {function}\([^\n]*{{\n).*?(^}}$)", re.M | re.S)
-        source, count = found.subn(rf"\1\t{body}\n\2", source)
-        if count != 1:
-            raise ValueError(f"{_SET_UP}: {count} functions {function}")
-    return _REPLICAS.sub(r"\g<1>1", source)
+def pointed(name: str, source: str) -> str:
+    """A file of the tests, with the broker that is judged in place of five and their proxies.
+    ValueError: it is not the file that is known."""
+    for file, pattern, instead in _OTHERWISE:
+        if file == name:
+            source, count = re.subn(pattern, instead, source)
+            if not count:
+                raise ValueError(f"{name} has no {pattern}")
+    return source

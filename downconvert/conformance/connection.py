@@ -43,6 +43,7 @@ class Connection:
     def __init__(self, host: str, port: int, access: Access = PLAIN) -> None:
         self.name = f"{host}:{port}"
         self._correlation_id = 0
+        self._has_login = access.credentials is not None
         try:
             self._socket = socket.create_connection((host, port), timeout=TIMEOUT)
             if access.tls is not None:
@@ -77,7 +78,7 @@ class Connection:
             self._socket.sendall(_LENGTH.pack(len(frame)) + frame)
             length = self._take(_LENGTH.size)
             if length.startswith(_TLS_ALERT):
-                raise ConformanceError(f"{self.name}: it speaks TLS")
+                raise ConformanceError(f"{self.name}: it speaks TLS, and was asked without")
             (size,) = _LENGTH.unpack(length)
             if not 4 <= size <= ANSWER_MAX:
                 raise ConformanceError(f"{self.name}: an answer of {size} bytes")
@@ -90,6 +91,8 @@ class Connection:
             answer: Message = reader(f"{api.name}Response", version)(cursor)
         except (OSError, EOFError) as error:
             words = f"{api.name} v{version}: {error}"
+            if isinstance(error, EOFError) and not (self._has_login or api is ApiKey.ApiVersions):
+                words += ", as a broker does that wants a login"
             raise ConformanceError(f"{self.name}: {words}") from None
         except BadRequestError as error:
             words = f"its answer to {api.name} v{version} cannot be read: {error}"

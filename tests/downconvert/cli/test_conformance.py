@@ -86,7 +86,7 @@ def test_a_broker_with_tls_and_users_is_judged_as_any_other(
     [
         ((), "right", "ApiVersions v0: "),
         (("--tls",), "right", "certificate"),
-        (("--ca", "CA"), "right", "closed the connection"),
+        (("--ca", "CA"), "right", "wants a login"),
         (("--ca", "CA", "--sasl", "PLAIN", "--username", "tester"), "wrong", "Authentication"),
         (("--ca", "CA", "--sasl", "PLAIN", "--username", "tester"), None, "no secret for --sasl"),
         (("--ca", "CA", "--sasl", "OAUTHBEARER"), "token", "does not take OAUTHBEARER"),

@@ -101,7 +101,8 @@ class Cluster:
             answer = self._ask(self._first, ApiKey.CreateTopics, topics=[topic], timeout_ms=30_000)
             error = _only(answer.topics, "CreateTopics").error_code
             if error == INVALID_CONFIG:
-                settings = ", ".join(f"{key}={value}" for key, value in config.items())
+                refused = plan.config or config
+                settings = ", ".join(f"{key}={value}" for key, value in refused.items())
                 raise RefusedError(f"the broker refuses {settings}")
             return error, True
 

@@ -21,8 +21,9 @@ _END: Final = re.compile(r"( *)--- (PASS|FAIL|SKIP): (\S+) \((\d+\.\d+)s\)$", re
 _RUN: Final = re.compile(r"^=== RUN\s+(\S+)$", re.M)
 _SAID: Final = re.compile(r"^    +(\S+\.go:\d+: .*)$", re.M)
 _TIDYING: Final = re.compile(
-    r"panic\.go|(?i:deleting (topic|group))|completed in"
+    r"panic\.go|(?i:deleting (topic|group))|completed in|Leaving group"
 )  # says nothing of the reason
+_MACHINE: Final = re.compile(r"(?<=\.test)@[\w.-]+")  # in the names that clients give themselves
 _INDENT: Final = 4  # of each further test in a test
 
 
@@ -104,4 +105,4 @@ def _reason(said: str, name: str, verdict: str) -> str:
     after = re.match(r".*\n((?:    +\S+\.go:\d+: .*\n)*)", said[at:])
     lines = _SAID.findall(after[1] if after else "") or _SAID.findall(before)
     lines = [line for line in lines if not _TIDYING.search(line)]
-    return lines[-1] if lines else ""
+    return _MACHINE.sub("", lines[-1]) if lines else ""

@@ -23,6 +23,7 @@ _ADDRESS: Final = "JUDGED_BROKER"
 _FILES: Final = "functional_*_test.go"
 _FIVE_BROKERS: Final = re.compile(
     r"SaveProxy|Proxies\b|proxyForBrokerID|DockerTestBroker|skipIfExistingEnvironment|WithJava"
+    r'|"docker"'
     r"|\*testing\.M\b"
 )
 _ANY: Final = re.compile("")

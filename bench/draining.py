@@ -10,7 +10,7 @@ from statistics import median
 from struct import Struct
 from time import perf_counter
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 from downconvert.broker.wire.decoder import Cursor, decode, reader
 from downconvert.broker.wire.encoder import encode
@@ -224,8 +224,21 @@ def by_turns(
     """Rounds of two servers that take turns, after some to warm up."""
     with Wire(servers[0]) as first, Wire(servers[1]) as second:
         drains = [Drain(wire, version, topic, max_bytes) for wire in (first, second)]
-        for drain in drains:
-            for _ in range(warm_up):
-                drain.once()
-        pairs = [[drain.once() for drain in drains] for _ in range(rounds)]
+        return taking_turns((drains[0], drains[1]), warm_up, rounds)
+
+
+class Round(Protocol):
+    """Something that is timed."""
+
+    def once(self) -> Drained: ...
+
+
+def taking_turns(
+    timed: tuple[Round, Round], warm_up: int, rounds: int
+) -> tuple[list[Drained], list[Drained]]:
+    """Rounds of two by turns, after some of each to warm up."""
+    for one in timed:
+        for _ in range(warm_up):
+            one.once()
+    pairs = [[one.once() for one in timed] for _ in range(rounds)]
     return [a for a, _ in pairs], [b for _, b in pairs]

@@ -24,7 +24,7 @@ class FileRecords:
     Slices share the descriptor, which lives until `close` of any of them; reading after that is a
     ValueError. A slice of a slice follows the rules of every slice (Kafka's does not work)."""
 
-    __slots__ = ("_file", "_first", "_origin", "_size", "_view", "is_sealed")
+    __slots__ = ("_file", "_first", "_origin", "_size", "_view", "is_sealed", "is_settled")
 
     def __init__(
         self,
@@ -34,14 +34,16 @@ class FileRecords:
         view: memoryview | None = None,
         *,
         is_sealed: bool = False,
+        is_settled: bool = False,
         first: BatchHeader | None = None,
     ) -> None:
-        """`is_sealed`: see `sealed`. `first`: see `beginning_with`."""
+        """`is_sealed`: see `sealed`. `is_settled`: see `settled`. `first`: see `beginning_with`."""
         self._file = file
         self._origin = origin
         self._size = size
         self._view = view
         self.is_sealed = is_sealed
+        self.is_settled = is_settled
         self._first = first
 
     @classmethod
@@ -126,23 +128,35 @@ class FileRecords:
         if first is not None and (position or first.size > size):
             first = None
         return FileRecords(
-            self._file, self._origin + position, size, view, is_sealed=self.is_sealed, first=first
+            self._file,
+            self._origin + position,
+            size,
+            view,
+            is_sealed=self.is_sealed,
+            is_settled=self.is_settled,
+            first=first,
         )
 
     def beginning_with(self, first: BatchHeader) -> "FileRecords":
         """The same range, of whose first entry the header has just been read: `batches` does not
         read it again. The entry must be whole in the range."""
-        first = first._replace(position=0)
-        return FileRecords(
-            self._file, self._origin, self._size, self._view, is_sealed=self.is_sealed, first=first
-        )
+        same = self.slice(0, self._size)
+        same._first = first._replace(position=0)
+        return same
 
     def sealed(self) -> "FileRecords":
         """The same range of a file to which nobody writes any more. What is found out about it may
         be kept for as long as the time of the file's last change and its size are the same."""
-        return FileRecords(
-            self._file, self._origin, self._size, self._view, is_sealed=True, first=self._first
-        )
+        same = self.slice(0, self._size)
+        same.is_sealed = True
+        return same
+
+    def settled(self) -> "FileRecords":
+        """The same range of a file that is only appended to. What is found out about it may be kept
+        for as long as the file is open."""
+        same = self.slice(0, self._size)
+        same.is_settled = True
+        return same
 
     def to_send(self) -> ZeroCopySend:
         """A send of these bytes as they are, which go from the page cache to the socket."""

@@ -20,7 +20,7 @@ from records import (
     UnsupportedCodecError,
     read_batch,
 )
-from records.formats import PREFIX, V2
+from records.formats import MESSAGE_OVERHEAD, PREFIX, V1, V2
 from records.sends import Send
 from records.source import Records
 from records.units import KiB, MiB
@@ -79,15 +79,23 @@ def head_of(
     return next(convert(records, magic, offset, policy))
 
 
-def hard_size(size: int, limit: int | None, head: Callable[[], bytes | memoryview]) -> int | None:
+def hard_size(
+    size: int,
+    limit: int | None,
+    head: Callable[[], bytes | memoryview],
+    first: BatchHeader | None = None,
+) -> int | None:
     """How much of a converted range of `size` bytes goes out under a hard limit, as that of a
     partition is below version 3 of Fetch; None: all. `head`: how it begins.
+    `first`: the batch with one of whose records it begins, where that is known.
 
     A client whose buffer is smaller than a message gets it whole. A broker of its time would have
     cut it off, and the client had to ask for more. None of them fails on getting more, and one
     batch on disk, which is what must fit here, is many messages for them."""
     if limit is None or size <= limit:
         return None
+    if first is not None and not first.codec and first.size + MESSAGE_OVERHEAD[V1] <= limit:
+        return limit  # none of its messages is larger: that needs no look
     first_size: int = PREFIX.unpack_from(head())[1]
     return max(limit, PREFIX.size + first_size)
 

@@ -48,18 +48,22 @@ class Metrics:
         self._client_requests = labelled(
             self.counter("client_requests", "Requests taken. By client.", "client_id", "address")
         )
-        self._client_records = self.counter(
-            "client_converted_records",
-            "Records converted for consumers of older formats. By client.",
-            "client_id",
-            "address",
+        self._client_records = labelled(
+            self.counter(
+                "client_converted_records",
+                "Records converted for consumers of older formats. By client.",
+                "client_id",
+                "address",
+            )
         )
-        self._converted = self.counter(
-            "converted_records",
-            "Records converted for consumers (Fetch), or from producers (Produce), of older "
-            "formats.",
-            "api",
-            "topic",
+        self._converted = labelled(
+            self.counter(
+                "converted_records",
+                "Records converted for consumers (Fetch), or from producers (Produce), of older "
+                "formats.",
+                "api",
+                "topic",
+            )
         )
         self._filler = self.counter(
             "filler_bytes", "Bytes sent only as they had been promised; none with exact sizes."
@@ -78,13 +82,17 @@ class Metrics:
                 BUCKETS,
             )
         )
-        self._conversions_time = self._histogram(
-            "conversion_duration_seconds", "Converting, by request.", CONVERSION_SECONDS
+        self._conversions_time = labelled(
+            self._histogram(
+                "conversion_duration_seconds", "Converting, by request.", CONVERSION_SECONDS
+            )
         )
-        self._temporary_memory = self._histogram(
-            "conversion_memory_bytes",
-            "Bytes that went through memory for conversions, by request: not held at a time.",
-            BYTES,
+        self._temporary_memory = labelled(
+            self._histogram(
+                "conversion_memory_bytes",
+                "Bytes that went through memory for conversions, by request: not held at a time.",
+                BYTES,
+            )
         )
         for name, what, read in (
             ("fetch_sessions", "Fetch sessions.", lambda: len(sessions)),
@@ -153,21 +161,21 @@ class Metrics:
                 if stats.records_converted:
                     converted += stats.records_converted
                     topic = self._topics.of(part.topic)
-                    self._converted.labels("Fetch", *topic).inc(stats.records_converted)
+                    self._converted("Fetch", *topic).inc(stats.records_converted)
                 seconds += stats.seconds_converting
                 temporary += stats.temporary_bytes
                 self._filler.inc(stats.filler_bytes)
                 self._padding.inc(stats.padding_bytes)
         if converted:
-            self._client_records.labels(*self._client_of(exchange)).inc(converted)
-            self._conversions_time.labels(name).observe(seconds)
-            self._temporary_memory.labels(name).observe(temporary)
+            self._client_records(*self._client_of(exchange)).inc(converted)
+            self._conversions_time(name).observe(seconds)
+            self._temporary_memory(name).observe(temporary)
 
     def produced(self, topic: str, records: int, seconds: float, temporary_bytes: int) -> None:
         """Records of a producer were converted to the format on disk."""
-        self._converted.labels("Produce", *self._topics.of(topic)).inc(records)
-        self._conversions_time.labels("Produce").observe(seconds)
-        self._temporary_memory.labels("Produce").observe(temporary_bytes)
+        self._converted("Produce", *self._topics.of(topic)).inc(records)
+        self._conversions_time("Produce").observe(seconds)
+        self._temporary_memory("Produce").observe(temporary_bytes)
 
     def _client_of(self, exchange: Exchange) -> tuple[str, ...]:
         client_id = exchange.request.header.client_id or ""

@@ -37,6 +37,7 @@ from .wake import Wake
 LOG: Final = logging.getLogger(__name__)
 SWEEP: Final = 1.0  # seconds between looks for connections that have taken too long
 TURN_SIZE: Final = 128 * 1024  # bytes of an answer that are written before a look at the clock
+TURN_SIZE_MAX: Final = 256 * 1024  # where that takes a small part of a turn
 TURN: Final = 0.0005  # seconds of sending, or of working, before looking for new requests
 SOON: Final = 0.002  # seconds: selectors wait for whole milliseconds, which is too long for less
 MEMORY_RETRY: Final = 0.01  # seconds until a request that found no memory is tried again
@@ -321,17 +322,22 @@ class NetworkThread:
                 return
 
     def _write(self, connection: Connection) -> None:
-        send = connection.send
+        send, written = connection.send, 0
         assert send is not None
-        until, written = self._clock() + TURN, TURN_SIZE
+        now = self._clock()
+        until, size, takes_more = now + TURN, TURN_SIZE, True
         # What fits into the socket's own buffer is gone at once, while it is in the cache.
-        while written >= TURN_SIZE and not send.completed:
-            written = send.write_to(connection.channel, TURN_SIZE)
+        while takes_more and not send.completed:
+            before = now
+            written = send.write_to(connection.channel, size)
+            takes_more = written >= size
             now = self._clock()
             if written:
                 connection.last_activity = now
             if now >= until:
                 break
+            if now - before < TURN / 4:  # so that looks do not cost as much as what is sent
+                size = min(2 * size, TURN_SIZE_MAX)
         if send.completed:
             self._finish(connection)
         elif written:

@@ -18,7 +18,7 @@ from typing import Final
 from downconvert import ConversionPolicy, LazyDownConvertRecords
 from downconvert.conversion.skip import skip
 from downconvert.storage import StorageError
-from records import FileRecords, RecordsError
+from records import BatchHeader, FileRecords, RecordsError
 from records.formats import V2
 from records.sends import Send
 from records.units import MiB
@@ -134,7 +134,8 @@ class _Conversion:
     def _alone(self, converted: LazyDownConvertRecords, records: FileRecords) -> Reading:
         """What nobody shares, and what follows it."""
         head = partial(head_of, converted, records, self.magic, self.offset, self.policy)
-        size_max = hard_size(converted.size, self.limits.room, head)
+        first = _plain_first(records, self.offset)
+        size_max = hard_size(converted.size, self.limits.room, head, first)
         sends, size = [to_send(converted, size_max)], records.size
         if converted.is_whole and size_max is None:
             size += yield from self._join(records, sends)
@@ -201,6 +202,16 @@ class _Conversion:
     ) -> Contribution:
         records = ConvertedSend(self.partition.name.topic, sends)
         return Contribution(records, source_size, self.up_to if seen_to is None else seen_to)
+
+
+def _plain_first(records: FileRecords, offset: int) -> BatchHeader | None:
+    """The first batch, if what is sent begins with one of its records, not compressed."""
+    header = next(records.batches(), None)
+    if header is None or header.magic < V2 or header.codec:
+        return None
+    if header.is_transactional or header.is_control:
+        return None
+    return header if header.base_offset >= offset and header.records_count else None
 
 
 def _after_what_is_below(records: FileRecords, offset: int) -> int | None:

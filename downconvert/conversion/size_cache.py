@@ -8,16 +8,21 @@ brokers in it share its memory.
 Whoever hands a range out says that it does not change (`FileRecords.sealed`; a log says it of all
 segments but its last). Truncating a log makes an older segment its last one again: the time of the
 file's last change is part of the key, and so are its inode and its size, so that neither a file
-that was written again nor another one in its place is taken for the one that was measured.
+that was written again nor another one in its place is taken for the one that was measured. What
+the last segment already has does not change either while its file is open (`FileRecords.settled`):
+a log opens it anew where that may not be so.
 
 Not here: measuring (plan.py), messages that were made on the way (kept_wrappers.py)."""
 
 from collections import OrderedDict
 from dataclasses import replace
 from functools import lru_cache
+from io import FileIO
+from itertools import count
 from os import fstat
 from threading import Lock
 from typing import Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 from records import FileRecords
 from records.source import Records
@@ -32,6 +37,9 @@ from .request import Request
 ENTRIES_MAX: Final = 8192
 
 Key: TypeAlias = tuple[object, ...]
+
+_numbers: Final[WeakKeyDictionary[FileIO, int]] = WeakKeyDictionary()
+_number: Final = count()
 
 
 class SizeCache:
@@ -74,20 +82,32 @@ class SizeCache:
 
 def _key(records: Records, request: Request) -> Key | None:
     """What a plan depends on; None: something that may change, or is as large as anything."""
-    if not isinstance(records, FileRecords) or not records.is_sealed or request.aborted:
+    if not isinstance(records, FileRecords) or request.aborted:
         return None
-    status = fstat(records.fileno())
+    of_file = _sealed_file(records) if records.is_sealed else _open_file(records)
+    if of_file is None:
+        return None
     return (
-        status.st_dev,
-        status.st_ino,
-        status.st_mtime_ns,
-        status.st_size,
+        of_file,
         records.origin,
         records.size,
         request.to_magic,
         request.first_offset,
         _of_any_chunk_size(request.policy),
     )
+
+
+def _sealed_file(records: FileRecords) -> Key:
+    status = fstat(records.fileno())
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _open_file(records: FileRecords) -> int | None:
+    """Its number, which no other open file ever has; None: what was read of it may change."""
+    if not records.is_settled:
+        return None
+    number = _numbers.get(records.file)
+    return _numbers.setdefault(records.file, next(_number)) if number is None else number
 
 
 @lru_cache(maxsize=64)

@@ -236,9 +236,10 @@ class Log:
         """What a fetch sends: a range of one segment, from the batch that holds `offset` on.
 
         At most `max_bytes`, but at least one batch; nothing at the end. It may begin below `offset`
-        and end within a batch. It is sealed unless it is of the last segment, the only one that is
-        appended to. `up_to`: nothing from that offset on (a high watermark, say).
-        OffsetOutOfRangeError; ValueError for a negative size."""
+        and end within a batch. It is sealed; of the last segment, the only one that is appended to,
+        it is settled: the file is opened anew where its bytes may have changed. `up_to`: nothing
+        from that offset on (a high watermark, say). OffsetOutOfRangeError; ValueError for a
+        negative size."""
         if max_bytes < 0:
             raise ValueError(f"a read of {max_bytes} bytes")
         return self._retried(lambda: self._read(offset, max_bytes, up_to))
@@ -324,7 +325,7 @@ class Log:
                 end = bound[0]
             found = segment.read(offset, max_bytes, end)
             if found is not None:
-                return found if view.segments.is_last(segment) else found.sealed()
+                return found.settled() if view.segments.is_last(segment) else found.sealed()
         return FileRecords(_no_file(), 0, 0)
 
     def _ranges(self, offset: int) -> Iterator[FileRecords]:

@@ -10,6 +10,7 @@ from downconvert import ConversionPolicy, LazyDownConvertRecords
 from downconvert.broker import Broker, Client, Exchange, fetch_assembly
 from downconvert.broker.conversion_cache import TRIED_OF, WASTED_MAX
 from downconvert.broker.gauges import StateCollector
+from downconvert.broker.partition import LOOK_AGE_MAX
 from downconvert.broker.server import Server
 from downconvert.broker.wire.schemas import ApiKey, Message
 from records import Codec
@@ -30,13 +31,21 @@ def append(broker: Broker, data: bytes, topic: str = "events") -> None:
     broker.purgatory.notify(partition.key)
 
 
-def asked(broker: Broker, client: int, offset: int = 0, version: int = 2, **more: Any) -> Exchange:
+def asked(
+    broker: Broker,
+    client: int,
+    offset: int = 0,
+    version: int = 2,
+    *,
+    now: float = 0.0,
+    **more: Any,
+) -> Exchange:
     """A fetch by one of several clients, answered."""
     exchange = fetching(
-        broker, version, "events", offset, now=0.0, client=Client(client, "127.0.0.1"), **more
+        broker, version, "events", offset, now=now, client=Client(client, "127.0.0.1"), **more
     )
     while not exchange.is_done:
-        broker.tick(0.0)
+        broker.tick(now)
     return exchange
 
 
@@ -177,7 +186,7 @@ def test_what_another_process_truncated_is_not_sent_again(tmp_path: Path) -> Non
         with segment.path().open("r+b") as file:
             file.seek(len(first))
             file.write(new)
-        found = records_of(fetched(asked(broker, 2, version=3)))
+        found = records_of(fetched(asked(broker, 2, version=3, now=2 * LOOK_AGE_MAX)))
         assert [one.timestamp for one in found[5:]] == [77, 77]
 
 

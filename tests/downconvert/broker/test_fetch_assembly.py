@@ -13,6 +13,7 @@ from downconvert.broker.fetch_assembly import (
     end_offset_of,
     error_code_of,
     first_of_use,
+    hard_size,
     head_of,
     joins_more,
     to_send,
@@ -136,3 +137,16 @@ def test_an_answer_begins_with_the_first_batch_that_has_something_for_the_client
 )
 def test_little_is_joined_with_what_follows(used: int, room: int, joins: bool) -> None:
     assert joins_more(used, room) is joins
+
+
+def test_a_hard_limit_is_known_without_a_look_where_batches_are_small_and_plain() -> None:
+    def head() -> bytes:
+        raise AssertionError("it has been looked at")
+
+    (plain,) = MemoryRecords(batch(1, size=100)).batches()
+    limit = plain.size + 34  # what a message of v1 takes besides key and value
+    assert hard_size(limit + 1, limit, head, plain) == limit
+    assert hard_size(limit, limit, head) is None
+    for first in (plain._replace(codec=Codec.GZIP), plain._replace(size=plain.size + 1), None):
+        with pytest.raises(AssertionError):
+            hard_size(limit + 1, limit, head, first)

@@ -51,6 +51,19 @@ def test_the_next_client_gets_the_same_answer_without_measuring(codec: Codec, pa
         assert converted == sent(first.to_send())
 
 
+def test_what_is_settled_is_measured_once_while_its_file_is_open(path: Path) -> None:
+    cache = SizeCache()
+    with FileRecords.open(path) as log:
+        with path.open("ab") as file:
+            file.write(batch(2))  # which changes nothing of what was there
+        for _ in range(2):
+            cache.plan(log.settled(), REQUEST)
+            cache.plan(log.settled().slice(0, len(batch(0))), REQUEST)
+    with FileRecords.open(path) as opened_anew:
+        cache.plan(opened_anew.settled().slice(0, log.size), REQUEST)
+    assert (cache.hits, cache.misses) == (2, 3)
+
+
 def test_it_is_the_same_size_for_every_chunk_size(log: FileRecords) -> None:
     cache = SizeCache()
     for chunk_size in (8 * 1024, 128 * 1024):

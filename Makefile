@@ -74,8 +74,10 @@ bench-smoke: build ## the benchmarks, small: that they run, and convert rightly
 	$(BIN)/python -m bench.soak --minutes 0.1
 	$(BIN)/downconvert simulate --generate size=2MiB --generate codec=mixed,size=2MiB --to-magic 0 --rounds 1
 
-old-clients: build ## run real old clients of six registries against downconvert serve (an hour), write docs/old-clients.md
-	$(BIN)/python -m tests.clients.run --serve --markdown docs/old-clients.md
+old-clients: build ## run real old clients of six registries against downconvert serve and the gateway (hours), write docs/old-clients.md
+	$(BIN)/python -m tests.clients.run --serve --json build/serve.jsonl
+	$(BIN)/python -m bench.gateway clients --json build/gateway.jsonl
+	$(BIN)/python -m tests.clients.report build/serve.jsonl build/gateway.jsonl
 
 judges: build ## run suites of others against Kafka, the gateway and downconvert serve (hours), write docs/judges.md
 	$(BIN)/python -m judges --markdown docs/judges.md

@@ -54,13 +54,11 @@ class Step:
     size: int  # bytes of the answer, without its length
 
 
-class Wire:
-    """A connection that asks, and takes whole answers."""
+class Closes:
+    """Is closed at the end of a `with` block."""
 
-    def __init__(self, address: Address) -> None:
-        self.socket = socket.create_connection(address, timeout=60)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._buffer = memoryview(bytearray(BUFFER_SIZE))
+    def close(self) -> None:
+        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self
@@ -71,6 +69,18 @@ class Wire:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+
+class Wire(Closes):
+    """A connection that asks, and takes whole answers."""
+
+    def __init__(self, address: Address) -> None:
+        self.socket = socket.create_connection(address, timeout=60)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._buffer = memoryview(bytearray(BUFFER_SIZE))
+
+    def close(self) -> None:
         self.socket.close()
 
     def send(self, frame: bytes) -> None:

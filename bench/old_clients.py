@@ -10,14 +10,13 @@ import select
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, TypeVar
 
 from downconvert.broker.wire.schemas import ApiKey, Message
 from records import Codec, MemoryRecords, Record, TimestampType, build, read
 from records.units import MiB
 
-from .draining import Address, Wire, parsed, request
+from .draining import Address, Closes, Wire, parsed, request
 
 NO_TIMESTAMP: Final = -1
 TOMBSTONE_EVERY: Final = 50  # of a compacted topic's records
@@ -66,26 +65,18 @@ class Contents:
             )
 
 
-class OldClient:
+class OldClient(Closes):
     """One connection, which may be made anew."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
         self.wire = Wire(address)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.wire.socket.close()
+    def close(self) -> None:
+        self.wire.close()
 
     def reconnect(self) -> None:
-        self.wire.socket.close()
+        self.close()
         self.wire = Wire(self._address)
 
     def offset(self, contents: Contents, time: int) -> int:

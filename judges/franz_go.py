@@ -47,7 +47,7 @@ class FranzGo:
             "KGO_TEST_RECORDS": str(_RECORDS),
         }
         package = self._home / "source/pkg/kgo"
-        there = go_tests.tests_with(_USES_A_BROKER, package)
+        there = go_tests.tests_with(_USES_A_BROKER, package, "*_test.go")
         for test in _QUICK if asked.quick else there:
             if asked.wants(test) and _SHARE not in test:
                 program = self._home / "kgo.test"

@@ -21,8 +21,9 @@ _END: Final = re.compile(r"( *)--- (PASS|FAIL|SKIP): (\S+) \((\d+\.\d+)s\)$", re
 _RUN: Final = re.compile(r"^=== RUN\s+(\S+)$", re.M)
 _SAID: Final = re.compile(r"^    +(\S+\.go:\d+: .*)$", re.M)
 _TIDYING: Final = re.compile(
-    r"panic\.go|(?i:deleting (topic|group))|completed in"
+    r"panic\.go|(?i:deleting (topic|group))|completed in|Leaving group"
 )  # says nothing of the reason
+_MACHINE: Final = re.compile(r"(?<=\.test)@[\w.-]+")  # in the names that clients give themselves
 _INDENT: Final = 4  # of each further test in a test
 
 
@@ -41,11 +42,11 @@ def fetch(module: str, source: Path) -> None:
         path.chmod(0o755 if path.is_dir() else 0o644)  # the module cache is read-only
 
 
-def tests_with(pattern: re.Pattern[str], package: Path) -> list[str]:
-    """The names of the tests in a package's files whose source has the pattern."""
+def tests_with(pattern: re.Pattern[str], package: Path, files: str) -> list[str]:
+    """The names of the tests in those files of a package whose source has the pattern."""
     return [
         test[1]
-        for path in sorted(package.glob("*_test.go"))
+        for path in sorted(package.glob(files))
         for test in _TEST.finditer(path.read_text())
         if pattern.search(test[0])
     ]
@@ -104,4 +105,4 @@ def _reason(said: str, name: str, verdict: str) -> str:
     after = re.match(r".*\n((?:    +\S+\.go:\d+: .*\n)*)", said[at:])
     lines = _SAID.findall(after[1] if after else "") or _SAID.findall(before)
     lines = [line for line in lines if not _TIDYING.search(line)]
-    return lines[-1] if lines else ""
+    return _MACHINE.sub("", lines[-1]) if lines else ""

@@ -53,7 +53,7 @@ class KafkaGo:
     def run(self, asked: Asked) -> Iterator[Outcome]:
         environment = {_ADDRESS: asked.bootstrap, "KAFKA_VERSION": asked.target.kafka}
         source = self._home / "source"
-        there = go_tests.tests_with(_USES_A_BROKER, source)
+        there = go_tests.tests_with(_USES_A_BROKER, source, "*_test.go")
         for test in _QUICK if asked.quick else there:
             if asked.wants(test) and test not in _ELSEWHERE:
                 program = source / "kafka-go.test"  # some tests read files beside it

@@ -7,11 +7,13 @@ from .kafka_go import KafkaGo
 from .kafka_python import KafkaPython
 from .kafka_tools import KafkaTools
 from .librdkafka import Librdkafka
+from .sarama import Sarama
 from .suite import Suite
 
 SUITES: Final[tuple[Suite, ...]] = (
     FranzGo(),
     KafkaGo(),
+    Sarama(),
     KafkaTools(),
     KafkaPython("kafka-python", "kafka-python"),
     KafkaPython("kafka-python-0.10.2", "kafka-python as for 0.10.2.2", "0.10.2.2"),

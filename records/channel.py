@@ -7,15 +7,18 @@ Not here: what is written, and when (the sends)."""
 
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 from typing import Any, TypeAlias
 
 Write: TypeAlias = Callable[[memoryview], int]
 
 
-def writer(channel: Any) -> Write:
+def writer(channel: Any, *, more: bool = False) -> Write:
     """A function that writes what the channel takes now and returns the bytes taken; 0: not now.
+
+    more: other bytes follow at once. A plain socket sends these with them: its reader is not woken
+    for a few bytes, only to contend with the writer for the socket.
 
     Made once for a send. Errors of the channel (closed, reset, timed out) are the caller's, as they
     are. TypeError: nothing to write with, or an asyncio writer, which takes everything and does not
@@ -27,6 +30,8 @@ def writer(channel: Any) -> Write:
     take = getattr(channel, "send", None) or getattr(channel, "write", None)
     if take is None:
         raise TypeError(f"{type(channel).__name__} has neither send nor write")
+    if more and is_plain_socket(channel):
+        take = partial(_send_with_what_follows, channel)
     not_now = _not_now(_loaded("ssl"))
 
     def write(data: memoryview) -> int:
@@ -42,6 +47,11 @@ def writer(channel: Any) -> Write:
         return int(taken)
 
     return write
+
+
+def _send_with_what_follows(channel: Any, data: memoryview) -> int:
+    sent: int = channel.send(data, getattr(_loaded("socket"), "MSG_MORE", 0))  # where there is it
+    return sent
 
 
 def is_plain_socket(channel: Any) -> bool:

@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterator
 from io import FileIO
+from itertools import chain
 from typing import Final
 
 from .batch import BatchHeader
@@ -23,7 +24,7 @@ class FileRecords:
     Slices share the descriptor, which lives until `close` of any of them; reading after that is a
     ValueError. A slice of a slice follows the rules of every slice (Kafka's does not work)."""
 
-    __slots__ = ("_file", "_origin", "_size", "_view", "is_sealed")
+    __slots__ = ("_file", "_first", "_origin", "_size", "_view", "is_sealed")
 
     def __init__(
         self,
@@ -33,13 +34,15 @@ class FileRecords:
         view: memoryview | None = None,
         *,
         is_sealed: bool = False,
+        first: BatchHeader | None = None,
     ) -> None:
-        """`is_sealed`: see `sealed`."""
+        """`is_sealed`: see `sealed`. `first`: see `beginning_with`."""
         self._file = file
         self._origin = origin
         self._size = size
         self._view = view
         self.is_sealed = is_sealed
+        self._first = first
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, mapped: bool = False) -> "FileRecords":
@@ -110,20 +113,36 @@ class FileRecords:
         return read
 
     def batches(self) -> Iterator[BatchHeader]:
-        return read_headers(self)
+        first = self._first
+        if first is None:
+            return read_headers(self)
+        return chain((first,), read_headers(self, first.size))
 
     def slice(self, position: int, size: int) -> "FileRecords":
         check_slice(self, position, size)
         size = min(size, self._size - position)
         view = None if self._view is None else self._view[position : position + size]
+        first = self._first
+        if first is not None and (position or first.size > size):
+            first = None
         return FileRecords(
-            self._file, self._origin + position, size, view, is_sealed=self.is_sealed
+            self._file, self._origin + position, size, view, is_sealed=self.is_sealed, first=first
+        )
+
+    def beginning_with(self, first: BatchHeader) -> "FileRecords":
+        """The same range, of whose first entry the header has just been read: `batches` does not
+        read it again. The entry must be whole in the range."""
+        first = first._replace(position=0)
+        return FileRecords(
+            self._file, self._origin, self._size, self._view, is_sealed=self.is_sealed, first=first
         )
 
     def sealed(self) -> "FileRecords":
         """The same range of a file to which nobody writes any more. What is found out about it may
         be kept for as long as the time of the file's last change and its size are the same."""
-        return FileRecords(self._file, self._origin, self._size, self._view, is_sealed=True)
+        return FileRecords(
+            self._file, self._origin, self._size, self._view, is_sealed=True, first=self._first
+        )
 
     def to_send(self) -> ZeroCopySend:
         """A send of these bytes as they are, which go from the page cache to the socket."""

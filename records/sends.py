@@ -69,14 +69,15 @@ class PendingBytes:
         if not isinstance(buffer, bytes) or len(buffer) > 2 * len(left):
             self.left = memoryview(bytes(left))
 
-    def write_to(self, channel: Any, size_max: int | None = None) -> int:
+    def write_to(self, channel: Any, size_max: int | None = None, *, more: bool = False) -> int:
         """Makes one write of at most `size_max` bytes, and returns the bytes written; 0: not now,
-        or nothing waits. What the channel raises is the caller's, and nothing is lost by it."""
+        or nothing waits. `more`: the caller writes other bytes at once, as soon as these are gone.
+        What the channel raises is the caller's, and nothing is lost by it."""
         left = self.left
         if not left:
             return 0
         if channel is not self._channel:
-            self._write = writer(channel)
+            self._write = writer(channel, more=more)
             self._channel = channel
         written = self._write(left if size_max is None else left[:size_max])
         self.left = left[written:] if written < len(left) else NOTHING

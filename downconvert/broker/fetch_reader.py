@@ -181,7 +181,9 @@ class FetchReader:
         must_lead = self.is_follower or self._version < FOLLOWERS_SERVE_SINCE
         partition.check(asked.leader_epoch, leader=must_lead)
         is_told = self._magic is None  # how far what is stable goes
-        start_offset, high_watermark, last_stable_offset = partition.offsets(stable=is_told)
+        start_offset, high_watermark, last_stable_offset = partition.offsets(
+            asked.offset, now, stable=is_told
+        )
         last_stable_offset = last_stable_offset if is_told else UNKNOWN
         up_to = last_stable_offset if self.is_committed else high_watermark
         if self.is_follower:

@@ -21,7 +21,7 @@ from .errors import ErrorCode
 from .exchange import Exchange
 from .fetch_session import FetchSessions
 from .purgatory import Purgatory
-from .series import BUCKETS, CLIENTS_MAX, NAME_MAX, TOPICS_MAX, BoundedLabels
+from .series import BUCKETS, CLIENTS_MAX, NAME_MAX, TOPICS_MAX, BoundedLabels, labelled
 
 PREFIX: Final = "downconvert_broker"
 CONVERSION_SECONDS: Final = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -35,16 +35,18 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._clients = BoundedLabels(CLIENTS_MAX)
         self._topics = BoundedLabels(TOPICS_MAX)
-        self._requests = self.counter("requests", "Requests taken.", "api", "version")
-        self._bytes_in = self.counter("request_bytes", "Bytes of requests.", "api")
-        self._bytes_out = self.counter("response_bytes", "Bytes of answers that were sent.", "api")
+        self._requests = labelled(self.counter("requests", "Requests taken.", "api", "version"))
+        self._bytes_in = labelled(self.counter("request_bytes", "Bytes of requests.", "api"))
+        self._bytes_out = labelled(
+            self.counter("response_bytes", "Bytes of answers that were sent.", "api")
+        )
         self._errors = self.counter("errors", "Errors told in answers.", "api", "code")
         self._defects = self.counter(
             "failed_requests", "Requests whose connection ended because of a defect here.", "api"
         )
         self._ends = self.counter("connections_ended", "Why connections ended.", "reason")
-        self._client_requests = self.counter(
-            "client_requests", "Requests taken. By client.", "client_id", "address"
+        self._client_requests = labelled(
+            self.counter("client_requests", "Requests taken. By client.", "client_id", "address")
         )
         self._client_records = self.counter(
             "client_converted_records",
@@ -69,10 +71,12 @@ class Metrics:
         self._throttled = self.counter(
             "throttled_seconds", "For which clients were not read from, as of their rates.", "api"
         )
-        self._latencies = self._histogram(
-            "request_duration_seconds",
-            "From a request's arrival to the end of its answer, what it waited for included.",
-            BUCKETS,
+        self._latencies = labelled(
+            self._histogram(
+                "request_duration_seconds",
+                "From a request's arrival to the end of its answer, what it waited for included.",
+                BUCKETS,
+            )
         )
         self._conversions_time = self._histogram(
             "conversion_duration_seconds", "Converting, by request.", CONVERSION_SECONDS
@@ -112,15 +116,15 @@ class Metrics:
     def received(self, exchange: Exchange) -> None:
         """A request was taken."""
         request = exchange.request
-        self._requests.labels(request.api.name, str(request.version)).inc()
-        self._bytes_in.labels(request.api.name).inc(request.size)
-        self._client_requests.labels(*self._client_of(exchange)).inc()
+        self._requests(request.api.name, request.version).inc()
+        self._bytes_in(request.api.name).inc(request.size)
+        self._client_requests(*self._client_of(exchange)).inc()
 
     def finished(self, exchange: Exchange, now: float) -> None:
         """A request has had its answer, whether that was sent or not. `now` in seconds, by the
         clock of its arrival."""
         name = exchange.request.api.name
-        self._latencies.labels(name).observe(max(0.0, now - exchange.received))
+        self._latencies(name).observe(max(0.0, now - exchange.received))
         if exchange.throttle:
             self._throttled.labels(name).inc(exchange.throttle)
 
@@ -139,7 +143,7 @@ class Metrics:
             self._errors.labels(name, name_of(code)).inc(count)
         if send is None:
             return
-        self._bytes_out.labels(name).inc(send.size - send.remaining)
+        self._bytes_out(name).inc(send.size - send.remaining)
         seconds = temporary = 0.0
         converted = 0
         for part in send.records:

@@ -4,6 +4,7 @@ Not here: the log itself (storage.Log), the followers (replication/replica.py)."
 
 import os
 from collections.abc import Callable
+from math import inf
 from threading import RLock
 from typing import Final, TypeAlias
 
@@ -22,6 +23,8 @@ from .sequences import Sequences
 CONSUMER: Final = -1  # the replica ids of fetches that are no follower's
 DEBUG_CONSUMER: Final = -2
 FUTURE_REPLICA: Final = -3
+# How much later what another process does to a log shows to a fetch that is not at its end.
+LOOK_AGE_MAX: Final = 0.005  # seconds
 # Whether a transaction's batch may be appended; ApiError: it may not.
 CheckBatch: TypeAlias = Callable[[BatchHeader], None]
 
@@ -51,6 +54,8 @@ class Partition:
         self._isr_min = 1
         self.committed_end: int | None = None  # offset: as another broker noted it, whose log it is
         self._high_watermark = 0
+        self._looked = -inf  # when a fetch looked at the log last, and the end that it saw
+        self._end_seen = 0
         self._view: Replicas | None = None  # of the followers, while this broker leads
 
     @property
@@ -83,12 +88,18 @@ class Partition:
             return self._high_watermark
         return end if self.committed_end is None else min(end, self.committed_end)
 
-    def offsets(self, *, stable: bool) -> tuple[int, int, int]:
+    def offsets(self, offset: int, now: float, *, stable: bool) -> tuple[int, int, int]:
         """`start_offset`, `high_watermark` and, if `stable`, `last_stable_offset`, else the high
-        watermark again: as of one look at the log, which costs some calls of the system where
-        another process writes it."""
+        watermark again: as of one look at the log, for a fetch at an offset. `now` in seconds.
+
+        A look costs a dozen calls of the system where another process writes the log. So one that
+        is not older than LOOK_AGE_MAX does for those who fetch what was there already."""
         with self.lock:
-            start, end, last_stable = self.log.look(stable=stable)
+            age, end = now - self._looked, self._end_seen
+            again = self._writer is not None or offset >= end or not 0 <= age < LOOK_AGE_MAX
+            start, end, last_stable = self.log.look(stable=stable, again=again)
+            if again:
+                self._looked, self._end_seen = now, end
             high_watermark = self._committed(end)
             return start, high_watermark, min(high_watermark, last_stable)
 

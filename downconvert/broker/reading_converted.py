@@ -176,7 +176,7 @@ class _Conversion:
 
         Damage there is reported to the next fetch, which begins with it."""
         size = used = records.size
-        size_max = self.limits.max_bytes
+        size_max, room = self.limits.max_bytes, self.limits.room
         try:
             while joins_more(used, size_max - used):
                 end, end_of = end_of(records), end_offset_of
@@ -187,9 +187,10 @@ class _Conversion:
                     break
                 converted = yield from self._planned(records, end)
                 used += records.size
-                if converted.size:
-                    sends.append(to_send(converted))
-                if not converted.is_whole:
+                left = converted.size if room is None else room - sum(send.size for send in sends)
+                if min(left, converted.size) > 0:
+                    sends.append(to_send(converted, min(left, converted.size)))
+                if not converted.is_whole or left < converted.size:
                     break
         except (RecordsError, StorageError, OSError):
             pass

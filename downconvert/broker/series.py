@@ -3,8 +3,14 @@
 A client may call itself something else in every request, and each name would be a series that
 Prometheus keeps."""
 
+from collections.abc import Callable
+from functools import cache
 from threading import Lock
-from typing import Final
+from typing import Final, TypeVar
+
+from prometheus_client import Counter, Histogram
+
+Metric = TypeVar("Metric", Counter, Histogram)
 
 # Seconds. A fetch waits 0.5 by default, a member of a group for minutes.
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 30.0)
@@ -12,6 +18,12 @@ CLIENTS_MAX: Final = 100  # client ids with their addresses that metrics name
 TOPICS_MAX: Final = 1_000  # topics that metrics name, or groups with their topics
 NAME_MAX: Final = 128  # characters of what a client calls itself
 OTHERS: Final = "(others)"
+
+
+def labelled(metric: Metric) -> Callable[..., Metric]:
+    """The series of a metric by its labels, which is remembered: to find one takes the metric
+    itself longer than to count. No series of it may be removed."""
+    return cache(metric.labels)
 
 
 class BoundedLabels:

@@ -3,15 +3,20 @@
 Not here: what is asked and judged (conformance/)."""
 
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from downconvert.conformance.connection import ConformanceError
+from downconvert.broker.access.rights import ConfigError
+from downconvert.conformance.connection import Access, ConformanceError
 from downconvert.conformance.page import again, markdown, verdict, where, write_report
 from downconvert.conformance.plans import PLANS
 from downconvert.conformance.rules import RULES
 from downconvert.conformance.score import Score, judge
+from downconvert.gateway.security import MECHANISMS, ClusterSecurity, Credentials, tls_context
+from downconvert.gateway.settings import SECRET_VARIABLE
 
 from .failure import CommandError
 from .terminal import name_the_backend, progress
@@ -28,6 +33,17 @@ WRONG = 1  # exit code
     multiple=True,
     help="Only this one of the topics; may be repeated.",
 )
+@click.option("--tls", is_flag=True, help="Speak TLS.")
+@click.option("--ca", metavar="FILE", help="The authority that signs the brokers' certificates.")
+@click.option("--cert", metavar="FILE", help="Our certificate, where brokers ask for one.")
+@click.option("--key", metavar="FILE", help="Its key.  [default: it is in --cert]")
+@click.option(
+    "--sasl",
+    metavar="MECHANISM",
+    type=click.Choice(MECHANISMS),
+    help=f"How to log in: {', '.join(MECHANISMS)}. The secret: ${SECRET_VARIABLE}.",
+)
+@click.option("--username", metavar="NAME", help="With --sasl.")
 @click.option("--keep", is_flag=True, help="Leave the topics there.")
 @click.option("--html", type=click.Path(path_type=Path), help="Also write a page.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object.")
@@ -35,6 +51,12 @@ WRONG = 1  # exit code
 def conformance(
     address: str,
     topics: tuple[str, ...],
+    tls: bool,
+    ca: str | None,
+    cert: str | None,
+    key: str | None,
+    sasl: str | None,
+    username: str | None,
     keep: bool,
     html: Path | None,
     as_json: bool,
@@ -44,21 +66,27 @@ def conformance(
     Fetch that it offers, with limits from one byte to 1 MiB.
 
     Its topics are named conformance-…, and are deleted in the end. Whatever speaks Kafka's protocol
-    without TLS and login can be asked: Apache Kafka, this project's serve and gateway, others.
+    can be asked: Apache Kafka, this project's serve and gateway, others.
 
     \b
     downconvert conformance localhost:9092
     downconvert conformance localhost:9092 --topic transactions --html report.html
+    downconvert conformance kafka.example:9093 --ca ca.pem --sasl SCRAM-SHA-512 --username tester
 
     Exit codes: 0 all is right, 1 some is not, 2 it cannot be judged.
     """
     host, colon, port = address.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         raise click.BadParameter("a host and a port, as localhost:9092", param_hint="HOST:PORT")
+    access = _access(
+        ClusterSecurity(tls=tls, ca_file=ca, cert_file=cert, key_file=key), sasl, username
+    )
     name_the_backend()
     try:
         with progress() as step:
-            score = judge(host.strip("[]"), int(port), names=topics, keep=keep, step=step)
+            score = judge(
+                host.strip("[]"), int(port), access=access, names=topics, keep=keep, step=step
+            )
     except ConformanceError as error:
         raise CommandError(str(error)) from None
     if as_json:
@@ -71,6 +99,27 @@ def conformance(
         write_report(html, score)
         click.echo(f"{html}: open it in a browser", err=True)
     return 0 if score.right == len(score.cases) else WRONG
+
+
+def _access(security: ClusterSecurity, sasl: str | None, username: str | None) -> Access:
+    """TLS where any of its files is named. CommandError: a file is invalid, or half is missing."""
+    if security.key_file is not None and security.cert_file is None:
+        raise CommandError("--key needs --cert, the certificate that it belongs to")
+    if sasl is None and username is not None:
+        raise CommandError("--username needs --sasl, how to log in")
+    credentials = None
+    if sasl is not None:
+        if SECRET_VARIABLE not in os.environ:
+            raise CommandError(f"no secret for --sasl: set {SECRET_VARIABLE}")
+        credentials = Credentials(
+            mechanism=sasl, username=username or "", secret=os.environ[SECRET_VARIABLE]
+        )
+    named = security.tls or security.ca_file is not None or security.cert_file is not None
+    try:
+        context = tls_context(replace(security, tls=named))
+    except ConfigError as error:
+        raise CommandError(str(error)) from None
+    return Access(tls=context, credentials=credentials)
 
 
 def _print(score: Score) -> None:

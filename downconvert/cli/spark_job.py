@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
+from downconvert.spark.variables import REMOTE
+
 from .extras import words_for
 from .failure import CommandError
 from .terminal import Step, name_the_backend, progress
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-REMOTE: Final = "SPARK_REMOTE"  # Spark's own name for it
 OF_THE_EXTRA: Final = ("pyspark", "pyarrow", "pandas", "numpy")
 
 

@@ -1,7 +1,9 @@
 """Asks a broker, one request at a time, in any version."""
 
 import socket
+import ssl
 from contextlib import suppress
+from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
@@ -9,28 +11,52 @@ from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.decoder import Cursor, reader
 from downconvert.broker.wire.encoder import encode
 from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
+from downconvert.gateway.sasl import AuthenticationError, authenticate
+from downconvert.gateway.security import Credentials
 
 TIMEOUT: Final = 30.0  # seconds, for an answer
 ANSWER_MAX: Final = 64 * 1024 * 1024  # bytes
 CLIENT_ID: Final = "downconvert-conformance"
 _LENGTH: Final = Struct(">i")
+_TLS_ALERT: Final = b"\x15\x03"  # a listener with TLS, to what is none [RFC 8446, 5.1]
 
 
 class ConformanceError(Exception):
     """The broker cannot be judged: it does not answer, or refuses what writing takes."""
 
 
-class Connection:
-    """To one broker. ConformanceError: it hung up, or answers what is no answer."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How brokers are spoken to: over TLS where there is a context, logged in where there are
+    credentials."""
 
-    def __init__(self, host: str, port: int) -> None:
+    tls: ssl.SSLContext | None = None
+    credentials: Credentials | None = None
+
+
+PLAIN: Final = Access()
+
+
+class Connection:
+    """To one broker. ConformanceError: it hung up, answers what is no answer, or refuses us."""
+
+    def __init__(self, host: str, port: int, access: Access = PLAIN) -> None:
         self.name = f"{host}:{port}"
         self._correlation_id = 0
+        self._has_login = access.credentials is not None
         try:
             self._socket = socket.create_connection((host, port), timeout=TIMEOUT)
-        except (OSError, UnicodeError) as error:  # a broker may name one by what is no name
+            if access.tls is not None:
+                self._socket = access.tls.wrap_socket(self._socket, server_hostname=host)
+        except (OSError, ValueError) as error:  # a broker may name one by what is no name
             why = error.strerror if isinstance(error, OSError) else None
             raise ConformanceError(f"{self.name}: {why or error}") from None
+        if access.credentials is not None:
+            try:
+                self._log_in(access.credentials)
+            except ConformanceError:
+                self.close()
+                raise
 
     def close(self) -> None:
         with suppress(OSError):
@@ -50,7 +76,10 @@ class Connection:
         frame += encode(f"{api.name}Request", version, body)
         try:
             self._socket.sendall(_LENGTH.pack(len(frame)) + frame)
-            (size,) = _LENGTH.unpack(self._take(_LENGTH.size))
+            length = self._take(_LENGTH.size)
+            if length.startswith(_TLS_ALERT):
+                raise ConformanceError(f"{self.name}: it speaks TLS, and was asked without")
+            (size,) = _LENGTH.unpack(length)
             if not 4 <= size <= ANSWER_MAX:
                 raise ConformanceError(f"{self.name}: an answer of {size} bytes")
             cursor = Cursor(memoryview(self._take(size)))
@@ -62,11 +91,25 @@ class Connection:
             answer: Message = reader(f"{api.name}Response", version)(cursor)
         except (OSError, EOFError) as error:
             words = f"{api.name} v{version}: {error}"
+            if isinstance(error, EOFError) and not (self._has_login or api is ApiKey.ApiVersions):
+                words += ", as a broker does that wants a login"
             raise ConformanceError(f"{self.name}: {words}") from None
         except BadRequestError as error:
             words = f"its answer to {api.name} v{version} cannot be read: {error}"
             raise ConformanceError(f"{self.name}: {words}") from None
         return answer
+
+    def _log_in(self, credentials: Credentials) -> None:
+        steps = authenticate(credentials)
+        try:
+            asked = next(steps)
+            while True:
+                assert asked.body is not None, "a login passes no client's requests on"
+                asked = steps.send(self.ask(asked.api, asked.version, asked.body))
+        except StopIteration:
+            return
+        except AuthenticationError as error:
+            raise ConformanceError(f"{self.name}: {error}") from None
 
     def _take(self, size: int) -> bytes:
         taken = bytearray()

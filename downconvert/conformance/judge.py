@@ -7,26 +7,24 @@ Not here: what was written (plans.py, writing.py), what rules there are (rules.p
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.broker.wire.schemas import ApiKey
 from records import Codec, MemoryRecords, Record, RecordsError, TimestampType
 from records.batch import BatchHeader
 from records.formats import PREFIX, V0, V1, V2
 from records.reader import read_batch
 
 from .connection import ConformanceError
+from .fetching import LARGE, fetch
 from .plans import Plan
 from .writing import Cluster, Written
 
 ROUNDS_MAX: Final = 400  # fetches of one reading; the longest topic has 40 batches
 SHOWN: Final = 48  # bytes of an answer in a finding
-TOPIC_IDS_SINCE: Final = 13
 WHOLE_FIRST_SINCE: Final = 3  # the first batch comes whole, whatever the limit [KIP-74]
 ZSTD_SINCE: Final = 10
 UNSUPPORTED_COMPRESSION: Final = 76
-WAIT: Final = 100  # milliseconds at the end of the log
-LARGE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +83,7 @@ class _Reading:
         if self._written.plan.name == "large" and self._version < WHOLE_FIRST_SINCE:
             guaranteed &= self._limit >= LARGE
         for _ in range(ROUNDS_MAX):
-            answer = self._fetch(position)
+            answer = fetch(self._cluster, self._written, self._version, position, self._limit)
             if answer.error_code:
                 self._error(answer.error_code)
                 return
@@ -103,26 +101,6 @@ class _Reading:
         else:
             self._find("stuck", f"not at the end after {ROUNDS_MAX} fetches, at offset {position}")
         self._compare()
-
-    def _fetch(self, position: int) -> Any:
-        part = Message(partition=0, fetch_offset=position, partition_max_bytes=self._limit)
-        name = self._written.name
-        who = (
-            {"topic_id": self._written.id} if self._version >= TOPIC_IDS_SINCE else {"topic": name}
-        )
-        body = Message(
-            max_wait_ms=WAIT,
-            min_bytes=1,
-            max_bytes=max(self._limit, 1),
-            topics=[Message(partitions=[part], **who)],
-        )
-        connection = self._cluster.at(self._written.leader)
-        answer = connection.ask(ApiKey.Fetch, self._version, body)
-        if not answer.responses or not answer.responses[0].partitions:
-            raise ConformanceError(
-                f"no answer for the partition, error {getattr(answer, 'error_code', 0)}"
-            )
-        return answer.responses[0].partitions[0]
 
     def _judge(self, data: bytes, position: int) -> int:
         """Judges an answer's records. Returns the offset that a client asks for next."""
@@ -208,13 +186,17 @@ class _Reading:
 
 def _sent(written: Written) -> Iterator[tuple[int, tuple[Record, bool]]]:
     """By offset, what was sent, and whether a reader may go without it."""
-    for batch, first in zip(written.plan.batches, written.offsets, strict=True):
+    plan = written.plan
+    latest = plan.latest()
+    for number, (batch, first) in enumerate(zip(plan.batches, written.offsets, strict=True)):
         for record in batch.records:
-            yield first + record.offset, (record, batch.transaction is False)
+            is_gone = plan.is_compacted and (number, record.offset) not in latest
+            yield first + record.offset, (record, is_gone or batch.transaction is False)
 
 
 def _difference(sent: Record, got: Record, magic: int, plan: Plan) -> str:
     """What of a record differs; empty: nothing."""
+    magic = min(magic, plan.magic)
     if (sent.key, sent.value) != (got.key, got.value):
         return "key" if sent.key != got.key else "value"
     if magic == V2 and sent.headers != got.headers:

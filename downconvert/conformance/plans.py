@@ -1,13 +1,22 @@
 """What is written: one topic for each thing that a producer can make and an old client may mind."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from records import Codec, Record, build
 from records.record import Headers
 
 START: Final = 1_700_000_000_000  # milliseconds
+KEPT: Final = {"retention.ms": "-1"}  # all topics: their records are old
 APPEND_TIME: Final = {"message.timestamp.type": "LogAppendTime"}
+# A segment for each batch, by their times, and a cleaner that comes as soon as it may.
+COMPACTED: Final = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.001",
+    "segment.ms": "1000",
+}
+FORMAT: Final = "message.format.version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +48,16 @@ class Plan:
     name: str
     what: str
     batches: tuple[Batch, ...]
-    is_append_time: bool = False
+    config: Mapping[str, str] = field(default_factory=dict, hash=False)
+    magic: int = 2  # of the log, where the broker writes that format
+
+    @property
+    def is_append_time(self) -> bool:
+        return "message.timestamp.type" in self.config
+
+    @property
+    def is_compacted(self) -> bool:
+        return "cleanup.policy" in self.config
 
     @property
     def has_transactions(self) -> bool:
@@ -48,6 +66,23 @@ class Plan:
     @property
     def has_zstd(self) -> bool:
         return any(batch.codec is Codec.ZSTD for batch in self.batches)
+
+    def latest(self) -> set[tuple[int, int]]:
+        """Of each key the last record: the number of its batch, and its offset in that."""
+        return _latest(enumerate(self.batches))
+
+    @property
+    def compacted_count(self) -> int:
+        """The records that the cleaner leaves: it does not look at the last segment."""
+        *inactive, active = self.batches
+        return len(_latest(enumerate(inactive))) + len(active.records)
+
+
+def _latest(batches: Iterable[tuple[int, Batch]]) -> set[tuple[int, int]]:
+    last = {
+        record.key: (number, record.offset) for number, batch in batches for record in batch.records
+    }
+    return set(last.values())
 
 
 def _records(
@@ -76,6 +111,21 @@ _ODD: Final = (
     Record(3, START - 5, key=b"earlier", value=b"than the one before"),
     Record(4, START + 9, key=b"k", value=b"v", headers=(("a", b"1"), ("a", None), ("", b""))),
 )
+
+
+def _repeated(number: int) -> Batch:
+    """Keys that come again in each batch; in every fourth one of its own, which stays: so batches
+    of one record are left, and none at all between them."""
+    own = (b"own-%d" % number,) if number % 4 == 0 else ()
+    keys = (*(b"key-%d" % key for key in range(10)), *own)
+    time = START + 10_000 * number
+    records = (
+        Record(offset, time + offset, key=key, value=b"%d " % number * 20)
+        for offset, key in enumerate(keys)
+    )
+    return Batch(Codec.GZIP if number % 8 == 4 else Codec.NONE, tuple(records))
+
+
 _PLAIN_CODECS: Final = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4)
 
 PLANS: Final = (
@@ -95,7 +145,7 @@ PLANS: Final = (
         "null and empty keys, values and headers; a time that goes back",
         (Batch(Codec.NONE, _ODD), Batch(Codec.GZIP, _ODD)),
     ),
-    Plan("append-time", "the broker's own time", _three(Codec.GZIP), is_append_time=True),
+    Plan("append-time", "the broker's own time", _three(Codec.GZIP), APPEND_TIME),
     Plan(
         "single",
         "forty batches of one record",
@@ -126,5 +176,25 @@ PLANS: Final = (
             Batch(Codec.GZIP, _records(3)),
             Batch(Codec.GZIP, _records(2), transaction=True),
         ),
+    ),
+    Plan(
+        "compacted",
+        "keys that come again, after the cleaner: gaps, and batches of one record and of none",
+        tuple(map(_repeated, range(20))),
+        COMPACTED,
+    ),
+    *(
+        Plan(
+            f"stored-v{magic}",
+            f"a log of v{magic}, where the broker still writes that: a batch of each codec",
+            # Producers send no headers to such a topic: there is no place for them.
+            (
+                *(Batch(codec, _records(15)) for codec in _PLAIN_CODECS),
+                Batch(Codec.NONE, _ODD[:-1]),
+            ),
+            {FORMAT: release},
+            magic,
+        )
+        for magic, release in ((0, "0.9.0"), (1, "0.10.2"))
     ),
 )

@@ -9,13 +9,15 @@ from typing import Any
 
 from downconvert.broker.wire.schemas import ApiKey
 
-from .connection import ConformanceError
+from .connection import PLAIN, Access, ConformanceError
+from .fetching import unlike_its_plan
 from .judge import Case, cases
-from .plans import PLANS, Plan
+from .plans import PLANS
 from .rules import RULES
-from .writing import Cluster
+from .writing import Cluster, RefusedError, Written
 
 OLD_BELOW = 4  # versions of Fetch that get an older format than v2
+CLEANER_SECONDS = 60.0  # Kafka's looks every 15 seconds
 Step = Callable[[str, int, int], None]
 
 
@@ -103,13 +105,21 @@ class Score:
 
 
 def judge(
-    host: str, port: int, *, names: Collection[str] = (), keep: bool = False, step: Step
+    host: str,
+    port: int,
+    *,
+    access: Access = PLAIN,
+    names: Collection[str] = (),
+    keep: bool = False,
+    cleaner_seconds: float = CLEANER_SECONDS,
+    step: Step,
 ) -> Score:
     """Writes topics to the broker, reads them, and deletes them again.
 
-    `names`: of plans; empty: all. `keep`: the topics stay. `step` is told how far it is.
+    `names`: of plans; empty: all. `keep`: the topics stay. `cleaner_seconds`: for the broker to
+    compact a topic, after all others were judged. `step` is told how far it is.
     ConformanceError: nothing can be judged."""
-    cluster = Cluster(host, port)
+    cluster = Cluster(host, port, access)
     prefix = f"conformance-{secrets.token_hex(4)}"
     plans = [plan for plan in PLANS if not names or plan.name in names]
     made: list[str] = []
@@ -118,13 +128,30 @@ def judge(
     try:
         if not cluster.offers(ApiKey.Fetch) or not cluster.offers(ApiKey.Produce):
             raise ConformanceError(f"{host}:{port}: it offers no Fetch, or no Produce")
-        for number, plan in enumerate(plans):
+        later: list[Written] = []  # what is compacted meanwhile
+        for number, plan in enumerate(sorted(plans, key=lambda plan: not plan.is_compacted)):
             step(plan.name, number, len(plans))
-            if why := _not_possible(cluster, plan):
-                skipped.append(f"{plan.name}: {why}")
+            if plan.has_transactions and not cluster.has_transactions:
+                skipped.append(f"{plan.name}: the broker offers no transactions")
                 continue
             made.append(f"{prefix}-{plan.name}")
-            found += cases(cluster, cluster.write(plan, made[-1]))
+            try:
+                written = cluster.write(plan, made[-1])
+            except RefusedError as error:
+                skipped.append(f"{plan.name}: {error}")
+                continue
+            if plan.is_compacted:
+                later.append(written)
+            elif why := unlike_its_plan(cluster, written, 0):
+                skipped.append(f"{plan.name}: {why}")
+            else:
+                found += cases(cluster, written)
+        for written in later:
+            step(written.plan.name, len(plans) - 1, len(plans))
+            if why := unlike_its_plan(cluster, written, cleaner_seconds):
+                skipped.append(f"{written.plan.name}: {why}")
+            else:
+                found += cases(cluster, written)
         return Score(f"{host}:{port}", cluster.offers(ApiKey.Fetch), found, skipped)
     finally:
         try:
@@ -134,10 +161,3 @@ def judge(
             skipped.append(f"the topics {prefix}-… are still there: {error}")
         finally:
             cluster.close()
-
-
-def _not_possible(cluster: Cluster, plan: Plan) -> str:
-    """Why a topic cannot be written; empty: it can."""
-    if plan.has_transactions and not cluster.has_transactions:
-        return "the broker offers no transactions"
-    return ""

@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 
 from downconvert.broker.wire.schemas import ApiKey, Message, schema
 
-from .connection import ConformanceError, Connection
-from .plans import APPEND_TIME, Batch, Plan
+from .connection import PLAIN, Access, ConformanceError, Connection
+from .plans import KEPT, Batch, Plan
 
 # Newest versions that are asked here: later ones say the same in other words.
 NEWEST: Final = {
@@ -28,8 +28,14 @@ PATIENCE: Final = 60.0  # seconds, for a topic, a leader, a coordinator
 PAUSE: Final = 0.05
 # Not yet: coordinators, leaders and markers take their time.
 UNKNOWN_TOPIC, NO_LEADER = 3, 5
-_LATER: Final = {UNKNOWN_TOPIC, NO_LEADER, 6, 9, 14, 15, 16, 51}
+NO_BROKER: Final = 38  # to hold a replica, as its controller has heard of none yet
+_LATER: Final = {UNKNOWN_TOPIC, NO_LEADER, 6, 9, 14, 15, 16, NO_BROKER, 51}
+INVALID_CONFIG: Final = 40
 _Answer = TypeVar("_Answer")
+
+
+class RefusedError(ConformanceError):
+    """A topic cannot be as its plan wants it: the others can be judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +53,9 @@ class Written:
 class Cluster:
     """The brokers behind one address, and which versions they offer."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._first = Connection(host, port)
+    def __init__(self, host: str, port: int, access: Access = PLAIN) -> None:
+        self._access = access
+        self._first = Connection(host, port, access)
         self._connections: dict[tuple[str, int], Connection] = {}
         answer = self._first.ask(ApiKey.ApiVersions, 0, Message())
         self.versions = {
@@ -62,7 +69,7 @@ class Cluster:
     def at(self, address: tuple[str, int]) -> Connection:
         """A connection to one of its brokers."""
         if address not in self._connections:
-            self._connections[address] = Connection(*address)
+            self._connections[address] = Connection(*address, self._access)
         return self._connections[address]
 
     def renew(self, address: tuple[str, int]) -> None:
@@ -79,8 +86,9 @@ class Cluster:
         return all(self.offers(api) for api in TRANSACTIONS)
 
     def write(self, plan: Plan, name: str) -> Written:
-        """Makes the topic. ConformanceError: the broker refuses something."""
-        config = APPEND_TIME if plan.is_append_time else {}
+        """Makes the topic. RefusedError: the broker does not know its settings; ConformanceError:
+        it refuses something else."""
+        config = {**KEPT, **plan.config}
         topic = Message(
             name=name,
             num_partitions=1,
@@ -88,8 +96,17 @@ class Cluster:
             assignments=(),
             configs=[Message(name=key, value=value) for key, value in config.items()],
         )
-        answer = self._ask(self._first, ApiKey.CreateTopics, topics=[topic], timeout_ms=30_000)
-        _refuse(_only(answer.topics, "CreateTopics").error_code, f"topic {name}")
+
+        def create() -> tuple[int, bool]:
+            answer = self._ask(self._first, ApiKey.CreateTopics, topics=[topic], timeout_ms=30_000)
+            error = _only(answer.topics, "CreateTopics").error_code
+            if error == INVALID_CONFIG:
+                refused = plan.config or config
+                settings = ", ".join(f"{key}={value}" for key, value in refused.items())
+                raise RefusedError(f"the broker refuses {settings}")
+            return error, True
+
+        _patiently(create, f"topic {name}")
         leader, topic_id = self._leader(name)
         connection = self.at(leader)
         producer = self._producer(name) if plan.has_transactions else None
@@ -249,8 +266,3 @@ def _only(answers: Sequence[Any] | None, api: str) -> Any:
     if answers is None or len(answers) != 1:
         raise ConformanceError(f"an answer to {api} about {len(answers or ())}, asked about one")
     return answers[0]
-
-
-def _refuse(error: int, what: str) -> None:
-    if error:
-        raise ConformanceError(f"{what}: error {error}")

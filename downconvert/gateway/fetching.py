@@ -78,13 +78,14 @@ class Found:
         if self.sends and records.size > self.room:
             self.is_done = True
             return
-        converted = Converted()
+        converted = Converted(is_first=not self.sends)
         try:
             yield TURN
             parts = Parts(records, self.offset)
             asked, magic = self.request.fetch_offset, magic_of(self.version)
             is_hard = self.version < FIRST_BATCH_WHOLE_SINCE
-            limit = self.request.partition_max_bytes if is_hard else None
+            sent = sum(send.size for send in self.sends)
+            limit = self.request.partition_max_bytes - sent if is_hard else None
             assert magic is not None, "a client that reads what is on disk"
             yield from converted.convert(parts, magic, asked, policy, room, aborted, limit)
         except RecordsError as error:

@@ -2,6 +2,7 @@
 
 Not here: what clients may do (broker/access)."""
 
+import ssl
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -34,3 +35,20 @@ class ClusterSecurity:
     key_file: str | None = None
     verify_hostname: bool = True
     credentials: Credentials | None = None
+
+
+def tls_context(security: ClusterSecurity) -> ssl.SSLContext | None:
+    """For connections to the cluster; None: they are plain. ConfigError: a file is invalid."""
+    if not security.tls:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=security.ca_file)
+        context.check_hostname = security.verify_hostname
+        if security.cert_file is not None:
+            context.load_cert_chain(security.cert_file, security.key_file)
+    except OSError as error:  # ssl.SSLError is one
+        files = [security.ca_file, security.cert_file, security.key_file]
+        named = ", ".join(file for file in files if file is not None)
+        reason = error.strerror or error
+        raise ConfigError(f"TLS to the cluster, of {named}: {reason}") from None
+    return context

@@ -23,9 +23,9 @@ from .conversion_pool import ConversionPool
 from .figures import Counters, Figures
 from .listeners import Listeners, ListensFor, server_context
 from .loop import ServingLoop
+from .security import tls_context
 from .shared import Ledgers, Shared
 from .topology import Address, Ports, Topology
-from .upstream import tls_context
 
 LOG: Final = logging.getLogger(__name__)
 NEEDS_RESTART: Final = ("listen", "node_port_first", "node_ports", "shares_ports")

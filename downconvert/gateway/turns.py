@@ -118,10 +118,12 @@ class Parts:
 
 
 class Converted:
-    """What a range becomes for a client of an older format: sends, and why they end early."""
+    """What a range becomes for a client of an older format: sends, and why they end early.
+    `is_first`: nothing stands before it in the partition's answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_first: bool = True) -> None:
         self.sends: list[Send] = []
+        self._is_first = is_first
         self.is_whole = True  # whether all of the range is in them; else nothing may follow
 
     def convert(
@@ -135,7 +137,7 @@ class Converted:
         limit: int | None = None,
     ) -> Generator[Turn, None, None]:
         """Measures in turns, and keeps what is compressed again for that. `limit`: a
-        hard one of bytes, under which at least the first message goes out.
+        hard one of bytes, under which at least the first message of an answer goes out.
 
         RecordsError: there is nothing to be sent but damage or a refusal."""
         is_planned = policy.size == "exact" and (policy.predicts or not parts.is_compressed)
@@ -160,7 +162,8 @@ class Converted:
             size = found.size
             if limit is not None:
                 head = partial(head_of, found, part, magic, offset, policy)
-                first = hard_size(size, limit, head) if not self.sends else None
+                is_first = self._is_first and not self.sends
+                first = hard_size(size, limit, head) if is_first else None
                 size = first or min(size, max(limit, 0))
                 limit -= size
             if size:

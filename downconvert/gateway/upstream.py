@@ -10,7 +10,6 @@ from struct import Struct
 from time import perf_counter
 from typing import Final
 
-from downconvert.broker.access.rights import ConfigError
 from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.responses import milliseconds
@@ -216,20 +215,3 @@ async def _authenticate(upstream: Upstream, security: ClusterSecurity) -> None:
         except StopIteration:
             return
         answer = await upstream.ask(asked)
-
-
-def tls_context(security: ClusterSecurity) -> ssl.SSLContext | None:
-    """For connections to the cluster; None: they are plain. ConfigError: a file is invalid."""
-    if not security.tls:
-        return None
-    try:
-        context = ssl.create_default_context(cafile=security.ca_file)
-        context.check_hostname = security.verify_hostname
-        if security.cert_file is not None:
-            context.load_cert_chain(security.cert_file, security.key_file)
-    except OSError as error:  # ssl.SSLError is one
-        files = [security.ca_file, security.cert_file, security.key_file]
-        named = ", ".join(file for file in files if file is not None)
-        reason = error.strerror or error
-        raise ConfigError(f"TLS to the cluster, of {named}: {reason}") from None
-    return context

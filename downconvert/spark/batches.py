@@ -27,7 +27,7 @@ from .options import Options
 from .schemas import TIMESTAMP
 from .splits import Split
 
-CODECS: Final = pa.array([codec.name.lower() for codec in Codec])
+CODECS: Final = np.array([codec.name.lower() for codec in Codec], object)
 
 
 def read_batches(split: Split, options: Options, schema: Any) -> Iterator[Any]:
@@ -107,7 +107,7 @@ COLUMNS: Final[dict[str, Callable[[HeadTable], Any]]] = {
     "lastOffset": lambda table: pa.array(table.last_offset),
     "sizeInBytes": lambda table: pa.array(table.size),
     "magic": lambda table: pa.array(table.magic),
-    "codec": lambda table: CODECS.take(pa.array(table.codec)),
+    "codec": lambda table: pa.array(CODECS[table.codec], pa.string()),
     "timestampType": _timestamp_type,
     "baseTimestamp": lambda table: _time(table.base_timestamp, _flag(table, DELETE_HORIZON)),
     "maxTimestamp": lambda table: _time(table.max_timestamp),

@@ -3,15 +3,19 @@
 Each commit has, in its metadata, which offsets are in the table, and a transaction of the
 application `kafka-segments`, so that Delta refuses one of two exports that run at the same time;
 and one for each partition, whose version is the offset after its last record, which checkpoints
-keep when old commits are cleaned up. `RESTORE` goes back in the offsets, too.
+keep when old commits are cleaned up. `RESTORE` goes back in the offsets, too, for as long as the
+log has it.
 
 Not here: which offsets are new (export.py), writing files (export_stored.py)."""
 
 import json
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
+
+import pyarrow as pa
 
 from downconvert.storage.names import TopicPartition
 
@@ -20,9 +24,11 @@ from .export_stored import Written
 from .export_table import PROPERTY, exported_of, foreign, outpaced, text_of, uncertain
 from .jobs import JobError
 from .schemas import EXPORTED, arrow_schema
-from .stores import is_stored, pinned, shown
+from .stores import is_stored, local_path, pinned, shown
 
 APPLICATION: Final = "kafka-segments"
+RECORDS: Final = f"{APPLICATION}.records"  # of it the version is how many the table has
+HISTORY: Final = (10, 1_000, None)  # commits that are asked for
 FOLDERS: Final = ["topic", "date"]
 
 
@@ -41,7 +47,7 @@ class DeltaTarget:
             self.location = pinned(uri)
             self.name = shown(self.location)
         else:
-            self.location = self.name = str(Path(uri.removeprefix("file://")).absolute())
+            self.location = self.name = str(Path(local_path(uri)).absolute())
         self._schema = Schema.from_arrow(arrow_schema(EXPORTED))
         try:
             if not DeltaTable.is_deltatable(self.name):
@@ -57,7 +63,7 @@ class DeltaTarget:
         transactions do. JobError: neither does, or it is a table of others."""
         restored: int | None = None
         oldest = 0
-        for commit in self._table.history():
+        for commit in self._commits():
             oldest = commit["version"]
             if restored is not None and commit["version"] > restored:
                 continue
@@ -75,6 +81,7 @@ class DeltaTarget:
                     "which offsets that has: name another table"
                 )
             return found
+        self._warn_of_fewer()
         for name in partitions:
             end = self._table.transaction_version(f"{APPLICATION}/{name}")
             if end:
@@ -112,7 +119,11 @@ class DeltaTarget:
         ]
         properties = CommitProperties(
             custom_metadata={PROPERTY: text_of(exported)},
-            app_transactions=[Transaction(APPLICATION, number + 1, now), *ends],
+            app_transactions=[
+                Transaction(APPLICATION, number + 1, now),
+                Transaction(RECORDS, self._records() + sum(one.records for one in files), now),
+                *ends,
+            ],
         )
         try:
             self._table.create_write_transaction(
@@ -123,6 +134,33 @@ class DeltaTarget:
         except (DeltaError, OSError) as error:
             raise uncertain(self.name, error) from error
         self._table.update_incremental()
+
+    def _commits(self) -> Iterator[dict[str, Any]]:
+        """The latest first; no more of them are asked for than are wanted, in large steps."""
+        seen = 0
+        for limit in HISTORY:
+            found = self._table.history(limit)
+            yield from found[seen:]
+            if limit is None or len(found) < limit:
+                return
+            seen = len(found)
+
+    def _records(self) -> int:
+        """How many records the table has, as far as its files say."""
+        counts = pa.table(self._table.get_add_actions(flatten=True)).column("num_records")
+        return sum(count for count in counts.to_pylist() if count is not None)
+
+    def _warn_of_fewer(self) -> None:
+        """Where no commit of an export is left, none says either that the table was restored."""
+        noted, there = self._table.transaction_version(RECORDS), self._records()
+        if noted is not None and there < noted:
+            warnings.warn(
+                f"{self.name} has {there} records, the last export left {noted}, and its log goes "
+                "back no further: if it was restored since, and they were not deleted, they are "
+                "missing; name another table then",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def _restored(self, commit: dict[str, Any]) -> int:
         """The version that the table was restored to."""

@@ -16,7 +16,7 @@ from .export_stored import Written
 from .export_table import PROPERTY, exported_of, foreign, outpaced, text_of, uncertain
 from .jobs import JobError
 from .schemas import EXPORTED, arrow_schema
-from .stores import is_stored, pinned
+from .stores import is_stored, local_path, pinned
 
 FOLDERS: Final = ("topic", "date")
 DATA: Final = "data"  # the folder of a table's files
@@ -53,8 +53,7 @@ class IcebergTarget:
         if [field.name for field in self._table.schema().fields] != EXPORTED.names:
             raise foreign(name)
         place = f"{self._table.location()}/{DATA}"
-        self._place = place.removeprefix("file://")
-        self.location = pinned(self._place) if is_stored(self._place) else self._place
+        self.location = pinned(place) if is_stored(place) else local_path(place)
 
     def _created(self) -> Any:
         from pyiceberg.exceptions import TableAlreadyExistsError

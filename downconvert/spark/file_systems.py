@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from pyarrow import PythonFile, fs
 
+from .s3_ranges import S3Ranges, ranges_of
 from .store_errors import StoreError, told
 
 AUTHORITY: Final = re.compile(r"[\w.-]+(:\d+)?|\[[\da-fA-F:.]+\](:\d+)?")
@@ -36,6 +37,8 @@ NO_LIBHDFS: Final = (
     "HADOOP_HOME (or ARROW_LIBHDFS_DIR), JAVA_HOME and CLASSPATH, or name it "
     "webhdfs://host:9870/..., which goes through HTTP"
 )
+NEEDED: Final = {"webhdfs": "pip install 'lazy-downconvert[webhdfs]'"}
+OF_FSSPEC: Final = "pip install fsspec, and the package that it names for it"
 BEYOND: Final = 64 * 1024  # bytes that fsspec reads beyond what it is asked for
 
 
@@ -48,6 +51,22 @@ def opened(uri: str) -> tuple[Any, str]:
         return files, path
     container = parts.netloc.partition("@")[0] if parts.scheme in AZURE else parts.netloc
     return files, f"{container}{path}"
+
+
+def ranges_at(uri: str) -> tuple[S3Ranges, str] | None:
+    """What reads ranges of an object faster than its file system, and the object's key; None:
+    nothing does. StoreError. ValueError: nobody knows it."""
+    parts = urlsplit(uri)
+    if parts.scheme != "s3":
+        return None
+    ranges = _ranges(parts.netloc, parts.query, os.getpid())
+    return None if ranges is None else (ranges, unquote(parts.path).lstrip("/"))
+
+
+@cache
+def _ranges(bucket: str, query: str, process: int) -> S3Ranges | None:
+    files = _file_system("s3", bucket, query, process)
+    return ranges_of(bucket, dict(parse_qsl(query)), str(files.region))
 
 
 def has_rename(scheme: str) -> bool:
@@ -150,7 +169,7 @@ def _of_fsspec(scheme: str, netloc: str) -> Any:
     except ImportError as error:
         raise ValueError(
             f"{scheme}://{netloc}: Arrow does not know {scheme}, and fsspec, which may, is not "
-            f"installed with what it needs: {error}"
+            f"installed with what it needs ({error}): {NEEDED.get(scheme, OF_FSSPEC)}"
         ) from None
     return fs.PyFileSystem(_Handler(files))
 

@@ -26,6 +26,7 @@ from .progress import Step, polled
 from .segment_files import PartitionLog
 from .spark_errors import OF_SPARK, in_a_line, is_worker_lost
 from .trees import find_partitions
+from .workers import spare_what_is_loaded
 
 Json: TypeAlias = dict[str, Any]
 Task = TypeVar("Task")
@@ -90,6 +91,7 @@ def _in_arrow(
     work: Callable[[Any], Iterable[Json]], schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """What a Python worker does with a partition."""
+    spare_what_is_loaded()
     for batch in batches:
         for task in batch.column("task"):
             for rows in _grouped(_worked(work, pickle.loads(task.as_py()))):

@@ -25,7 +25,7 @@ from .offsets import (
     parse_assigned,
     parse_timestamps,
 )
-from .stores import is_stored, pinned
+from .stores import is_stored, local_path, pinned
 
 KINDS_OF_BYTES: Final = {"": 1, "b": 1, "k": 1024, "m": MiB, "g": 1024 * MiB}
 BYTES: Final = re.compile(r"([0-9]{1,18})\s*([bkmg]?)(?:i?b)?", re.IGNORECASE)
@@ -190,9 +190,6 @@ class Options:
             raise ValueError(
                 f"level={self.level} is what records add up to: it is read, and not streamed"
             )
-        stored = next((path for path in self.paths if is_stored(path)), None)
-        if streaming and stored is not None:
-            raise ValueError(f"{stored}: a stream follows mounted directories only; read it again")
         if self.encryption_keys is not None:
             parse_keys(self.encryption_keys)
         has_end = self.ending_timestamp is not None or self.ending_offsets_by_timestamp
@@ -357,8 +354,6 @@ def _json_list(text: str) -> list[str]:
 
 def _plain(path: str) -> str:
     """A path of this machine, which Spark may give as `file:/...`; or a URI."""
-    if path.startswith("file:"):
-        return "/" + path.removeprefix("file:").lstrip("/")
     if is_stored(path):
         pinned(path)  # raises what is wrong with it
-    return path
+    return local_path(path)

@@ -8,14 +8,15 @@ checkpoints of earlier versions, and where the record before was deleted or comp
 
 Not here: how far there is something to read (follow.py)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from downconvert.storage import Log
+from downconvert.storage.checkpoint import EpochEntry
 from downconvert.storage.errors import OffsetOutOfRangeError
 from downconvert.storage.names import TopicPartition
-from records import CorruptRecordsError
+from records import BatchHeader, CorruptRecordsError
 from records.batch import NONE
 
 from .replicas import leader_epochs
@@ -75,18 +76,34 @@ def epoch_of(log: Log, offset: int) -> int:
 def changed_from(log: Log, place: Place) -> int | None:
     """The offset from which on a log differs from the one that was read up to a place; None: it
     does not, as far as is known. CorruptRecordsError."""
-    if place.epoch == NONE:
+    return where_changed(
+        place,
+        lambda: epoch_of(log, place.offset),
+        lambda: leader_epochs(Path(log.path)),
+        lambda: (
+            header
+            for segment in log.segments
+            for header in segment.slice(0, log.end_of(segment)).batches()
+        ),
+    )
+
+
+def where_changed(
+    place: Place,
+    epoch: Callable[[], int],
+    noted: Callable[[], Iterable[EpochEntry]],
+    headers: Callable[[], Iterable[BatchHeader]],
+) -> int | None:
+    """The same of any log. `epoch`: that of the record before the place, now; `noted`: by the
+    broker; `headers`: of all batches, which are read once, after a truncation."""
+    if place.epoch == NONE or epoch() in (NONE, place.epoch):
         return None
-    epoch = epoch_of(log, place.offset)
-    if epoch in (NONE, place.epoch):
-        return None
-    for entry in leader_epochs(Path(log.path)):
+    for entry in noted():
         if entry.epoch > place.epoch and entry.start_offset < place.offset:
             return entry.start_offset
-    for segment in log.segments:  # all headers are read; it is done once, after a truncation
-        for header in segment.slice(0, log.end_of(segment)).batches():
-            if header.leader_epoch > place.epoch:
-                return min(header.base_offset, place.offset)
-            if header.base_offset >= place.offset:
-                return place.offset
+    for header in headers():
+        if header.leader_epoch > place.epoch:
+            return min(header.base_offset, place.offset)
+        if header.base_offset >= place.offset:
+            return place.offset
     return place.offset

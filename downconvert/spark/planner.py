@@ -199,6 +199,16 @@ def starting_offset(log: Log, name: TopicPartition, end: int, options: Options) 
     return max(log.start_offset, min(start, end))
 
 
+def start_of(log: PartitionLog, end: int, options: Options) -> int:
+    """The same of a log that is not mounted."""
+    name = log.topic_partition
+    if options.starting_time(*name) is None:
+        start = options.starting.bound(*name, log.start_offset, end)
+        return max(log.start_offset, min(start, end))
+    with _opened(log) as opened:
+        return starting_offset(opened, name, end, options)
+
+
 def stretches(
     log: PartitionLog, start: int, end: int, transactions: Committed | None
 ) -> Iterator[Split]:

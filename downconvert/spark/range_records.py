@@ -14,12 +14,15 @@ from records import BatchHeader
 from records.source import check_slice, read_headers
 
 from .blobs import Blob, Reader
+from .errors import SegmentChangedError
 from .stores import ObjectReader
 
 # A request costs money, and CPU time in Arrow's client: fewer of them, as large as a task's memory
 # allows.
 BLOCK_SIZE: Final = 8 * 1024 * 1024  # bytes
 AHEAD: Final = 2  # blocks
+# A request takes as long for this as for a header, and a few batches are in it.
+LOOK_SIZE: Final = 64 * 1024  # bytes
 
 # Buffers that nobody reads any more, of all segments that a worker has read: the system clears the
 # pages of a new one, which costs as much as what is read into it.
@@ -85,10 +88,19 @@ class Blocks:
             self._threads = ThreadPoolExecutor(AHEAD + 1)
         start = number * self._block
         size = min(self._block, self.size - start)
-        if not isinstance(self.reader, ObjectReader):
-            return self._threads.submit(lambda: memoryview(self.reader.read(start, size)))
-        buffer = _buffer(min(self._block, self.size))
-        return self._threads.submit(_filled, self.reader, memoryview(buffer)[:size], start)
+        return self._threads.submit(self._read, start, size)
+
+    def _read(self, start: int, size: int) -> memoryview:
+        """SegmentChangedError: there are fewer bytes than there were."""
+        if isinstance(self.reader, ObjectReader):
+            data = memoryview(_buffer(min(self._block, self.size)))[:size]
+            read = self.reader.read_into(data, start)
+        else:
+            data = memoryview(self.reader.read(start, size))
+            read = len(data)
+        if read < size:
+            raise SegmentChangedError(self.name)
+        return data
 
     def _forget(self, block: "Future[memoryview]") -> None:
         """Takes a buffer back, if nobody writes into it any more."""
@@ -107,20 +119,25 @@ def _buffer(size: int) -> bytearray:
     return bytearray(size)
 
 
-def _filled(reader: ObjectReader, target: memoryview, position: int) -> memoryview:
-    return target[: reader.read_into(target, position)]
-
-
 class Direct:
-    """A blob that is read without a block: for looks at a few bytes of it."""
+    """A blob that is read without a block: for looks at a few bytes of it. For one thread."""
 
     def __init__(self, blocks: Blocks) -> None:
         self.name = blocks.name
         self.size = blocks.size
         self._reader = blocks.reader
+        self._position = 0  # of what was read last
+        self._data = b""
 
     def read_into(self, target: memoryview, position: int) -> int:
-        data = self._reader.read(position, min(len(target), max(0, self.size - position)))
+        size = min(len(target), max(0, self.size - position))
+        at = position - self._position
+        if not size:
+            return 0
+        if not 0 <= at <= len(self._data) - size:
+            wanted = min(max(size, LOOK_SIZE), self.size - position)
+            self._data, self._position, at = self._reader.read(position, wanted), position, 0
+        data = self._data[at : at + size]
         target[: len(data)] = data
         return len(data)
 

@@ -21,6 +21,7 @@ from .rows import read_records
 from .schemas import arrow_schema, check_wanted
 from .splits import Split
 from .state_tables import StateTable
+from .workers import spare_what_is_loaded
 
 EVERYTHING: Final = Bounds()
 
@@ -78,6 +79,7 @@ def read_splits(
     DataLossError: a segment was deleted or changed since it was planned, and `failOnDataLoss` is
     set. NotMountedError: its directory is not on this machine. That is an error whatever
     `failOnDataLoss` says: no data is lost."""
+    spare_what_is_loaded()
     wanted = arrow_schema(schema)
     table = StateTable(options, wanted) if options.state_topic is not None else None
     for split in splits:

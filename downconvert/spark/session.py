@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from . import register
 from .jobs import JobError
 from .spark_errors import OF_SPARK, in_a_line
+from .variables import REMOTE, SUBMITTED
 
 # A task whose worker was killed is tried again; local[*] would not do that.
 LOCAL: Final = "local[*,3]"
@@ -40,9 +41,7 @@ MASTERS: Final = re.compile(r"local(-cluster)?(\[.+\])?|yarn|(spark|k8s)://.+")
 STANDALONE: Final = re.compile(r"spark://(.+)")
 CONNECT: Final = re.compile(r"sc://.+")
 REMOTES: Final = re.compile(r"sc://.+|local(\[.+\])?")
-REMOTE: Final = "SPARK_REMOTE"  # Spark's own name for it
 CONNECT_SECONDS: Final = 10.0
-SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which has started the JVM
 LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 SMALL: Final = {
     "spark.driver.memory": "1g",

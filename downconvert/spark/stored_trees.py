@@ -7,6 +7,7 @@ manifests.
 Not here: mounted directories, and which copy is read (trees.py), stores (stores.py)."""
 
 import re
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +40,7 @@ from downconvert.storage.names import (
 
 from .blobs import Blob
 from .data_keys import DataKeys
+from .kept import Kept
 from .patterns import alternatives
 from .segment_files import PartitionLog, SegmentFile
 from .stores import Stored, listed, shown
@@ -122,8 +124,10 @@ def unpacked(items: Iterable[Item]) -> Iterator[Item]:
             yield item
 
 
-def found_among(items: Iterable[Item], keys: DataKeys) -> Found:
-    """The partitions among items. CorruptFileError, FileNotFoundError, StoreError."""
+def found_among(items: Iterable[Item], keys: DataKeys, kept: Kept) -> Found:
+    """The partitions among items. `kept`: what was read of them before.
+
+    CorruptFileError, FileNotFoundError, StoreError."""
     folders: dict[Folder, dict[str, Blob]] = {}
     for item in unpacked(items):
         folders.setdefault(item.folder, {})[item.name] = item.blob
@@ -143,7 +147,7 @@ def found_among(items: Iterable[Item], keys: DataKeys) -> Found:
             brokers[above] = _broker(folders.get(above, {}))
         logs.append(_log(name, "/".join(folder), files, brokers[above]))
     with ThreadPoolExecutor(THREADS) as threads:
-        read = threads.map(lambda one: remotes(one[1], one[2], keys), tiers)
+        read = threads.map(lambda one: remotes(one[1], one[2], keys, kept), tiers)
         grouped: dict[Tier, list[Remote]] = {}
         for (tier, _, _), segments in zip(tiers, read, strict=True):
             grouped.setdefault(tier, []).extend(segments)
@@ -210,6 +214,12 @@ def _broker(files: Mapping[str, Blob]) -> str:
         for name, blob in noted.items():
             blob.save(directory / name)
     return str(directory)
+
+
+def forget(broker: str) -> None:
+    """Removes what was copied here of a broker's notes, which are others now."""
+    if Path(broker).parent == Path(_scratch().name):
+        shutil.rmtree(broker, ignore_errors=True)
 
 
 @cache

@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsp
 
 from pyarrow import fs
 
-from .file_systems import has_rename, opened
+from .file_systems import has_rename, opened, ranges_at
 from .store_errors import told
 
 URI: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
@@ -49,6 +49,13 @@ def is_stored(path: str) -> bool:
     """Whether a path is a URI of a store, and not of this machine."""
     found = URI.match(path)
     return found is not None and found[1].lower() != "file"
+
+
+def local_path(path: str) -> str:
+    """A path of this machine that may be given as `file:/...` or `file:///...`, as Spark does."""
+    if path.startswith("file:"):
+        return "/" + path.removeprefix("file:").lstrip("/")
+    return path
 
 
 def pinned(uri: str, settings: Mapping[str, str] | None = None) -> str:
@@ -119,24 +126,46 @@ class ObjectReader:
     """An object that is open for reading, by several threads if they like."""
 
     def __init__(self, uri: str) -> None:
-        """FileNotFoundError: it is gone. StoreError: it cannot be read."""
+        """FileNotFoundError: it is gone, which may also be found only as it is read. StoreError:
+        it cannot be read."""
+        self._uri = uri
         self._name = shown(uri)
-        files, path = opened(uri)
-        with told(self._name):
-            self._file = files.open_input_file(path)
+        self._file: Any = None
+        self._ranges = ranges_at(uri)
+        if self._ranges is None:
+            self._file = self._opened()
 
     def read(self, position: int, size: int) -> bytes:
-        """The bytes there; fewer only at the end."""
+        """The bytes there; fewer only at the end. FileNotFoundError, StoreError."""
+        if self._ranges is not None:
+            ranges, key = self._ranges
+            found = ranges.read(key, position, size)
+            if found is not None:
+                return found
         with told(self._name):
-            return bytes(self._file.read_at(size, position))
+            return bytes(self._opened().read_at(size, position))
 
     def read_into(self, target: memoryview, position: int) -> int:
-        """Fills `target` from there on, as far as there are bytes; returns how many."""
+        """Fills `target` from there on, as far as there are bytes; returns how many.
+        FileNotFoundError, StoreError."""
+        if self._ranges is not None:
+            ranges, key = self._ranges
+            found = ranges.read_into(key, target, position)
+            if found is not None:
+                return found
         with told(self._name):
-            return int(self._file.get_stream(position, len(target)).readinto(target))
+            return int(self._opened().get_stream(position, len(target)).readinto(target))
 
     def close(self) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
+
+    def _opened(self) -> Any:
+        if self._file is None:
+            files, path = opened(self._uri)
+            with told(self._name):
+                self._file = files.open_input_file(path)
+        return self._file
 
 
 def read(uri: str) -> bytes:

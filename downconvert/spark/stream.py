@@ -1,4 +1,4 @@
-"""Spark's streaming reader: follows growing directories, a micro-batch at a time.
+"""Spark's streaming reader: follows logs that grow, a micro-batch at a time.
 
 Not here: how far there is something to read (follow.py), reading (rows.py, batches.py)."""
 
@@ -10,11 +10,14 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from .follow import LogFollower, Offsets
+from .followed_mounted import MountedLogs
+from .followed_stored import StoredLogs
 from .options import Options
 from .places import Json, Place, from_json, to_json
 from .planner import tasks_of
 from .reader import EVERYTHING, Task, read_splits
 from .schemas import check_wanted
+from .trees import is_elsewhere
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
@@ -79,7 +82,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def reportLatestOffset(self) -> Json:  # noqa: N802
-        ends = self._follow().refresh()
+        ends = self._follow().known()
         return to_json({name: Place(end) for name, end in ends.items()})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -101,5 +104,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _follow(self) -> LogFollower:
         if self._following is None:
-            self._following = LogFollower(self._options)
+            is_mounted = not any(map(is_elsewhere, self._options.paths))
+            logs = MountedLogs(self._options) if is_mounted else StoredLogs(self._options)
+            self._following = LogFollower(self._options, logs)
         return self._following

@@ -24,6 +24,7 @@ import re
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import zstandard
@@ -34,6 +35,7 @@ from downconvert.storage.names import OFFSET_MAX, Kind, State, TopicPartition
 from .blobs import LOG_SIZE_MAX, Blob
 from .chunks import CHUNK_SIZE_MAX, SEAL_SIZE, Chunks, Key
 from .data_keys import DataKeys, KeyFileError
+from .kept import Kept
 from .segment_files import SegmentFile
 
 ID: Final = r"[a-zA-Z0-9_-]{22}"
@@ -93,7 +95,7 @@ def is_of_tier(name: str) -> bool:
     return FILE.fullmatch(name) is not None
 
 
-def remotes(directory: str, files: Mapping[str, Blob], keys: DataKeys) -> list[Remote]:
+def remotes(directory: str, files: Mapping[str, Blob], keys: DataKeys, kept: Kept) -> list[Remote]:
     """The segments of a folder's files. CorruptFileError: a manifest is malformed."""
     grouped: dict[tuple[int, str], dict[str, Blob]] = {}
     for name, blob in files.items():
@@ -105,7 +107,8 @@ def remotes(directory: str, files: Mapping[str, Blob], keys: DataKeys) -> list[R
         if "log" not in parts:
             continue
         if MANIFEST in parts:
-            read.append(_of_aiven(directory, base_offset, parts, keys))
+            make = partial(_of_aiven, directory, base_offset, parts, keys)
+            read.append(kept.of((directory, *sorted(parts.items())), make))
         elif "index" in parts:  # of Aiven's without a manifest the copy was never finished
             read.append(_of_kafka(directory, base_offset, parts))
     return read

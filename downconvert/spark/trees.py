@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +31,7 @@ from records import CorruptRecordsError
 from .blobs import Blob
 from .data_keys import DataKeys
 from .errors import MixedClustersError
+from .kept import Kept
 from .patterns import expanded
 from .replicas import Copy, best_of, look, topic_id_of
 from .segment_files import PartitionLog, SegmentFile
@@ -52,13 +54,18 @@ ATTEMPTS: Final = 8
 
 
 def find_partitions(
-    paths: Sequence[str], cluster_id: str | None = None, keys: DataKeys | None = None
+    paths: Sequence[str],
+    cluster_id: str | None = None,
+    keys: DataKeys | None = None,
+    kept: Kept | None = None,
 ) -> list[PartitionLog]:
     """The partitions below the paths, by topic and number, of a cluster if one is named.
 
-    `keys`: of encrypted tiered storage; None: those of the environment. OSError: a path is no
+    `keys`: of encrypted tiered storage; None: those of the environment. `kept`: what was read when
+    they were looked for before. OSError: a path is no
     directory, tar or URI of a store. MixedClustersError: there are several clusters below them.
     CorruptFileError: a tar or a manifest."""
+    kept = kept or Kept()
     found: dict[TopicPartition, list[PartitionLog]] = {}
     clusters = _Clusters(cluster_id)
     items: list[Item] = []
@@ -71,12 +78,12 @@ def find_partitions(
         elif is_elsewhere(path):
             items.append(_item(os.path.abspath(path)))  # noqa: PTH100
     if not items:
-        return [_chosen(name, found[name]) for name in sorted(found)]
-    others = found_among(items, keys or DataKeys())
+        return [_chosen(name, found[name], kept) for name in sorted(found)]
+    others = found_among(items, keys or DataKeys(), kept)
     for log in others.logs:
         if clusters.take(log.directory, log.noted):
             found.setdefault(log.topic_partition, []).append(log)
-    logs = {name: _chosen(name, copies) for name, copies in found.items()}
+    logs = {name: _chosen(name, copies, kept) for name, copies in found.items()}
     for tier, segments in others.tiers.items():
         local = logs.get(tier.topic_partition)
         _check_same_topic(tier, local)
@@ -110,7 +117,7 @@ def _item(path: str) -> Item:
     return Item(tuple(folder), name, Blob(path, status.st_size, 0, status.st_mtime_ns))
 
 
-def _chosen(name: TopicPartition, logs: list[PartitionLog]) -> PartitionLog:
+def _chosen(name: TopicPartition, logs: list[PartitionLog], kept: Kept) -> PartitionLog:
     """The copy to be read of a partition."""
     if len(logs) == 1:
         return logs[0]
@@ -119,7 +126,7 @@ def _chosen(name: TopicPartition, logs: list[PartitionLog]) -> PartitionLog:
         log = found
         for attempt in range(ATTEMPTS if found.is_mounted else 1):
             try:
-                copies.append(_look(log))
+                copies.append(_look(log) if log.is_mounted else kept.of(log, partial(_look, log)))
                 break
             except FileNotFoundError:  # deleted or cleaned since it was found
                 if attempt == ATTEMPTS - 1 or not found.is_mounted:

@@ -5,12 +5,13 @@ empty, as it does for a broker: logs are then recovered from their beginning.
 
 Not here: the format of the files (checkpoint.py)."""
 
+from contextlib import suppress
 from pathlib import Path
 from threading import RLock
 from typing import Final
 
 from .checkpoint import read_offsets, write_offsets
-from .errors import CorruptFileError
+from .errors import CorruptFileError, DiskFullError
 from .files import Files
 from .names import CLEANER_POINTS, LOG_STARTS, RECOVERY_POINTS, TopicPartition
 
@@ -86,8 +87,20 @@ class PartitionCheckpoints:
     def set_cleaner_point(self, offset: int) -> None:
         self._all.set(CLEANER_POINTS, self._partition, offset)
 
+    def lower_cleaner_point(self, offset: int) -> None:
+        """Where there is no room it stays too high in the file; readers compare it with the log's
+        end."""
+        with suppress(DiskFullError):
+            if self.cleaner_point > offset:
+                self.set_cleaner_point(offset)
+
     def set_recovery_point(self, offset: int) -> None:
         self._all.set(RECOVERY_POINTS, self._partition, offset)
+
+    def raise_recovery_point(self, offset: int) -> None:
+        """Where there is no room it stays too low: more is read after a crash, nothing is lost."""
+        with suppress(DiskFullError):
+            self.set_recovery_point(offset)
 
     def set_start_offset(self, offset: int) -> None:
         self._all.set(LOG_STARTS, self._partition, offset)

@@ -19,6 +19,8 @@ from .errors import CorruptFileError, DiskFullError
 # broker removes what a crash leaves of them.
 TEMPORARY_SUFFIX: Final = ".tmp"
 
+READ_SIZE_MAX: Final = 1 << 20  # bytes, by one call
+
 NO_ROOM: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -142,10 +144,16 @@ def read_file(path: Path) -> bytes:
     a directory, of which some would never end."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
             raise CorruptFileError("is no regular file", str(path))
-        with open(fd, "rb", closefd=False) as file:
-            return file.read()
+        # One more than there is, so that one call sees the end, too.
+        size, data = min(status.st_size, READ_SIZE_MAX) + 1, b""
+        while more := os.read(fd, size):
+            data += more
+            if len(more) < size:
+                break
+        return data
     finally:
         os.close(fd)
 

@@ -5,10 +5,13 @@ left is shown as it will be after recovery.
 
 Not here: reading records (log.py), a directory that this process writes (log_writer.py)."""
 
+import os
 from pathlib import Path
 from typing import Final, Protocol
 
 from records import CorruptRecordsError
+from records.backend import file_stamps
+from records.kernel_functions import STAMP_SIZE
 
 from .checkpoint import read_offsets
 from .errors import CorruptFileError
@@ -23,6 +26,8 @@ from .tail import Tail, next_offset_of
 
 # How often a look starts over because files are gone. A broker deletes and cleans now and then.
 ATTEMPTS: Final = 8
+
+NO_FILE: Final = b"\xff" * STAMP_SIZE  # the stamp of what is not there
 
 
 class LogView(Protocol):
@@ -67,6 +72,8 @@ class Follower:
     """The view of a log that another process may be changing."""
 
     __slots__ = (
+        "_directory",
+        "_ends",
         "_listed",
         "_open_files",
         "_path",
@@ -75,14 +82,18 @@ class Follower:
         "_starts",
         "_starts_path",
         "_tail",
+        "end_offset",
         "segments",
         "snapshots",
+        "start_offset",
     )
 
     def __init__(self, path: Path, open_files: OpenFiles) -> None:
         self._path = path
         self._open_files = open_files
-        self._listed = -1  # when the directory had been changed as we listed it
+        self._directory = os.fsencode(path)
+        self._listed = b""  # the stamp that the directory had as we listed it
+        self._ends: list[bytes] = []  # the paths of the first and of the last segment's log
         self._starts_path = path.parent / LOG_STARTS
         self._starts = b""  # what the checkpoint of start offsets said
         self._start = 0
@@ -90,20 +101,12 @@ class Follower:
         self._producers = Producers(path)
         self.segments = Segments()
         self.snapshots: list[int] = []
+        self.start_offset = self.end_offset = 0
         self.refresh()
 
     @property
     def reason(self) -> None:
         """Never: a reader does not notice that a disk fails."""
-
-    @property
-    def start_offset(self) -> int:
-        first = self.segments[0].base_offset if len(self.segments) else 0
-        return max(self._start, first)
-
-    @property
-    def end_offset(self) -> int:
-        return max(self.start_offset, 0 if self._tail is None else self._tail.next_offset)
 
     @property
     def damage(self) -> CorruptRecordsError | None:
@@ -121,41 +124,60 @@ class Follower:
 
     def refresh(self, *, relist: bool = False) -> None:
         self._read_start()
-        for _ in range(ATTEMPTS):
-            try:
-                self._look(relist=relist)
-                return
-            except FileNotFoundError:
-                relist = True
-        self._look(relist=True)
+        try:
+            for _ in range(ATTEMPTS):
+                try:
+                    self._look(relist=relist)
+                    return
+                except FileNotFoundError:
+                    relist = True
+            self._look(relist=True)
+        finally:
+            first = self.segments[0].base_offset if len(self.segments) else 0
+            end = 0 if self._tail is None else self._tail.next_offset
+            self.start_offset = max(self._start, first)
+            self.end_offset = max(self.start_offset, end)
 
     def _look(self, *, relist: bool) -> None:
-        listed = self._path.stat().st_mtime_ns
-        if relist or listed != self._listed or self._has_other_ends():
+        listed, *ends = self._stamps()
+        if listed == NO_FILE:
+            self._path.stat()  # says why
+        if relist or listed != self._listed or self._has_other_ends(ends):
             self._load(read_layout(self._path))
             self._listed = listed
         if self._tail is not None and not self._tail.advance():
-            # The log was truncated, and may be as long again by now. Its file is opened anew, so
-            # that what was read of it before is not taken for what is there now.
-            self._tail.segment.release()
-            self._producers.forget()
+            self._producers.forget()  # the log was truncated
 
     def close(self) -> None:
         for segment in self.segments:
             segment.release()
 
-    def _has_other_ends(self) -> bool:
+    def _stamps(self) -> list[bytes]:
+        """Of the directory, of the first and of the last segment's log, and of the one that would
+        follow: by one call, as this is looked at by each fetch."""
+        paths = [self._directory]
+        tail = self._tail
+        if tail is not None:
+            following = b"" if tail.next_offset == tail.segment.base_offset else self._following()
+            paths += (*self._ends, following)
+        stamps = file_stamps(paths)
+        return [stamps[at : at + STAMP_SIZE] for at in range(0, len(stamps), STAMP_SIZE)]
+
+    def _following(self) -> bytes:
+        """The path of the segment that would come after the tail."""
+        assert self._tail is not None
+        name = file_name(self._tail.next_offset, Kind.LOG)
+        return b"%b/%b" % (self._directory, name.encode())
+
+    def _has_other_ends(self, stamps: list[bytes]) -> bool:
         """Whether segments have come or gone at the beginning or at the end.
 
         A change within the clock's tick in which a directory was listed does not show in its time.
         But the names of the files that would be gone, or there, are known."""
-        if self._tail is None:
+        if not stamps:
             return False
-        first, last, following = self.segments[0], self._tail.segment, self._tail.next_offset
-        if not (first.path().exists() and (last is first or last.path().exists())):
-            return True
-        is_empty = following == last.base_offset
-        return not is_empty and (self._path / file_name(following, Kind.LOG)).exists()
+        first, last, following = stamps
+        return NO_FILE in (first, last) or following != NO_FILE
 
     def _read_start(self) -> None:
         path = self._starts_path
@@ -187,3 +209,5 @@ class Follower:
         if self.snapshots or len(self.segments) <= 1:
             self._producers.forget()
         self._tail = Tail(self.segments[-1]) if len(self.segments) else None
+        if self._tail is not None:
+            self._ends = [os.fsencode(self.segments[at].path()) for at in (0, -1)]

@@ -201,10 +201,11 @@ class Log:
         self._view.refresh()
         return self._last_stable_offset()
 
-    def look(self, *, stable: bool = False) -> tuple[int, int, int]:
+    def look(self, *, stable: bool = False, again: bool = True) -> tuple[int, int, int]:
         """`start_offset`, `end_offset` and, if `stable`, `last_stable_offset`, else the end again:
-        as of one look at the disk."""
-        self._view.refresh()
+        as of one look at the disk; without `again`, as of the last one."""
+        if again:
+            self._view.refresh()
         end = self._view.end_offset
         return self._view.start_offset, end, self._last_stable_offset() if stable else end
 

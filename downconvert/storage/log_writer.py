@@ -68,7 +68,7 @@ class LogWriter:
             self.truncate_fully_and_start_at(self._start)
         self.flush()
         if len(log.report.checked) > 1:  # so that they are not read again if this process dies
-            self._note_recovery_point()
+            self._checkpoints.raise_recovery_point(self._flushed)
 
     # --- the view
 
@@ -221,7 +221,7 @@ class LogWriter:
         self._active = following
         self.segments.add(segment)
         self._flushed = base_offset
-        self._note_recovery_point()
+        self._checkpoints.raise_recovery_point(self._flushed)
         self._note_start()
 
     def is_roll_due(self, now: int) -> bool:
@@ -273,7 +273,7 @@ class LogWriter:
         if offset < self._start:
             raise ValueError(f"truncation to {offset}, before the start at {self._start}")
         self.generation += 1
-        self._lower_cleaner_point(offset)
+        self._checkpoints.lower_cleaner_point(offset)
         # First: what will be written from there on must not count as flushed.
         self._flushed = min(self._flushed, offset)
         self._checkpoints.set_recovery_point(min(self._flushed, self._checkpoints.recovery_point))
@@ -292,7 +292,7 @@ class LogWriter:
         """Removes everything; the next record will be at `offset`."""
         self._files.check()
         self.generation += 1
-        self._lower_cleaner_point(0)
+        self._checkpoints.lower_cleaner_point(0)
         self._flushed = 0
         self._checkpoints.set_recovery_point(0)
         self._directory.remove_snapshots(above=-1)  # they know of what is before what there will be
@@ -366,17 +366,6 @@ class LogWriter:
         self._checkpoints.set_cleaner_point(offset)
 
     # --- how
-
-    def _lower_cleaner_point(self, offset: int) -> None:
-        # Without room it is too high in the file; readers compare it with the log's end.
-        with suppress(DiskFullError):
-            if self._checkpoints.cleaner_point > offset:
-                self._checkpoints.set_cleaner_point(offset)
-
-    def _note_recovery_point(self) -> None:
-        # Without room it stays too low: more is read after a crash, and nothing is lost.
-        with suppress(DiskFullError):
-            self._checkpoints.set_recovery_point(self._flushed)
 
     def _note_start(self) -> None:
         if not self._is_start_noted:

@@ -43,19 +43,22 @@ class OpenFiles:
     Several logs share it, and each may be read by another thread. So `release` may be called at any
     time, also while the holder reads: what is being read must stay open until then."""
 
-    __slots__ = ("_holders", "_lock", "_max")
+    __slots__ = ("_holders", "_lock", "_max", "_newest")
 
     def __init__(self, holders_max: int | None = None) -> None:
         """`holders_max`: as many as `segments_max` says, where it is None."""
         self._holders: OrderedDict[int, Releasable] = OrderedDict()
         self._lock = Lock()
+        self._newest: Releasable | None = None  # the last one in it, if that is known
         self._max = segments_max() if holders_max is None else holders_max
 
     def used(self, holder: Releasable) -> None:
         """`holder` has files open, and uses them now."""
+        if holder is self._newest:
+            return
         oldest = None
         with self._lock:
-            self._holders[id(holder)] = holder
+            self._newest = self._holders[id(holder)] = holder
             self._holders.move_to_end(id(holder))
             if len(self._holders) > self._max:
                 _, oldest = self._holders.popitem(last=False)
@@ -65,4 +68,5 @@ class OpenFiles:
     def released(self, holder: Releasable) -> None:
         """`holder` has closed its files."""
         with self._lock:
+            self._newest = None
             self._holders.pop(id(holder), None)

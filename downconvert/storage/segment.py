@@ -8,7 +8,9 @@ files while they are read. An entry that does not lead to a batch that fits it i
 Not here: which segments make up a log (log.py), writing (segment_writer.py)."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +21,8 @@ from records.reader import Record, read_batch
 from .names import Kind, State, file_name
 from .offset_index import OffsetIndex
 from .open_files import OpenFiles, SharedFile
+from .scanned_positions import ScannedPositions
+from .segment_index import SegmentIndex
 from .time_index import TimeIndex
 from .transaction_index import AbortedTransaction, read_transactions
 
@@ -41,11 +45,12 @@ class Indexes:
     log_size: int  # when they were opened
     are_ours: bool  # written by this process, so always whole and up to date
 
-    def are_good(self, log_size: int) -> bool:
-        if self.are_ours:
-            return True
-        files = [index.file for index in (self.offsets, self.times) if index is not None]
-        return log_size - self.log_size < INDEXES_AGE_MAX and all(f.is_whole() for f in files)
+    def are_new(self, log_size: int) -> bool:
+        return self.are_ours or log_size - self.log_size < INDEXES_AGE_MAX
+
+    def is_good(self, index: SegmentIndex | None) -> bool:
+        """Whether one of them may be looked into."""
+        return self.are_ours or index is None or index.file.is_whole()
 
 
 class Segment:
@@ -53,7 +58,15 @@ class Segment:
 
     Methods take `end`, the position after the last batch that counts: the file may be longer."""
 
-    __slots__ = ("_directory", "_file", "_indexes", "_open_files", "base_offset", "state")
+    __slots__ = (
+        "_directory",
+        "_file",
+        "_indexes",
+        "_open_files",
+        "_scanned",
+        "base_offset",
+        "state",
+    )
 
     def __init__(
         self, directory: Path, base_offset: int, open_files: OpenFiles, state: State = State.LIVE
@@ -64,6 +77,7 @@ class Segment:
         self._open_files = open_files
         self._file: SharedFile | None = None
         self._indexes: Indexes | None = None
+        self._scanned: ScannedPositions | None = None  # of the open file
 
     def path(self, kind: Kind = Kind.LOG) -> Path:
         return self._directory / file_name(self.base_offset, kind, self.state)
@@ -82,8 +96,8 @@ class Segment:
 
     def find(self, offset: int, end: int) -> tuple[int, BatchHeader] | None:
         """The first batch whose last offset is not below `offset`, and its position in the file."""
-        records = self.slice_from(offset, end)
-        for header in records.batches():
+        records, headers = self._scan_from(offset, end)
+        for header in headers:
             if header.last_offset >= offset:
                 return records.origin + header.position, header
         return None
@@ -96,31 +110,21 @@ class Segment:
         if found is None:
             return None
         position, first = found
-        return self.slice(position, min(end, position + max(max_bytes, first.size)))
+        records = self.slice(position, min(end, position + max(max_bytes, first.size)))
+        return records.beginning_with(first)
 
     def slice_from(self, offset: int, end: int) -> FileRecords:
         """The range from a batch at or before the one that holds `offset`, near to it."""
-        index = self._index_files(end).offsets
-        for _ in range(STEPS_BACK if index is not None else 0):
-            assert index is not None
-            entry, position = index.lookup(offset)
-            if not position or entry > offset:  # none, or entries that are not sorted
-                break
-            if position > 0:
-                records = self.slice(position, end)
-                if self._fits(records, entry):
-                    return records
-            offset = entry - 1
-        return self.slice(0, end)
+        return self._scan_from(offset, end)[0]
 
     def upper_bound(self, position: int, end: int) -> int | None:
         """An offset after all records before `position`, by the index; None: it has none."""
-        index = self._index_files(end).offsets
+        index = self._offset_index(end)
         return None if index is None else index.upper_bound(position, 0)
 
     def find_timestamp(self, timestamp: int, start: int, end: int) -> Record | None:
         """The first record at or above offset `start` whose timestamp is not below `timestamp`."""
-        index = self._index_files(end).times
+        index = self._time_index(end)
         # What is before this entry's batch is older than the entry, which is not too young.
         hint = self.base_offset if index is None else index.lookup(timestamp)[1]
         records = self.slice_from(max(hint, start), end)
@@ -134,7 +138,7 @@ class Segment:
 
     def max_timestamp(self) -> int | None:
         """The highest timestamp of a rolled segment, by its time index. None: it does not say."""
-        index = self._index_files(self.size).times
+        index = self._time_index(self.size)
         return index.last[0] if index is not None and len(index) else None
 
     def aborted(self) -> list[AbortedTransaction]:
@@ -156,7 +160,7 @@ class Segment:
     def release(self) -> None:
         """Releases the files, each of which is closed when nothing reads it any more: slices that
         were handed out keep theirs, and so does another thread that is looking into an index."""
-        self._file = None
+        self._file = self._scanned = None
         indexes = self._indexes
         if indexes is not None and not indexes.are_ours:
             self._indexes = None
@@ -169,11 +173,17 @@ class Segment:
         self._open_files.used(self)
         return file
 
-    def _index_files(self, log_size: int) -> Indexes:
+    def _offset_index(self, log_size: int) -> OffsetIndex | None:
         indexes = self._indexes
-        if indexes is None or not indexes.are_good(log_size):
+        if indexes is None or not (indexes.are_new(log_size) and indexes.is_good(indexes.offsets)):
             indexes = self._indexes = self._open_indexes(log_size)
-        return indexes
+        return indexes.offsets
+
+    def _time_index(self, log_size: int) -> TimeIndex | None:
+        indexes = self._indexes
+        if indexes is None or not (indexes.are_new(log_size) and indexes.is_good(indexes.times)):
+            indexes = self._indexes = self._open_indexes(log_size)
+        return indexes.times
 
     def _open_indexes(self, log_size: int) -> Indexes:
         """Opens indexes that belong to the log file that is open.
@@ -191,23 +201,53 @@ class Segment:
             indexes = Indexes(offsets, times, log_size, are_ours=False)
             if os.path.samestat(log, self.path().stat()):
                 return indexes
-            self._file = None
+            self._file = self._scanned = None
         return Indexes(None, None, log_size, are_ours=False)
 
-    def _fits(self, records: FileRecords, entry: int) -> bool:
-        """Whether an index entry with offset `entry` may point to the beginning of `records`.
+    # --- scanning
+
+    def _scan_from(self, offset: int, end: int) -> tuple[FileRecords, Iterator[BatchHeader]]:
+        """The range from a batch at or before the one that holds `offset`, near to it; and the
+        headers in it, of which those that were read to find it are not read again."""
+        wanted = offset
+        index = self._offset_index(end)
+        for _ in range(STEPS_BACK if index is not None else 0):
+            assert index is not None
+            entry, position = index.lookup(offset)
+            if not position or entry > offset:  # none, or entries that are not sorted
+                break
+            if position > 0:
+                records = self.slice(position, end)
+                headers = self._fitting(records, entry)
+                if headers is not None:
+                    return records, headers
+            offset = entry - 1
+        return self._scan_on(wanted, end)
+
+    def _fitting(self, records: FileRecords, entry: int) -> Iterator[BatchHeader] | None:
+        """The headers of `records`, if an index entry with offset `entry` may point to their
+        beginning.
 
         Bytes inside of a batch may look like the head of one, but not of two in a row."""
         batches = records.batches()
         try:
             first, second = next(batches, None), next(batches, None)
         except CorruptRecordsError:
-            return False
+            return None
         if first is None or first.last_offset < self.base_offset:
-            return False
+            return None
         # A v0 or v1 message says only its last offset, which may be above that of its append.
         if first.magic == V2 and first.base_offset > entry:
-            return False
+            return None
         if second is None:
-            return first.size == records.size
-        return first.last_offset < second.last_offset
+            return iter((first,)) if first.size == records.size else None
+        if first.last_offset >= second.last_offset:
+            return None
+        return chain((first, second), batches)
+
+    def _scan_on(self, offset: int, end: int) -> tuple[FileRecords, Iterator[BatchHeader]]:
+        """As `_scan_from`, where no index says where to begin: what was scanned before is."""
+        file, scanned = self._log(), self._scanned
+        if scanned is None or scanned.file is not file:
+            scanned = self._scanned = ScannedPositions(file)
+        return scanned.scan(offset, end)

@@ -35,11 +35,19 @@ class Tail:
         size = self.segment.size
         goes_on = 0 < self.position <= size and self._is_there(size)
         if goes_on:
-            self._scan(self.position, size)
+            if size == self.position:
+                self.damage = None
+            else:
+                self._scan(self.position, size)
             if self.damage is None:
                 return True
         # The first look; or the end is not where it was.
         was_empty = not self.position
+        if not (goes_on or was_empty):
+            # The file was truncated, and may be as long again by now. It is opened anew, so that
+            # what was read of it before is not taken for what is there now.
+            self.segment.release()
+            size = self.segment.size
         self.next_offset = self.segment.base_offset
         self._last = (0, b"")
         self._scan(self.segment.slice_from(OFFSET_MAX, size).origin, size)

@@ -2,6 +2,7 @@
 //!
 //! Not here: what is to be done with a batch that is not like the others (the caller's).
 
+use crate::codec::Codec;
 use crate::header::Header;
 use crate::layout::{
     ATTRIBUTES_AT_BATCH, BATCH_HEADER_SIZE, LOG_APPEND_TIME, MAGIC_AT, PREFIX_SIZE, V2,
@@ -24,8 +25,8 @@ pub struct Alike {
     pub position: u64,
     /// Where the log ends.
     pub end: u64,
-    /// Its number, in the attributes.
-    pub codec: u8,
+    /// Of all of them.
+    pub codec: Codec,
     /// No record below it is in them.
     pub first_offset: i64,
     /// Of a batch, in bytes, header and all.
@@ -72,7 +73,7 @@ impl Alike {
         let fields = Header::parse(header);
         let counts = header[MAGIC_AT] == V2
             && attributes[0] == 0
-            && attributes[1] & !LOG_APPEND_TIME == self.codec
+            && attributes[1] & !LOG_APPEND_TIME == self.codec as u8
             && size > BATCH_HEADER_SIZE as u64
             && size <= self.size_max.min(left)
             && fields.last_offset_delta >= 0

@@ -111,7 +111,8 @@ impl<'a> Outlet<'a> {
         chunk_size: usize,
     ) -> Option<Self> {
         rest.clear();
-        let gathered = if channel.room().is_some() { GATHERED_MAX } else { 0 };
+        let free = channel.room();
+        let gathered = if free.is_some() { GATHERED_MAX } else { 0 };
         let target = room(target, chunk_size.saturating_mul(2).saturating_add(gathered))?;
         let mut outlet = Self {
             channel,
@@ -124,7 +125,7 @@ impl<'a> Outlet<'a> {
             written: 0,
             error: None,
         };
-        outlet.look();
+        outlet.note_room(free);
         Some(outlet)
     }
 
@@ -132,6 +133,10 @@ impl<'a> Outlet<'a> {
     /// need for itself, and for the chunk that goes beyond it.
     fn look(&mut self) {
         let room = self.channel.room();
+        self.note_room(room);
+    }
+
+    fn note_room(&mut self, room: Option<usize>) {
         let free = room.map_or(0, |free| free - free / 4);
         self.enough = free.min(GATHERED_MAX).saturating_sub(self.chunk_size);
         self.room = room.unwrap_or(usize::MAX);

@@ -1,5 +1,5 @@
-"""Clients of Maven Central need Java: where it is not there, nothing is collected here, unless
-REQUIRE_JAVA is set."""
+"""Clients of Maven Central and brokers need Java: where it is not there, nothing is collected here,
+unless REQUIRE_JAVA is set. What else a test needs it says where it is skipped for want of it."""
 
 from tests import kafka_server
 

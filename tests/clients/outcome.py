@@ -3,11 +3,13 @@
 A client is held to what it says: what it left out it cannot tell. Of messages of v0 it can know no
 timestamp, of v0 and v1 no headers."""
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from .combinations import Combination
+from .combinations import Combination, all_combinations
 from .topics import Line
 
 MISSING = "are missing"
@@ -44,6 +46,17 @@ class Outcome:
             "seconds": round(self.seconds, 2),
             "again": self.again,
         }
+
+
+def kept(path: Path) -> Iterator[Outcome]:
+    """Those of a run that were written down, one a line, in their order. What is no combination
+    any more is left out."""
+    by_name = {str(one): one for one in all_combinations()}
+    for line in path.read_text().splitlines():
+        said = json.loads(line)
+        one = by_name.get(" ".join(said[part] for part in ("client", "version", "pin", "mode")))
+        if one is not None:
+            yield Outcome(one, said["topic"], said["wrong"], said["seconds"], said["again"])
 
 
 def difference(expected: Iterable[Line], found: Iterable[Line], magic: int) -> str:

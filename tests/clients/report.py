@@ -1,25 +1,37 @@
 """The outcomes of all combinations as a document: docs/old-clients.md."""
 
+import argparse
+import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Final
 
 from .combinations import Combination
 from .faults import FAULTS, fault_of
-from .outcome import Outcome
+from .outcome import Outcome, kept
 
 RIGHT, OWN, WRONG = "right", "wrong by the client's own fault", "wrong"
+DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "old-clients.md"
 VERDICTS: Final = (RIGHT, OWN, WRONG)
 
+# Where they read from, as the tables call it, and in words.
+SERVERS: Final = {
+    "serve": "`downconvert serve`",
+    "gateway": "`downconvert gateway` before Kafka 4.4.0",
+}
 _HEAD: Final = """# Old clients
 
-Real clients, as their registries have them, read topics with v2 on disk from `downconvert serve`.
+Real clients, as their registries have them, read topics with v2 on disk from `downconvert serve`
+and through `downconvert gateway`, from a broker of Apache Kafka 4.4.0 that has the same logs.
 Expected are all records that are there for readers without isolation, once, in order, with keys,
 values and, as far as the client can tell them, timestamps and headers.
 
-`python -m tests.clients.run --serve --markdown docs/old-clients.md` makes this file again;
-`--kafka 3.9.1` asks a broker of Apache Kafka instead, with the same logs.
+`make old-clients` makes this file again, in some hours: `python -m tests.clients.run --serve --json
+build/serve.jsonl`, `python -m bench.gateway clients --json build/gateway.jsonl`, and `python -m
+tests.clients.report build/serve.jsonl build/gateway.jsonl`. `python -m tests.clients.run --kafka
+3.9.1` asks a broker of Apache Kafka instead, with the same logs.
 
 """
 _TOPICS: Final = """
@@ -42,66 +54,95 @@ def verdict(outcome: Outcome) -> str:
     return OWN if fault_of(outcome.combination, outcome.topic) else WRONG
 
 
-def document(outcomes: Sequence[Outcome]) -> str:
-    counts = Counter(verdict(outcome) for outcome in outcomes)
-    combinations = {outcome.combination for outcome in outcomes}
-    said = "; ".join(f"{counts[name]} {name}" for name in VERDICTS)
+def document(servers: Mapping[str, Sequence[Outcome]]) -> str:
+    """`servers`: outcomes by names of SERVERS."""
+    wrong = [
+        f"- {name}: {outcome.combination}, {outcome.topic}: "
+        f"{' '.join(outcome.wrong.split())[:200]}\n"
+        for name, outcomes in servers.items()
+        for outcome in outcomes
+        if verdict(outcome) == WRONG
+    ]
     parts = [
         _HEAD,
-        f"**{len(outcomes)} runs of {len(combinations)} combinations: {said}.**",
-        f"{_again(outcomes)}\n",
+        *(_counted(SERVERS[name], outcomes) for name, outcomes in servers.items()),
         _TOPICS,
         "\n## What fails by the client's own fault\n\n",
-        *_faults(outcomes),
+        *_faults(servers),
         "\n## Results\n\n",
-        "Topics read rightly, of those tried. Fetch: the version asked.\n\n",
-        *_table(outcomes),
+        "Topics read rightly, of those tried. Fetch: the version asked of `serve`; the gateway",
+        " offers versions up to 15.\n\n",
+        *_table(servers),
     ]
-    wrong = [outcome for outcome in outcomes if verdict(outcome) == WRONG]
     if wrong:
-        parts += ["\n## What else fails\n\n", *map(_failure, wrong)]
+        parts += ["\n## What else fails\n\n", *wrong]
     return "".join(parts)
 
 
-def _again(outcomes: Sequence[Outcome]) -> str:
-    """On a busy machine some need longer, and that is said."""
+def _counted(title: str, outcomes: Sequence[Outcome]) -> str:
+    counts = Counter(verdict(outcome) for outcome in outcomes)
+    combinations = {outcome.combination for outcome in outcomes}
+    said = "; ".join(f"{counts[name]} {name}" for name in VERDICTS)
+    line = f"* **{title}: {len(outcomes)} runs of {len(combinations)} combinations: {said}.**"
+    # On a busy machine some need longer, and that is said.
     again = sum(outcome.again and verdict(outcome) == RIGHT for outcome in outcomes)
-    return f"\n{again} of the right ones only when they were asked again and given longer." * (
-        again > 0
-    )
+    if again:
+        line += f"\n  {again} of the right ones only when they were asked again and given longer."
+    return line + "\n"
 
 
-def _faults(outcomes: Sequence[Outcome]) -> Iterable[str]:
-    yield "| clients | topics | runs | why |\n| --- | --- | --- | --- |\n"
+def _faults(servers: Mapping[str, Sequence[Outcome]]) -> Iterable[str]:
+    yield f"| clients | topics |{_columns(servers)} why |\n| --- | --- |{_rule(servers)} --- |\n"
     for why in dict.fromkeys(fault.why for fault in FAULTS):
-        own = [
-            outcome
-            for outcome in outcomes
-            if verdict(outcome) == OWN and fault_of(outcome.combination, outcome.topic) == why
+        by_server = [
+            [one for one in outcomes if fault_of(one.combination, one.topic) == why and one.wrong]
+            for outcomes in servers.values()
         ]
+        own = [outcome for outcomes in by_server for outcome in outcomes]
         if own:
             clients = _listed(_short(outcome.combination) for outcome in own)
             topics = _listed(outcome.topic for outcome in own)
-            yield f"| {clients} | {topics} | {len(own)} | {why} |\n"
+            runs = "".join(f" {len(outcomes)} |" for outcomes in by_server)
+            yield f"| {clients} | {topics} |{runs} {why} |\n"
 
 
-def _table(outcomes: Sequence[Outcome]) -> Iterable[str]:
-    yield "| client | version | pinned to | mode | Fetch | right | the client's own | wrong |\n"
-    yield "| --- | --- | --- | --- | --- | --- | --- | --- |\n"
-    for one, found in groupby(outcomes, lambda outcome: outcome.combination):
-        of_one = list(found)
-        by_verdict = {
-            name: [outcome.topic for outcome in of_one if verdict(outcome) == name]
-            for name in VERDICTS
-        }
-        right = f"{len(by_verdict[RIGHT])} / {len(of_one)}"
-        rest = " | ".join(", ".join(by_verdict[name]) for name in (OWN, WRONG))
+def _table(servers: Mapping[str, Sequence[Outcome]]) -> Iterable[str]:
+    yield f"| client | version | pinned to | mode | Fetch |{_columns(servers)} {OWN} | {WRONG} |\n"
+    yield f"| --- | --- | --- | --- | --- |{_rule(servers)} --- | --- |\n"
+    found = {
+        name: {one: list(some) for one, some in groupby(outcomes, lambda each: each.combination)}
+        for name, outcomes in servers.items()
+    }
+    for one in dict.fromkeys(one for by_combination in found.values() for one in by_combination):
+        of_one = {name: by_combination.get(one, []) for name, by_combination in found.items()}
+        right = "".join(
+            f" {sum(verdict(outcome) == RIGHT for outcome in outcomes)} / {len(outcomes)} |"
+            for outcomes in of_one.values()
+        )
+        rest = " | ".join(_topics(of_one, name) for name in (OWN, WRONG))
         client = f"{one.client.name} | {one.client.version} | {one.pin} | {one.mode}"
-        yield f"| {client} | {one.fetch} | {right} | {rest} |\n"
+        yield f"| {client} | {one.fetch} |{right} {rest} |\n"
 
 
-def _failure(outcome: Outcome) -> str:
-    return f"- {outcome.combination}, {outcome.topic}: {' '.join(outcome.wrong.split())[:200]}\n"
+def _topics(of_one: Mapping[str, Sequence[Outcome]], said: str) -> str:
+    """Topics with this verdict, and where, unless everywhere."""
+    where: dict[str, list[str]] = {}
+    for name, outcomes in of_one.items():
+        for outcome in outcomes:
+            if verdict(outcome) == said:
+                where.setdefault(outcome.topic, []).append(name)
+    return ", ".join(
+        topic if len(names) == len(of_one) else f"{topic} ({', '.join(names)})"
+        for topic, names in where.items()
+    )
+
+
+def _columns(servers: Iterable[str]) -> str:
+    return "".join(f" {name} |" for name in servers)
+
+
+def _rule(servers: Iterable[str]) -> str:
+    return "".join(" --- |" for _ in servers)
 
 
 def _short(one: Combination) -> str:
@@ -110,3 +151,17 @@ def _short(one: Combination) -> str:
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(names))
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.clients.report", description="Writes docs/old-clients.md."
+    )
+    for name, title in SERVERS.items():
+        parser.add_argument(name, type=Path, metavar=name.upper(), help=f"--json, of {title}")
+    asked = vars(parser.parse_args(arguments))
+    DOCUMENT.write_text(document({name: list(kept(asked[name])) for name in SERVERS}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

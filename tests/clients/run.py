@@ -12,6 +12,7 @@ Not here: the table in the documentation (report.py)."""
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from collections import Counter
@@ -26,7 +27,7 @@ from . import brokers, report, topics
 from .combinations import REGISTRIES, Combination, all_combinations, some_combinations
 from .faults import fault_of
 from .install import missing
-from .outcome import Outcome
+from .outcome import Outcome, kept
 from .runs import run
 
 
@@ -42,32 +43,33 @@ def main(arguments: Sequence[str]) -> int:
     earlier = _earlier(asked.earlier)
     combinations = list(_chosen(asked))
     outcomes: list[Outcome] = []
-    with _server(asked, chosen_topics) as bootstrap, ThreadPoolExecutor(asked.jobs) as pool:
+    with (
+        _server(asked, chosen_topics) as bootstrap,
+        ThreadPoolExecutor(asked.jobs) as pool,
+        asked.json.open("w") as written,
+    ):
         print(f"{len(combinations)} combinations, {len(chosen_topics)} topics, {bootstrap}")
 
         def one(combination: Combination) -> list[Outcome]:
-            kept = {
+            right = {
                 topic.name: earlier[str(combination), topic.name]
                 for topic in chosen_topics
                 if (str(combination), topic.name) in earlier
             }
-            left = [topic for topic in chosen_topics if topic.name not in kept]
+            left = [topic for topic in chosen_topics if topic.name not in right]
             try:
                 found = run(combination, bootstrap, left, asked.wait)
             except InstallError as error:
                 said = f"not installed: {error}"
                 found = [Outcome(combination, topic.name, said) for topic in left]
-            by_topic = kept | {outcome.topic: outcome for outcome in found}
+            by_topic = right | {outcome.topic: outcome for outcome in found}
             return [by_topic[topic.name] for topic in chosen_topics]
 
         for number, found in enumerate(pool.map(one, combinations), 1):
             outcomes += found
             _say(f"{number:>3}", found)
-    if asked.json:
-        lines = (json.dumps(outcome.as_json()) + "\n" for outcome in outcomes)
-        asked.json.write_text("".join(lines))
-    if asked.markdown:
-        asked.markdown.write_text(report.document(outcomes))
+            written.writelines(json.dumps(outcome.as_json()) + "\n" for outcome in found)
+            written.flush()
     return _sum_up(outcomes)
 
 
@@ -88,27 +90,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--topics", type=_names, default=[], help="names, with commas")
     parser.add_argument("--wait", type=float, default=8.0, help="seconds for a topic")
     parser.add_argument("--jobs", type=int, default=3, help="clients at a time")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="outcomes, one a line")
+    parser.add_argument(
+        "--json", type=Path, default=os.devnull, metavar="FILE", help="outcomes, one a line"
+    )
     parser.add_argument(
         "--earlier", type=Path, metavar="FILE", help="of --json: what was right there is not run"
     )
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="docs/old-clients.md")
     return parser
 
 
 def _earlier(path: Path | None) -> dict[tuple[str, str], Outcome]:
     """What was right in an earlier run."""
-    if path is None:
-        return {}
-    by_name = {str(combination): combination for combination in all_combinations()}
-    found = {}
-    for line in path.read_text().splitlines():
-        said = json.loads(line)
-        name = " ".join(said[part] for part in ("client", "version", "pin", "mode"))
-        if not said["wrong"] and name in by_name:
-            one = Outcome(by_name[name], said["topic"], "", said["seconds"], said["again"])
-            found[name, one.topic] = one
-    return found
+    found = kept(path) if path is not None else ()
+    return {(str(one.combination), one.topic): one for one in found if not one.wrong}
 
 
 def _names(text: str) -> list[str]:

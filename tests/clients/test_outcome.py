@@ -1,9 +1,12 @@
 """What a client read is told from what it should have."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from .combinations import all_combinations, some_combinations
-from .outcome import Outcome, difference, without_time
+from .outcome import Outcome, difference, kept, without_time
 from .report import OWN, RIGHT, WRONG, document, verdict
 from .topics import Line
 
@@ -74,7 +77,19 @@ def test_the_table_hides_no_failure() -> None:
         Outcome(pykafka, "compacted", "nothing is read"),
     ]
     assert [verdict(outcome) for outcome in outcomes] == [RIGHT, WRONG, OWN]
-    text = document(outcomes)
-    assert "| kafka-clients | 0.9.0.1 | default | assign | 1 | 1 / 2 |  | gzip |" in text
-    assert "- kafka-clients 0.9.0.1 default assign, gzip: nothing is read" in text
-    assert "never gets over a gap" in text
+    text = document({"serve": outcomes, "gateway": outcomes[:1] + outcomes[2:]})
+    row = "| kafka-clients | 0.9.0.1 | default | assign | 1 | 1 / 2 | 1 / 1 |  | gzip (serve) |"
+    assert row in text
+    assert "| pykafka | 2.8.0 | 0.9.0 | simple | 1 | 0 / 1 | 0 / 1 | compacted |  |" in text
+    assert "- serve: kafka-clients 0.9.0.1 default assign, gzip: nothing is read" in text
+    assert "| pykafka 2.8.0 | compacted | 1 | 1 | It never gets over a gap" in text
+
+
+def test_outcomes_are_read_again_as_they_were_written(tmp_path: Path) -> None:
+    one, two = all_combinations()[:2]
+    outcomes = [Outcome(one, "none", ""), Outcome(two, "gzip", "nothing is read", 1.5, again=True)]
+    lines = [outcome.as_json() for outcome in outcomes]
+    gone = {**lines[0], "version": "0.0.1"}  # a combination that there was once
+    path = tmp_path / "outcomes.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in (*lines, gone)))
+    assert list(kept(path)) == outcomes

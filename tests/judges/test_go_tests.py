@@ -51,5 +51,16 @@ def test_tests_that_never_ended_failed() -> None:
     ] == [Outcome("TestA/b", Verdict.FAIL, 0.0, "time limit")]
 
 
+def test_a_reason_is_no_tidying_and_names_no_machine() -> None:
+    said = (
+        "=== RUN   TestA\n"
+        "    a_test.go:7: member a.test@vm-1.local (a)-12: no message\n"
+        "    group.go:12: Reader: Leaving group g, member a.test@vm-1.local (a)-12\n"
+        "--- FAIL: TestA (0.10s)\n"
+    )
+    [outcome] = ends(said, "")
+    assert outcome.said == "a_test.go:7: member a.test (a)-12: no message"
+
+
 def test_a_program_that_says_nothing_has_no_tests() -> None:
     assert list(ends("", "time limit")) == []

@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from records import FileRecords
+from records.builder import build
+from records.formats import V2, TimestampType
+from records.record import Record
 
 DATA = bytes(range(256)) * 8
 
@@ -153,3 +156,24 @@ def test_an_empty_file_is_not_mapped(tmp_path):
     with FileRecords.open(path, mapped=True) as log:
         assert log.view is None
         assert log.size == 0
+
+
+def test_a_first_header_that_was_just_read_is_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "0.log"
+    path.write_bytes(b"".join(build(numbered(n, n + 2), magic=V2) for n in (0, 2)))
+    with FileRecords.open(path) as records:
+        headers = list(records.batches())
+        known = records.beginning_with(headers[0])
+        assert list(known.batches()) == list(known.sealed().batches()) == headers
+        assert list(known.slice(0, headers[0].size).batches()) == headers[:1]
+        assert not list(known.slice(0, headers[0].size - 1).batches())  # the batch is not whole
+        second = known.slice(headers[0].size, headers[1].size)
+        assert [header.base_offset for header in second.batches()] == [2]
+        monkeypatch.setattr(FileRecords, "read_into", None)  # nothing may be read
+        assert next(known.batches()) == headers[0]
+
+
+def numbered(start: int, end: int) -> list[Record]:
+    return [Record(n, 0, TimestampType.CREATE, None, b"") for n in range(start, end)]

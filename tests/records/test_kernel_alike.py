@@ -153,7 +153,7 @@ def test_what_cannot_be_counted_is_refused(kernel: ModuleType) -> None:
     good = (BEFORE, 0, len(BEFORE), Codec.LZ4, 0, 100, 100)
     for at, wrong in [
         *((0, -1), (0, "text"), (1, -1), (1, len(BEFORE) + 1), (2, len(BEFORE) + 1)),
-        *((2, -1), (3, 0), (3, 5), (5, -1), (6, -1)),
+        *((2, -1), (3, 0), (3, 5), (3, -1), (3, 256), (5, -1), (6, -1)),
     ]:
         with pytest.raises((ValueError, TypeError)):
             kernel.count_alike(*good[:at], wrong, *good[at + 1 :])

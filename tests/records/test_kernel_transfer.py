@@ -5,99 +5,25 @@ import errno
 import fcntl
 import os
 import socket
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from records import reference
-from records.codecs import compress
-from records.formats import (
-    ATTRIBUTES_AT_BATCH,
-    TRANSACTIONAL,
-    V1,
-    V2,
-    Codec,
-)
-from records.kernel import Outcome, Recodes
+from records.formats import V1, V2
+from records.kernel import Outcome
 
-from . import raw
-from .examples import EVERY_CODEC, batch, record
+from . import raw, transferring
+from .examples import EVERY_CODEC
 from .kernels import each_kernel
-from .long_log import CHUNK, COMPRESSED, DECISIONS, EVERYTHING, LOG, converted, opened
+from .long_log import CHUNK, DECISIONS, EVERYTHING, LOG, converted, opened
+from .transferring import Channel, send
 
-
-class Channel:
-    """A pipe or a pair of sockets, neither of which blocks."""
-
-    def __init__(self, kind: str) -> None:
-        self.is_socket = kind == "socket"
-        if self.is_socket:
-            pair = socket.socketpair()
-            self.reader, self.writer = (end.detach() for end in pair)
-        else:
-            self.reader, self.writer = os.pipe()
-        for end in self.reader, self.writer:
-            os.set_blocking(end, False)
-        self.taken = bytearray()
-
-    def drain(self, size: int = 1 << 20) -> None:
-        with suppress(BlockingIOError):
-            self.taken += os.read(self.reader, size)
-
-    def close(self) -> None:
-        for end in self.reader, self.writer:
-            os.close(end)
-
-
-@pytest.fixture(params=["pipe", "socket"])
-def channel(request: pytest.FixtureRequest) -> Iterator[Channel]:
-    made = Channel(request.param)
-    yield made
-    made.close()
-
-
-def send(
-    transcoder: Any,
-    source: Any,
-    size: int,
-    channel: Channel,
-    *,
-    budget: int = EVERYTHING,
-    chunk_size: int = CHUNK,
-    drains: int = 1 << 20,
-    recodes: Recodes | None = None,
-) -> tuple[int, Outcome]:
-    """Calls until something else than room or budget is missing."""
-    position = 0
-    while True:
-        consumed, written, outcome, rest, error, _ = transcoder.transfer(
-            *(source, position, size, chunk_size, channel.writer, channel.is_socket),
-            *(EVERYTHING, budget, recodes),
-        )
-        assert error == 0
-        position += consumed
-        assert (rest is None) == (outcome != Outcome.CHANNEL)
-        while rest:
-            channel.drain(drains)
-            try:
-                rest = rest[os.write(channel.writer, rest) :]
-            except BlockingIOError:
-                continue
-        if outcome not in (Outcome.CHANNEL, Outcome.LIMIT):
-            while True:
-                before = len(channel.taken)
-                channel.drain()
-                if len(channel.taken) == before:
-                    return position, Outcome(outcome)
-        if outcome == Outcome.LIMIT:
-            assert max(consumed, written) >= budget
-            channel.drain()
+channel = pytest.fixture(params=transferring.KINDS)(transferring.channel)
 
 
 @each_kernel
@@ -223,108 +149,6 @@ def test_a_channel_that_is_gone_is_an_error_and_keeps_the_chunk(
     assert rest == converted(kernel, LOG)[: len(rest)]
     assert consumed > 0
     channel.reader = os.dup(channel.writer)  # to be closed
-
-
-def recoded(kernel: ModuleType, entry: bytes, recodes: Recodes) -> bytes:
-    codec = recodes.codecs[entry[ATTRIBUTES_AT_BATCH + 1] & 7]
-    transcoder = kernel.Transcoder(V1, 0, 1, False)
-    made = transcoder.recode(entry, 0, len(entry), codec, *recodes[1:])
-    assert isinstance(made, bytes)
-    return made
-
-
-RECODES = Recodes(bytes([0, 3, 2, 3, 1]), True, True, True, 1 << 17, 1 << 20)
-RECORDS = [record(delta, b"key", b"value %d " % delta * 9) for delta in (*range(30), 40)]
-
-
-def compressed(codec: Codec, size: int = 0, **fields: int) -> bytes:
-    records = [*RECORDS, record(41, None, bytes(range(256)) * (size // 256))]
-    data = compress(codec, b"".join(records), magic=V2, compression_level="kafka")
-    fields["attributes"] = fields.get("attributes", 0) | codec
-    return batch(compressed=data, records_count=len(records), last_offset_delta=41, **fields)
-
-
-@each_kernel
-@pytest.mark.parametrize("mapped", [False, True])
-@pytest.mark.parametrize("budget", [1, EVERYTHING])
-def test_compressed_batches_are_recoded_on_the_way(
-    kernel: ModuleType, tmp_path: Path, channel: Channel, mapped: bool, budget: int
-) -> None:
-    entries = [compressed(codec) for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)]
-    entries.append(compressed(Codec.LZ4, size=60_000))
-    log = b"".join(LOG[: len(LOG) // 200] + entry for entry in entries) + LOG
-    expected = b"".join(
-        converted(kernel, LOG[: len(LOG) // 200]) + recoded(kernel, entry, RECODES)
-        for entry in entries
-    )
-    with opened(tmp_path / "log", log, mapped=mapped) as source:
-        transcoder = kernel.Transcoder(V1, 0, 1, False)
-        ended = send(transcoder, source, len(log), channel, budget=budget, recodes=RECODES)
-    assert ended == (len(log), Outcome.END)
-    assert channel.taken == expected + converted(kernel, LOG)
-    assert transcoder.totals[1] == 200 + 2 * len(entries)
-
-
-@each_kernel
-@pytest.mark.parametrize("missing", [0, 1])
-@pytest.mark.parametrize("first", [b"", b"held before"])
-def test_the_last_message_is_held_back_as_long_as_it_fits(
-    kernel: ModuleType, tmp_path: Path, channel: Channel, missing: int, first: bytes
-) -> None:
-    gaps = compressed(Codec.LZ4)  # two messages
-    whole = compressed(Codec.GZIP, base_offset=100)
-    expected = first + b"".join(recoded(kernel, entry, RECODES) for entry in (gaps, whole, gaps))
-    last = len(recoded(kernel, gaps, RECODES))
-    log = gaps + whole + gaps
-    with opened(tmp_path / "log", log) as source:
-        transcoder = kernel.Transcoder(V1, 0, 1, False)
-        consumed, written, outcome, rest, _, held = transcoder.transfer(
-            *(source, 0, len(log), CHUNK, channel.writer, channel.is_socket),
-            *(len(expected) - missing, EVERYTHING, RECODES, first),
-        )
-    is_done = not missing
-    assert (consumed, outcome) == (
-        (len(log), Outcome.END) if is_done else (len(log) - len(gaps), Outcome.BATCH)
-    )
-    channel.drain()
-    assert rest is None
-    assert written == len(channel.taken)
-    assert channel.taken + held == (expected if is_done else expected[:-last])
-    assert len(held) == 12 + int.from_bytes(held[8:12])  # one message
-
-
-@each_kernel
-def test_no_plain_message_is_written_where_something_may_be_held_back(
-    kernel: ModuleType, tmp_path: Path, channel: Channel
-) -> None:
-    with opened(tmp_path / "log", LOG) as source:
-        transcoder = kernel.Transcoder(V1, 0, 1, False)
-        call = (source, 0, len(LOG), CHUNK, channel.writer, channel.is_socket)
-        done = transcoder.transfer(*call, EVERYTHING, EVERYTHING, RECODES, b"")
-        assert done[1:] == (0, Outcome.TARGET, None, 0, b"")
-
-
-@each_kernel
-def test_what_is_not_to_be_recoded_comes_back(
-    kernel: ModuleType, tmp_path: Path, channel: Channel
-) -> None:
-    good = compressed(Codec.GZIP)
-    for entry, recodes, stops, is_done in [
-        (good, RECODES, False, True),
-        (good, None, False, False),
-        (good, RECODES._replace(codecs=b""), False, False),
-        (good, RECODES._replace(codecs=b"\0\4"), False, False),
-        (good, RECODES._replace(body_size_max=100), False, False),
-        (good, RECODES._replace(inner_size_max=100), False, False),
-        (compressed(Codec.GZIP, attributes=TRANSACTIONAL), RECODES, False, True),
-        (compressed(Codec.GZIP, attributes=TRANSACTIONAL), RECODES, True, False),
-        (COMPRESSED, RECODES, False, False),
-    ]:
-        with opened(tmp_path / "log", entry) as source:
-            transcoder = kernel.Transcoder(V1, 0, 1, stops)
-            position, outcome = send(transcoder, source, len(entry), channel, recodes=recodes)
-        assert (position, outcome) == ((len(entry), Outcome.END) if is_done else (0, Outcome.BATCH))
-        assert (transcoder.totals[0] > 0) == is_done
 
 
 @each_kernel

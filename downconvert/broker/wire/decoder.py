@@ -2,10 +2,12 @@
 
 One cursor, which only moves forward, by `take`, and never past the end. A length or a count that
 the bytes claim allocates nothing: elements are read one by one, and each takes at least one byte.
-Whatever is wrong is a BadRequestError that says what and where."""
+Numbers that follow one another are read at once. Whatever is wrong is a BadRequestError that says
+what and where."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
+from itertools import groupby
 from struct import Struct
 from typing import Any, Final, TypeAlias
 
@@ -15,6 +17,7 @@ from downconvert.internal_topics import cursor
 from .schemas import Field, Message, schema
 
 Read: TypeAlias = Callable[["Cursor"], Any]
+Step: TypeAlias = Callable[["Cursor", dict[str, Any]], None]  # reads fields into a message's dict
 
 NUMBERS: Final = {
     "int8": Struct(">b"),
@@ -59,10 +62,11 @@ def reader(name: str, version: int) -> Read:
 def _structure(fields: tuple[Field, ...], version: int, flexible: bool) -> Read:
     here = [field for field in fields if version in field.versions]
     absent = {field.name: field.default for field in fields if field not in here}
-    plain = [
-        (field.name, _field(field, version, flexible))
-        for field in here
-        if version not in field.tagged
+    plain = [field for field in here if version not in field.tagged]
+    steps = [
+        step
+        for is_number, run in groupby(plain, is_fixed)
+        for step in ([_numbers(list(run))] if is_number else _one_by_one(run, version, flexible))
     ]
     tagged = {
         field.tag: (field.name, _field(field, version, flexible))
@@ -72,15 +76,54 @@ def _structure(fields: tuple[Field, ...], version: int, flexible: bool) -> Read:
     absent |= {field.name: field.default for field in here if field.tag in tagged}
 
     def read(cursor: Cursor) -> Message:
-        message = Message(**absent)
+        message = Message()
         values = message.__dict__
-        for name, read_field in plain:
-            values[name] = read_field(cursor)
+        values.update(absent)
+        for step in steps:
+            step(cursor, values)
         if flexible:
             _read_tags(cursor, tagged, values)
         return message
 
     return read
+
+
+def is_fixed(field: Field) -> bool:
+    """Whether a field is one number, which takes as many bytes in every version."""
+    return field.type in NUMBERS and not field.is_array
+
+
+def together(fields: Iterable[Field]) -> Struct:
+    """Numbers one after the other."""
+    return Struct(">" + "".join(NUMBERS[field.type].format[1:] for field in fields))
+
+
+def _numbers(fields: list[Field]) -> Step:
+    """Reads numbers one after the other, by one call."""
+    names, whole = [field.name for field in fields], together(fields)
+    one_by_one = [(field.name, _number(NUMBERS[field.type])) for field in fields]
+    size, unpack = whole.size, whole.unpack_from
+
+    def step(cursor: Cursor, values: dict[str, Any]) -> None:
+        at = cursor.position
+        if size > len(cursor.data) - at:
+            for name, read in one_by_one:  # to the one that is cut off, which says so
+                values[name] = read(cursor)
+        cursor.position = at + size
+        values.update(zip(names, unpack(cursor.data, at), strict=True))
+
+    return step
+
+
+def _one_by_one(fields: Iterable[Field], version: int, flexible: bool) -> list[Step]:
+    return [_one(field.name, _field(field, version, flexible)) for field in fields]
+
+
+def _one(name: str, read: Read) -> Step:
+    def step(cursor: Cursor, values: dict[str, Any]) -> None:
+        values[name] = read(cursor)
+
+    return step
 
 
 def _read_tags(cursor: Cursor, tagged: dict[int, tuple[str, Read]], values: dict[str, Any]) -> None:
@@ -129,7 +172,11 @@ def _element(field: Field, version: int, flexible: bool, nullable: bool) -> Read
 
 def _number(kind: Struct) -> Read:
     size, unpack = kind.size, kind.unpack_from
-    return lambda cursor: unpack(cursor.data, cursor.take(size))[0]
+
+    def read(cursor: Cursor) -> Any:
+        return unpack(cursor.data, cursor.take(size))[0]
+
+    return read
 
 
 def _uuid(cursor: Cursor) -> bytes:

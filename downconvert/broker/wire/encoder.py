@@ -5,18 +5,20 @@ sent, that, untouched. So a response of a hundred converted partitions holds not
 headers until it is sent."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
+from itertools import groupby
 from operator import attrgetter
 from typing import Any, TypeAlias
 
 from records.sends import Send
 
-from .decoder import NUMBERS, UUID_SIZE
+from .decoder import NUMBERS, UUID_SIZE, is_fixed, together
 from .schemas import Field, Message, schema
 
 Part: TypeAlias = "bytearray | Send"
 Write: TypeAlias = Callable[["Parts", Any], None]
+Step: TypeAlias = Callable[["Parts", dict[str, Any]], None]  # writes fields of a message's dict
 
 
 class Parts:
@@ -70,22 +72,45 @@ def writer(name: str, version: int) -> Write:
 
 def _structure(fields: tuple[Field, ...], version: int, flexible: bool) -> Write:
     here = [field for field in fields if version in field.versions]
-    plain = [
-        (field.name, field.default, _field(field, version, flexible))
-        for field in here
-        if version not in field.tagged
+    plain = [field for field in here if version not in field.tagged]
+    steps = [
+        step
+        for is_number, run in groupby(plain, is_fixed)
+        for step in ([_numbers(list(run))] if is_number else _one_by_one(run, version, flexible))
     ]
     tagged = sorted((field for field in here if version in field.tagged), key=attrgetter("tag"))
     tags = [(f.tag, f.name, f.default, _field(f, version, flexible)) for f in tagged]
 
     def write_structure(parts: Parts, message: Message) -> None:
         values = message.__dict__
-        for name, default, write_field in plain:
-            write_field(parts, values.get(name, default))
+        for step in steps:
+            step(parts, values)
         if flexible:
             _write_tags(parts, tags, values)
 
     return write_structure
+
+
+def _numbers(fields: list[Field]) -> Step:
+    """Writes numbers one after the other, by one call."""
+    pack, defaults = together(fields).pack, [(field.name, field.default) for field in fields]
+
+    def step(parts: Parts, values: dict[str, Any]) -> None:
+        get = values.get
+        parts.bytes += pack(*[get(name, default) for name, default in defaults])
+
+    return step
+
+
+def _one_by_one(fields: Iterable[Field], version: int, flexible: bool) -> list[Step]:
+    return [_one(field.name, field.default, _field(field, version, flexible)) for field in fields]
+
+
+def _one(name: str, default: Any, write_field: Write) -> Step:
+    def step(parts: Parts, values: dict[str, Any]) -> None:
+        write_field(parts, values.get(name, default))
+
+    return step
 
 
 def _write_tags(

@@ -49,13 +49,14 @@ class ResponseSend:
         while not self._pending.left and self._parts:
             part = self._parts[0]
             if isinstance(part, bytearray):
-                self._pending.left = memoryview(part)
+                self._pending = PendingBytes(memoryview(part))
             elif not part.completed:
                 written = part.write_to(channel, budget)
                 self._sent += written
                 return written
             self._parts.popleft()
-        written = self._pending.write_to(channel)
+        pending = self._pending
+        written = pending.write_to(channel, more=self.remaining > len(pending.left))
         self._sent += written
         return written
 

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 
 use super::buffers::Buffer;
 use crate::Progress;
+use crate::codec::Codec;
 use crate::layout::ROW_SIZE;
 use crate::rows;
 
@@ -75,6 +76,11 @@ pub fn part_mut(bytes: &mut [u8], start: Index, end: Index) -> PyResult<&mut [u8
 pub fn magic(magic: i64, highest: u8) -> PyResult<u8> {
     let magic = u8::try_from(magic).ok().filter(|magic| *magic <= highest);
     magic.ok_or_else(|| PyValueError::new_err("no such format to write"))
+}
+
+/// A codec by its number in a batch's attributes. None: there is no such codec.
+pub fn codec(number: i64) -> Option<Codec> {
+    u8::try_from(number).ok().and_then(Codec::of)
 }
 
 #[inline]

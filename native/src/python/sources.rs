@@ -3,11 +3,11 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use super::arguments::{Index, guarded, part};
+use super::arguments::{self, Index, guarded, part};
 use super::buffers::Buffer;
 use super::codecs;
 use super::descriptors::Readable;
-use crate::{Alike, Codec, Input};
+use crate::{Alike, Input};
 
 /// What an argument is while it is borrowed.
 #[derive(Default)]
@@ -44,14 +44,13 @@ pub fn count_alike(
     source: &Bound<'_, PyAny>,
     position: Index,
     end: Index,
-    codec: u8,
+    codec: i64,
     first_offset: i64,
     size_max: Index,
     count_max: Index,
 ) -> PyResult<(u64, u64)> {
-    if Codec::of(codec).is_none() {
-        return Err(PyValueError::new_err("there is no such codec"));
-    }
+    let codec = arguments::codec(codec);
+    let codec = codec.ok_or_else(|| PyValueError::new_err("there is no such codec"))?;
     let mut from = Source::default();
     let input = from.open(source, position, end)?;
     let wanted = Alike {

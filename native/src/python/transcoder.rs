@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::Progress;
-use super::arguments::{Index, guarded, magic, part, part_mut, progress};
+use super::arguments::{self, Index, guarded, magic, part, part_mut, progress};
 use super::buffers::Buffer;
 use super::codecs;
 use super::descriptors::Writable;
@@ -193,14 +193,14 @@ impl Transcoder {
         source: &Bound<'_, PyAny>,
         start: Index,
         end: Index,
-        codec: u8,
+        codec: i64,
         fast: bool,
         trim: bool,
         split_at_gaps: bool,
         body_size_max: Index,
         inner_size_max: Index,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let codec = Codec::of(codec).filter(|codec| *codec != Codec::Zstd);
+        let codec = arguments::codec(codec).filter(|codec| *codec != Codec::Zstd);
         let codec =
             codec.ok_or_else(|| PyValueError::new_err("older messages have no such codec"))?;
         if !self.kernel.stands_in_log() {

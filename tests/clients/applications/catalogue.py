@@ -8,10 +8,12 @@ from . import (
     flume,
     kafka_go,
     kcat,
+    logstash,
     node,
     openresty,
     rsyslog,
     spark,
+    storm,
     telegraf,
 )
 from .application import Application
@@ -26,6 +28,8 @@ APPLICATIONS: Final[tuple[Application, ...]] = (
     *flume.APPLICATIONS,
     *connect.APPLICATIONS,
     *spark.APPLICATIONS,
+    *storm.APPLICATIONS,
+    *logstash.APPLICATIONS,
     *node.APPLICATIONS,
 )
 
@@ -42,7 +46,11 @@ NOT_RUN: Final = (
     ),
     ("kafka_exporter, Burrow 1.3 and later", f"{_NO_GO}; Sarama inside"),
     ("terraform-provider-kafka", f"{_NO_GO}; Sarama inside"),
-    ("Logstash", f"{_NO_RUBY}; a Java client inside, as in Flume and Connect"),
+    (
+        "Logstash itself, and its inputs 1 and 2",
+        "RubyGems is not reached, so the clients of versions 4 to 8 were run with the plugin's "
+        "settings; those of 1 and 2 find brokers in their ZooKeeper, and Kafka 4 has none",
+    ),
     ("ruby-kafka", _NO_RUBY),
     ("PHP's rdkafka", "Debian 12 has no package of it; librdkafka inside, as in kcat"),
     ("brod, broadway_kafka, kafka_ex", _NO_HEX),
@@ -52,11 +60,6 @@ NOT_RUN: Final = (
     (
         "Flume 1.9.0, Kafka source",
         "in this set-up it read nothing, from Kafka 3.9.1 either, and did not say why",
-    ),
-    (
-        "Storm 1.2.4's spouts",
-        "Storm does not start on Java 17: its ZooKeeper client says "
-        "`Unable to canonicalize address localhost/<unresolved>`",
     ),
     ("NiFi's processors", "not tried; a Java client inside"),
 )

@@ -2,9 +2,11 @@
 
 Not here: their names (target_names.py), how a broker is started (tests/kafka_server.py)."""
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
@@ -14,6 +16,8 @@ from tests import kafka_server
 from tests.kafka_server import KafkaServer
 
 from .target_names import GATEWAY
+
+READ_SECONDS: Final = 120.0  # for all of a topic, on a machine that is busy with others
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +47,14 @@ class Target:
         return int(self.reader.end_offsets([partition])[partition])
 
     def texts(self, topic: str) -> str:
-        """The values of all records, a line each."""
+        """The values of all records, a line each. AssertionError: they do not come."""
         partition = TopicPartition(topic, 0)
         self.reader.assign([partition])
         self.reader.seek(partition, 0)
         found: list[bytes] = []
+        deadline = time.monotonic() + READ_SECONDS
         while self.reader.position(partition) < self.end_offset(topic):
+            assert time.monotonic() < deadline, f"{topic}: {len(found)} records, and no more come"
             for records in self.reader.poll(timeout_ms=1_000).values():
                 found += (record.value or b"" for record in records)
         return "\n".join(value.decode(errors="replace") for value in found)

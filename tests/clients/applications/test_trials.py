@@ -3,6 +3,8 @@
 import pytest
 
 from tests import kafka_server
+from tests.clients.combinations import NPM
+from tests.clients.install import missing
 
 from . import node
 from .application import AS_IT_COMES, Does
@@ -10,8 +12,13 @@ from .target_names import GATEWAY
 from .targets import started
 from .trials import tried
 
+ABSENT = missing(NPM)
+
 
 @pytest.mark.others
+@pytest.mark.skipif(
+    bool(ABSENT) and not kafka_server.REQUIRED, reason=f"not here: {', '.join(ABSENT)}"
+)
 def test_what_kafka_4_refuses_is_seen_and_what_the_gateway_takes() -> None:
     application = next(
         one

@@ -3,8 +3,6 @@
 Not here: the brokers that are compared (test_group_differential.py)."""
 
 import re
-import socket
-import struct
 import time
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +11,8 @@ from typing import Any, Final
 from downconvert.broker.groups.consumer_protocol import Subscription, write_subscription
 from downconvert.broker.wire.schemas import ApiKey, Message
 
-from .asking import frame, parsed
+from . import talking
+from .asking import parsed
 
 PATIENCE: Final = 120.0  # seconds
 JOIN_NEWEST: Final = 9
@@ -21,37 +20,26 @@ MEMBER_ID: Final = re.compile(r"(test|one)-[0-9a-f-]{36}")
 
 
 class Talk:
-    """One connection."""
+    """One connection, which knows what was asked last."""
 
     def __init__(self, address: tuple[str, int]) -> None:
-        self._socket = socket.create_connection(address, PATIENCE)
+        self._connection = talking.Talk(address, seconds=PATIENCE)
         self._asked: tuple[ApiKey, int] | None = None
 
     def send(self, api: ApiKey, version: int, **fields: Any) -> None:
-        request = frame(api, version, Message(**fields))
-        self._socket.sendall(struct.pack(">i", len(request)) + request)
+        self._connection.send(api, version, Message(**fields))
         self._asked = api, version
 
     def hear(self) -> Message:
         assert self._asked is not None
-        head = self._take(4)
-        api, version = self._asked
-        return parsed(api, version, head + self._take(*struct.unpack(">i", head)))
+        return parsed(*self._asked, self._connection.receive())
 
     def ask(self, api: ApiKey, version: int, **fields: Any) -> Message:
         self.send(api, version, **fields)
         return self.hear()
 
     def close(self) -> None:
-        self._socket.close()
-
-    def _take(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            more = self._socket.recv(size - len(data))
-            assert more, "the connection has ended"
-            data += more
-        return data
+        self._connection.socket.close()
 
 
 class Told:

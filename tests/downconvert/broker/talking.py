@@ -37,11 +37,12 @@ class Talk:
         address: tuple[str, int],
         tls: ssl.SSLContext | None = None,
         receive_buffer: int | None = None,
+        seconds: float = SECONDS,
     ) -> None:
         plain = socket.socket()
         if receive_buffer is not None:  # before it connects, so that the window is small
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        plain.settimeout(SECONDS)
+        plain.settimeout(seconds)
         plain.connect(address)
         self.socket = plain if tls is None else tls.wrap_socket(plain, server_hostname="localhost")
 

@@ -9,6 +9,7 @@ import pytest
 
 from downconvert.broker import Broker
 from downconvert.broker.following import Following
+from downconvert.broker.partition import LOOK_AGE_MAX
 from downconvert.broker.wire.schemas import ApiKey
 from downconvert.storage import LogDir, TopicPartition
 from downconvert.storage.checkpoint import write_offsets
@@ -156,3 +157,18 @@ def test_a_topic_that_was_made_again_meanwhile_is_another(broker: Broker, tmp_pa
     following.refresh(2.0)
     assert broker.topics[TOPIC].id == UUID(int=2).bytes
     assert fetch_offset(broker, at=(TOPIC, 0)) == (-1, 0)
+
+
+def test_who_fetches_what_was_there_already_has_no_look_of_its_own(
+    broker: Broker, tmp_path: Path
+) -> None:
+    partition = broker.topics[TOPIC].partitions[0]
+    assert partition.offsets(0, 1.0, stable=False) == (0, 10, 10)
+    write(tmp_path, 10)
+    assert partition.offsets(9, 1.0 + LOOK_AGE_MAX / 2, stable=False) == (0, 10, 10)
+    assert partition.offsets(9, 1.0 + 2 * LOOK_AGE_MAX, stable=False) == (0, 20, 20)
+    write(tmp_path, 20)
+    at_end = partition.offsets(20, 1.0 + 2 * LOOK_AGE_MAX, stable=False)
+    assert at_end == (0, 30, 30)
+    write(tmp_path, 30)
+    assert partition.offsets(9, 0.5, stable=False) == (0, 40, 40)  # another clock

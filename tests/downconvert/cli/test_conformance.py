@@ -11,8 +11,11 @@ import pytest
 
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.server import Server
+from downconvert.broker.tls import server_context
 from downconvert.storage import LogDir
 from tests import kafka_server, kafka_zookeeper
+from tests.certificates import self_signed
+from tests.downconvert.broker.guarding import guard_of
 from tests.ports import LOOPBACK, free_ports
 
 from .running import Command, one_line
@@ -23,7 +26,8 @@ def address(tmp_path: Path) -> Iterator[str]:
     directory = tmp_path / "log"
     directory.mkdir()
     with LogDir.open(directory, writable=True) as log_dir:
-        broker = Broker(log_dir, BrokerConfig(is_writable=True))
+        soon = {"log_initial_task_delay_ms": 0, "log_retention_check_interval_ms": 200}
+        broker = Broker(log_dir, BrokerConfig(is_writable=True, **soon))
         with Server(broker, (LOOPBACK, 0)) as server:
             yield f"{LOOPBACK}:{server.address[1]}"
         left = set(broker.topics)
@@ -44,6 +48,69 @@ def test_our_own_broker_keeps_every_rule(command: Command, address: str, tmp_pat
 def test_one_topic_is_enough_and_markdown_is_for_documents(command: Command, address: str) -> None:
     ran = command("conformance", address, "--topic", "odd", "--markdown", "Ours")
     assert ran.out.startswith("## Ours\n\n**57 of 57 cases are right.** Fetch 0-18.")
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """A broker that speaks TLS to those that log in, and the certificate to trust."""
+    directory = tmp_path_factory.mktemp("guarded")
+    certificate, key = self_signed(directory)
+    (directory / "log").mkdir()
+    with LogDir.open(directory / "log", writable=True) as log_dir:
+        broker = Broker(log_dir, BrokerConfig(is_writable=True))
+        broker.guard = guard_of({"tester": "right"})
+        tls = server_context(Path(certificate), Path(key))
+        (port,) = free_ports(1)
+        with Server(broker, (LOOPBACK, port), advertise=("localhost", port), tls=tls):
+            yield f"localhost:{port}", certificate
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_broker_with_tls_and_users_is_judged_as_any_other(
+    command: Command,
+    guarded: tuple[str, str],
+    mechanism: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    address, ca = guarded
+    monkeypatch.setenv("DOWNCONVERT_SASL_SECRET", "right")
+    login = ("--ca", ca, "--sasl", mechanism, "--username", "tester")
+    ran = command("conformance", address, "--topic", "odd", "--json", *login)
+    assert ran.out, ran.err
+    said = json.loads(ran.out)
+    assert (ran.code, said["right"], said["cases"]) == (0, 57, 57)
+
+
+@pytest.mark.parametrize(
+    ("options", "secret", "words"),
+    [
+        ((), "right", "ApiVersions v0: "),
+        (("--tls",), "right", "certificate"),
+        (("--ca", "CA"), "right", "wants a login"),
+        (("--ca", "CA", "--sasl", "PLAIN", "--username", "tester"), "wrong", "Authentication"),
+        (("--ca", "CA", "--sasl", "PLAIN", "--username", "tester"), None, "no secret for --sasl"),
+        (("--ca", "CA", "--sasl", "OAUTHBEARER"), "token", "does not take OAUTHBEARER"),
+        (("--ca", "/nowhere"), "right", "/nowhere"),
+        (("--key", "/nowhere"), "right", "--key needs --cert"),
+        (("--username", "tester"), "right", "--username needs --sasl"),
+    ],
+)
+def test_who_is_not_let_in_is_told_why(
+    command: Command,
+    guarded: tuple[str, str],
+    options: tuple[str, ...],
+    secret: str | None,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    address, ca = guarded
+    monkeypatch.delenv("DOWNCONVERT_SASL_SECRET", raising=False)
+    if secret is not None:
+        monkeypatch.setenv("DOWNCONVERT_SASL_SECRET", secret)
+    given = [ca if option == "CA" else option for option in options]
+    ran = command("conformance", address, "--topic", "odd", *given)
+    assert ran.code == 2
+    assert words in one_line(ran.err)
 
 
 @pytest.mark.parametrize("address", ["localhost", "localhost:x", "localhost:0", ":99999"])
@@ -87,18 +154,19 @@ def test_what_is_known_of_kafka_is_found(
 
 
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "words"),
     [
-        b"",
-        b"\xff\xff\xff\xff",
-        b"\x7f\xff\xff\xff",
-        b"\0\0\0\4\0\0\0\x63",
-        b"\0\0\0\x0a\0\0\0\1\0\0\x7f\xff\xff\xff",
-        b"\0\0\0\x0a\0\0\0\1\0\0\0\0\0\0",
+        (b"", "closed the connection"),
+        (b"\xff\xff\xff\xff", "an answer of -1 bytes"),
+        (b"\x7f\xff\xff\xff", "bytes"),
+        (b"\0\0\0\4\0\0\0\x63", "another request"),
+        (b"\0\0\0\x0a\0\0\0\1\0\0\x7f\xff\xff\xff", "cannot be read"),
+        (b"\0\0\0\x0a\0\0\0\1\0\0\0\0\0\0", "it offers no Fetch"),
+        (b"\x15\x03\x03\0\2\2\x50", "it speaks TLS"),
     ],
-    ids=["closed", "negative", "huge", "another", "count", "no versions"],
+    ids=["closed", "negative", "huge", "another", "count", "no versions", "alert"],
 )
-def test_what_is_no_broker_cannot_be_judged(command: Command, answer: bytes) -> None:
+def test_what_is_no_broker_cannot_be_judged(command: Command, answer: bytes, words: str) -> None:
     class Handler(BaseRequestHandler):
         def handle(self) -> None:
             self.request.recv(1000)
@@ -111,4 +179,4 @@ def test_what_is_no_broker_cannot_be_judged(command: Command, answer: bytes) -> 
         server.shutdown()
         thread.join()
     assert ran.code == 2
-    one_line(ran.err)
+    assert words in one_line(ran.err)

@@ -15,7 +15,7 @@ from .running import ROOT, one_line, start
 
 PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OURS: Final = {"records", "downconvert", "simulator"}
-OPTIONAL: Final = {"fsspec", "isal"}  # taken where they are there
+OPTIONAL: Final = {"botocore", "fsspec", "isal"}  # taken where they are there
 ALL: Final = " ".join([*EXTRA_OF, *OPTIONAL])
 
 

@@ -1,6 +1,7 @@
 """What the judge finds in answers that are wrong, rule by rule."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -107,6 +108,28 @@ def test_a_message_that_is_cut_off_is_right_and_is_sent_again() -> None:
 )  # fmt: skip
 def test_each_rule_that_is_not_kept_is_found(rule: str, version: int, answer: Answer) -> None:
     assert rule in rules(judged(version, answer))
+
+
+def test_of_a_compacted_topic_only_the_last_of_each_key_has_to_be_there() -> None:
+    plan = replace(PLAN, config={"cleanup.policy": "compact"})  # all of one key
+    written = replace(WRITTEN, plan=plan)
+
+    def found(first: int, last: int) -> set[str]:
+        crooked: Any = Crooked(
+            1, lambda _v, offset, _l: (log(0, max(first, offset), records=RECORDS[:last]), 0)
+        )
+        return rules(next(case for case in cases(crooked, written) if case.limit == "1 MiB"))
+
+    assert found(3, 4) == set()
+    assert found(1, 4) == set()
+    assert "all" in found(0, 3)
+
+
+def test_headers_and_times_are_those_that_the_log_has_room_for() -> None:
+    sent = replace(RECORDS[0], headers=(("a", b"1"),))
+    written = replace(WRITTEN, plan=Plan("v1", "", (Batch(Codec.NONE, (sent,)),), {}, magic=1))
+    crooked: Any = Crooked(4, lambda _v, _o, _l: (log(1, records=RECORDS[:1]), 0))
+    assert not rules(next(iter(cases(crooked, written)))) & {"equal"}
 
 
 def test_more_than_the_limit_is_found_and_one_message_is_not() -> None:

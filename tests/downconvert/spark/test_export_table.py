@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from downconvert.spark import export_delta
 from downconvert.spark.export_table import PROPERTY
 from downconvert.spark.jobs import JobError
 from downconvert.storage.names import Kind, file_name
@@ -247,7 +248,8 @@ def test_delta_keeps_the_ends_when_its_log_is_cleaned(source: Path, tmp_path: Pa
     for version in (0, 1):
         (tmp_path / "table" / "_delta_log" / f"{version:020}.json").unlink()
     assert not any(PROPERTY in commit for commit in DeltaTable(str(tmp_path / "table")).history())
-    assert run("delta", source, tmp_path) == []
+    with pytest.warns(RuntimeWarning, match="has 3 records, the last export left 5, and its log"):
+        assert run("delta", source, tmp_path) == []
 
 
 def test_a_rollback_to_a_snapshot_of_which_iceberg_says_nothing_is_refused(
@@ -274,3 +276,62 @@ def test_iceberg_keeps_the_offsets_when_its_snapshots_expire(source: Path, tmp_p
     table.delete("topic = 'b'")
     table.maintenance.expire_snapshots().by_id(first).commit()
     assert run("iceberg", source, tmp_path) == []
+
+
+@pytest.mark.parametrize("slashes", ["/", "///"])
+def test_a_warehouse_of_this_machine_may_be_named_as_java_does(
+    slashes: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = f"file:{slashes}{str(tmp_path / 'warehouse').lstrip('/')}"
+    properties = table_job.properties_of(tmp_path) | {"warehouse": place}
+    monkeypatch.setattr(table_job, "properties_of", lambda _: properties)
+    for expected in (5, 0):
+        assert sum(one.records for one in run("iceberg", source, tmp_path)) == expected
+    assert there("iceberg", tmp_path) == WHOLE
+    assert list((tmp_path / "warehouse").rglob("*.parquet"))
+    assert not Path("file:").exists()
+
+
+def test_delta_is_asked_for_no_more_of_its_log_than_is_wanted(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deltalake import DeltaTable
+
+    run("delta", source, tmp_path)
+    asked: list[int | None] = []
+    whole = DeltaTable.history
+
+    def history(table: DeltaTable, limit: int | None = None) -> list[dict[str, Any]]:
+        asked.append(limit)
+        return whole(table, limit)
+
+    monkeypatch.setattr(DeltaTable, "history", history)
+    assert run("delta", source, tmp_path) == []
+    assert asked == [export_delta.HISTORY[0]]
+    table = DeltaTable(str(tmp_path / "table"))
+    for _ in range(3):
+        table.delete("topic = 'none'")
+        table.alter.set_table_properties({"delta.appendOnly": "false"})
+    asked.clear()
+    monkeypatch.setattr(export_delta, "HISTORY", (1, 2, None))
+    assert run("delta", source, tmp_path) == []  # what is further back is found, too
+    assert asked == [1, 2, None]
+
+
+def test_a_delta_table_that_may_have_been_restored_is_warned_of(
+    source: Path, tmp_path: Path
+) -> None:
+    """Its log is cleaned past that, and past all exports."""
+    from deltalake import DeltaTable
+
+    run("delta", source, tmp_path)
+    segment(source / "b-0", 2, batch(2, timestamp=DAY))
+    run("delta", source, tmp_path)
+    table = DeltaTable(str(tmp_path / "table"))
+    table.restore(1)
+    table.alter.set_table_properties({"delta.appendOnly": "false"})
+    table.create_checkpoint()
+    for version in range(4):
+        (tmp_path / "table" / "_delta_log" / f"{version:020}.json").unlink()
+    with pytest.warns(RuntimeWarning, match="has 5 records, the last export left 6, and its log"):
+        assert run("delta", source, tmp_path) == []

@@ -8,6 +8,7 @@ import pytest
 
 from downconvert.spark.errors import DataLossError, NotMountedError
 from downconvert.spark.follow import LogFollower, shared_out
+from downconvert.spark.followed_mounted import MountedLogs
 from downconvert.spark.options import Options
 from downconvert.spark.places import Json
 from downconvert.spark.reader import Task
@@ -289,7 +290,7 @@ def test_a_stream_follows_the_copy_of_the_later_epoch(tmp_path: Path) -> None:
 
 def test_committed_records_wait_for_the_end_of_their_transaction(directory: Path) -> None:
     options = Options.parse(OPTIONS | {"path": str(directory)}, streaming=True)
-    ends = LogFollower(options).refresh()
+    ends = LogFollower(options, MountedLogs(options)).refresh()
     assert ends == {TopicPartition("a", 0): 3, TopicPartition("b", 1): 7}
     producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
     append(directory / "a-0", batch(3, transactional=True, **producer))

@@ -5,6 +5,7 @@ Tasks run in this process: what Spark has to do with it is the same as for S3
 (test_stored_jobs.py)."""
 
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,10 @@ from downconvert.spark.audit_segment import audit_segments
 from downconvert.spark.convert import Settings
 from downconvert.spark.export_stored import StoredNotes
 from downconvert.spark.manifest import MANIFEST, parse
+from downconvert.spark.options import Options
+from downconvert.spark.schemas import schema_of
 from downconvert.spark.store_errors import ForbiddenError, StoreError, ThrottledError
+from downconvert.spark.stream import SegmentStreamReader
 from downconvert.storage.names import Kind, file_name
 from records import Codec
 from tests import store_servers
@@ -29,6 +33,7 @@ from tests.store_servers import Store
 
 from .in_process import SESSION, without_spark
 from .reading import rows
+from .test_follow import read as in_batch
 
 pytestmark = [pytest.mark.others, pytest.mark.timeout(900)]  # the servers are built the first time
 
@@ -103,6 +108,25 @@ def test_objects_are_written_whole_listed_and_removed(store: Store, tmp_path: Pa
     stores.remove([uri, uri])
     with pytest.raises(FileNotFoundError, match="no such object"):
         stores.read(uri)
+
+
+def test_a_stream_follows_it(store: Store, tmp_path: Path) -> None:
+    def put(*batches: bytes) -> None:
+        made = segment(tmp_path / "a-0", 0, *batches)
+        uri = stores.pinned(store.uri("followed"))
+        stores.write(stores.below(uri, "a-0", made.path().name), made.path())
+
+    put(batch(0, 1))
+    given = {"path": store.uri("followed"), "startingoffsets": "earliest"}
+    options = Options.parse(given, streaming=True)
+    source = SegmentStreamReader(options, schema_of(options))
+    start = source.initialOffset()
+    first = source.latestOffset(start)
+    assert in_batch(source, start, first) == ["a-0:0", "a-0:1"]
+    assert source.latestOffset(first) == first
+    put(batch(0, 1), batch(2))  # a longer one in its place
+    second = source.latestOffset(first)
+    assert in_batch(source, first, second) == ["a-0:2"]
 
 
 def test_jobs_do_what_they_do_in_directories(
@@ -214,6 +238,15 @@ def test_what_a_store_refuses_is_one_line(
     assert type(raised.value) is expected
     assert str(raised.value).startswith(f"{kind}://")
     assert "\n" not in str(raised.value)
+    file_systems._file_system.cache_clear()
+
+
+def test_what_to_install_for_a_scheme_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(ValueError, match=r"pip install 'lazy-downconvert\[webhdfs\]'"):
+        stores.listed(stores.pinned("webhdfs://host:9870/logs"))
+    with pytest.raises(ValueError, match="pip install fsspec, and the package"):
+        stores.listed(stores.pinned("oci://bucket@tenant/logs"))
     file_systems._file_system.cache_clear()
 
 

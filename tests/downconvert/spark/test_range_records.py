@@ -9,6 +9,7 @@ import pytest
 
 from downconvert.spark import range_records
 from downconvert.spark.blobs import Blob
+from downconvert.spark.errors import SegmentChangedError
 from downconvert.spark.range_records import AHEAD, Blocks, Direct, RangeRecords
 from downconvert.spark.stores import ObjectReader
 from tests.downconvert.storage.logs import batch
@@ -99,6 +100,23 @@ def test_the_next_segment_is_read_into_the_same_buffers(
         kept.append({id(buffer) for buffer in range_records._free})
     assert kept[0] == kept[1]
     assert 0 < len(kept[0]) <= AHEAD + 2
+
+
+def test_a_log_that_was_cut_since_it_was_found_is_no_shorter_log(
+    blob: Blob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Path(blob.path).read_bytes()[6:-1]
+    for held in (None, Held(whole)):
+        if held is None:
+            Path(blob.path).write_bytes(b"before" + whole)
+        else:
+            monkeypatch.setattr(Blob, "open", lambda _, held=held: held)
+        blocks = Blocks(blob, blob.size)
+        records = RangeRecords(blocks, 0, blob.size)
+        assert read(records, 0, BLOCK) == whole[:BLOCK]
+        with pytest.raises(SegmentChangedError, match="log was cleaned or truncated"):
+            read(records, blob.size - 10, 10)
+        blocks.close()
 
 
 def test_a_jump_reads_one_block_and_nothing_ahead(blob: Blob) -> None:

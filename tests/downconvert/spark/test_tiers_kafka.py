@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
+from zipfile import ZipFile
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -19,32 +20,39 @@ from .reading import rows
 
 pytestmark = pytest.mark.others
 
-VERSION: Final = kafka_server.OLD  # of later ones the classes for tests are not published
+# Brokers, and whose classes for tests they are given: those of 4.4.0 are not published.
+VERSIONS: Final = {kafka_server.OLD: kafka_server.OLD, kafka_server.NEW: "4.3.0"}
 TOPIC: Final = "events"
 PARTITIONS: Final = 2
 SEGMENT_SIZE: Final = 1 << 20  # the smallest that brokers of Kafka 4 allow, too
 COUNT: Final = 3000  # of a partition, of about a KB: some segments, and the one that is written to
 SECONDS: Final = 120.0
+MOVED: Final = "org/apache/kafka/common/utils/LogContext"
 PACKAGE: Final = "org.apache.kafka.server.log.remote"
 
 
-def storage_jar() -> Path:
-    """Kafka's classes for its tests, of which LocalTieredStorage is one. Fetched once."""
-    target = kafka_server.BUILD / f"kafka-tiered-{VERSION}"
-    jar = target / f"kafka-storage-{VERSION}-test.jar"
+def storage_classes(version: str) -> str:
+    """A class path of Kafka's classes for its tests, of which LocalTieredStorage is one, and of
+    those of its clients that a later broker has elsewhere. Fetched once."""
+    target = kafka_server.BUILD / f"kafka-tiered-{version}"
+    names = [f"kafka-storage:{version}:jar:test", f"kafka-clients:{version}"]
     with once(target) as new:
-        if new:
-            artifact = f"-Dartifact=org.apache.kafka:kafka-storage:{VERSION}:jar:test"
+        for name in names if new else ():
+            artifact = f"-Dartifact=org.apache.kafka:{name}"
             run("mvn", "-q", "-B", "dependency:copy", artifact, f"-DoutputDirectory={new}")
-    return jar
+        if new:
+            with ZipFile(new / f"kafka-clients-{version}.jar") as clients:
+                moved = [name for name in clients.namelist() if name.startswith(MOVED)]
+                clients.extractall(new / "moved", moved)
+    return f"{target / f'kafka-storage-{version}-test.jar'}:{target / 'moved'}/"
 
 
-def settings(tier: Path) -> dict[str, str]:
+def settings(tier: Path, classes: str) -> dict[str, str]:
     """Of a broker that looks for something to copy, or to delete, several times a second."""
     return {
         "remote.log.storage.system.enable": "true",
         "remote.log.storage.manager.class.name": f"{PACKAGE}.storage.LocalTieredStorage",
-        "remote.log.storage.manager.class.path": str(storage_jar()),
+        "remote.log.storage.manager.class.path": classes,
         "rsm.config.dir": str(tier),
         "rsm.config.delete.on.close": "false",
         "remote.log.metadata.manager.listener.name": "PLAINTEXT",
@@ -129,7 +137,8 @@ def is_tiered(local: Path, remote: Path) -> bool:
     return bool(here) and here[0] > 0 and len(here) > 1 and set(here[:-1]) <= set(there)
 
 
-def test_remote_and_local_parts_are_what_a_consumer_reads(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_remote_and_local_parts_are_what_a_consumer_reads(tmp_path: Path, version: str) -> None:
     logs, tier = tmp_path / "logs", tmp_path / "remote"
     tier.mkdir()
     config = {
@@ -138,8 +147,8 @@ def test_remote_and_local_parts_are_what_a_consumer_reads(tmp_path: Path) -> Non
         "local.retention.bytes": str(SEGMENT_SIZE),
         "retention.bytes": "-1",
     }
-    properties = settings(tier)
-    with kafka_server.running(VERSION, log_dir=logs, properties=properties) as kafka:
+    properties = settings(tier, storage_classes(VERSIONS[version]))
+    with kafka_server.running(version, log_dir=logs, properties=properties) as kafka:
         kafka.create_topic(TOPIC, PARTITIONS, config=config)
         produce(kafka.bootstrap)
         deadline = time.monotonic() + SECONDS

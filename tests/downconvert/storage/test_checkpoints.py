@@ -38,3 +38,12 @@ def test_threads_that_write_to_different_logs_lose_nothing_of_each_other(tmp_pat
         list(threads.map(work, range(8)))
     found = read_offsets(tmp_path / RECOVERY_POINTS)
     assert found == {TopicPartition("t", number): 99 for number in range(8)}
+
+
+def test_a_cleaner_point_is_lowered_and_never_raised_by_that(tmp_path: Path) -> None:
+    mine = Checkpoints(tmp_path, UNSYNCED).of(TopicPartition("t", 0))
+    mine.set_cleaner_point(5)
+    mine.lower_cleaner_point(7)
+    assert mine.cleaner_point == 5
+    mine.lower_cleaner_point(3)
+    assert mine.cleaner_point == 3

@@ -1,6 +1,8 @@
 """Responses on their way out: framed, in pieces, and streaming what streams."""
 
+import socket
 from io import BytesIO
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -10,7 +12,7 @@ from downconvert.broker.wire.joined_send import JoinedSend
 from downconvert.broker.wire.requests import RequestHeader
 from downconvert.broker.wire.responses import response
 from downconvert.broker.wire.schemas import ApiKey, Message
-from records import MemoryRecords
+from records import FileRecords, MemoryRecords
 from tests.downconvert.broker.asking import CORRELATION_ID, parsed
 from tests.downconvert.storage.logs import batch
 
@@ -75,3 +77,29 @@ def test_the_answer_to_api_versions_never_has_the_flexible_header() -> None:
         data = channel.getvalue()
         assert data[4:8] == CORRELATION_ID.to_bytes(4)
         assert data[8:10] == b"\0\0"  # no error: the body begins here
+
+
+def test_a_head_goes_out_with_what_follows_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A client that is woken for the head alone contends with the server for the socket."""
+    flags = []
+    send_bytes = socket.socket.send
+
+    def send(self: socket.socket, data: memoryview, flag: int = 0) -> int:
+        flags.append(flag)
+        return send_bytes(self, data, flag)
+
+    monkeypatch.setattr(socket.socket, "send", send)
+    path = tmp_path / "0.log"
+    path.write_bytes(batch(1))
+    file = FileRecords.open(path)
+    written = response(header(ApiKey.Fetch, 12), fetched(file.to_send()))
+    with file, socket.create_server(("127.0.0.1", 0)) as listener:
+        with socket.create_connection(listener.getsockname()) as channel:
+            while not written.completed:
+                written.write_to(channel)
+        client, _ = listener.accept()
+        with client, client.makefile("rb") as answer:
+            assert len(answer.read()) == written.size
+    assert flags == [getattr(socket, "MSG_MORE", 0), 0]  # before the file, and after it

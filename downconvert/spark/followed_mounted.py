@@ -1,0 +1,150 @@
+"""The logs that a stream follows in directories of this machine.
+
+Logs are kept open from one look to the next; their files are not.
+
+Not here: how much of them is read (follow.py)."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from downconvert.storage import Log
+from downconvert.storage.names import TopicPartition
+from downconvert.storage.open_files import OpenFiles
+from records.batch import NONE
+
+from .follow import FollowedLog
+from .isolation import committed
+from .options import Options
+from .places import Place, changed_from, epoch_of
+from .planner import starting_offset, stretches
+from .replicas import best_of, look
+from .splits import Split
+from .trees import find_directories, read_partition
+from .watermarks import HighWatermarks
+
+# A stream of ten thousand partitions would otherwise keep a file of each open.
+OPEN_SEGMENTS_MAX: Final = 64
+
+
+class MountedLog:
+    """A log in a directory, as it is."""
+
+    def __init__(self, name: TopicPartition, log: Log, options: Options) -> None:
+        self._name = name
+        self._log = log
+        self._options = options
+
+    @property
+    def directory(self) -> str:
+        return str(self._log.path)
+
+    @property
+    def start_offset(self) -> int:
+        return self._log.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._log.end_offset
+
+    def starting(self, end: int) -> int:
+        return starting_offset(self._log, self._name, end, self._options)
+
+    def epoch_of(self, offset: int) -> int:
+        return epoch_of(self._log, offset)
+
+    def changed_from(self, place: Place) -> int | None:
+        return changed_from(self._log, place)
+
+    def advanced(self, start: int, end: int, bytes_max: int) -> tuple[int, int]:
+        offset, taken = start, 0
+        while offset < end and taken < max(1, bytes_max):
+            before = offset
+            records = self._log.read(offset, bytes_max - taken, up_to=end)
+            for header in records.batches():
+                if taken and taken + header.size > bytes_max:
+                    return offset, taken
+                offset, taken = min(header.last_offset + 1, end), taken + header.size
+            if offset == before:  # nothing is left there
+                return end, taken
+        return offset, taken
+
+    def splits(self, start: int, end: int) -> Iterator[Split]:
+        transactions = committed(self.directory) if self._options.committed else None
+        yield from stretches(read_partition(self._name, self.directory), start, end, transactions)
+
+
+class MountedLogs:
+    """The logs below some directories."""
+
+    costs = False
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._open_files = OpenFiles(OPEN_SEGMENTS_MAX)
+        self._logs: dict[str, Log] = {}  # by directory
+        self._epochs: dict[str, int] = {}  # of their last batches
+
+    def close(self) -> None:
+        for log in self._logs.values():
+            log.close()
+        self._logs.clear()
+
+    def refresh(self) -> dict[TopicPartition, tuple[FollowedLog, int]]:
+        logs: dict[str, Log] = {}
+        found: dict[TopicPartition, list[str]] = {}
+        for name, directory in find_directories(self._options.paths, self._options.cluster_id):
+            if not self._options.takes(*name):
+                continue
+            try:
+                logs[directory] = self._opened(directory)
+            except FileNotFoundError:  # deleted since it was found
+                continue
+            found.setdefault(name, []).append(directory)
+        for directory in self._logs.keys() - logs.keys():
+            self._logs[directory].close()
+            del self._epochs[directory]
+        self._logs = logs
+        watermarks = HighWatermarks() if self._options.stop_at_high_watermark else None
+        current: dict[TopicPartition, tuple[FollowedLog, int]] = {}
+        for name, directories in found.items():
+            try:
+                log = self._chosen(name, directories)
+                end = self._end(name, log, watermarks)
+            except FileNotFoundError:
+                continue
+            current[name] = MountedLog(name, log, self._options), end
+        return current
+
+    def _opened(self, directory: str) -> Log:
+        """The log in a directory, brought up to date.
+
+        A log that was truncated and written anew since may have no batch where it ended before.
+        Then it is opened again."""
+        log = self._logs.get(directory)
+        if log is not None:
+            epoch = epoch_of(log, log.end_offset)
+            if epoch != NONE or self._epochs[directory] == NONE:
+                self._epochs[directory] = epoch
+                return log
+            log.close()
+        log = Log.open(Path(directory), open_files=self._open_files)
+        self._epochs[directory] = epoch_of(log, log.end_offset)
+        return log
+
+    def _chosen(self, name: TopicPartition, directories: Sequence[str]) -> Log:
+        """The log that is read of a partition."""
+        if len(directories) == 1:
+            return self._logs[directories[0]]
+        copies = []
+        for directory in directories:
+            log = self._logs[directory]
+            start = log.start_offset  # brings it up to date
+            copies.append(look(directory, start, list(log.segments)))
+        return self._logs[best_of(name, copies).directory]
+
+    def _end(self, name: TopicPartition, log: Log, watermarks: HighWatermarks | None) -> int:
+        end = log.last_stable_offset if self._options.committed else log.end_offset
+        if watermarks is None:
+            return end
+        return max(log.start_offset, min(end, watermarks.of(name, str(log.path))))

@@ -1,0 +1,231 @@
+"""The logs that a stream follows where they are not mounted: in stores, tars, tiered storage.
+
+They are listed once for each micro-batch. Only of what is new or has changed since is anything
+read: of a log's last segment the index and what is after its last entry.
+
+Not here: how much of them is read (follow.py), listing (trees.py)."""
+
+from collections.abc import Hashable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from downconvert.storage.checkpoint import EpochEntry
+from downconvert.storage.names import OFFSET_MAX, TopicPartition
+from records import BatchHeader
+from records.batch import NONE
+
+from .boundaries import StoredBoundaries
+from .follow import FollowedLog
+from .isolation import Committed, committed_of
+from .kept import Kept
+from .options import Options
+from .places import Place, where_changed
+from .planner import start_of, stretches
+from .range_records import Blocks, Direct, RangeRecords
+from .replicas import leader_epochs
+from .segment_files import PartitionLog, SegmentFile
+from .splits import Split
+from .staging import staged
+from .stored_headers import header_of, headers_near, last_header
+from .stored_trees import THREADS, forget
+from .trees import find_partitions
+from .watermarks import HighWatermarks
+
+
+class Tail(NamedTuple):
+    """How a log ends: the offset after its last whole batch, and that one's leader epoch."""
+
+    end_offset: int
+    epoch: int = NONE
+
+
+class StoredLog:
+    """A log as it was when it was listed."""
+
+    def __init__(self, log: PartitionLog, options: Options, kept: Kept) -> None:
+        """OSError, StoreError: its end cannot be read."""
+        self._log = log
+        self._options = options
+        self._kept = kept
+        self._tail = self._look()
+
+    @property
+    def directory(self) -> str:
+        return self._log.directory
+
+    @property
+    def name(self) -> TopicPartition:
+        return self._log.topic_partition
+
+    @property
+    def noted(self) -> str:
+        """A path of this machine beside which the checkpoints of the broker are."""
+        return self._log.noted
+
+    @property
+    def start_offset(self) -> int:
+        return self._log.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._tail.end_offset
+
+    @property
+    def stable_offset(self) -> int:
+        """Up to where it can be read now."""
+        return min(
+            self.end_offset, self._committed().end if self._options.committed else OFFSET_MAX
+        )
+
+    def starting(self, end: int) -> int:
+        return start_of(self._log, end, self._options)
+
+    def epoch_of(self, offset: int) -> int:
+        if offset == self._tail.end_offset and self._tail.epoch != NONE:
+            return self._tail.epoch
+        for file in self._log.segments:
+            if file.base_offset < offset <= file.next_offset:
+                header = self._kept.of(_key(file, offset), partial(header_of, file, offset - 1))
+                return NONE if header is None else header.leader_epoch
+        return NONE
+
+    def changed_from(self, place: Place) -> int | None:
+        return where_changed(
+            place, lambda: self.epoch_of(place.offset), self._noted_epochs, self._headers
+        )
+
+    def advanced(self, start: int, end: int, bytes_max: int) -> tuple[int, int]:
+        offset, taken = start, 0
+        for file in self._log.segments:
+            if offset >= end or taken >= max(1, bytes_max):
+                break
+            if file.next_offset > offset and file.size:
+                left = bytes_max - taken
+                after, size = cut(file, max(offset, file.base_offset), left)
+                if taken and size > left:
+                    break
+                offset, taken = max(offset, min(after, end)), taken + size
+        return (offset if taken else end), taken
+
+    def splits(self, start: int, end: int) -> Iterator[Split]:
+        transactions = self._committed() if self._options.committed else None
+        yield from stretches(self._log, start, end, transactions)
+
+    def _look(self) -> Tail:
+        """Reads the last batch, unless it has been read."""
+        segments = self._log.segments
+        end = segments[-1].base_offset if segments else self.start_offset
+        for file in reversed(segments):
+            if not file.size:
+                continue
+            header = self._kept.of(("tail", file), partial(last_header, file))
+            if header is not None:
+                after = header.last_offset + 1
+                self._kept.put(_key(file, after), header)
+                return Tail(max(end, after), header.leader_epoch)
+        return Tail(end)
+
+    def _committed(self) -> Committed:
+        return self._kept.of(("committed", self._log), partial(committed_of, self._log))
+
+    def _noted_epochs(self) -> list[EpochEntry]:
+        with staged(replace(self._log, segments=()), ()) as directory:
+            return leader_epochs(directory)
+
+    def _headers(self) -> Iterator[BatchHeader]:
+        for file in self._log.segments:
+            with headers_near(file, file.base_offset) as headers:
+                yield from headers
+
+
+def _key(file: SegmentFile, offset: int) -> Hashable:
+    """Of the header before an offset, whichever segment comes next."""
+    return "before", replace(file, next_offset=0, is_clipped=False), offset
+
+
+class StoredLogs:
+    """The logs below some paths, of which at least one is not mounted."""
+
+    costs = True
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._kept = Kept()
+        self._brokers: set[str] = set()  # directories of this machine, with what they have noted
+        self._were_found = False
+
+    def close(self) -> None:
+        """There is nothing open."""
+
+    def refresh(self) -> dict[TopicPartition, tuple[FollowedLog, int]]:
+        """FileNotFoundError: there is nothing below the paths, and has not been. StoreError."""
+        options = self._options
+        self._kept.next_round()
+        try:
+            found = find_partitions(
+                options.stored_paths, options.cluster_id, options.data_keys, self._kept
+            )
+        except FileNotFoundError:
+            if not self._were_found:
+                raise
+            found = []
+        self._were_found = True
+        self._forget(found)
+        watermarks = HighWatermarks() if options.stop_at_high_watermark else None
+        with ThreadPoolExecutor(THREADS) as threads:
+            logs = threads.map(
+                lambda log: StoredLog(log, options, self._kept),
+                [log for log in found if options.takes(*log.topic_partition)],
+            )
+            return {log.name: (log, self._end(log, watermarks)) for log in logs}
+
+    def _end(self, log: StoredLog, watermarks: HighWatermarks | None) -> int:
+        if watermarks is None:
+            return log.stable_offset
+        noted = watermarks.of(log.name, log.noted)
+        return max(log.start_offset, min(log.stable_offset, noted))
+
+    def _forget(self, found: list[PartitionLog]) -> None:
+        """Removes what was copied of brokers' notes that are others now."""
+        brokers = {log.broker for log in found if log.broker}
+        for broker in self._brokers - brokers:
+            forget(broker)
+        self._brokers = brokers
+
+
+def cut(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
+    """An offset after as many batches from an offset on as are in `bytes_max` bytes, as closely as
+    the index of the segment says, and how many bytes they are, about. There is one batch at least;
+    of a segment without an index there are all."""
+    if not file.blobs or file.is_gzipped:
+        return _hopped(file, offset, bytes_max)
+    blocks = Blocks(file.blob_of_log, file.size)
+    try:
+        look = RangeRecords(Direct(blocks), 0, file.size)
+        hints = StoredBoundaries(file, look)
+        first = hints.before_position(hints.before_offset(offset))
+        if not hints.exist or file.size - first <= bytes_max:
+            return file.next_offset, file.size - first
+        position: int | None = hints.before_position(first + bytes_max)
+        while position is not None and position < file.size:
+            header = next(look.slice(position, file.size - position).batches(), None)
+            if header is not None and header.base_offset > offset:
+                return min(header.base_offset, file.next_offset), position - first
+            position = hints.from_position(position + 1)
+        return file.next_offset, file.size - first
+    finally:
+        blocks.close()
+
+
+def _hopped(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
+    taken = 0
+    with headers_near(file, offset) as headers:
+        for header in headers:
+            if header.last_offset < offset:
+                continue
+            if taken and taken + header.size > bytes_max:
+                return header.base_offset, taken
+            taken += header.size
+    return file.next_offset, taken

@@ -1,0 +1,33 @@
+"""What was asked for in the last round is not made again; what was not is forgotten."""
+
+from functools import partial
+
+from downconvert.spark.kept import Kept
+
+
+def test_values_are_made_once_for_as_long_as_they_are_asked_for() -> None:
+    kept, made = Kept(), list[str]()
+
+    def of(key: str) -> int:
+        def make() -> int:
+            made.append(key)
+            return len(made)
+
+        return kept.of(key, make)
+
+    assert (of("a"), of("b"), of("a")) == (1, 2, 1)
+    kept.next_round()
+    assert of("a") == 1
+    kept.next_round()
+    assert (of("a"), of("b")) == (1, 3)  # nobody asked for b in the round before
+    kept.put("c", 7)
+    kept.next_round()
+    assert of("c") == 7
+    assert made == ["a", "b", "b"]
+
+
+def test_none_is_a_value() -> None:
+    kept, made = Kept(), list[int]()
+    for _ in range(2):
+        assert kept.of("a", partial(made.append, 1)) is None
+    assert made == [1]

@@ -1,0 +1,202 @@
+"""Ranges are read by one request each over connections that are kept, and whatever is not a range
+is left to Arrow's client."""
+
+import re
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from downconvert.spark import s3_ranges
+from downconvert.spark.s3_ranges import FAILURES_MAX, S3Ranges, ranges_of
+
+DATA = bytes(range(256)) * 100
+
+
+class Store:
+    """A server of one object. `refusals`: what the next requests are answered instead."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.refusals: list[int] = []
+        self.connections = 0
+        self.cut_at: int | None = None  # bytes after which an answer breaks off
+        self.has_ranges = True
+        self.endpoint = ""
+
+    def ranges(self) -> S3Ranges:
+        settings = {"endpoint_override": self.endpoint, "scheme": "http"}
+        found = ranges_of("bucket", settings, "us-east-1")
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
+    monkeypatch.setattr(s3_ranges, "getproxies", dict)
+    with serving() as found:
+        yield found
+
+
+@contextmanager
+def serving() -> Iterator[Store]:
+    store = Store()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def setup(self) -> None:
+            store.connections += 1
+            super().setup()
+
+        def do_GET(self) -> None:
+            store.asked.append((self.path, dict(self.headers)))
+            if store.refusals:
+                self.send_response(store.refusals.pop(0))
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            found = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"])
+            assert found is not None
+            part = DATA[int(found[1]) : int(found[2]) + 1] if store.has_ranges else DATA
+            self.send_response(206 if store.has_ranges else 200)
+            self.send_header("Content-Length", str(len(part)))
+            self.end_headers()
+            self.wfile.write(part[: store.cut_at])
+            self.close_connection = store.cut_at is not None
+
+        def log_message(self, *_: object) -> None:
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        store.endpoint = f"127.0.0.1:{server.server_address[1]}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield store
+        server.shutdown()
+        thread.join()
+
+
+def filled(ranges: S3Ranges, position: int, size: int) -> bytes | None:
+    target = bytearray(size)
+    read = ranges.read_into("a b/c", memoryview(target), position)
+    return None if read is None else bytes(target[:read])
+
+
+def test_a_range_is_one_request_over_a_connection_that_is_kept(store: Store) -> None:
+    ranges = store.ranges()
+    for position, size in ((0, 10), (255, 3), (len(DATA) - 5, 100)):
+        assert filled(ranges, position, size) == DATA[position : position + size]
+        assert ranges.read("a b/c", position, size) == DATA[position : position + size]
+    assert (len(store.asked), store.connections) == (6, 1)
+    path, headers = store.asked[0]
+    assert path == "/bucket/a%20b/c"
+    assert headers["range"] == "bytes=0-9"
+    assert headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=a/")
+    assert headers["host"] == store.endpoint
+
+
+def test_what_may_pass_is_left_to_arrow_once(store: Store) -> None:
+    ranges = store.ranges()
+    for status in (503, 500, 429, 404, 416):
+        store.refusals = [status]
+        assert filled(ranges, 0, 10) is None
+        assert filled(ranges, 0, 10) == DATA[:10]
+
+
+@pytest.mark.parametrize("status", [400, 403, 301])
+def test_a_store_that_refuses_is_not_asked_again(store: Store, status: int) -> None:
+    ranges = store.ranges()
+    store.refusals = [status]
+    assert filled(ranges, 0, 10) is None
+    assert filled(ranges, 0, 10) is None
+    assert len(store.asked) == 1
+
+
+def test_an_answer_that_is_no_range_is_not_taken_for_one(store: Store) -> None:
+    store.has_ranges = False
+    assert filled(store.ranges(), 5, 10) is None
+
+
+def test_an_answer_that_breaks_off_is_none(store: Store) -> None:
+    ranges = store.ranges()
+    store.cut_at = 7
+    assert filled(ranges, 0, 10) is None
+    assert ranges.read("a b/c", 0, 10) is None
+    store.cut_at = None
+    assert filled(ranges, 0, 10) == DATA[:10]
+    store.cut_at = 7
+    for _ in range(2 * FAILURES_MAX):
+        assert filled(ranges, 0, 10) is None
+    assert not ranges.is_usable
+
+
+def test_a_kept_connection_that_was_closed_is_opened_again(store: Store) -> None:
+    ranges = store.ranges()
+    assert filled(ranges, 0, 10) == DATA[:10]
+    (kept,) = ranges._kept
+    kept.sock.close()
+    assert filled(ranges, 0, 10) == DATA[:10]
+    assert store.connections == 2
+
+
+def test_many_threads_have_a_connection_each(store: Store) -> None:
+    ranges = store.ranges()
+    wrong: Counter[int] = Counter()
+
+    def read(start: int) -> None:
+        for position in range(start, start + 200, 10):
+            wrong[start] += filled(ranges, position, 50) != DATA[position : position + 50]
+
+    threads = [threading.Thread(target=read, args=(1000 * number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(wrong.values()) == 0
+    assert store.connections <= 4
+
+
+def test_who_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Amazon by the bucket's name and region; others, and what only Arrow knows, not."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    monkeypatch.setattr(s3_ranges, "getproxies", dict)
+    monkeypatch.setattr(s3_ranges, "_of_botocore", lambda: None)
+    found = ranges_of("logs", {}, "us-gov-west-1")
+    assert found is not None
+    assert (found._endpoint, found._prefix) == ("logs.s3.us-gov-west-1.amazonaws.com", "")
+    assert ranges_of("logs", {}, "eu-central-1") is not None
+    assert ranges_of("logs", {}, "cn-north-1") is None
+    assert ranges_of("logs", {}, "us-isob-east-1") is None
+    assert ranges_of("logs.example", {}, "eu-central-1") is None
+    assert ranges_of("logs", {"endpoint_override": "host:1/path"}, "eu-central-1") is None
+    monkeypatch.setattr(s3_ranges, "getproxies", lambda: {"https": "http://proxy:3128"})
+    assert ranges_of("logs", {}, "eu-central-1") is None
+    monkeypatch.setattr(s3_ranges, "getproxies", dict)
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    assert ranges_of("logs", {}, "eu-central-1") is None
+    found = ranges_of("logs", {"anonymous": "true"}, "eu-central-1")
+    assert found is not None
+    assert found._credentials() is None
+
+
+def test_credentials_of_a_role_are_botocores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    frozen = ("role", "secret", "token")
+    held = SimpleNamespace(get_frozen_credentials=lambda: frozen)
+    module = ModuleType("botocore.session")
+    module.get_session = lambda: SimpleNamespace(get_credentials=lambda: held)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "botocore", ModuleType("botocore"))
+    monkeypatch.setitem(sys.modules, "botocore.session", module)
+    s3_ranges._of_botocore.cache_clear()
+    assert s3_ranges._credentials() == frozen
+    s3_ranges._of_botocore.cache_clear()

@@ -1,0 +1,76 @@
+"""A broker of Apache Kafka with a second listener: it speaks TLS, and wants a login.
+
+    with running() as (address, certificate):
+        ...
+
+Java, Maven and openssl are needed."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from kafka import KafkaAdminClient
+from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
+
+from . import kafka_server
+from .certificates import self_signed
+from .ports import free_ports
+
+USER, SECRET = "tester", "right"
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_OF: Final = "listener.name.secure."
+_LOGINS: Final = "org.apache.kafka.common.security"
+
+
+@contextmanager
+def running(version: str = kafka_server.OLD) -> Iterator[tuple[str, str]]:
+    """`localhost:PORT`, where USER may log in with SECRET in each way, and the certificate."""
+    classpath = kafka_server.prepare(version)
+    with tempfile.TemporaryDirectory(prefix="kafka-") as temporary:
+        directory = Path(temporary)
+        server = kafka_server.KafkaServer(
+            classpath, directory, [directory / "log"], {}, kafka_server.QUICK
+        )
+        certificate, key = self_signed(directory)
+        both = directory / "both.pem"
+        both.write_text(Path(key).read_text() + Path(certificate).read_text())
+        (port,) = free_ports(1)
+        file = directory / "node-0" / "server.properties"
+        settings = dict(line.split("=", 1) for line in file.read_text().splitlines())
+        for name in ("listeners", "advertised.listeners"):
+            settings[name] += f",SECURE://localhost:{port}"
+        settings["listener.security.protocol.map"] += ",SECURE:SASL_SSL"
+        settings |= _listener(both)
+        file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        try:
+            server.start()
+            _add_users(server.bootstrap)
+            yield f"localhost:{port}", certificate
+        finally:
+            server.close()
+
+
+def _listener(certificate_and_key: Path) -> dict[str, str]:
+    plain = f'{_LOGINS}.plain.PlainLoginModule required user_{USER}="{SECRET}";'
+    scram = f"{_LOGINS}.scram.ScramLoginModule required;"
+    logins = {
+        f"{_OF}{mechanism.lower()}.sasl.jaas.config": plain if mechanism == "PLAIN" else scram
+        for mechanism in MECHANISMS
+    }
+    return logins | {
+        f"{_OF}ssl.keystore.type": "PEM",
+        f"{_OF}ssl.keystore.location": str(certificate_and_key),
+        f"{_OF}sasl.enabled.mechanisms": ",".join(MECHANISMS),
+    }
+
+
+def _add_users(bootstrap: str) -> None:
+    """For SCRAM, whose users are in the cluster's metadata."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+        user = UserScramCredentialUpsertion(USER, mechanism, SECRET)
+        refused = admin.alter_user_scram_credentials([user])  # one request takes a user once
+        assert not any(refused.values()), refused
+    admin.close()

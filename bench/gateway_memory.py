@@ -35,7 +35,7 @@ from .gateway_clients import in_front
 from .processes import PATIENCE, Serving, settled
 
 CONSUMERS: Final = 1000
-LIMIT: Final = 128 * KiB  # for a consumer
+LIMIT: Final = 48 * KiB  # for a consumer
 ANSWER: Final = 50 * MiB
 ANSWER_LIMIT: Final = 2 * MiB  # that may show of it
 BUDGET: Final = 64 * KiB  # that all may share: next to nothing, so that what each takes shows

@@ -122,8 +122,8 @@ class Connection:
         return self._session.refusal if is_refused else str(error) or type(error).__name__
 
     async def serve(self) -> None:
-        """Serves the client until either side closes. ConnectionEndedError, BadRequestError,
-        TimeoutError, UnreachableError, RecordsError, OSError: why it ended."""
+        """Serves the client until it is to finish, or either side closes. ConnectionEndedError,
+        BadRequestError, TimeoutError, UnreachableError, RecordsError, OSError: why it ended."""
         limits = self._session.shared.config.limits
         self._client.patience = limits.idle_timeout
         self._client.on_end = self._client_ended
@@ -147,6 +147,9 @@ class Connection:
                 if (seconds := self._muted_until - perf_counter()) > 0:
                     self._is_idle = True
                     await self._stay_mute(seconds)
+        except ConnectionEndedError:
+            if not (self._is_last and self._is_idle):  # else it was ended here
+                raise
         finally:
             self.close()
 

@@ -5,9 +5,14 @@ read: each has received the beginning of a large answer, and reads no more. What
 holds beyond what it held before them is divided by their number. Pages of files do not count: the
 system may take them back.
 
+They have segments as on Ethernet: with those of the loopback device the system would take megabytes
+for each, so that nothing was left to the gateway, and all that it has for all connections would be
+used up.
+
     python -m bench.gateway memory --consumers 1000"""
 
 import resource
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -27,14 +32,15 @@ from tests.downconvert.gateway.talk import fetch_body
 from tests.downconvert.storage.logs import batch
 
 from .gateway_clients import in_front
-from .processes import Serving, settled
+from .processes import PATIENCE, Serving, settled
 
 CONSUMERS: Final = 1000
-LIMIT: Final = 128 * KiB  # for a consumer
+LIMIT: Final = 48 * KiB  # for a consumer
 ANSWER: Final = 50 * MiB
 ANSWER_LIMIT: Final = 2 * MiB  # that may show of it
 BUDGET: Final = 64 * KiB  # that all may share: next to nothing, so that what each takes shows
-SLOW: Final = 3 * MiB  # an answer that fits no buffer of the system's
+SLOW: Final = MiB  # an answer that fits no buffer of the system's
+SEGMENT: Final = 1460  # bytes
 RECORD: Final = 1000  # bytes
 BATCH: Final = 100  # records
 RECEIVE: Final = 4096  # bytes of the system's buffer at a consumer
@@ -69,6 +75,17 @@ def gateway(size: int, codec: Codec = Codec.NONE) -> Iterator[Serving]:
             yield serving
 
 
+class Slow(Wire):
+    """A consumer for which the system keeps little."""
+
+    def __init__(self, address: Address) -> None:
+        self.socket = socket.socket()
+        self.socket.settimeout(PATIENCE)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, SEGMENT)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE)
+        self.socket.connect(address)
+
+
 def ask(client: Wire, max_bytes: int, version: int = 1) -> None:
     client.send(ApiKey.Fetch, version, fetch_body(0, max_bytes=max_bytes))
 
@@ -82,7 +99,7 @@ def measure(consumers: int, answer: int, codec: Codec = Codec.NONE) -> Held:
                 client.receive()
         before = settled(lambda: serving.memory)
         for _ in range(consumers):
-            client = stack.enter_context(Wire(Address(*serving.address), SO_RCVBUF=RECEIVE))
+            client = stack.enter_context(Slow(Address(*serving.address)))
             ask(client, SLOW)
             client.take(RECEIVE)
         by_consumers = settled(lambda: serving.memory) - before

@@ -3,7 +3,7 @@
 The client's connection and the one to the cluster are closed together: a client whose broker has
 gone must notice, so that it asks for metadata as it does with any broker."""
 
-from asyncio import Event, get_running_loop, sleep, timeout
+from asyncio import Future, get_running_loop, sleep, timeout
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from functools import partial
@@ -78,7 +78,8 @@ class Connection:
         self._upstream: Upstream | None = None
         self._waits = Waits()
         self._is_idle = True
-        self._is_over = Event()  # the client has gone, or is to go
+        self._is_over = False  # the client has gone, or is to go
+        self._mute: Future[None] | None = None  # set when it is, while no request is read
         self._muted_until = 0.0  # by perf_counter: it is over its rate
         self._is_waiting = False  # for the cluster's answer
         self._is_last = False
@@ -121,8 +122,8 @@ class Connection:
         return self._session.refusal if is_refused else str(error) or type(error).__name__
 
     async def serve(self) -> None:
-        """Serves the client until either side closes. ConnectionEndedError, BadRequestError,
-        TimeoutError, UnreachableError, RecordsError, OSError: why it ended."""
+        """Serves the client until it is to finish, or either side closes. ConnectionEndedError,
+        BadRequestError, TimeoutError, UnreachableError, RecordsError, OSError: why it ended."""
         limits = self._session.shared.config.limits
         self._client.patience = limits.idle_timeout
         self._client.on_end = self._client_ended
@@ -146,14 +147,25 @@ class Connection:
                 if (seconds := self._muted_until - perf_counter()) > 0:
                     self._is_idle = True
                     await self._stay_mute(seconds)
+        except ConnectionEndedError:
+            if not (self._is_last and self._is_idle):  # else it was ended here
+                raise
         finally:
             self.close()
 
     async def _stay_mute(self, seconds: float) -> None:
         """Reads no request for so long, or until there is nobody to read from."""
+        if self._is_over:
+            return
+        self._mute = get_running_loop().create_future()
         with suppress(TimeoutError):
             async with timeout(seconds):
-                await self._is_over.wait()
+                await self._mute
+
+    def _set_over(self) -> None:
+        self._is_over = True
+        if self._mute is not None and not self._mute.done():
+            self._mute.set_result(None)
 
     def finish(self) -> None:
         """Ends it when the request under way has been answered; at once where there is none."""
@@ -163,7 +175,7 @@ class Connection:
 
     def close(self) -> None:
         """Closes the connection; what has been written is still sent."""
-        self._is_over.set()
+        self._set_over()
         self._client.close()
         if self._upstream is not None:
             self._upstream.close()
@@ -173,7 +185,7 @@ class Connection:
         Requests that the client had sent before are still handled."""
         is_gone = self._client.has_ended and not self._client.available
         if is_gone:
-            self._is_over.set()
+            self._set_over()
         if is_gone and self._is_waiting and self._upstream is not None:
             self._client_gone = True
             self._upstream.close()
@@ -186,12 +198,22 @@ class Connection:
     async def _exchange(self, size: int) -> None:
         request = ClientRequest(self._client, size, self._session.shared.config.limits)
         try:
-            await self._handle(request, size)
+            # While it is sent, which may take long, nothing else of it is held.
+            answer = await self._reply(
+                await self._handle(request, size), request, partial(self._charge, size)
+            )
+            if answer is not None:
+                send, end = answer
+                await self._send(send)
+                if end is not None:
+                    raise end
         except (UnreachableError, TimeoutError) as error:
             reason = str(error) or "it has not arrived whole in time"
             raise UnreachableError(f"{_described(request.prefix)}: {reason}") from error
 
-    async def _handle(self, request: ClientRequest, size: int) -> None:
+    async def _handle(self, request: ClientRequest, size: int) -> Reply:
+        """What becomes of a request, once the cluster has been asked what the session wants to
+        know."""
         steps = self._session.exchange(request.prefix, size, self._clock())
         said: Callable[[], Any] = _nothing
         takes_time = False  # what the session does next
@@ -214,8 +236,7 @@ class Connection:
                     said = await self._ask(upstream, step, request)
                     takes_time = upstream.answer_size > INLINE_MAX
                 case _:
-                    break
-        await self._reply(step, request, partial(self._charge, size))
+                    return step
 
     async def _reached(self) -> Upstream:
         """The connection to the broker. It is made for the first request that needs it, so that
@@ -265,7 +286,8 @@ class Connection:
 
     async def _reply(
         self, reply: Reply, request: ClientRequest, charge: Callable[[int], float]
-    ) -> None:
+    ) -> tuple[ResponseSend, BadRequestError | None] | None:
+        """Forwards the request, or returns what is to be sent, and why the connection ends then."""
         match reply:
             case Answer(send, ends, is_login, throttled, errors):
                 await self._before_answer()
@@ -274,15 +296,15 @@ class Connection:
                 seconds = charge(send.size)
                 if seconds and throttled is not None:
                     send = throttled(seconds)
-                await self._send(send)
-                if ends is not None:
-                    raise RefusedLoginError(ends) if is_login else BadRequestError(ends)
+                if ends is None:
+                    return send, None
+                return send, RefusedLoginError(ends) if is_login else BadRequestError(ends)
             case Forward(expects_response, throttle):
                 upstream = await self._reached()
                 await request.pass_to(upstream.stream)
                 if not expects_response:
                     charge(0)
-                    return
+                    return None
                 header = headers.parse(request.prefix)
                 wait = self._waits.of_frame(header, request.prefix)
                 forward = upstream.forward_response(
@@ -295,6 +317,7 @@ class Connection:
                 raise ExpiredSessionError(reason)
             case HangUp(reason, is_login):
                 raise RefusedLoginError(reason) if is_login else BadRequestError(reason)
+        return None
 
     async def _send(self, send: ResponseSend) -> None:
         try:

@@ -261,17 +261,26 @@ class ServingLoop:
             self._gateway.counters.connection_ended(End.REFUSED)
             channel.close()
             return
-        task = self._spawn(lambda: self._greet(channel, address, Greeting(node_id, channel.send)))
+        task = self._spawn(lambda: self._attend(channel, address, Greeting(node_id, channel.send)))
         self._greeting.add(task)
         task.add_done_callback(self._greeting.discard)
 
-    async def _greet(self, channel: socket.socket, address: str, greeting: Greeting) -> None:
+    async def _attend(self, channel: socket.socket, address: str, greeting: Greeting) -> None:
         """Shakes hands, and serves the client."""
+        connection = await self._greet(channel, address, greeting)
+        del channel, greeting  # there may be ten thousand
+        if connection is not None:
+            await self._serve(connection)
+
+    async def _greet(
+        self, channel: socket.socket, address: str, greeting: Greeting
+    ) -> Connection | None:
+        """Shakes hands."""
         gateway = self._gateway
         client = Stream(CLIENT)
-        GREETING.set(greeting)
         tls, limit = gateway.server_tls, None
         if tls is not None:
+            GREETING.set(greeting)
             tls.sni_callback = self._hear if gateway.config.goes_by_name else None
             limit = gateway.config.limits.handshake_timeout
         try:
@@ -285,7 +294,7 @@ class ServingLoop:
                 channel.close()
                 raise
             self._log_failed_handshake(address, greeting, error)
-            return
+            return None
         task = asyncio.current_task()
         assert task is not None
         self._greeting.discard(task)
@@ -304,7 +313,7 @@ class ServingLoop:
         self._connections.add(connection)
         if self._stopping.is_set():
             connection.finish()
-        await self._serve(connection)
+        return connection
 
     def _log_failed_handshake(self, address: str, greeting: Greeting, error: OSError) -> None:
         is_gone = isinstance(error, GONE) and not greeting.refusal

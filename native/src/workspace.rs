@@ -4,8 +4,8 @@ use crate::codec::{self, Codec};
 
 /// Bytes that are decompressed for a caller that sets no lower limit.
 const BODY_SIZE_MAX: usize = 1024 * 1024;
-/// A buffer of more bytes is not kept.
-const KEPT_MAX: usize = 1024 * 1024;
+/// A buffer of more bytes is not kept for the next call.
+pub const KEPT_MAX: usize = 1024 * 1024;
 
 /// Buffers that grow where they are needed.
 #[derive(Default)]

@@ -1,6 +1,5 @@
 """Several sends as one, in one field of a response."""
 
-from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,12 +14,12 @@ class JoinedSend:
     def __init__(self, sends: Iterable[Send]) -> None:
         self.parts = tuple(sends)
         self.size = sum(send.size for send in self.parts)
-        self._left = deque(self.parts)
+        self._left = list(reversed(self.parts))  # the next one last
 
     @property
     def completed(self) -> bool:
-        while self._left and self._left[0].completed:
-            self._left.popleft()
+        while self._left and self._left[-1].completed:
+            self._left.pop()
         return not self._left
 
     def write_to(self, channel: Any, budget: int | None = None) -> int:
@@ -29,7 +28,7 @@ class JoinedSend:
         return write_all(lambda left: self._write_part(channel, left), budget)
 
     def _write_part(self, channel: Any, budget: int | None) -> int:
-        return 0 if self.completed else self._left[0].write_to(channel, budget)
+        return 0 if self.completed else self._left[-1].write_to(channel, budget)
 
     def close(self) -> None:
         """Releases what is held for the rest, which is not wanted any more."""

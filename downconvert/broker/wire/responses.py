@@ -3,7 +3,6 @@
 The length is known before anything is sent, because every send knows its size. One call of
 `write_to` makes one write, so that an event loop stays fair between connections."""
 
-from collections import deque
 from typing import Any
 
 from records.sends import PendingBytes, close, write_all
@@ -24,7 +23,7 @@ class ResponseSend:
     def __init__(self, parts: list[Part]) -> None:
         self.records = [part for part in parts if not isinstance(part, bytearray)]
         self.size = sum(len(p) if isinstance(p, bytearray) else p.size for p in parts)
-        self._parts = deque(parts)
+        self._parts = parts[::-1]  # those that are left, the next one last
         self._pending = PendingBytes()  # of the part of bytes that is being written
         self._sent = 0
 
@@ -47,14 +46,14 @@ class ResponseSend:
 
     def _write_part(self, channel: Any, budget: int | None) -> int:
         while not self._pending.left and self._parts:
-            part = self._parts[0]
+            part = self._parts[-1]
             if isinstance(part, bytearray):
                 self._pending = PendingBytes(memoryview(part))
             elif not part.completed:
                 written = part.write_to(channel, budget)
                 self._sent += written
                 return written
-            self._parts.popleft()
+            self._parts.pop()
         pending = self._pending
         written = pending.write_to(channel, more=self.remaining > len(pending.left))
         self._sent += written

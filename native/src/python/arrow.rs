@@ -9,9 +9,7 @@ use super::buffers::{Buffer, Memory, Numbers};
 use crate::arrow::{self, BinaryColumn, Bounds, Fields, ListColumn};
 use crate::layout::ROW_SIZE;
 use crate::read::{self, Wanted};
-
-/// A buffer for what is decompressed is not kept if it has more bytes.
-const KEPT_MAX: usize = 1024 * 1024;
+use crate::workspace::KEPT_MAX;
 
 /// Columns of Arrow's, filled from entries of a log, or from rows.
 #[pyclass(module = "records._kernel")]

@@ -20,11 +20,10 @@ use crate::item::TIMESTAMP_TYPE_NONE;
 use crate::layout::{CRC_AT_LEGACY, MAGIC_AT, PREFIX_SIZE, ROW_SIZE, SIZE_FIELD_SIZE, V0};
 use crate::read::{self, Entry, RECORDS_ENOUGH, Rows, Wanted};
 use crate::rows::{self, Refusal};
+use crate::workspace::KEPT_MAX;
 
 /// A smaller entry is read faster than other threads are let run.
 const LOCKED_SIZE_MAX: usize = 8192;
-/// A buffer for what is decompressed is not kept if it has more bytes.
-const KEPT_MAX: usize = 1024 * 1024;
 const SEQUENCE_MAX: i64 = i32::MAX as i64;
 const NO_SEQUENCE: i64 = -1;
 const NO_TIMESTAMP: i64 = -1;

@@ -1,12 +1,30 @@
 """How a gateway's event loop ends. What it does until then: test_server.py."""
 
 import asyncio
+from pathlib import Path
+
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway.figures import End
 
 from .hanging import Hanging
-from .serving import gateway
+from .serving import Wire, cluster, gateway
 from .test_server import wait_for
 
 STEPS = 5
+
+
+def test_clients_that_asked_nothing_as_it_ended_were_not_ended_by_themselves_nor_by_a_broker(
+    tmp_path: Path,
+) -> None:
+    with cluster(tmp_path, "t") as (_, port):
+        with gateway(port) as running:
+            clients = [Wire(running.address) for _ in range(3)]
+            for client in clients:
+                assert client.ask(ApiKey.Metadata, 1, Message(topics=None)).topics
+        assert running.figures().ends == {End.STOPPED: len(clients)}
+        for client in clients:
+            assert client.has_ended()
+            client.socket.close()
 
 
 def test_nothing_is_left_undone_when_it_ends() -> None:

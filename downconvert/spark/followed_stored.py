@@ -5,11 +5,11 @@ read: of a log's last segment the index and what is after its last entry.
 
 Not here: how much of them is read (follow.py), listing (trees.py)."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from downconvert.storage.checkpoint import EpochEntry
 from downconvert.storage.names import OFFSET_MAX, TopicPartition
@@ -17,6 +17,7 @@ from records import BatchHeader
 from records.batch import NONE
 
 from .boundaries import StoredBoundaries
+from .errors import SegmentChangedError
 from .follow import FollowedLog
 from .isolation import Committed, committed_of
 from .kept import Kept
@@ -32,6 +33,8 @@ from .stored_headers import header_of, headers_near, last_header
 from .stored_trees import THREADS, forget
 from .trees import find_partitions
 from .watermarks import HighWatermarks
+
+ATTEMPTS: Final = 3  # objects are replaced and removed while they are listed
 
 
 class Tail(NamedTuple):
@@ -161,6 +164,16 @@ class StoredLogs:
 
     def refresh(self) -> dict[TopicPartition, tuple[FollowedLog, int]]:
         """FileNotFoundError: there is nothing below the paths, and has not been. StoreError."""
+        for attempt in range(ATTEMPTS):
+            found = self._listed()
+            try:
+                return self._opened(found)
+            except (FileNotFoundError, SegmentChangedError):  # since it was listed
+                if attempt == ATTEMPTS - 1:
+                    raise
+        return {}
+
+    def _listed(self) -> list[PartitionLog]:
         options = self._options
         self._kept.next_round()
         try:
@@ -173,12 +186,15 @@ class StoredLogs:
             found = []
         self._were_found = True
         self._forget(found)
+        return [log for log in found if options.takes(*log.topic_partition)]
+
+    def _opened(
+        self, found: Sequence[PartitionLog]
+    ) -> dict[TopicPartition, tuple[FollowedLog, int]]:
+        options = self._options
         watermarks = HighWatermarks() if options.stop_at_high_watermark else None
         with ThreadPoolExecutor(THREADS) as threads:
-            logs = threads.map(
-                lambda log: StoredLog(log, options, self._kept),
-                [log for log in found if options.takes(*log.topic_partition)],
-            )
+            logs = threads.map(lambda log: StoredLog(log, options, self._kept), found)
             return {log.name: (log, self._end(log, watermarks)) for log in logs}
 
     def _end(self, log: StoredLog, watermarks: HighWatermarks | None) -> int:

@@ -100,12 +100,13 @@ class S3Ranges:
     ) -> Taken | None:
         try:
             answer = self._asked(connection, key, position, size)
-            if answer.status != PARTIAL or answer.length is None or answer.length > size:
+            found = _size_of_range(answer, position, size)
+            if found is None:
                 if answer.status not in PASSING:
                     self._failures = FAILURES_MAX
                 connection.close()
                 return None
-            taken = take(answer, answer.length)
+            taken = take(answer, found)
         except BaseException:
             connection.close()
             raise
@@ -139,6 +140,14 @@ class S3Ranges:
         if self._context is not None:
             return HTTPSConnection(self._endpoint, timeout=SECONDS, context=self._context)
         return HTTPConnection(self._endpoint, timeout=SECONDS)
+
+
+def _size_of_range(answer: HTTPResponse, position: int, size: int) -> int | None:
+    """The bytes of what was asked for, fewer at the object's end; None: it is something else."""
+    said = answer.getheader("Content-Range", "")
+    if answer.status != PARTIAL or not said.startswith(f"bytes {position}-"):
+        return None
+    return None if answer.length is None or answer.length > size else answer.length
 
 
 def _filled(target: memoryview, answer: HTTPResponse, size: int) -> int:

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from downconvert.spark import file_systems, stored_trees, stores
+from downconvert.spark import file_systems, followed_stored, stored_trees, stores
 from downconvert.spark.errors import DataLossError
 from downconvert.spark.followed_stored import cut
 from downconvert.spark.options import Options
 from downconvert.spark.places import Json
 from downconvert.spark.schemas import schema_of
+from downconvert.spark.segment_files import SegmentFile
 from downconvert.spark.store_errors import ThrottledError
+from downconvert.spark.stored_headers import last_header
 from downconvert.spark.stream import SegmentStreamReader
 from downconvert.spark.trees import find_partitions
 from downconvert.storage.names import HIGH_WATERMARKS, Kind, file_name
@@ -196,6 +198,28 @@ def test_committed_records_and_high_watermarks_are_waited_for(place: Place) -> N
         place.update()
         assert source.latestOffset({"a": {"0": 0}}) == {"a": {"0": mark}}
         assert len(list(scratch.iterdir())) <= before + 1  # what is old is removed
+
+
+def test_a_segment_that_is_removed_as_it_is_looked_at_is_listed_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = place.stream()
+    start = source.initialOffset()
+    append(place.logs / "a-0", batch(3), 3)
+    place.update()
+    removed = []
+
+    def look(file: SegmentFile) -> Any:
+        if file.base_offset == 3 and not removed:
+            removed.append(file)
+            (place.logs / "a-0" / file_name(3, Kind.LOG)).unlink()
+            place.update()
+            raise FileNotFoundError(2, "no such object", file.path)
+        return last_header(file)
+
+    monkeypatch.setattr(followed_stored, "last_header", look)
+    assert source.latestOffset(start) == {"a": {"0": 3}, "b": {"1": 7}}
+    assert removed
 
 
 def test_a_cut_is_where_the_index_says(tmp_path: Path) -> None:

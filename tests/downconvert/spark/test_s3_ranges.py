@@ -27,6 +27,7 @@ class Store:
         self.connections = 0
         self.cut_at: int | None = None  # bytes after which an answer breaks off
         self.has_ranges = True
+        self.shift = 0  # bytes by which another range is answered
         self.endpoint = ""
 
     def ranges(self) -> S3Ranges:
@@ -66,8 +67,10 @@ def serving() -> Iterator[Store]:
                 return
             found = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"])
             assert found is not None
-            part = DATA[int(found[1]) : int(found[2]) + 1] if store.has_ranges else DATA
+            start, end = int(found[1]) + store.shift, int(found[2]) + store.shift
+            part = DATA[start : end + 1] if store.has_ranges else DATA
             self.send_response(206 if store.has_ranges else 200)
+            self.send_header("Content-Range", f"bytes {start}-{start + len(part) - 1}/{len(DATA)}")
             self.send_header("Content-Length", str(len(part)))
             self.end_headers()
             self.wfile.write(part[: store.cut_at])
@@ -123,6 +126,8 @@ def test_a_store_that_refuses_is_not_asked_again(store: Store, status: int) -> N
 
 def test_an_answer_that_is_no_range_is_not_taken_for_one(store: Store) -> None:
     store.has_ranges = False
+    assert filled(store.ranges(), 5, 10) is None
+    store.has_ranges, store.shift = True, 1
     assert filled(store.ranges(), 5, 10) is None
 
 

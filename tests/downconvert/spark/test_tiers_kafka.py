@@ -90,13 +90,15 @@ def produce(bootstrap: str) -> None:
             last.send(TOPIC, value, partition=number % PARTITIONS)
 
 
-def consumed(bootstrap: str, isolation: str) -> list[tuple[Any, ...]]:
+def consumed(
+    bootstrap: str, isolation: str, topic: str = TOPIC, partitions: int = PARTITIONS
+) -> list[tuple[Any, ...]]:
     """All records as a consumer gets them, from wherever the broker has them."""
     found: list[tuple[Any, ...]] = []
     with KafkaConsumer(
         bootstrap_servers=bootstrap, isolation_level=isolation, auto_offset_reset="earliest"
     ) as consumer:
-        named = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+        named = [TopicPartition(topic, number) for number in range(partitions)]
         consumer.assign(named)
         ends = consumer.end_offsets(named)
         deadline = time.monotonic() + SECONDS

@@ -1,27 +1,33 @@
-"""How fast does Spark read segments, against reading the same files as bytes and in pure Python?
+"""How fast does Spark read segments, against what else reads the same records?
 
 One session; contenders take turns, on one core, and what is compared ran in the same round, one
 after the other. Rates are of the time that the core has worked, in the JVM and in Python's workers:
 what else the machine does is left out. Every row is made and thrown away (`noop`). Read are copies
-of one segment of uncompressed records of 1 KB, from the page cache.
+of one segment of uncompressed records of 1 KB, from the page cache: a gigabyte, since a query costs
+Spark a third of a second whatever it reads.
 
+* ceiling: a source in Python that hands the same Arrow buffers to Spark again and again.
+* records, with checksums, batches: the data source. Batches are read of more copies.
+* Kafka source: Spark's own, from a broker of Kafka 3.9.1 that serves the same files. The broker's
+  time is not counted. Left out where Java or Maven is not there.
+* kafka-dump-log: Kafka's tool, that prints all records to nobody; of a part of the files.
 * files: Spark's `binaryFile`, which knows nothing of records: a row is a file.
-* records, with checksums, batches: the data source. Batches are read of more copies, since a query
-  costs Spark a third of a second whatever it reads.
 * pure Python: kafka-python's reader inside `mapInPandas`, on a part of the files.
 
 Then records on one core and on two, by the clock: for that the machine must be quiet. What was read
 is checked before: as many records, and of the same bytes, as this project's reader finds.
 
-    python -m bench.spark --rounds 5"""
+    python -m bench.spark --rounds 3"""
 
 import json
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -38,14 +44,19 @@ from records import FileRecords, read
 from records.backend import NAME, NATIVE
 from records.units import MiB
 
+from .kafka_jvm import UnavailableError
 from .segments import SHAPES, segment
-from .spark_cores import cpu_seconds, pin
+from .spark_ceiling import ceiling
+from .spark_cores import below, cpu_seconds, pin
+from .spark_kafka import broker_over, dump_seconds, jars, kafka_source
 
 SHAPE: Final = "none-1000"
-PARTITIONS: Final = 8
+PARTITIONS: Final = 16
 PARSER_PARTITIONS: Final = 1  # what pure Python gets, so that a round takes no minutes
-BATCH_COPIES: Final = 8  # of each partition, for batches
-TASK_BYTES: Final = "300m"  # four segments a task, two tasks
+DUMPED_PARTITIONS: Final = 4
+BATCH_COPIES: Final = 4  # of each partition, for batches
+WARM_ROUNDS: Final = 2  # until the JVM has compiled what it runs
+TASK_BYTES: Final = "600m"  # two tasks
 
 PARSED: Final = "key BINARY, value BINARY, offset LONG, timestamp LONG"
 
@@ -64,7 +75,7 @@ class Figures:
         return median(mine / other for mine, other in pairs)
 
 
-def open_session(cores: int, memory: str = "4g") -> SparkSession:
+def open_session(cores: int, memory: str = "4g", jars: str = "") -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     session = (
         SparkSession.builder.master(f"local[{cores}]")
@@ -75,6 +86,7 @@ def open_session(cores: int, memory: str = "4g") -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.jars", jars)
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
@@ -82,24 +94,33 @@ def open_session(cores: int, memory: str = "4g") -> SparkSession:
 
 
 def write_logs(directory: Path, size: int, partitions: int) -> int:
-    """A segment with its indexes as several partitions, copies of one. Bytes of log, read once.
+    """A segment with its indexes as several partitions, of links to one copy. Bytes of log, read
+    once.
 
-    The copies of partitions, of topic `links`, are links to the same files."""
+    The topic `links` has more of them."""
     source = segment(SHAPES[SHAPE], size=size)
-    for number in range(partitions):
-        path = directory / f"orders-{number}"
-        path.mkdir(parents=True)
-        shutil.copy(source, path / f"{0:020}.log")
-        Log.open(path, writable=True).close()  # builds the indexes
-        for copy in range(BATCH_COPIES):
-            linked = directory / f"links-{copy * partitions + number}"
-            linked.mkdir()
-            for file in path.glob("0*"):
-                os.link(file, linked / file.name)
+    write_links(source, directory, {"orders": partitions, "links": BATCH_COPIES * partitions})
     return partitions * source.stat().st_size
 
 
-def contenders(session: SparkSession, directory: Path) -> dict[str, DataFrame]:
+def write_links(source: Path, directory: Path, topics: Mapping[str, int]) -> None:
+    """Topics of so many partitions, which all are links to one copy of a segment with indexes."""
+    directory.mkdir(exist_ok=True)
+    copied = None
+    for topic, partitions in topics.items():
+        for number in range(partitions):
+            path = directory / f"{topic}-{number}"
+            path.mkdir()
+            if copied is None:
+                copied = path
+                shutil.copy(source, path / f"{0:020}.log")
+                Log.open(path, writable=True).close()  # builds the indexes
+            else:
+                for file in copied.glob("0*"):
+                    os.link(file, path / file.name)
+
+
+def contenders(session: SparkSession, directory: Path, bootstrap: str) -> dict[str, DataFrame]:
     def ours(**options: str) -> DataFrame:
         reader = session.read.format(FORMAT).option("maxPartitionBytes", TASK_BYTES)
         return reader.options(**options).load(str(directory))
@@ -109,8 +130,10 @@ def contenders(session: SparkSession, directory: Path) -> dict[str, DataFrame]:
         return found.load(str(directory / f"orders-{partitions}"))
 
     few = f"[0-{PARSER_PARTITIONS - 1}]"
-    return {
+    theirs = {"Kafka source": kafka_source(session, bootstrap)} if bootstrap else {}
+    return theirs | {
         "files": files("*"),
+        "ceiling": ceiling(session, str(directory), topics="orders", maxPartitionBytes=TASK_BYTES),
         "records": ours(topics="orders"),
         "records, no checksums": ours(topics="orders", verifyCrc="false"),
         "batches": ours(topics="links", level="batch", maxPartitionBytes="2400m"),
@@ -146,7 +169,7 @@ def check(frames: dict[str, DataFrame], directory: Path, partitions: int) -> tup
         row = frame.selectExpr("count(*)", "sum(crc32(value))").collect()[0]
         return int(row[0]), int(row[1])
 
-    for name in ("records", "records, no checksums"):
+    for name in {"records", "records, no checksums", "Kafka source"} & frames.keys():
         assert told(frames[name].where("partition = 0")) == expected, name
     copies = PARSER_PARTITIONS
     assert told(frames["pure Python"]) == (copies * expected[0], copies * expected[1])
@@ -163,30 +186,58 @@ def seconds(frame: DataFrame, clock: Callable[[], float]) -> float:
 
 def measure(
     session: SparkSession,
-    directory: Path,
+    place: Path,
     *,
     size: int,
     partitions: int,
     rounds: int,
+    with_kafka: bool,
     tell: Callable[[str], None],
 ) -> Figures:
+    """`with_kafka`: also what is Kafka's, for which Spark's Kafka source is in the session."""
+    directory = place / "logs"
     figures = Figures(log_bytes=write_logs(directory, size, partitions))
-    frames = contenders(session, directory)
-    figures.records, figures.checksum = check(frames, directory, partitions)
+    served = [directory / f"orders-{number}" for number in range(partitions)]
+    started = set(below())
+    with broker_over(served, place) if with_kafka else nullcontext("") as bootstrap:
+        brokers = set(below()) - started
+        frames = contenders(session, directory, bootstrap)
+        figures.records, figures.checksum = check(frames, directory, partitions)
+        run_all(figures, frames, partitions=partitions, rounds=rounds, without=brokers, tell=tell,
+                dumped=served[:DUMPED_PARTITIONS] if with_kafka else [])  # fmt: skip
+    return figures
+
+
+def run_all(
+    figures: Figures,
+    frames: Mapping[str, DataFrame],
+    *,
+    partitions: int,
+    rounds: int,
+    without: Collection[int],
+    dumped: Sequence[Path],
+    tell: Callable[[str], None],
+) -> None:
     share = {"pure Python": PARSER_PARTITIONS / partitions, "batches": BATCH_COPIES}
     cores = os.sched_getaffinity(0)
 
-    def run(name: str, frame: DataFrame, clock: Callable[[], float]) -> None:
-        rate = figures.log_bytes * share.get(name, 1) / seconds(frame, clock) / 1e6
+    def add(name: str, spent: float, share: float) -> None:
+        rate = figures.log_bytes * share / max(spent, 0.01) / 1e6
         figures.rates.setdefault(name, []).append(rate)
 
+    def run(name: str, frame: DataFrame, clock: Callable[[], float]) -> None:
+        add(name, seconds(frame, clock), share.get(name, 1))
+
     try:
-        for frame in frames.values():  # warms up
+        for frame in [*frames.values()] * min(rounds, WARM_ROUNDS):
             seconds(frame, perf_counter)
         for number in range(rounds):
             pin({max(cores)})
             for name, frame in frames.items():
-                run(name, frame, cpu_seconds)
+                run(name, frame, partial(cpu_seconds, without=without))
+            if dumped:
+                segments = [next(path.glob("*.log")) for path in dumped]
+                add("kafka-dump-log", dump_seconds(segments), len(dumped) / partitions)
             for name, some in (("1 core", {max(cores)}), ("2 cores", cores), ("2 cores", cores),
                                ("1 core", {max(cores)})):  # fmt: skip
                 pin(some)
@@ -194,7 +245,6 @@ def measure(
             tell(f"round {number + 1} of {rounds}")
     finally:
         pin(cores)
-    return figures
 
 
 def report(figures: Figures) -> Iterator[str]:
@@ -206,24 +256,33 @@ def report(figures: Figures) -> Iterator[str]:
         low, high = min(rates), max(rates)
         yield f"  {name:20} {median(rates):7,.0f} MB/s  [{low:,.0f} .. {high:,.0f}]"
     for words, ours, theirs in (
+        ("records, of the ceiling", "records", "ceiling"),
+        ("records, times Spark's Kafka source", "records", "Kafka source"),
+        ("records, times kafka-dump-log", "records", "kafka-dump-log"),
         ("records, of what files alone are read", "records", "files"),
         ("records without checksums, of the same", "records, no checksums", "files"),
         ("records, times pure Python", "records", "pure Python"),
         ("batches, times records", "batches", "records"),
         ("two cores, times one", "2 cores", "1 core"),
     ):
-        yield f"{words:40} {figures.ratio(ours, theirs):6.2f}"
+        if theirs in figures.rates:
+            yield f"{words:40} {figures.ratio(ours, theirs):6.2f}"
 
 
 @click.command(help=(__doc__ or "").partition("\n\n    ")[0])
-@click.option("--rounds", default=5, show_default=True)
+@click.option("--rounds", default=3, show_default=True)
 @click.option("--size", default=64, show_default=True, help="MiB of a partition.")
 @click.option("--smoke", is_flag=True, help="Small, one round: that it runs, and reads rightly.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="All figures.")
 def main(rounds: int, size: int, smoke: bool, json_path: Path | None) -> None:
     if NAME != NATIVE and not smoke:
         raise click.ClickException("the native kernel is not there; the reference is not measured")
-    session = open_session(cores=2, memory="1g" if smoke else "4g")
+    try:
+        found = jars()
+    except UnavailableError as error:
+        click.echo(f"without Kafka: {error}", err=True)
+        found = ""
+    session = open_session(cores=2, memory="1g" if smoke else "4g", jars=found)
     register(session)
     with tempfile.TemporaryDirectory() as place:
         figures = measure(
@@ -232,6 +291,7 @@ def main(rounds: int, size: int, smoke: bool, json_path: Path | None) -> None:
             size=MiB if smoke else size * MiB,
             partitions=2 if smoke else PARTITIONS,
             rounds=1 if smoke else rounds,
+            with_kafka=bool(found),
             tell=lambda words: click.echo(words, err=True),
         )
     session.stop()

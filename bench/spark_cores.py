@@ -18,7 +18,7 @@ def pin(cores: set[int]) -> None:
 
     Twice, for what was started meanwhile."""
     for _ in range(2):
-        for process in (os.getpid(), *_below(os.getpid())):
+        for process in (os.getpid(), *below()):
             for thread in _numbers(PROC / str(process) / "task"):
                 with contextlib.suppress(ProcessLookupError):
                     os.sched_setaffinity(thread, cores)
@@ -29,13 +29,15 @@ def cpu_seconds(without: Collection[int] = ()) -> float:
 
     `without`: processes that are not counted."""
     found = 0
-    for process in set(_below(os.getpid())).difference(without):
+    for process in set(below()).difference(without):
         fields = _stat(process)
         found += sum(map(int, fields[11:15])) if fields else 0
     return found / TICKS
 
 
-def _below(process: int) -> Iterator[int]:
+def below() -> Iterator[int]:
+    """The processes that this one has started, and those that they have."""
+    process = os.getpid()
     parents = {number: _parent(number) for number in _numbers(PROC)}
     found = {process}
     while new := {child for child, parent in parents.items() if parent in found} - found:

@@ -34,6 +34,16 @@ pub struct ListColumn {
 }
 
 impl Lists {
+    /// With room for as many headers as `like` has, and for their bytes, up to both of these.
+    pub fn with_room_of(like: &Self, headers_max: usize, size_max: usize) -> Self {
+        let headers = (like.end() as usize).min(headers_max);
+        let column = |like: &Binary| Binary::new(headers, like.size().min(size_max));
+        let mut ends = Vec::with_capacity(if headers == 0 { 1 } else { like.ends.len() });
+        ends.push(0);
+        let (keys, values) = (column(&like.keys), column(&like.values));
+        Self { ends, present: Bits::zeros(), keys, values }
+    }
+
     pub fn new() -> Self {
         let column = || Binary::new(0, 0);
         Self { ends: vec![0], present: Bits::zeros(), keys: column(), values: column() }
@@ -46,7 +56,7 @@ impl Lists {
     }
 
     /// Adds the headers of a row, which there are. Refused ones are forgotten by `truncate`.
-    #[cold]
+    #[inline(never)]
     pub fn push(&mut self, row: usize, headers: &[u8], count: i32) -> Result<(), Refusal> {
         if headers.len() > (i32::MAX as usize - self.size()) / GROWTH {
             return Err(TOO_LARGE);
@@ -56,7 +66,11 @@ impl Lists {
         let mut headers = Cursor::new(headers);
         for _ in 0..count {
             let (key, value) = next_header(&mut headers)?;
-            self.keys.push(String::from_utf8_lossy(key).as_bytes(), false);
+            if key.is_ascii() {
+                self.keys.push(key, false);
+            } else {
+                self.keys.push(String::from_utf8_lossy(key).as_bytes(), false);
+            }
             self.values.push(value.unwrap_or_default(), value.is_none());
             end += 1;
         }

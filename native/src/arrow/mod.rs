@@ -188,7 +188,8 @@ impl ArrowColumns {
     pub fn take(&mut self) -> Taken {
         let Filling { keys, values, .. } = &self.filling;
         let room = |size: usize| (size + size / 8).min(self.bytes_max);
-        let next = Filling::new(self.rows_max, room(keys.size()), room(values.size()));
+        let mut next = Filling::new(self.rows_max, room(keys.size()), room(values.size()));
+        next.headers = Lists::with_room_of(&self.filling.headers, ROWS_MIN, self.bytes_max);
         let filled = std::mem::replace(&mut self.filling, next);
         let Fields { keys, values, headers } = self.wanted;
         let rows = filled.offsets.len();

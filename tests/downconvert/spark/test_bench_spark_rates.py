@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from bench.spark_rates import PARTITIONS, TOPICS, Ceiling, Figures, copies_of, report, write_logs
+from bench.spark_ceiling import Ceiling, copies_of
+from bench.spark_rates import PARTITIONS, TOPICS, Figures, report, write_logs
 from records.units import KiB
 
 
@@ -10,7 +11,7 @@ def test_the_ceiling_gives_about_as_many_rows_as_are_there(tmp_path: Path) -> No
     sizes = write_logs(tmp_path, 64 * KiB)
     assert sizes.keys() == TOPICS.keys()
     assert min(sizes.values()) >= PARTITIONS * 64 * KiB
-    copies, total = copies_of(tmp_path)
+    copies, total = copies_of(str(tmp_path), topics="large")
     source = Ceiling({"path": str(tmp_path), "topics": "large", "copies": str(copies)})
     reader = source.reader(source.schema())
     rows = sum(batch.num_rows for task in reader.partitions() for batch in reader.read(task))

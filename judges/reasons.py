@@ -47,19 +47,19 @@ REASONS: Final = (
         "sarama",
         "gateway-.*|serve",
         "TestFuncClientMetadata",
-        "asks twice for a topic that is not there; Kafka makes it a moment after the first, and here "
-        "the second finds it",
+        "asks twice for a topic that is not there; Kafka makes it a moment after the first, and "
+        "here the second finds it",
     ),
     Reason(
-        "kafka-go",
+        "kafka-go|sarama",
         "serve",
-        "TestClient(Alter|List)PartitionReassignments.*|TestClientElectLeaders",
+        "TestClient(Alter|List)PartitionReassignments.*|Test(Client|FuncAdmin)ElectLeaders.*",
         "one broker: there is nowhere to move a replica or its leadership to",
     ),
     Reason(
-        "kafka-go",
+        "kafka-go|sarama",
         "serve",
-        "TestClientAlterClientQuotas|Test(Alter|Describe)UserScramCredentials",
+        "TestClientAlterClientQuotas|TestFuncAdminQuotas|Test(Alter|Describe)UserScramCredentials",
         "users and rates are settings of the server, which clients cannot alter",
     ),
     Reason(

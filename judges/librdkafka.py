@@ -113,7 +113,8 @@ def reported(report: str, test: str, ended: limited.Ended) -> Outcome:
     lines = [line.strip() for line in _ANSI.sub("", ended.said).splitlines()]
     failed = [at for at, line in enumerate(lines) if line.startswith(f'### Test "{test}"')]
     if verdict is Verdict.FAIL and failed and failed[0] + 1 < len(lines):
-        return Outcome(test, verdict, ended.seconds, lines[failed[0] + 1])
+        said = lines[failed[0] + 1].removeprefix(f"{test}#")  # of which client, what
+        return Outcome(test, verdict, ended.seconds, said)
     row = rf"\|\s*{test}\s*\|\s*\w+\s*\|\s*[\d.]+s\s*\|\s*(\S.*)"
-    said = [match[1] for match in (re.match(row, line) for line in lines) if match]
-    return Outcome(test, verdict, ended.seconds, said[-1] if said else state)
+    rows = [match[1] for match in (re.match(row, line) for line in lines) if match]
+    return Outcome(test, verdict, ended.seconds, rows[-1] if rows else state)

@@ -30,9 +30,10 @@ REASONS: Final = (
         "reads nothing from Kafka 4.4.0 itself either",
     ),
     Reason(
-        "librdkafka.*|kafka-go",
+        "librdkafka.*|kafka-go|sarama",
         "serve",
-        r"0022_consume_batch|TestConn/test_delete_topics_with_an_invalid_topic",
+        "0022_consume_batch|TestConn/test_delete_topics_with_an_invalid_topic"
+        "|TestFuncClientMetadata",
         "asks for a topic that is not there, which is made at once; Kafka makes it a moment later, "
         "and says first that it is not there",
     ),
@@ -45,21 +46,21 @@ REASONS: Final = (
     ),
     Reason(
         "sarama",
-        "gateway-.*|serve",
+        "gateway-.*",
         "TestFuncClientMetadata",
-        "asks twice for a topic that is not there; Kafka makes it a moment after the first, and "
-        "here the second finds it",
+        "asks twice for a topic that is not there, and must not find it at the second; Kafka makes "
+        "it between them, or not: alone it failed 3 times of 4 on Kafka 4.4.0, and 3 of 4 here",
     ),
     Reason(
-        "kafka-go",
+        "kafka-go|sarama",
         "serve",
-        "TestClient(Alter|List)PartitionReassignments.*|TestClientElectLeaders",
+        "TestClient(Alter|List)PartitionReassignments.*|Test(Client|FuncAdmin)ElectLeaders.*",
         "one broker: there is nowhere to move a replica or its leadership to",
     ),
     Reason(
-        "kafka-go",
+        "kafka-go|sarama",
         "serve",
-        "TestClientAlterClientQuotas|Test(Alter|Describe)UserScramCredentials",
+        "TestClientAlterClientQuotas|TestFuncAdminQuotas|Test(Alter|Describe)UserScramCredentials",
         "users and rates are settings of the server, which clients cannot alter",
     ),
     Reason(

@@ -31,7 +31,12 @@ _ONCE: Final = (
     (re.compile(r"\s+"), " "),
 )
 # What a trial's end makes it say, and where in its own code it was.
-_NOT_IT: Final = re.compile(r"interrupted|loop terminated|failed at \w+ \d|^\s+at ", re.IGNORECASE)
+_NOT_IT: Final = re.compile(
+    r"interrupted|loop terminated|failed at \w+ \d|^\s+at "
+    # What Storm tells of itself, of its ZooKeeper, and of an end whose reason it has told.
+    r"|INFO +o\.a\.s\.|end ?of ?stream ?exception|worker died",
+    re.IGNORECASE,
+)
 _LENGTH: Final = 160
 
 

@@ -35,6 +35,11 @@ def test_an_application_is_right_where_everything_arrived(
         ("error: one\nerror: two\nbye", "error: two"),
         ("error: one\nCaused by: java.lang.InterruptedException", "error: one"),
         (
+            'java.io.EOFException: the socket\n7507 [kafka] ERROR o.a.s.util - ("Worker died")\n'
+            "7600 [main] INFO  o.a.s.s.o.a.z.ZooKeeper - Session: 0x1 closed",
+            "java.io.EOFException: the socket",
+        ),
+        (
             "2026-11-22 11:33:57.123 \x1b[31mERROR\x1b[0m 127.0.0.1:31234/0: disconnected",
             "ERROR broker:9092/0: disconnected",
         ),

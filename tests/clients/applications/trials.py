@@ -57,4 +57,4 @@ def _one(
 
 def _plain(name: str) -> str:
     """A name that a directory may have."""
-    return "".join(letter if letter.isalnum() or letter in ".-" else "_" for letter in name)[:60]
+    return "".join(letter if letter.isalnum() or letter in ".-" else "_" for letter in name)[:80]

@@ -13,7 +13,7 @@ from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.server import Server
 from downconvert.broker.tls import server_context
 from downconvert.storage import LogDir
-from tests import kafka_server, kafka_zookeeper
+from tests import kafka_secured, kafka_server, kafka_zookeeper
 from tests.certificates import self_signed
 from tests.downconvert.broker.guarding import guard_of
 from tests.ports import LOOPBACK, free_ports
@@ -151,6 +151,24 @@ def test_what_is_known_of_kafka_is_found(
     assert all(max(found[rule]["versions"]) < 4 for rule in found if rule != "codec")
     assert max(found["codec"]["versions"]) == 9
     assert said["again"] > 0.01
+
+
+@pytest.mark.others
+@pytest.mark.skipif(
+    bool(kafka_server.missing()) and not kafka_server.REQUIRED, reason="there is no Java here"
+)
+def test_a_broker_of_kafka_with_tls_and_users_is_judged(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with kafka_secured.running() as (address, certificate):
+        for mechanism in kafka_secured.MECHANISMS:
+            login = ("--ca", certificate, "--sasl", mechanism, "--username", kafka_secured.USER)
+            monkeypatch.setenv("DOWNCONVERT_SASL_SECRET", kafka_secured.SECRET)
+            ran = command("conformance", address, "--topic", "odd", *login)
+            assert (ran.code, ran.out.count("54 of 54 cases are right")) == (0, 1), ran
+            monkeypatch.setenv("DOWNCONVERT_SASL_SECRET", "wrong")
+            assert "uthentication failed" in one_line(command("conformance", address, *login).err)
+        assert "it speaks TLS" in one_line(command("conformance", address).err)
 
 
 @pytest.mark.parametrize(

@@ -5,22 +5,20 @@ this one does not do is left to Arrow's, which is asked wherever no range comes:
 pauses, to say what is wrong, other clouds' credentials, proxies. A store that refuses it once is
 not asked by it any more.
 
-Not here: signatures (s3_signature.py), Arrow's client (file_systems.py)."""
+Credentials and signatures are botocore's; without it Arrow's client reads everything.
 
-import os
+Not here: Arrow's client (file_systems.py)."""
+
 import re
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import cache, partial
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 from urllib.parse import quote
 from urllib.request import getproxies
-
-from .s3_signature import Credentials, signed
 
 # Of Amazon's own names those where all clients find the endpoint by the same rule.
 REGION: Final = re.compile(r"(?!us-iso|cn-|eusc-)[a-z]{2}(-gov)?-[a-z]+-[0-9]")
@@ -41,6 +39,16 @@ PASSING: Final = {
     HTTPStatus.GATEWAY_TIMEOUT,
 }
 
+# The headers of a GET of a URL that say who asks, from those that it has.
+Sign: TypeAlias = Callable[[str, dict[str, str]], Mapping[str, str]]
+
+
+class Held(Protocol):
+    """Credentials, as botocore has them."""
+
+    def get_frozen_credentials(self) -> object: ...
+
+
 Taken = TypeVar("Taken", int, bytes)
 Taking: TypeAlias = Callable[[HTTPResponse, int], Taken]
 
@@ -48,22 +56,11 @@ Taking: TypeAlias = Callable[[HTTPResponse, int], Taken]
 class S3Ranges:
     """The ranges of one bucket's objects, for one process and any number of threads."""
 
-    def __init__(
-        self,
-        endpoint: str,
-        prefix: str,
-        region: str,
-        credentials: Callable[[], Credentials | None],
-        *,
-        secure: bool = True,
-    ) -> None:
-        """`endpoint`: host, or host:port. `prefix`: of paths, `/bucket` or nothing.
-
-        `credentials` returns None where nobody is asked who he is."""
+    def __init__(self, endpoint: str, prefix: str, sign: Sign, *, secure: bool = True) -> None:
+        """`endpoint`: host, or host:port. `prefix`: of paths, `/bucket` or nothing."""
         self._endpoint = endpoint
         self._prefix = prefix
-        self._region = region
-        self._credentials = credentials
+        self._sign = sign
         self._context = ssl.create_default_context() if secure else None
         self._kept: list[HTTPConnection] = []
         self._failures = 0
@@ -125,10 +122,9 @@ class S3Ranges:
             "host": self._endpoint,
             "range": f"bytes={position}-{position + size - 1}",
         }
-        credentials = self._credentials()
-        if credentials is not None:
-            headers = signed(path, headers, self._region, credentials, datetime.now(UTC))
-        connection.request("GET", path, headers=headers)
+        scheme = "http" if self._context is None else "https"
+        signed = self._sign(f"{scheme}://{self._endpoint}{path}", headers)
+        connection.request("GET", path, headers=signed)
         return connection.getresponse()
 
     def _kept_one(self) -> HTTPConnection | None:
@@ -169,28 +165,42 @@ def ranges_of(bucket: str, settings: Mapping[str, str], region: str) -> S3Ranges
         endpoint, prefix = f"{bucket}.s3.{region}.amazonaws.com", ""
     if "/" in endpoint or PROXIED & getproxies().keys():
         return None
-    if settings.get("anonymous") != "true" and _credentials() is None:
+    is_anonymous = settings.get("anonymous") == "true"
+    sign = _not_signed if is_anonymous else _signing(region)
+    if sign is None:
         return None
-    credentials = _credentials if settings.get("anonymous") != "true" else lambda: None
     is_secure = settings.get("scheme", "https") == "https"
-    return S3Ranges(endpoint, prefix, region, credentials, secure=is_secure)
+    return S3Ranges(endpoint, prefix, sign, secure=is_secure)
 
 
-def _credentials() -> Credentials | None:
-    """Those in the environment, which are first in all clients' chains; else what botocore finds,
-    where that is installed."""
-    access, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
-    if access and secret:
-        return Credentials(access, secret, os.environ.get("AWS_SESSION_TOKEN") or None)
-    found = _of_botocore()
-    return None if found is None else Credentials(*found.get_frozen_credentials()[:3])
+def _not_signed(_: str, headers: dict[str, str]) -> dict[str, str]:
+    return headers
+
+
+def _signing(region: str) -> Sign | None:
+    """By who this process is for S3, renewed before it expires. None: it is nobody, or there is no
+    botocore."""
+    try:
+        from botocore.auth import S3SigV4Auth
+        from botocore.awsrequest import AWSRequest
+    except ImportError:
+        return None
+    found = _credentials()
+    if found is None:
+        return None
+
+    def sign(url: str, headers: dict[str, str]) -> Mapping[str, str]:
+        request = AWSRequest("GET", url, headers)
+        S3SigV4Auth(found.get_frozen_credentials(), "s3", region).add_auth(request)
+        return dict(request.headers.items())
+
+    return sign
 
 
 @cache
-def _of_botocore() -> Any:
-    """Credentials that are renewed before they expire; None: there are none, or no botocore."""
-    try:
-        from botocore.session import get_session
-    except ImportError:
-        return None
-    return get_session().get_credentials()
+def _credentials() -> Held | None:
+    """What botocore finds: environment, profile, role. It asks a machine who it is once only."""
+    from botocore.session import get_session
+
+    found: Held | None = get_session().get_credentials()
+    return found

@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
+from botocore.credentials import Credentials, ReadOnlyCredentials
 
 from downconvert.spark import s3_ranges
 from downconvert.spark.s3_ranges import FAILURES_MAX, S3Ranges, ranges_of
@@ -39,9 +40,7 @@ class Store:
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
-    monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
+    monkeypatch.setattr(s3_ranges, "_credentials", lambda: Credentials("a", "b"))
     monkeypatch.setattr(s3_ranges, "getproxies", dict)
     with serving() as found:
         yield found
@@ -59,7 +58,7 @@ def serving() -> Iterator[Store]:
             super().setup()
 
         def do_GET(self) -> None:
-            store.asked.append((self.path, dict(self.headers)))
+            store.asked.append((self.path, {k.lower(): v for k, v in self.headers.items()}))
             if store.refusals:
                 self.send_response(store.refusals.pop(0))
                 self.send_header("Content-Length", "0")
@@ -172,10 +171,8 @@ def test_many_threads_have_a_connection_each(store: Store) -> None:
 
 def test_who_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Amazon by the bucket's name and region; others, and what only Arrow knows, not."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    monkeypatch.setattr(s3_ranges, "_credentials", lambda: Credentials("a", "b"))
     monkeypatch.setattr(s3_ranges, "getproxies", dict)
-    monkeypatch.setattr(s3_ranges, "_of_botocore", lambda: None)
     found = ranges_of("logs", {}, "us-gov-west-1")
     assert found is not None
     assert (found._endpoint, found._prefix) == ("logs.s3.us-gov-west-1.amazonaws.com", "")
@@ -187,21 +184,28 @@ def test_who_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3_ranges, "getproxies", lambda: {"https": "http://proxy:3128"})
     assert ranges_of("logs", {}, "eu-central-1") is None
     monkeypatch.setattr(s3_ranges, "getproxies", dict)
-    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setattr(s3_ranges, "_credentials", lambda: None)
     assert ranges_of("logs", {}, "eu-central-1") is None
-    found = ranges_of("logs", {"anonymous": "true"}, "eu-central-1")
-    assert found is not None
-    assert found._credentials() is None
+    assert ranges_of("logs", {"anonymous": "true"}, "eu-central-1") is not None
 
 
-def test_credentials_of_a_role_are_botocores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
-    frozen = ("role", "secret", "token")
-    held = SimpleNamespace(get_frozen_credentials=lambda: frozen)
-    module = ModuleType("botocore.session")
-    module.get_session = lambda: SimpleNamespace(get_credentials=lambda: held)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "botocore", ModuleType("botocore"))
-    monkeypatch.setitem(sys.modules, "botocore.session", module)
-    s3_ranges._of_botocore.cache_clear()
-    assert s3_ranges._credentials() == frozen
-    s3_ranges._of_botocore.cache_clear()
+def test_credentials_are_asked_for_at_each_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a role expire: botocore renews them."""
+    frozen = iter([ReadOnlyCredentials("old", "b", "c"), ReadOnlyCredentials("new", "b", "c")])
+    held = SimpleNamespace(get_frozen_credentials=lambda: next(frozen))
+    monkeypatch.setattr(s3_ranges, "_credentials", lambda: held)
+    monkeypatch.setattr(s3_ranges, "getproxies", dict)
+    with serving() as store:
+        ranges = store.ranges()
+        for user in ("old", "new"):
+            assert filled(ranges, 0, 10) == DATA[:10]
+            _, headers = store.asked[-1]
+            assert f" Credential={user}/" in headers["authorization"]
+            assert headers["x-amz-security-token"] == "c"
+
+
+def test_without_botocore_arrow_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_ranges, "getproxies", dict)
+    monkeypatch.setitem(sys.modules, "botocore.auth", None)
+    assert ranges_of("logs", {}, "eu-central-1") is None
+    assert ranges_of("logs", {"anonymous": "true"}, "eu-central-1") is not None

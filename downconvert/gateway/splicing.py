@@ -19,6 +19,10 @@ class TargetEndedError(Exception):
     """The connection that bytes go to has broken."""
 
 
+class SourceEndedError(Exception):
+    """The source has failed."""
+
+
 class SilenceError(Exception):
     """Whoever was waited for has neither sent nor taken a byte for too long."""
 
@@ -71,7 +75,7 @@ class Splice:
     async def run(self) -> bool:
         """Moves all of it. False: the source, or `ended`, ended before.
 
-        TargetEndedError, SilenceError, OSError."""
+        SourceEndedError, TargetEndedError, SilenceError."""
         self._advance()
         self._look_again()
         try:
@@ -88,7 +92,7 @@ class Splice:
             return
         try:
             file = self._move()
-        except (OSError, TargetEndedError) as error:
+        except (SourceEndedError, TargetEndedError) as error:
             self.ended.set_exception(error)
             return
         self._watch(file)
@@ -105,6 +109,8 @@ class Splice:
                     size = os.splice(self._source, self._inlet, min(self._left, PIPE_SIZE))
                 except BlockingIOError:
                     return self._source
+                except OSError as error:
+                    raise SourceEndedError from error
                 if not size:
                     return None
                 self._left -= size

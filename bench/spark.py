@@ -6,6 +6,7 @@ what else the machine does is left out. Every row is made and thrown away (`noop
 of one segment of uncompressed records of 1 KB, from the page cache: a gigabyte, since a query costs
 Spark a third of a second whatever it reads.
 
+\b
 * ceiling: a source in Python that hands the same Arrow buffers to Spark again and again.
 * records, with checksums, batches: the data source. Batches are read of more copies.
 * Kafka source: Spark's own, from a broker of Kafka 3.9.1 that serves the same files. The broker's

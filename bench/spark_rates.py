@@ -1,12 +1,13 @@
 """How many megabytes of log a CPU second does Spark get through, by what is asked of it?
 
 One session on one core; contenders take turns, each once a round, and twice before that: so long
-the JVM compiles. A topic is a gigabyte, since a query costs Spark a third of a second whatever it
-reads. Rates are of the time that the
-JVM and Python's workers have worked: what else the machine does is left out, and so is the object
-store, which is a program beside (tests/object_store.py). Read are copies of segments of
-uncompressed records, from the page cache; every row is made and thrown away (`noop`).
+the JVM compiles. A topic is a gigabyte or more, since a query costs Spark a third of a second
+whatever it reads. Rates are of the time that the JVM and Python's workers have worked: what else
+the machine does is left out, and so is the object store, which is a program beside
+(tests/object_store.py). Read are copies of segments of uncompressed records, from the page cache;
+every row is made and thrown away (`noop`).
 
+\b
 * ceiling: a data source that hands the same Arrow buffers to Spark again and again: what Spark
   takes for the same columns.
 * all, value, 100 B, headers: the data source, with all columns or one, of records of 1 KB or 100 B,

@@ -1,4 +1,5 @@
-"""Writes the segments of a workload: v2 batches, as a producer and a broker write them.
+"""Writes the segments of a workload: v2 batches, as a producer and a broker write them, and
+indexes.
 
 Not here: what a workload is (workload.py), what its records say (values.py)."""
 
@@ -7,6 +8,10 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from downconvert.storage import LogConfig
+from downconvert.storage.files import DISK
+from downconvert.storage.index_builder import write_indexes
+from records import FileRecords
 from records.builder import build
 from records.columns import Columns
 from records.formats import V2, Codec
@@ -24,7 +29,8 @@ Progress = Callable[[int], None]
 def generate(
     workload: Workload, directory: Path, progress: Progress = lambda _: None
 ) -> list[Path]:
-    """Writes the workload's segments into an empty directory and returns their paths.
+    """Writes the workload's segments, with their indexes, into an empty directory and returns the
+    paths of the logs.
 
     `progress` is called with the bytes of keys and values so far. FileExistsError: there are
     segments already."""
@@ -50,6 +56,9 @@ def generate(
     finally:
         if file is not None:
             file.close()
+    for path in paths:
+        with FileRecords.open(path) as records:
+            write_indexes(records, directory, int(path.stem), DISK, LogConfig())
     return paths
 
 

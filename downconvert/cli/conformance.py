@@ -107,6 +107,8 @@ def _access(security: ClusterSecurity, sasl: str | None, username: str | None) -
         raise CommandError("--key needs --cert, the certificate that it belongs to")
     if sasl is None and username is not None:
         raise CommandError("--username needs --sasl, how to log in")
+    if sasl not in (None, "OAUTHBEARER") and not username:
+        raise CommandError("--sasl needs --username, who logs in")
     credentials = None
     if sasl is not None:
         if SECRET_VARIABLE not in os.environ:

@@ -63,6 +63,8 @@ def _log(cluster: Cluster, written: Written) -> tuple[set[int], int]:
     magics, count, position = set[int](), 0, 0
     for _ in written.plan.batches:  # an answer may be no more than a segment
         answer = fetch(cluster, written, newest, position, LARGE)
+        if answer.error_code:
+            raise ConformanceError(f"the log of {written.name}: error {answer.error_code}")
         log = MemoryRecords(bytes(answer.records or b""))
         try:
             for header in log.batches():

@@ -152,6 +152,8 @@ def judge(
                 skipped.append(f"{written.plan.name}: {why}")
             else:
                 found += cases(cluster, written)
+        if not found:
+            raise ConformanceError(f"{host}:{port}: nothing to judge: {'; '.join(skipped)}")
         return Score(f"{host}:{port}", cluster.offers(ApiKey.Fetch), found, skipped)
     finally:
         try:

@@ -11,21 +11,17 @@ Not here: the bytes (rewrite.py), comparing (verification.py), which segments an
 import resource
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import thread_time
 from typing import Final
 
 from downconvert.storage import AbortedTransaction, DiskFullError, Log, LogConfig
-from downconvert.storage.errors import OffsetOverflowError
 from downconvert.storage.files import DISK, Files, replace_file
-from downconvert.storage.index_builder import IndexBuilder
+from downconvert.storage.index_builder import write_indexes
 from downconvert.storage.layout import read_layout
 from downconvert.storage.names import LEADER_EPOCHS, PARTITION_METADATA, Kind, file_name
-from downconvert.storage.offset_index import RELATIVE_MAX, OffsetIndex
 from downconvert.storage.segment import Segment
-from downconvert.storage.time_index import TimeIndex
 from records import FileRecords, RecordsError
 from records.formats import V2
 from records.kernel import Buffer
@@ -171,7 +167,7 @@ def _converted(task: Task, entry: Entry, work: Path, files: Files) -> Entry:
         aborted = _aborted(log, segment, settings)
         done, size = _write(source, made, aborted, settings, files)
         with FileRecords.open(made) as target:
-            batches_out = _index(target, work, task.base_offset, files)
+            batches_out = write_indexes(target, work, task.base_offset, files, CONFIG)
             verified, records = _verified(source, target, aborted, settings, done)
         for path in _kept(log, segment, settings.to_magic):
             name = path.name.removesuffix(segment.state)
@@ -226,29 +222,6 @@ def _write(
     finally:
         file.close()
     return done, position + len(buffer)
-
-
-def _index(records: FileRecords, work: Path, base_offset: int, files: Files) -> int:
-    """Writes the indexes of a log; returns how many batches it has."""
-    count = 0
-    with ExitStack() as opened:
-        size_max = CONFIG.segment_index_bytes
-        path = work / file_name(base_offset, Kind.OFFSET_INDEX)
-        offsets = OffsetIndex.open_writable(path, base_offset, files, size_max)
-        opened.callback(offsets.close)
-        path = work / file_name(base_offset, Kind.TIME_INDEX)
-        times = TimeIndex.open_writable(path, base_offset, files, size_max)
-        opened.callback(times.close)
-        builder = IndexBuilder(offsets, times, CONFIG.index_interval_bytes)
-        for header in records.batches():
-            if not 0 <= header.last_offset - base_offset <= RELATIVE_MAX:
-                raise OffsetOverflowError(header.last_offset, base_offset, records.name)
-            builder.add(header, header.position)
-            count += 1
-        builder.finish()
-        offsets.file.sync()
-        times.file.sync()
-    return count
 
 
 def _verified(

@@ -2,27 +2,28 @@
 
 Not here: damage itself (records/errors.py)."""
 
+from typing import Final
+
 from records import CorruptRecordsError, RecordsError
+
+MODES: Final = (
+    "; the option mode=PERMISSIVE makes a row of what is damaged and goes on, DROPMALFORMED leaves "
+    "it out"
+)
 
 
 class CorruptSegmentError(RecordsError):
     """Damage in a segment, where `mode` is FAILFAST."""
 
     def __init__(self, path: str, damage: CorruptRecordsError) -> None:
-        super().__init__(
-            f"{path}: {damage}; the option mode=PERMISSIVE makes a row of what is damaged and goes "
-            "on, DROPMALFORMED leaves it out"
-        )
+        super().__init__(f"{path}: {damage}{MODES}")
 
 
 class CorruptStateError(RecordsError):
     """A record of a broker's own topic that cannot be read, where `mode` is FAILFAST."""
 
     def __init__(self, path: str, reason: str) -> None:
-        super().__init__(
-            f"{path}: {reason}; the option mode=PERMISSIVE makes a row of it and goes on, "
-            "DROPMALFORMED leaves it out"
-        )
+        super().__init__(f"{path}: {reason}{MODES}")
 
 
 class SegmentChangedError(RecordsError):

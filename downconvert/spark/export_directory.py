@@ -86,7 +86,7 @@ def add_to(
         if doubtful:
             known = session.read.schema(EXPORTED).option("basePath", uri).parquet(*doubtful)
             found = found.join(known.select(*KEY), list(KEY), "left_anti")
-        with watched(session, "export", step):
+        with watched(session, "export", step, skips=True):
             rows = found.select(*EXPORTED.names).write.partitionBy("topic", "date")
             rows.mode("append").parquet(uri)
         after = named_below(archive_of(session, directory).inputFiles())

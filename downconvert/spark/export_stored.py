@@ -112,7 +112,7 @@ def write_records(
     if not tasks:
         return []
     frame = run_tasks(session, tasks, write_task, RESULT)
-    with watched(session, "export", step):
+    with watched(session, "export", step, skips=True):
         # Of two attempts of one task both names are the same.
         found = {row.file: Written(row.file, row.records, row.size) for row in frame.collect()}
         return sorted(found.values())

@@ -91,7 +91,7 @@ def run(
     if not tasks:
         return [], True
     frame = run_tasks(session, tasks, search, RESULT)
-    with watched(session, "find", step):
+    with watched(session, "find", step, skips=True):
         rows = [row.asDict() for row in frame.limit(limit + 1).collect()]
     rows.sort(key=lambda row: (row["topic"], row["partition"], row["offset"]))
     return rows[:limit], len(rows) <= limit

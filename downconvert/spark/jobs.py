@@ -21,7 +21,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from records import RecordsError
 
-from .errors import TaskFailedError
+from .errors import (
+    MODES,
+    CorruptSegmentError,
+    DataLossError,
+    NotMountedError,
+    SegmentChangedError,
+    TaskFailedError,
+)
 from .progress import Step, polled
 from .segment_files import PartitionLog
 from .spark_errors import OF_SPARK, in_a_line, is_worker_lost
@@ -33,6 +40,15 @@ Task = TypeVar("Task")
 
 TASKS: Final = pa.schema([("number", pa.int32()), ("task", pa.binary())])
 ROWS_MAX: Final = 1000
+SKIPS: Final = "; skip_damaged (--skip-damaged) leaves it out"
+# They name the file themselves, which need not be the first one of a task.
+SAY_WHERE: Final = (
+    OSError,
+    CorruptSegmentError,
+    DataLossError,
+    NotMountedError,
+    SegmentChangedError,
+)
 
 
 class JobError(Exception):
@@ -102,7 +118,7 @@ def _worked(work: Callable[[Any], Iterable[Json]], task: Any) -> Iterator[Json]:
     """The rows of a task. Of an error that does not say what it was about, the task is named."""
     try:
         yield from work(task)
-    except OSError:  # names its file
+    except SAY_WHERE:
         raise
     except RecordsError as error:
         raise TaskFailedError(f"{task}: {error}") from error
@@ -118,14 +134,15 @@ def _grouped(rows: Iterable[Json]) -> Iterator[list[Json]]:
 
 
 @contextmanager
-def watched(session: SparkSession, what: str, step: Step) -> Iterator[None]:
+def watched(session: SparkSession, what: str, step: Step, *, skips: bool = False) -> Iterator[None]:
     """Calls `step` with how many tasks are done, and of how many, while jobs run in the block.
 
-    JobError: one of them failed; says why in one line."""
+    `skips`: the job has an option that leaves damage out. JobError: one of them failed; says why
+    in one line."""
     try:
         with polled(session, what, step):
             yield
     except OF_SPARK as error:
-        line = in_a_line(error)
+        line = in_a_line(error).replace(MODES, SKIPS if skips else "")
         again = "; run it again" if is_worker_lost(line) else ""
         raise JobError(f"{what}: {line}{again}") from error

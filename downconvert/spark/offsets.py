@@ -5,6 +5,7 @@ earliest and -1 is latest; timestamps `{"topic":{"0":1700000000000}}`; partition
 `{"topic":[0,1]}`."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -12,6 +13,7 @@ from typing import Final
 EARLIEST_OFFSET: Final = -2
 LATEST_OFFSET: Final = -1
 OFFSET_MAX: Final = 2**63 - 1
+PARTITION: Final = re.compile("0|[1-9][0-9]{0,9}")
 
 TopicOffsets = Mapping[str, Mapping[str, int]]
 TopicTimestamps = Mapping[str, Mapping[str, int]]  # milliseconds
@@ -54,7 +56,9 @@ LATEST: Final = StartingPoint(LATEST_OFFSET)
 
 def _is_offsets(value: object) -> bool:
     return isinstance(value, dict) and all(
-        partition.isdigit() and type(offset) is int and EARLIEST_OFFSET <= offset <= OFFSET_MAX
+        PARTITION.fullmatch(partition)
+        and type(offset) is int
+        and EARLIEST_OFFSET <= offset <= OFFSET_MAX
         for partition, offset in value.items()
     )
 
@@ -86,7 +90,7 @@ def _json(text: str) -> object:
 
 def _is_timestamps(value: object) -> bool:
     return isinstance(value, dict) and all(
-        partition.isdigit() and type(timestamp) is int and 0 <= timestamp <= OFFSET_MAX
+        PARTITION.fullmatch(partition) and type(timestamp) is int and 0 <= timestamp <= OFFSET_MAX
         for partition, timestamp in value.items()
     )
 

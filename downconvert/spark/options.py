@@ -209,6 +209,20 @@ class Options:
         if self.ending == EARLIEST:
             raise ValueError("endingOffsets cannot be 'earliest'")
 
+    @property
+    def bounded(self) -> Mapping[str, frozenset[tuple[str, int]]]:
+        """The partitions that an offset or a timestamp was given for, by option."""
+        given = {
+            "startingOffsets": self.starting.named,
+            "endingOffsets": self.ending.named,
+            "startingOffsetsByTimestamp": self.starting_offsets_by_timestamp,
+            "endingOffsetsByTimestamp": self.ending_offsets_by_timestamp,
+        }
+        return {
+            option: frozenset((topic, int(number)) for topic in named for number in named[topic])
+            for option, named in given.items()
+        }
+
     def takes(self, topic: str, partition: int) -> bool:
         """Whether a partition is to be read."""
         if self.assigned is not None and (topic, partition) not in self.assigned:

@@ -103,6 +103,8 @@ def _check_named(there: Sequence[TopicPartition], options: Options) -> None:
     pattern = options.topics_pattern
     if pattern is not None and not any(re.fullmatch(pattern, topic) for topic in topics):
         missing.append(pattern)
+    for option, named in options.bounded.items():
+        missing += sorted(f"{t}-{number} ({option})" for t, number in named - set(there))
     if missing:
         names = [*topics[:TOPICS_TOLD], *(["..."] if len(topics) > TOPICS_TOLD else [])]
         raise ValueError(

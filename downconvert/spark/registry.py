@@ -12,16 +12,26 @@ MAGIC: Final = "00"  # in hexadecimal
 HEADER_SIZE: Final = 5
 
 
-def schema_id(value: Column) -> Column:
-    """The schema id of keys or values, as a long; null where they have no such header."""
+def schema_id(column: Column | str) -> Column:
+    """The schema id of keys or values, as a long; null where they have no such header.
+
+    `column`: what holds them, or its name."""
+    value = _column(column)
     digits = F.hex(F.substring(value, 2, HEADER_SIZE - 1))
     return F.when(_has_header(value), F.conv(digits, 16, 10).cast("long"))
 
 
-def payload(value: Column) -> Column:
-    """Keys or values without the header; those without one as they are."""
+def payload(column: Column | str) -> Column:
+    """Keys or values without the header; those without one as they are.
+
+    `column`: what holds them, or its name."""
+    value = _column(column)
     rest = value.substr(F.lit(HEADER_SIZE + 1), F.length(value) - HEADER_SIZE)
     return F.when(_has_header(value), rest).otherwise(value)
+
+
+def _column(given: Column | str) -> Column:
+    return F.col(given) if isinstance(given, str) else given
 
 
 def _has_header(value: Column) -> Column:

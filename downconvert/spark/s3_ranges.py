@@ -10,20 +10,23 @@ Credentials and signatures are botocore's; without it Arrow's client reads every
 Not here: Arrow's client (file_systems.py)."""
 
 import re
+import socket
 import ssl
+import struct
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import Final, Protocol, TypeAlias, TypeVar
+from io import DEFAULT_BUFFER_SIZE
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 from urllib.parse import quote
 from urllib.request import getproxies
 
 # Of Amazon's own names those where all clients find the endpoint by the same rule.
 REGION: Final = re.compile(r"(?!us-iso|cn-|eusc-)[a-z]{2}(-gov)?-[a-z]+-[0-9]")
 BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")  # with a dot it is in no certificate
-SECONDS: Final = 60.0  # without a byte
+SECONDS: Final = 30.0  # without a byte
 KEPT_MAX: Final = 8  # connections that nobody uses
 FAILURES_MAX: Final = 3  # connections in a row that came to nothing
 PROXIED: Final = {"http", "https", "all"}
@@ -135,7 +138,34 @@ class S3Ranges:
     def _connected(self) -> HTTPConnection:
         if self._context is not None:
             return HTTPSConnection(self._endpoint, timeout=SECONDS, context=self._context)
-        return HTTPConnection(self._endpoint, timeout=SECONDS)
+        return _Connection(self._endpoint, timeout=SECONDS)
+
+
+class _Connection(HTTPConnection):
+    """One that is read by one call of the system for each range, and not by two for each piece of
+    it that arrives.
+
+    The system counts the seconds, since where Python does, no call waits for more than a piece."""
+
+    def connect(self) -> None:
+        super().connect()
+        self.sock = _Socket(fileno=self.sock.detach())
+        self.sock.settimeout(None)
+        seconds = struct.pack("@ll", int(SECONDS), 0)
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            self.sock.setsockopt(socket.SOL_SOCKET, option, seconds)
+
+
+class _Socket(socket.socket):
+    """Fills what is larger than the buffer in which an answer's first lines are looked for."""
+
+    def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
+        if memoryview(buffer).nbytes > DEFAULT_BUFFER_SIZE:
+            flags |= socket.MSG_WAITALL
+        try:
+            return super().recv_into(buffer, nbytes, flags)
+        except BlockingIOError:  # what the system says when it has counted them
+            raise TimeoutError("nothing has arrived for a while") from None
 
 
 def _size_of_range(answer: HTTPResponse, position: int, size: int) -> int | None:

@@ -48,7 +48,7 @@ def run(
     frame = state(session, paths, level, skip_damaged=skip_damaged)
     if names:
         frame = frame.where(frame[order[0]].isin(list(names)))
-    with watched(session, f"read {STATE_TOPICS[level]}", step):
+    with watched(session, f"read {STATE_TOPICS[level]}", step, skips=True):
         found = frame.orderBy(*order).limit(limit + 1).collect()
     rows = [row.asDict(recursive=True) for row in found]
     return rows[:limit], len(rows) <= limit

@@ -4,10 +4,17 @@ A batch gets one if more than `index_interval_bytes` lie between the last batch 
 beginning) and its own first byte. So has Kafka done since 3.9; brokers before decided once for a
 whole append, and wrote other offsets (offset_index.py)."""
 
-from records import BatchHeader
+from contextlib import ExitStack
+from pathlib import Path
+
+from records import BatchHeader, FileRecords
 from records.formats import NO_TIMESTAMP
 
-from .offset_index import OffsetIndex
+from .config import LogConfig
+from .errors import OffsetOverflowError
+from .files import Files
+from .names import Kind, file_name
+from .offset_index import RELATIVE_MAX, OffsetIndex
 from .time_index import TimeIndex
 
 
@@ -70,3 +77,30 @@ class IndexBuilder:
     def continue_from(self, max_timestamp: int, offset: int) -> None:
         """Says the highest timestamp so far, and the last offset of the first batch that has it."""
         self.max_timestamp, self.max_timestamp_offset = max_timestamp, offset
+
+
+def write_indexes(
+    records: FileRecords, directory: Path, base_offset: int, files: Files, config: LogConfig
+) -> int:
+    """Writes the indexes of a whole segment into a directory; returns how many batches it has.
+
+    OffsetOverflowError: a batch's offset does not fit the segment. CorruptRecordsError."""
+    count = 0
+    with ExitStack() as opened:
+        size_max = config.segment_index_bytes
+        path = directory / file_name(base_offset, Kind.OFFSET_INDEX)
+        offsets = OffsetIndex.open_writable(path, base_offset, files, size_max)
+        opened.callback(offsets.close)
+        path = directory / file_name(base_offset, Kind.TIME_INDEX)
+        times = TimeIndex.open_writable(path, base_offset, files, size_max)
+        opened.callback(times.close)
+        builder = IndexBuilder(offsets, times, config.index_interval_bytes)
+        for header in records.batches():
+            if not 0 <= header.last_offset - base_offset <= RELATIVE_MAX:
+                raise OffsetOverflowError(header.last_offset, base_offset, records.name)
+            builder.add(header, header.position)
+            count += 1
+        builder.finish()
+        offsets.file.sync()
+        times.file.sync()
+    return count

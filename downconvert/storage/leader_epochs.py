@@ -42,9 +42,14 @@ class LeaderEpochs:
         self._write([*kept, EpochEntry(epoch, offset)])
 
     def add(self, headers: Iterable[BatchHeader]) -> None:
-        """Notes the epochs of batches before they are appended. DiskFullError: nothing changed."""
+        """Notes the epochs of batches before they are appended. DiskFullError: nothing changed.
+
+        An epoch that began where a batch of an older one is appended had no records: whoever began
+        it follows a leader now that knew nothing of it [LeaderEpochFileCache.assign]."""
         entries = list(self._entries)
         for header in headers:
+            while entries and _is_empty(entries[-1], header):
+                entries.pop()
             add_epoch(entries, header)
         if entries != self._entries or not self._is_written:
             self._write(entries)
@@ -64,6 +69,10 @@ class LeaderEpochs:
     def _write(self, entries: list[EpochEntry]) -> None:
         write_epochs(self._files, self._path, entries)
         self._entries, self._is_written = entries, True
+
+
+def _is_empty(entry: EpochEntry, header: BatchHeader) -> bool:
+    return entry.start_offset >= header.base_offset and entry.epoch > header.leader_epoch >= 0
 
 
 def add_epoch(entries: list[EpochEntry], header: BatchHeader) -> None:

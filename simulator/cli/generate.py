@@ -17,7 +17,7 @@ from .values import WORKLOAD
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.argument("spec", callback=WORKLOAD, default="")
 def generate(directory: Path, spec: Workload) -> None:
-    """Write the segments of a workload into DIRECTORY.
+    """Write the segments of a workload into DIRECTORY, with their indexes.
 
     SPEC is name=value,...: the same line makes the same bytes on every machine.
 

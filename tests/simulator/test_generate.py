@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from downconvert.storage.offset_index import OffsetIndex
+from downconvert.storage.verify import verify_indexes
 from records import Codec, FileRecords
 from records.reader import Record, read
 from records.units import KiB
@@ -56,6 +58,16 @@ def test_segments_are_named_by_their_first_offset_and_no_larger_than_asked(tmp_p
         assert path.stat().st_size <= 20 * KiB
         with FileRecords.open(path) as log:
             assert path.name == f"{next(log.batches()).base_offset:020}.log"
+
+
+def test_segments_have_indexes(tmp_path: Path) -> None:
+    paths = generate(Workload.parse("size=64KiB,segment=20KiB,batch=2KiB,gaps=0.1"), tmp_path)
+    for path in paths:
+        assert not list(verify_indexes(tmp_path, int(path.stem)))
+        index = OffsetIndex.open(path.with_suffix(".index"), int(path.stem))
+        assert len(index) > 0
+        index.close()
+        assert path.with_suffix(".timeindex").stat().st_size > 0
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])

@@ -93,6 +93,7 @@ def test_a_broker_with_tls_and_users_is_judged_as_any_other(
         (("--ca", "/nowhere"), "right", "/nowhere"),
         (("--key", "/nowhere"), "right", "--key needs --cert"),
         (("--username", "tester"), "right", "--username needs --sasl"),
+        (("--sasl", "PLAIN"), "right", "--sasl needs --username"),
     ],
 )
 def test_who_is_not_let_in_is_told_why(
@@ -169,6 +170,9 @@ def test_a_broker_of_kafka_with_tls_and_users_is_judged(
             monkeypatch.setenv("DOWNCONVERT_SASL_SECRET", "wrong")
             assert "uthentication failed" in one_line(command("conformance", address, *login).err)
         assert "it speaks TLS" in one_line(command("conformance", address).err)
+        monkeypatch.setenv("DOWNCONVERT_SASL_SECRET", kafka_secured.SECRET)
+        ran = command("conformance", address, "--topic", "stored-v0", *login)
+        assert (ran.code, "nothing to judge: stored-v0: " in one_line(ran.err)) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.conformance.connection import ConformanceError
 from downconvert.conformance.fetching import unlike_its_plan
 from downconvert.conformance.plans import PLANS, Batch, Plan
 from downconvert.conformance.writing import Written
@@ -32,8 +33,9 @@ def log(first: int, *records: Record, magic: int = 2) -> bytes:
 class Logs:
     """A cluster whose log is another at each look; each fetch is answered with one batch."""
 
-    def __init__(self, *looks: list[bytes]) -> None:
+    def __init__(self, *looks: list[bytes], error_code: int = 0) -> None:
         self.left = list(looks)
+        self.error_code = error_code
         self.batches: list[bytes] = []
 
     def offers(self, _: ApiKey) -> range:
@@ -47,12 +49,12 @@ class Logs:
         if part.fetch_offset == 0:
             self.batches = list(self.left.pop(0) if len(self.left) > 1 else self.left[0])
         data = self.batches.pop(0) if self.batches else b""
-        one = SimpleNamespace(error_code=0, records=data, high_watermark=9)
+        one = SimpleNamespace(error_code=self.error_code, records=data, high_watermark=9)
         return SimpleNamespace(responses=[SimpleNamespace(partitions=[one])])
 
 
-def unlike(plan: Plan, *looks: list[bytes], seconds: float = 60.0) -> str:
-    logs: Any = Logs(*looks)
+def unlike(plan: Plan, *looks: list[bytes], seconds: float = 60.0, error_code: int = 0) -> str:
+    logs: Any = Logs(*looks, error_code=error_code)
     offsets = tuple(3 * number for number in range(len(plan.batches)))
     return unlike_its_plan(logs, Written(plan, "t", bytes(16), ("b", 1), offsets, 200), seconds)
 
@@ -77,6 +79,11 @@ def test_what_was_not_compacted_is_said_and_what_was_in_part_is_judged() -> None
 def test_a_format_that_the_broker_does_not_store_is_said() -> None:
     assert unlike(STORED, [log(0, *OLDER)]) == "the broker stores v2 only"
     assert unlike(STORED, [log(0, *OLDER, magic=1)]) == ""
+
+
+def test_a_log_that_cannot_be_read_is_an_error() -> None:
+    with pytest.raises(ConformanceError, match="the log of t: error 6"):
+        unlike(STORED, [], error_code=6)
 
 
 def test_the_cleaner_leaves_of_the_compacted_topic_batches_of_one_record_and_of_none() -> None:

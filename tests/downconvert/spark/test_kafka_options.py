@@ -94,6 +94,11 @@ def test_an_option_of_a_stream(name: str) -> None:
         ({"assign": '{"a":[0,7]}'}, "a-7: no such topic or partition below"),
         ({"subscribe": "a,nobody"}, "nobody: no such topic .* the topics there are a, b"),
         ({"subscribePattern": "x.*"}, r"x\.\*: no such topic"),
+        ({"startingOffsets": '{"a":{"0":1,"7":2}}'}, r"a-7 \(startingOffsets\): no such topic"),
+        ({"endingOffsets": '{"nobody":{"0":1}}'}, r"nobody-0 \(endingOffsets\): no such topic"),
+        ({"startingOffsetsByTimestamp": '{"b":{"1":1}}'}, r"b-1 \(startingOffsetsByTimestamp\)"),
+        ({"endingOffsetsByTimestamp": '{"b":{"1":1}}'}, r"b-1 \(endingOffsetsByTimestamp\)"),
+        ({"startingOffsets": '{"a":{"01":1}}'}, "startingOffsets is 'earliest', 'latest' or JSON"),
         (
             {"startingTimestamp": 50, "startingOffsetsByTimestampStrategy": "error"},
             "b-0 has no record from timestamp 50 on",

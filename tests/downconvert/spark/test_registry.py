@@ -16,6 +16,7 @@ VALUES = [
 
 def test_schema_ids_and_payloads(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(value,) for value, _, _ in VALUES], "value binary")
-    rows = frame.select(schema_id(frame.value).alias("id"), payload(frame.value).alias("rest"))
-    found = [(row.id, None if row.rest is None else bytes(row.rest)) for row in rows.collect()]
-    assert found == [(identity, rest) for _, identity, rest in VALUES]
+    for column in (frame.value, "value"):
+        rows = frame.select(schema_id(column).alias("id"), payload(column).alias("rest"))
+        found = [(row.id, None if row.rest is None else bytes(row.rest)) for row in rows.collect()]
+        assert found == [(identity, rest) for _, identity, rest in VALUES]

@@ -4,11 +4,14 @@ is left to Arrow's client."""
 import re
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import DEFAULT_BUFFER_SIZE
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from botocore.credentials import Credentials, ReadOnlyCredentials
@@ -27,6 +30,8 @@ class Store:
         self.refusals: list[int] = []
         self.connections = 0
         self.cut_at: int | None = None  # bytes after which an answer breaks off
+        self.piece_size = len(DATA)  # bytes that are sent at once
+        self.stalled: threading.Event | None = None  # what an answer waits for
         self.has_ranges = True
         self.shift = 0  # bytes by which another range is answered
         self.endpoint = ""
@@ -72,7 +77,12 @@ def serving() -> Iterator[Store]:
             self.send_header("Content-Range", f"bytes {start}-{start + len(part) - 1}/{len(DATA)}")
             self.send_header("Content-Length", str(len(part)))
             self.end_headers()
-            self.wfile.write(part[: store.cut_at])
+            sent = part[: store.cut_at]
+            for start in range(0, len(sent), store.piece_size):
+                self.wfile.write(sent[start : start + store.piece_size])
+                time.sleep(0.01 if store.piece_size < len(sent) else 0)
+                if store.stalled is not None:
+                    store.stalled.wait(60)
             self.close_connection = store.cut_at is not None
 
         def log_message(self, *_: object) -> None:
@@ -141,6 +151,30 @@ def test_an_answer_that_breaks_off_is_none(store: Store) -> None:
     for _ in range(2 * FAILURES_MAX):
         assert filled(ranges, 0, 10) is None
     assert not ranges.is_usable
+
+
+def test_a_range_is_read_by_one_call_however_it_arrives(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, receive = [], s3_ranges._Socket.recv_into
+
+    def counted(*given: Any) -> int:
+        taken.append(receive(*given))
+        return taken[-1]
+
+    monkeypatch.setattr(s3_ranges._Socket, "recv_into", counted)
+    store.piece_size = 1000
+    assert filled(store.ranges(), 0, len(DATA)) == DATA
+    assert taken[-1] > len(DATA) - 2 * DEFAULT_BUFFER_SIZE  # what did not come with the headers
+
+
+def test_a_store_that_sends_nothing_more_is_not_waited_for(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3_ranges, "SECONDS", 1.0)
+    store.piece_size, store.stalled = len(DATA) - 1, threading.Event()
+    assert filled(store.ranges(), 0, len(DATA)) is None
+    store.stalled.set()
 
 
 def test_a_kept_connection_that_was_closed_is_opened_again(store: Store) -> None:

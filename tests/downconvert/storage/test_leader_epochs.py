@@ -42,6 +42,21 @@ def test_an_epoch_begins_before_it_has_records_and_is_forgotten_if_it_never_had_
         assert log.writer.epochs == ((1, 0), (4, 2))
 
 
+def test_an_epoch_without_records_is_forgotten_where_another_leaders_are_appended(
+    path: Path,
+) -> None:
+    """Else its records would seem to be of the epoch that this broker led, and no follower that
+    has them would ever agree with it."""
+    with opened(path) as log:
+        log.writer.begin_epoch(2)
+        log.writer.append(batch(0, 1, leader_epoch=1))
+        assert log.writer.epochs == ((1, 0),)
+        log.writer.begin_epoch(4)
+        log.writer.append(batch(2, leader_epoch=3) + batch(3, leader_epoch=5))
+        assert log.writer.epochs == ((1, 0), (3, 2), (5, 3))
+        assert read_epochs(path / LEADER_EPOCHS) == [(1, 0), (3, 2), (5, 3)]
+
+
 def test_a_truncation_to_the_end_forgets_an_epoch_that_had_no_records(path: Path) -> None:
     with opened(path) as log:
         log.writer.append(batch(0, 1, leader_epoch=1))

@@ -38,6 +38,11 @@ def test_a_broker_whose_disk_is_full_asks_no_more_for_being_told() -> None:
     assert cluster_seeds.run(22186).problem == ""
 
 
+def test_followers_agree_with_a_leader_that_led_before_without_records() -> None:
+    """It took the epoch for that of what it was given later: its followers truncated, for ever."""
+    assert cluster_seeds.run(6854).problem == ""
+
+
 def test_a_seed_is_one_course_of_events() -> None:
     options = replace(options_for(9), seconds=4.0)
     assert simulate_cluster(options) == simulate_cluster(options)

@@ -285,17 +285,17 @@ class Stream(asyncio.BufferedProtocol):
         if not self._is_paused:
             self.transport.pause_reading()
             self._is_paused = True
-        arrived = min(size, len(self.available))
-        other.send(self.available[:arrived])
-        self._start += arrived  # without `consume`, which would read on
-        if self._start == self._end:
-            self._forget()
         splice: splicing.Splice | None = None
         try:
             if other.transport.get_write_buffer_size():
                 await other.flushed()
-            patience = self.patience, other.patience
-            splice = splicing.Splice(self._file, other._file, size - arrived, patience)
+            files, patience = (self._file, other._file), (self.patience, other.patience)
+            head = self.available[:size]
+            splice = splicing.Splice(*files, size, patience, head)
+            self._start += len(head)  # without `consume`, which would read on
+            if self._start == self._end:
+                self._forget()
+            del head
             for stream in (self, other):  # it ends with either connection
                 stream._reader = stream._writer = splice.ended
             is_closing = self.transport.is_closing() or other.transport.is_closing()

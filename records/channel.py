@@ -50,7 +50,7 @@ def writer(channel: Any, *, more: bool = False) -> Write:
 
 
 def _send_with_what_follows(channel: Any, data: memoryview) -> int:
-    sent: int = channel.send(data, getattr(_loaded("socket"), "MSG_MORE", 0))  # where there is it
+    sent: int = channel.send(data, getattr(_loaded("socket"), "MSG_MORE", 0))  # where there is one
     return sent
 
 

@@ -53,12 +53,14 @@ def close(send: Send) -> None:
 class PendingBytes:
     """Bytes that wait for a channel. How to write to the channel is found out once for each.
 
-    `left`: those that it has not taken yet. Whoever sets it replaces what waits."""
+    `left`: those that it has not taken yet. Whoever sets it replaces what waits. `more`: other
+    bytes are written at once, as soon as these are gone."""
 
-    __slots__ = ("_channel", "_write", "left")
+    __slots__ = ("_channel", "_more", "_write", "left")
 
-    def __init__(self, data: memoryview = NOTHING) -> None:
+    def __init__(self, data: memoryview = NOTHING, *, more: bool = False) -> None:
         self.left = data
+        self._more = more
         self._channel: Any = _NONE_YET
         self._write: Write
 
@@ -69,15 +71,14 @@ class PendingBytes:
         if not isinstance(buffer, bytes) or len(buffer) > 2 * len(left):
             self.left = memoryview(bytes(left))
 
-    def write_to(self, channel: Any, size_max: int | None = None, *, more: bool = False) -> int:
+    def write_to(self, channel: Any, size_max: int | None = None) -> int:
         """Makes one write of at most `size_max` bytes, and returns the bytes written; 0: not now,
-        or nothing waits. `more`: the caller writes other bytes at once, as soon as these are gone.
-        What the channel raises is the caller's, and nothing is lost by it."""
+        or nothing waits. What the channel raises is the caller's, and nothing is lost by it."""
         left = self.left
         if not left:
             return 0
         if channel is not self._channel:
-            self._write = writer(channel, more=more)
+            self._write = writer(channel, more=self._more)
             self._channel = channel
         written = self._write(left if size_max is None else left[:size_max])
         self.left = left[written:] if written < len(left) else NOTHING

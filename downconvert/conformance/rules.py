@@ -93,7 +93,14 @@ CLIENTS: Final = (
     (2, "0.10.0 clients, librdkafka 0.9, kafka-node 2.6 and 5"),
     (3, "0.10.1 and 0.10.2 clients"),
     (4, "librdkafka 0.11 and 1.0, kafka-python 1.4 and 2.0, Sarama"),
-    (5, "0.11 clients and later"),
+    (5, "0.11 clients"),
+    (6, "1.0 clients"),
+    (7, "1.1 clients, kafkajs 1.8"),
+    (8, "2.0 clients"),
+    (9, "2.1 clients, kafka-python 2.3 and 3.0, kafka-go 0.4"),
+    (11, "2.3 clients, librdkafka from 1.4 on, kafkajs 2"),
+    (12, "2.7 clients"),
+    (13, "3.1 clients and later"),
 )
 
 

@@ -198,7 +198,7 @@ class Connection:
     async def _exchange(self, size: int) -> None:
         request = ClientRequest(self._client, size, self._session.shared.config.limits)
         try:
-            # While it is sent, which may take long, nothing else of it is held.
+            # While it is sent, which may take long, nothing but it and the request is held.
             answer = await self._reply(
                 await self._handle(request, size), request, partial(self._charge, size)
             )

@@ -48,7 +48,6 @@ class ConversionPool:
                 self._waiting.pop()
             else:
                 await asyncio.wait([ended])
-            if not ended.cancelled():
                 ended.exception()  # nobody wants it any more
             raise
 

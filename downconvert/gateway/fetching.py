@@ -88,16 +88,16 @@ class Found:
             limit = self.request.partition_max_bytes - sent if is_hard else None
             assert magic is not None, "a client that reads what is on disk"
             yield from converted.convert(parts, magic, asked, policy, room, aborted, limit)
+            self.used += records.size
+            self.sends += converted.sends
+            if self.sends and not (converted.is_whole and joins_more(self.used, self.room)):
+                self.is_done = True
+                return
+            following = parts.following
         except RecordsError as error:
             self.code = ErrorCode.NONE if self.sends else error_code_of(error)
             self.is_done = True
             return
-        self.used += records.size
-        self.sends += converted.sends
-        if self.sends and not (converted.is_whole and joins_more(self.used, self.room)):
-            self.is_done = True
-            return
-        following = parts.following
         if self.sends:
             self.is_done = not self.offset < following < bound
         elif following == self.offset:  # not even one whole batch

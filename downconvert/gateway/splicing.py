@@ -23,6 +23,10 @@ class TargetEndedError(Exception):
     """The connection that bytes go to has broken."""
 
 
+class SourceEndedError(Exception):
+    """The source has failed."""
+
+
 class SilenceError(Exception):
     """Whoever was waited for has neither sent nor taken a byte for too long."""
 
@@ -72,7 +76,7 @@ class Splice:
     async def run(self) -> bool:
         """Moves all of it. False: the source, or `ended`, ended before.
 
-        TargetEndedError, SilenceError, OSError."""
+        SourceEndedError, TargetEndedError, SilenceError; OSError: there are too many files."""
         self._advance()
         self._look_again()
         try:
@@ -90,7 +94,7 @@ class Splice:
         try:
             file = self._move()
             self._watch(file)
-        except (OSError, TargetEndedError) as error:
+        except (OSError, SourceEndedError, TargetEndedError) as error:
             self.ended.set_exception(error)
             return
         if file is None:
@@ -141,6 +145,8 @@ class Splice:
                 if not self._in_pipe:
                     raise
                 return True
+            except OSError as error:
+                raise SourceEndedError from error
             self._left -= size
             self._in_pipe += size
             self._moved_at = self._loop.time()

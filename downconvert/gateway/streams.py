@@ -62,6 +62,7 @@ class Stream(asyncio.BufferedProtocol):
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
         self._may_write = True
+        self._spliced: asyncio.Future[None] | None = None  # the end of a splice of its socket
         self._pouring: Pouring | None = None
         self.transport: asyncio.Transport
         self._file: int
@@ -100,6 +101,7 @@ class Stream(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         self._is_eof = True
         self._wake(self._reader)
+        self._wake(self._spliced)
         self.on_end()
         return False
 
@@ -109,6 +111,7 @@ class Stream(asyncio.BufferedProtocol):
         self._deadline.close()
         self._wake(self._reader)
         self._wake(self._writer)
+        self._wake(self._spliced)
         self.on_end()
 
     def pause_writing(self) -> None:
@@ -299,6 +302,7 @@ class Stream(asyncio.BufferedProtocol):
         try:
             if other.transport.get_write_buffer_size():
                 await other.flushed()
+            self._check_open(other)
             files, patience = (self._file, other._file), (self.patience, other.patience)
             head = self.available[:size]
             splice = splicing.Splice(*files, size, patience, head)
@@ -307,12 +311,14 @@ class Stream(asyncio.BufferedProtocol):
                 self._forget()
             del head
             for stream in (self, other):  # it ends with either connection
-                stream._reader = stream._writer = splice.ended
-            is_closing = self.transport.is_closing() or other.transport.is_closing()
-            if is_closing or not await splice.run():
-                raise ConnectionEndedError((other if other.transport.is_closing() else self).peer)
+                stream._spliced = splice.ended
+            if not await splice.run():
+                self._check_open(other)
+                raise ConnectionEndedError(self.peer)
         except splicing.TargetEndedError as error:
             raise ConnectionEndedError(other.peer) from error
+        except splicing.SourceEndedError as error:
+            raise ConnectionEndedError(self.peer) from error
         except splicing.SilenceError:
             assert splice is not None
             raise (other if splice.waits_for_target else self)._silence() from None
@@ -322,6 +328,12 @@ class Stream(asyncio.BufferedProtocol):
             if not self.transport.is_closing():
                 self._resume()
         return size
+
+    def _check_open(self, target: "Stream") -> None:
+        """ConnectionEndedError: one of the two is not open any more."""
+        for stream in (target, self):
+            if stream.transport.is_closing():
+                raise ConnectionEndedError(stream.peer)
 
     def takes(self) -> bool:
         """Whether little is left to be written."""

@@ -85,9 +85,6 @@ class Parts:
         """Whether any is."""
         return self._read[2]
 
-    def __len__(self) -> int:
-        return len(self._read[3])
-
     def cut(self, *, whole: bool = False) -> list[FileRecords | MemoryRecords]:
         """The parts, in their order. `whole`: as one."""
         if whole and self._read[3]:

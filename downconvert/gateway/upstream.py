@@ -98,17 +98,22 @@ class Upstream:
 
     async def _begun(self, wait: float) -> int:
         """The length of the next response, which begins with it. SilentBrokerError: none comes."""
-        limit, started = self._request_timeout + wait, perf_counter()
-        try:
-            await self.stream.ensure(LENGTH.size, get_running_loop().time() + limit)
-        except TimeoutError:
-            raise SilentBrokerError(self.address, limit) from None
+        started = perf_counter()
+        await self._arrived(LENGTH.size, wait)
         if self.on_answer is not None:
             self.on_answer(self.address, perf_counter() - started)
         (size,) = LENGTH.unpack_from(self.stream.available)
         if not CORRELATION.size <= size <= RESPONSE_MAX:
             raise BadRequestError(f"the cluster claims a response of {size} bytes")
         return int(size)
+
+    async def _arrived(self, size: int, wait: float = 0.0) -> None:
+        """Waits for so many bytes of a response. SilentBrokerError."""
+        limit = self._request_timeout + wait
+        try:
+            await self.stream.ensure(size, get_running_loop().time() + limit)
+        except TimeoutError:
+            raise SilentBrokerError(self.address, limit) from None
 
     async def forward_response(
         self,
@@ -123,7 +128,7 @@ class Upstream:
         `charge`: called with the bytes of its frame, before any of them is sent; the seconds for
         which its client is not read from then."""
         size = LENGTH.size + await self._begun(wait)
-        await self.stream.ensure(LENGTH.size + CORRELATION.size)
+        await self._arrived(LENGTH.size + CORRELATION.size)
         if CORRELATION.unpack_from(self.stream.available, LENGTH.size)[0] != correlation_id:
             raise BadRequestError("the cluster answered another request")
         seconds = charge(size)
@@ -140,7 +145,7 @@ class Upstream:
         start_size = field_at + THROTTLE.size
         if size < start_size:
             return b""
-        await self.stream.ensure(start_size)
+        await self._arrived(start_size)
         start = bytes(self.stream.available[:start_size])
         if any(start[LENGTH.size + CORRELATION.size : field_at]):  # tags that nobody has defined
             return b""

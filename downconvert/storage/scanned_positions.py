@@ -22,7 +22,7 @@ PLACES_MAX: Final = 1024  # of a segment, 16 bytes each: with more every other o
 
 class ScannedPositions:
     """Places of one open file at which batches begin. They say no more than a scan from the
-    beginning does, also where offsets fall."""
+    beginning does, also where offsets fall. For one thread at a time."""
 
     __slots__ = ("_below", "_interval", "_positions", "file")
 

@@ -91,8 +91,8 @@ struct Outlet<'a> {
     channel: &'a mut dyn Channel,
     target: &'a mut [u8],
     filled: usize,
-    /// Bytes with which a write is made.
-    enough: usize,
+    /// Bytes that are written at once.
+    at_once: usize,
     /// Bytes that the channel would take after the last write.
     room: usize,
     /// Of source, in a chunk.
@@ -118,7 +118,7 @@ impl<'a> Outlet<'a> {
             channel,
             target,
             filled: 0,
-            enough: 0,
+            at_once: 0,
             room: 0,
             chunk_size,
             rest,
@@ -130,7 +130,7 @@ impl<'a> Outlet<'a> {
     }
 
     /// Looks how much can be written at once: what there is room for, but for what the channel may
-    /// need for itself, and for the chunk that goes beyond it.
+    /// need for itself.
     fn look(&mut self) {
         let room = self.channel.room();
         self.note_room(room);
@@ -138,7 +138,7 @@ impl<'a> Outlet<'a> {
 
     fn note_room(&mut self, room: Option<usize>) {
         let free = room.map_or(0, |free| free - free / 4);
-        self.enough = free.min(GATHERED_MAX).saturating_sub(self.chunk_size);
+        self.at_once = free.min(GATHERED_MAX);
         self.room = room.unwrap_or(usize::MAX);
     }
 
@@ -161,19 +161,20 @@ impl<'a> Outlet<'a> {
     /// Takes so many bytes of the target. False: the channel did not take what was written.
     fn add(&mut self, size: usize) -> bool {
         self.filled += size;
-        self.filled < self.enough || self.flush()
+        self.filled.saturating_add(self.chunk_size) < self.at_once || self.flush()
     }
 
     /// The same for messages that were made elsewhere.
     fn put(&mut self, messages: &[u8]) -> bool {
-        if self.enough <= messages.len() {
-            return self.flush() && self.write(messages);
-        }
-        if self.target.len() - self.filled < messages.len() && !self.flush() {
+        if self.filled + messages.len() > self.at_once && !self.flush() {
             return false;
         }
+        if messages.len() > self.at_once {
+            return self.write(messages);
+        }
         self.target[self.filled..][..messages.len()].copy_from_slice(messages);
-        self.add(messages.len())
+        self.filled += messages.len();
+        true
     }
 
     /// Writes what has been gathered. False: the channel did not take all of it.

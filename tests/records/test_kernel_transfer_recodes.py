@@ -1,10 +1,13 @@
 """`transfer` of compressed batches: what is recoded on the way, held back, or left alone."""
 
+import socket
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from records import reference
 from records.codecs import compress
 from records.formats import ATTRIBUTES_AT_BATCH, TRANSACTIONAL, V1, V2, Codec
 from records.kernel import Outcome, Recodes
@@ -56,6 +59,33 @@ def test_compressed_batches_are_recoded_on_the_way(
     assert ended == (len(log), Outcome.END)
     assert channel.taken == expected + converted(kernel, LOG)
     assert transcoder.totals[1] == 200 + 2 * len(entries)
+
+
+@each_kernel
+@pytest.mark.parametrize("chunk_size", [CHUNK, 1 << 17])
+def test_messages_of_several_batches_are_written_at_once(
+    kernel: ModuleType, chunk_size: int
+) -> None:
+    entry = compressed(Codec.LZ4, size=4096)
+    made = recoded(kernel, entry, RECODES)
+    writer, reader = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # counts writes
+    with writer, reader:
+        for end in writer, reader:
+            end.setblocking(False)
+        transcoder = kernel.Transcoder(V1, 0, 1, False)
+        log = entry * 20
+        done = transcoder.transfer(
+            *(log, 0, len(log), chunk_size, writer.fileno(), True, EVERYTHING),
+            *(EVERYTHING, RECODES, None),
+        )
+        assert done[:4] == (len(log), 20 * len(made), Outcome.END, None)
+        writes = []
+        with suppress(BlockingIOError):
+            while True:
+                writes.append(reader.recv(1 << 20))
+    assert b"".join(writes) == 20 * made
+    if kernel is not reference:
+        assert len(writes) <= 2
 
 
 @each_kernel

@@ -48,14 +48,15 @@ class ResponseSend:
         while not self._pending.left and self._parts:
             part = self._parts[-1]
             if isinstance(part, bytearray):
-                self._pending = PendingBytes(memoryview(part))
+                more = self.remaining > len(part)
+                self._pending = PendingBytes(memoryview(part), more=more)
             elif not part.completed:
                 written = part.write_to(channel, budget)
                 self._sent += written
                 return written
             self._parts.pop()
         pending = self._pending
-        written = pending.write_to(channel, more=self.remaining > len(pending.left))
+        written = pending.write_to(channel)
         self._sent += written
         return written
 

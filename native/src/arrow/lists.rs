@@ -34,7 +34,8 @@ pub struct ListColumn {
 }
 
 impl Lists {
-    /// With room for as many headers as `like` has, and for their bytes, up to both of these.
+    /// With room for as many rows and headers as `like` has, and for their bytes: of headers and of
+    /// bytes up to these.
     pub fn with_room_of(like: &Self, headers_max: usize, size_max: usize) -> Self {
         let headers = (like.end() as usize).min(headers_max);
         let column = |like: &Binary| Binary::new(headers, like.size().min(size_max));

@@ -13,10 +13,13 @@ PIECE = 65_536
 
 
 class Hanging:
-    """In front of a broker's port, or of none. While it `hangs`, what arrives is read and lost."""
+    """In front of a broker's port, or of none. While it `hangs`, what arrives is read and lost.
+
+    `answered`: bytes of each piece of an answer that are passed on; None: all."""
 
     def __init__(self, port: int | None = None) -> None:
         self.hangs = port is None
+        self.answered: int | None = None
         self.accepted = 0
         self._target = port
         self._lock = Lock()
@@ -57,7 +60,7 @@ class Hanging:
                 far = None
                 if self._target is not None:
                     far = socket.create_connection((LOOPBACK, self._target))
-                    Thread(target=self._pass, args=(far, near), daemon=True).start()
+                    Thread(target=self._pass, args=(far, near, True), daemon=True).start()
                 Thread(target=self._serve, args=(near, far), daemon=True).start()
 
     def _serve(self, near: socket.socket, far: socket.socket | None) -> None:
@@ -70,8 +73,10 @@ class Hanging:
                     one.shutdown(socket.SHUT_RDWR)
                 one.close()
 
-    def _pass(self, source: socket.socket, target: socket.socket | None) -> None:
+    def _pass(
+        self, source: socket.socket, target: socket.socket | None, is_answer: bool = False
+    ) -> None:
         with suppress(OSError):
             while piece := source.recv(PIECE):
                 if target is not None and not self.hangs:
-                    target.sendall(piece)
+                    target.sendall(piece[: self.answered if is_answer else None])

@@ -164,6 +164,7 @@ def test_turns_follow_each_other_while_nobody_waits_for_one() -> None:
         assert not pool.goes_on(1)
         jobs[2].cancel()
         await asyncio.wait(jobs[2:])
+        assert jobs[2].cancelled()
         assert not pool.goes_on(1), "one of them still waits"
         may_end.set()
         assert await asyncio.gather(*jobs[:2]) == [False, True]

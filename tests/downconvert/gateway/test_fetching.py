@@ -15,6 +15,7 @@ from downconvert.gateway.topology import Address
 from downconvert.gateway.turns import Parts
 from downconvert.storage import LogDir
 from records import Codec, ControlRecordType, MemoryRecords, build_empty, build_marker
+from records.formats import ATTRIBUTES_AT_BATCH
 from tests import corpus
 from tests.downconvert.storage.logs import batch
 
@@ -212,6 +213,22 @@ def test_damage_in_the_clusters_answer_is_told_as_damage(broker: Broker) -> None
         return response[:-33] + b"\xff" * 30 + response[-3:]  # in the midst of the records
 
     (part,) = fetch(Through(broker, tamper=tamper), 1, 0)
+    assert (part.error_code, bytes(part.records)) == (ErrorCode.CORRUPT_MESSAGE, b"")
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_damage_that_only_a_header_shows_is_told_as_damage(broker: Broker, version: int) -> None:
+    """A conversion skips a control batch, whatever its codec may be."""
+    data = batch(0)
+    append(broker, data)
+
+    def tamper(ask: Ask, response: bytes) -> bytes:
+        at = response.find(data[ATTRIBUTES_AT_BATCH:])
+        if ask.api is not ApiKey.Fetch or at < 0:
+            return response
+        return response[:at] + b"\xff\xff" + response[at + 2 :]
+
+    (part,) = fetch(Through(broker, tamper=tamper), version, 0)
     assert (part.error_code, bytes(part.records)) == (ErrorCode.CORRUPT_MESSAGE, b"")
 
 

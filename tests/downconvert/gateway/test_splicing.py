@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import ssl
+import struct
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -107,27 +108,60 @@ def test_who_ended_it_is_told_before_the_loop_has_told_the_stream(
 ) -> None:
     monkeypatch.setattr(splicing, "TURN_SIZE", 1)
 
-    async def told(ends: str) -> str:
-        loop = asyncio.get_running_loop()
-        with ExitStack() as stack:
-            streams = {}
-            for peer in ("the client", "the broker"):
-                here, there = map(stack.enter_context, socket.socketpair())
-                there.setblocking(False)
-                here.setblocking(False)
-                made = await loop.create_connection(partial(Stream, peer), sock=here)
-                streams[peer] = made[1]
-                there.send(bytes(64 * KiB))
-            loop.call_soon(streams[ends].abort)
+    async def told(which: int) -> str:
+        async with connections(UNLIMITED) as ((source, target), ends):
+            for end in ends:
+                end.send(bytes(64 * KiB))
+            asyncio.get_running_loop().call_soon((source, target)[which].abort)
             with pytest.raises(ConnectionEndedError) as error:
-                await streams["the broker"].copy_to(streams["the client"], MiB)
-            for stream in streams.values():
-                stream.abort()
-            await asyncio.sleep(0)
+                await source.copy_to(target, MiB)
         return error.value.peer
 
-    for peer in ("the client", "the broker"):
-        assert asyncio.run(told(peer)) == peer
+    assert [asyncio.run(told(which)) for which in range(2)] == list(UNLIMITED)
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_broker_that_resets_or_has_gone_is_told_as_such(begun: bool) -> None:
+    async def run() -> str:
+        loop = asyncio.get_running_loop()
+        async with connections(UNLIMITED) as ((source, target), ends):
+            ends[0].send(bytes(1000))
+            await source.ensure(8)
+            if begun:
+                copying = loop.create_task(source.copy_to(target, MiB))
+                assert len(await loop.sock_recv(ends[1], 1000)) == 1000
+                ends[0].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                ends[0].close()
+            else:
+                ends[0].close()
+                while not source.transport.is_closing():
+                    await asyncio.sleep(0.001)
+                copying = loop.create_task(source.copy_to(target, MiB))
+            with pytest.raises(ConnectionEndedError) as error:
+                await copying
+        return error.value.peer
+
+    assert asyncio.run(run()) == "the broker"
+
+
+def test_a_client_that_asks_on_while_it_is_answered_gets_all_of_it() -> None:
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        async with connections(UNLIMITED) as ((source, target), ends):
+            ends[0].send(bytes(1000))
+            copying = loop.create_task(source.copy_to(target, MiB))
+            got = len(await loop.sock_recv(ends[1], 1000))
+            ends[1].send(b"the next request")
+            while not target.available:
+                await asyncio.sleep(0.001)
+            sending = loop.create_task(loop.sock_sendall(ends[0], bytes(MiB - 1000)))
+            while got < MiB:
+                got += len(await loop.sock_recv(ends[1], MiB))
+            await copying
+            await sending
+            assert bytes(target.available) == b"the next request"
+
+    asyncio.run(run())
 
 
 @pytest.fixture
@@ -152,6 +186,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 PIECES, PIECE = 6, 25 * KiB
+UNLIMITED: dict[str, float | None] = {"the broker": None, "the client": None}
 
 
 @asynccontextmanager
@@ -161,9 +196,11 @@ async def connections(
     """The broker's and the client's, as the gateway has them, and their other ends."""
     loop = asyncio.get_running_loop()
     with ExitStack() as stack:
+        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         streams, ends = [], []
         for peer, seconds in patience.items():
-            here, there = map(stack.enter_context, socket.socketpair())
+            there = stack.enter_context(socket.create_connection(listening.getsockname()))
+            here = stack.enter_context(listening.accept()[0])
             here.setblocking(False)
             there.setblocking(False)
             made = partial(Stream, peer, seconds)
@@ -183,7 +220,7 @@ def test_a_piece_is_moved_in_one_call_of_the_loop_and_nothing_is_watched_anew(
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
-        async with connections({"the broker": None, "the client": None}) as (streams, ends):
+        async with connections(UNLIMITED) as (streams, ends):
             source, target = streams
             source.transport.pause_reading()
             source._is_paused = True
@@ -266,7 +303,7 @@ def test_who_is_silent_for_too_long_is_named(silent: str) -> None:
 
 def test_each_of_the_two_has_its_own_patience() -> None:
     async def run() -> None:
-        async with connections({"the broker": None, "the client": None}) as (streams, ends):
+        async with connections(UNLIMITED) as (streams, ends):
             files = [stream._file for stream in streams]
             for waits_for_target, fails in ((False, True), (True, False)):
                 splice = splicing.Splice(*files, 8 * MiB, (50.0, 600.0))

@@ -81,6 +81,7 @@ OUTSIDE: Final = {
     "downconvert/gateway/connection.py",
     "downconvert/gateway/streams.py",
     "downconvert/gateway/splicing.py",
+    "downconvert/gateway/event_loop.py",
     "downconvert/gateway/security.py",
     "downconvert/gateway/upstream.py",
     "downconvert/gateway/conversion_pool.py",

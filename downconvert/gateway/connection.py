@@ -299,13 +299,12 @@ class Connection:
                 if ends is None:
                     return send, None
                 return send, RefusedLoginError(ends) if is_login else BadRequestError(ends)
-            case Forward(expects_response, throttle):
+            case Forward(header, expects_response, throttle):
                 upstream = await self._reached()
                 await request.pass_to(upstream.stream)
                 if not expects_response:
                     charge(0)
                     return None
-                header = headers.parse(request.prefix)
                 wait = self._waits.of_frame(header, request.prefix)
                 forward = upstream.forward_response(
                     self._client, header.correlation_id, wait, charge, throttle

@@ -12,6 +12,7 @@ from downconvert.broker.wire.encoder import encode
 from downconvert.broker.wire.responses import ResponseSend
 from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
 
+from .headers import Header
 from .spool import Spool
 
 
@@ -82,11 +83,13 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """The request goes to the cluster as it is, and its answer to the client, byte for byte.
+    """The request of this header goes to the cluster as it is, and its answer to the client,
+    byte for byte.
 
     `throttle`: where the answer says for how long its client is not read from, if it may have to;
     nothing else of it is changed."""
 
+    header: Header
     expects_response: bool = True
     throttle: "ThrottleField | None" = None
 

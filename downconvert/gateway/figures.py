@@ -98,7 +98,7 @@ class Counters:
     def broker_answered(self, address: Address, seconds: float) -> None:
         """So long after it had been asked, its answer began."""
         with self._lock:
-            self._broker_latencies.setdefault(str(address), Latency()).add(seconds)
+            _add_one(self._broker_latencies, str(address), seconds)
 
     def errors_told(self, api: str, codes: Mapping[int, int]) -> None:
         """How often an answer says each. `api`: as of `request_served`."""
@@ -112,7 +112,7 @@ class Counters:
     def request_served(self, api: str, seconds: float) -> None:
         """`api`: a name of which there are few: that of an API that is known, or "other"."""
         with self._lock:
-            self._latencies.setdefault(api, Latency()).add(seconds)
+            _add_one(self._latencies, api, seconds)
 
     def throttled(self, api: str, seconds: float) -> None:
         """A client is not read from for so long."""
@@ -131,6 +131,13 @@ class Counters:
 
 def _copies(latencies: Mapping[str, Latency]) -> dict[str, Latency]:
     return {name: Latency(one.counts.copy(), one.seconds) for name, one in latencies.items()}
+
+
+def _add_one(to: dict[str, Latency], name: str, seconds: float) -> None:
+    known = to.get(name)
+    if known is None:
+        known = to[name] = Latency()
+    known.add(seconds)
 
 
 def _add(latencies: Mapping[str, Latency], to: dict[str, Latency]) -> None:

@@ -14,6 +14,7 @@ from downconvert.broker.wire.schemas import ApiKey, is_flexible
 START: Final = Struct(">hhih")  # API, version, correlation id, length of the client id
 FLEXIBLE: Final = 2  # the header's version with tags
 KNOWN: Final[dict[int, ApiKey]] = {api.value: api for api in ApiKey}
+NAMES: Final = {api.value: api.name for api in ApiKey}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,12 @@ class Header:
     @property
     def name(self) -> str:
         """For log lines: `Fetch v0`."""
-        return f"{self.api.name if self.api is not None else f'API {self.key}'} v{self.version}"
+        return f"{self.api_name} v{self.version}"
+
+    @property
+    def api_name(self) -> str:
+        """`Fetch`; for an API that is not known here, `API 68`."""
+        return NAMES.get(self.key) or f"API {self.key}"
 
 
 def known(key: int) -> ApiKey | None:

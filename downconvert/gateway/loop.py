@@ -27,6 +27,7 @@ from .config import GatewayConfig
 from .connection import Connection
 from .conversion_pool import ConversionPool
 from .ended import ConnectionEndedError
+from .event_loop import EventLoop
 from .exchanges import Ask
 from .figures import Counters, End
 from .greeting import GREETING, Greeting, no_traceback_for_names
@@ -72,7 +73,7 @@ class ServingLoop:
 
     def __init__(self, gateway: Owner) -> None:
         self._gateway = gateway
-        self._loop = asyncio.new_event_loop()
+        self._loop = EventLoop()
         self._thread = Thread(target=self._run, name="gateway", daemon=True)
         self._listeners: dict[int, list[Accepting]] = {}
         self._connections: set[Connection] = set()

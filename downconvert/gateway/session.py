@@ -50,6 +50,8 @@ PRODUCE_WITH_ENDPOINTS: Final = 10
 THROTTLED_SINCE: Final = 1  # versions of Produce and of Fetch whose answers have throttle_time_ms
 CORRELATION_SIZE: Final = 4
 OTHER: Final = "other"
+PRODUCE: Final = ApiKey.Produce.name
+FETCH: Final = ApiKey.Fetch.name
 
 
 class Session:
@@ -111,7 +113,7 @@ class Session:
         if header.api is ApiKey.ApiVersions:
             return self._api_versions(header, frame)
         if self.shared.config.is_observing:
-            return Forward(self._expects_response(header, frame))
+            return Forward(header, self._expects_response(header, frame))
         offered = self._versions.offered.get(header.key)
         if offered is None or header.version not in offered:
             return (yield from self._refuse(header, frame, size))
@@ -125,7 +127,7 @@ class Session:
                 header, (yield from self._translator.ask(header, body, now, self._names(header)))
             )
         if not self._expects_response(header, frame):
-            return Forward(expects_response=False)
+            return Forward(header, expects_response=False)
         names_brokers = header.api is not None and _names_brokers(header.api, header.version)
         if names_brokers or self._says_how_long_at_its_end(header):
             assert header.api is not None
@@ -133,7 +135,7 @@ class Session:
             if names_brokers:
                 self.shared.topology.rewrite(header.api, answer, self.advertised)
             return self._answered(header, answer)
-        return Forward(throttle=self._throttle_field(header))
+        return Forward(header, throttle=self._throttle_field(header))
 
     # --- identity
 
@@ -157,9 +159,9 @@ class Session:
         answer of so many, and its client has a rate."""
         access, quotas = self.access, self.shared.quotas
         who = (self.identified.name if self.identified is not None else "") or self.address
-        if self.api == ApiKey.Produce.name and access.producer_byte_rate is not None:
+        if self.api == PRODUCE and access.producer_byte_rate is not None:
             return quotas.charge(who, "produce", received, access.producer_byte_rate, now)
-        if self.api == ApiKey.Fetch.name and access.consumer_byte_rate is not None:
+        if self.api == FETCH and access.consumer_byte_rate is not None:
             return quotas.charge(who, "fetch", sent, access.consumer_byte_rate, now)
         return 0.0
 
@@ -217,11 +219,10 @@ class Session:
         )
 
     def _see(self, header: Header, now: float, passes: bool) -> None:
-        api = header.name.rpartition(" ")[0]
         client_id = header.client_id or ""
         self.client_id = client_id[:NAME_MAX]
-        self.api = header.api.name if header.api is not None else OTHER
-        client = ClientKey(client_id, self.software, self.address, api, header.version)
+        self.api = headers.NAMES.get(header.key, OTHER)
+        client = ClientKey(client_id, self.software, self.address, header.api_name, header.version)
         is_translated = not passes and header.api is not ApiKey.ApiVersions
         self._client = self.shared.census.see(client, now, translated=is_translated)
         if LOG.isEnabledFor(logging.DEBUG):

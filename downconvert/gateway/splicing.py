@@ -1,18 +1,22 @@
 """Moves bytes from one socket to another without copying them to user space [splice(2)].
 
 The operating system moves a response through a pipe. For plain sockets on Linux only; others are
-copied (streams.py)."""
+copied (streams.py). Not here: pipes (pipes.py)."""
 
 import asyncio
-import fcntl
 import os
-from contextlib import suppress
 from typing import Final
 
+from records.sends import NOTHING
+
+from . import pipes
+from .event_loop import READABLE, WRITABLE, EventLoop
+
 IS_POSSIBLE: Final = hasattr(os, "splice")
-PIPE_SIZE: Final = 256 * 1024  # bytes that are moved at a time
 WORTHWHILE: Final = 128 * 1024  # bytes: below that, a pipe costs more than the copies
-ROUNDS: Final = 8  # until others have their turn: 1 MiB in one, also where pipes are not quite full
+TURN_SIZE: Final = 1024 * 1024  # bytes, until others have their turn
+ROUNDS: Final = 16  # likewise, where each brings little
+WAIT_MS: Final = 1  # milliseconds that a turn waits for more, while nobody else has anything to do
 
 
 class TargetEndedError(Exception):
@@ -28,12 +32,13 @@ class SilenceError(Exception):
 
 
 class Splice:
-    """A pipe between two non-blocking sockets, for a response of `size` bytes.
+    """A pipe between two non-blocking sockets, for a response of `size` bytes, of which `head` has
+    been read.
 
     The event loop's own callbacks move them: a task would hear of every piece a turn of the loop
     later. `patience`: seconds without a byte after which the source has failed, and those for the
     target; None: no limit. `ended`: set when nothing more is moved, also by whoever knows of one of
-    the two connections that it has ended."""
+    the two connections that it has ended; their files may be closed from then on."""
 
     def __init__(
         self,
@@ -41,31 +46,27 @@ class Splice:
         target: int,
         size: int,
         patience: tuple[float | None, float | None] = (None, None),
+        head: memoryview = NOTHING,
     ) -> None:
         self._loop = asyncio.get_running_loop()
+        self._can_wait = isinstance(self._loop, EventLoop)
         self.ended: asyncio.Future[None] = self._loop.create_future()
-        self._left = size  # bytes that have not been taken from the source
+        self._source, self._target = source, target
+        self._head = head  # what of it is not in the pipe
+        self._left = size - len(head)  # bytes that have not been taken from the source
         self._in_pipe = 0
         self._patience = patience
         self._moved_at = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
-        self._watched: int | None = None  # the file that the loop watches
-        # An event loop watches a file for one purpose: copies of the sockets are other files.
-        self._files: list[int] = []
-        try:
-            self._files += [os.dup(source), os.dup(target)]
-            self._files += os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-            self._source, self._target, self._outlet, self._inlet = self._files
-            with suppress(OSError):  # the user has too many pipes: it stays at 64 KiB
-                fcntl.fcntl(self._inlet, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
-        except BaseException:
-            self.close()
-            raise
+        self._watched: int | None = None  # the one of the two that the loop watches
+        # The loop watches a file for one purpose, and has the sockets: copies are other files.
+        self._copies: dict[int, int] = {}
+        self._pipe = pipes.take()
 
     @property
     def pending(self) -> int:
         """Bytes that the target has not taken."""
-        return self._left + self._in_pipe
+        return len(self._head) + self._left + self._in_pipe
 
     @property
     def waits_for_target(self) -> bool:
@@ -75,7 +76,7 @@ class Splice:
     async def run(self) -> bool:
         """Moves all of it. False: the source, or `ended`, ended before.
 
-        SourceEndedError, TargetEndedError, SilenceError."""
+        SourceEndedError, TargetEndedError, SilenceError; OSError: there are too many files."""
         self._advance()
         self._look_again()
         try:
@@ -92,40 +93,68 @@ class Splice:
             return
         try:
             file = self._move()
-        except (SourceEndedError, TargetEndedError) as error:
+            self._watch(file)
+        except (OSError, SourceEndedError, TargetEndedError) as error:
             self.ended.set_exception(error)
             return
-        self._watch(file)
         if file is None:
             self.ended.set_result(None)
 
     def _move(self) -> int | None:
         """The file that has to be waited for; None: all is moved, or the source has ended."""
+        moved, may_wait = 0, self._can_wait
         for _ in range(ROUNDS):
             if not self._in_pipe:
-                if not self._left:
+                if not self.pending:
                     return None
                 try:
-                    size = os.splice(self._source, self._inlet, min(self._left, PIPE_SIZE))
+                    if not self._fill():
+                        return None
                 except BlockingIOError:
+                    if may_wait and self._wait_here(self._source, READABLE):
+                        continue
                     return self._source
-                except OSError as error:
-                    raise SourceEndedError from error
-                if not size:
-                    return None
-                self._left -= size
-                self._in_pipe = size
-                self._moved_at = self._loop.time()
             try:
-                self._in_pipe -= os.splice(self._outlet, self._target, self._in_pipe)
+                size = os.splice(self._pipe.outlet, self._target, self._in_pipe)
             except BlockingIOError:
+                if may_wait and self._wait_here(self._target, WRITABLE):
+                    continue
                 return self._target
             except OSError as error:
                 raise TargetEndedError from error
+            self._in_pipe -= size
             self._moved_at = self._loop.time()
+            moved += size
+            if moved >= TURN_SIZE:
+                break
         if self._in_pipe:
             return self._target
-        return self._source if self._left else None
+        return self._source if self.pending else None
+
+    def _fill(self) -> bool:
+        """Takes what there is into the pipe, which is empty. False: the source has ended.
+
+        BlockingIOError: there is nothing yet."""
+        if self._head:
+            self._in_pipe = os.write(self._pipe.inlet, self._head)
+            self._head = self._head[self._in_pipe :] or NOTHING  # which holds no buffer
+        if self._left and not self._head:
+            try:
+                size = os.splice(self._source, self._pipe.inlet, min(self._left, pipes.PIPE_SIZE))
+            except BlockingIOError:  # or the pipe is full
+                if not self._in_pipe:
+                    raise
+                return True
+            except OSError as error:
+                raise SourceEndedError from error
+            self._left -= size
+            self._in_pipe += size
+            self._moved_at = self._loop.time()
+        return self._in_pipe > 0
+
+    def _wait_here(self, file: int, event: int) -> bool:
+        assert isinstance(self._loop, EventLoop)
+        return self._loop.wait_here(file, event, WAIT_MS)
 
     def _look_again(self) -> None:
         """Ends it if whoever it waits for has been silent for too long, and else looks again when
@@ -142,17 +171,23 @@ class Splice:
             self._timer = self._loop.call_later(min(limits), self._look_again)
 
     def _watch(self, file: int | None) -> None:
+        """Has the loop call when one of the two is ready. OSError: there are too many files."""
         if file == self._watched:
             return
         if self._watched is not None:
             is_target = self._watched == self._target
-            (self._loop.remove_writer if is_target else self._loop.remove_reader)(self._watched)
+            remove = self._loop.remove_writer if is_target else self._loop.remove_reader
+            remove(self._copies[self._watched])
+            self._watched = None
         if file is not None:
-            is_target = file == self._target
-            (self._loop.add_writer if is_target else self._loop.add_reader)(file, self._advance)
-        self._watched = file
+            if file not in self._copies:
+                self._copies[file] = os.dup(file)
+            add = self._loop.add_writer if file == self._target else self._loop.add_reader
+            add(self._copies[file], self._advance)
+            self._watched = file
 
     def close(self) -> None:
-        for file in self._files:
-            os.close(file)
-        self._files = []
+        """Once; after its end."""
+        for copy in self._copies.values():
+            os.close(copy)
+        pipes.give_back(self._pipe, is_empty=not self._in_pipe)

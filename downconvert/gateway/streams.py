@@ -14,6 +14,7 @@ from typing import Final
 from records.sends import NOTHING
 
 from . import splicing
+from .deadline import Deadline
 from .ended import ConnectionEndedError
 from .pouring import Pouring
 
@@ -57,6 +58,7 @@ class Stream(asyncio.BufferedProtocol):
         self._view = NOTHING  # the buffer, while something has arrived: thousands may wait for it
         self._start = self._end = 0
         self._is_paused = self._is_eof = False
+        self._deadline = Deadline()
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
         self._may_write = True
@@ -106,6 +108,7 @@ class Stream(asyncio.BufferedProtocol):
     def connection_lost(self, _error: Exception | None) -> None:
         self._is_eof = True
         self._may_write = False
+        self._deadline.close()
         self._wake(self._reader)
         self._wake(self._writer)
         self._wake(self._spliced)
@@ -132,6 +135,8 @@ class Stream(asyncio.BufferedProtocol):
     async def ensure(self, size: int, limit: float | None = None) -> None:
         """Waits until so many bytes are there; at most BUFFER_SIZE. `limit`: by the loop's clock.
         ConnectionEndedError, TimeoutError."""
+        if self._end - self._start >= size:
+            return
         assert size <= BUFFER_SIZE
         if self._start + size > BUFFER_SIZE:
             waiting = self._end - self._start
@@ -142,8 +147,7 @@ class Stream(asyncio.BufferedProtocol):
                 raise ConnectionEndedError(self.peer)
             self._resume()
             self._reader = asyncio.get_running_loop().create_future()
-            async with asyncio.timeout_at(limit):
-                await self._reader
+            await self._deadline.wait(self._reader, limit)
 
     def consume(self, size: int) -> None:
         """Discards bytes from the beginning of what is available."""
@@ -280,7 +284,13 @@ class Stream(asyncio.BufferedProtocol):
         if splicing.IS_POSSIBLE and is_plain and size >= splicing.WORTHWHILE:
             size -= await self._splice_to(other, size)
         while size:
-            size -= await self.pour(other.send, size, PIECE_SIZE, other.takes)
+            if (arrived := len(self.available)) >= size:
+                other.send(self.available[:size])
+                self.consume(size)
+                arrived = size
+            else:
+                arrived = await self.pour(other.send, size, PIECE_SIZE, other.takes)
+            size -= arrived
             await other.drain()
 
     async def _splice_to(self, other: "Stream", size: int) -> int:
@@ -288,18 +298,18 @@ class Stream(asyncio.BufferedProtocol):
         if not self._is_paused:
             self.transport.pause_reading()
             self._is_paused = True
-        arrived = min(size, len(self.available))
-        other.send(self.available[:arrived])
-        self._start += arrived  # without `consume`, which would read on
-        if self._start == self._end:
-            self._forget()
         splice: splicing.Splice | None = None
         try:
             if other.transport.get_write_buffer_size():
                 await other.flushed()
             self._check_open(other)
-            patience = self.patience, other.patience
-            splice = splicing.Splice(self._file, other._file, size - arrived, patience)
+            files, patience = (self._file, other._file), (self.patience, other.patience)
+            head = self.available[:size]
+            splice = splicing.Splice(*files, size, patience, head)
+            self._start += len(head)  # without `consume`, which would read on
+            if self._start == self._end:
+                self._forget()
+            del head
             for stream in (self, other):  # it ends with either connection
                 stream._spliced = splice.ended
             if not await splice.run():

@@ -13,6 +13,7 @@ from typing import Any, Final
 from downconvert.broker import Broker, Client
 from downconvert.broker.handlers.apis import Api
 from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway import headers
 from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.census import ClientCensus
 from downconvert.gateway.config import GatewayConfig
@@ -79,6 +80,11 @@ class Through:
             case Forward():
                 return parsed(api, version, self._pass(frame(api, version, body)))
         raise AssertionError(reply)
+
+    def passes(self, request: bytes, *, expects_response: bool = True) -> bool:
+        """Whether it is forwarded as it is."""
+        header = headers.parse(memoryview(request))
+        return self.reply(request) == Forward(header, expects_response)
 
     def reply(self, request: bytes) -> Reply:
         """What becomes of a request."""

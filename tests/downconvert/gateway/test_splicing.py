@@ -6,9 +6,11 @@ import ssl
 import struct
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from time import sleep
 
 import pytest
 
@@ -16,6 +18,7 @@ from downconvert.broker import Broker
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway import splicing
 from downconvert.gateway.ended import ConnectionEndedError
+from downconvert.gateway.event_loop import EventLoop
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.streams import Stream
 from records.units import KiB, MiB
@@ -103,8 +106,7 @@ def test_a_client_that_goes_in_the_midst_ends_it(served: tuple[Broker, Gateway])
 def test_who_ended_it_is_told_before_the_loop_has_told_the_stream(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(splicing, "PIPE_SIZE", 4 * KiB)
-    monkeypatch.setattr(splicing, "ROUNDS", 1)
+    monkeypatch.setattr(splicing, "TURN_SIZE", 1)
 
     async def told(which: int) -> str:
         async with connections(UNLIMITED) as ((source, target), ends):
@@ -238,6 +240,48 @@ def test_a_piece_is_moved_in_one_call_of_the_loop_and_nothing_is_watched_anew(
     asyncio.run(run())
     assert work["_advance"] <= (1 if at_once else PIECES + 1)
     assert work["_watch"] == (0 if at_once else 2), "watched once, and not any more at its end"
+
+
+@pytest.mark.parametrize("first", [0, 10 * KiB])
+def test_where_nobody_else_has_anything_to_do_one_call_of_the_loop_moves_all_of_it(
+    work: Counter[str], monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    """The other sides are threads, and slow."""
+    monkeypatch.setattr(splicing, "WAIT_MS", 60_000)
+    data = b"".join(bytes([number]) * PIECE for number in range(PIECES))
+
+    async def run() -> None:
+        async with connections({"the broker": None, "the client": None}) as (streams, ends):
+            source, target = streams
+            for end in ends:
+                end.setblocking(True)
+
+            def send() -> None:
+                for at in range(first, len(data), PIECE):
+                    sleep(0.01)
+                    ends[0].sendall(data[at : at + PIECE])
+
+            def receive() -> bytes:
+                got = b""
+                while len(got) < len(data):
+                    got += ends[1].recv(PIECE)
+                return got
+
+            if first:
+                ends[0].sendall(data[:first])
+                await source.ensure(first)
+            source.transport.pause_reading()
+            source._is_paused = True
+            with ThreadPoolExecutor(2) as threads:
+                sent = threads.submit(send)
+                received = threads.submit(receive)
+                await source.copy_to(target, len(data))
+                sent.result()
+                assert received.result() == data
+
+    with asyncio.Runner(loop_factory=EventLoop) as runner:
+        runner.run(run())
+    assert (work["_advance"], work["_watch"]) == (1, 0)
 
 
 @pytest.mark.parametrize("silent", ["the broker", "the client"])

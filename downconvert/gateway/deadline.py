@@ -1,0 +1,45 @@
+"""When a wait has taken too long.
+
+One timer serves for many waits: it is set anew when it goes off too early, and not for each wait of
+a connection that is served thousands of times before any of them takes too long."""
+
+import asyncio
+
+
+class Deadline:
+    """Of one who waits for one thing at a time."""
+
+    __slots__ = ("_limit", "_timer", "_waiter")
+
+    def __init__(self) -> None:
+        self._limit = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def wait(self, waiter: "asyncio.Future[None]", limit: float | None) -> None:
+        """Waits until then at most, by the loop's clock. TimeoutError: it is not done by then."""
+        if limit is not None:
+            self._waiter, self._limit = waiter, limit
+            if self._timer is None or self._timer.when() > limit:
+                self.close()
+                self._timer = asyncio.get_running_loop().call_at(limit, self._look)
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+
+    def _look(self) -> None:
+        assert self._timer is not None
+        went_off_at, self._timer = self._timer.when(), None
+        if self._waiter is None or self._waiter.done():
+            return
+        if self._limit <= went_off_at:
+            self._waiter.set_exception(TimeoutError())
+        else:
+            self._timer = asyncio.get_running_loop().call_at(self._limit, self._look)
+
+    def close(self) -> None:
+        """Sets no timer any more; whoever waits does so without one."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

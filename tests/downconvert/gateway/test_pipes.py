@@ -1,0 +1,46 @@
+"""Pipes that are used again: never one with something in it, and never too many."""
+
+import os
+from collections import deque
+
+import pytest
+
+from downconvert.gateway import pipes
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "splice"), reason="the system has no splice")
+
+
+@pytest.fixture(autouse=True)
+def free(monkeypatch: pytest.MonkeyPatch) -> deque[pipes.Pipe]:
+    """None that other tests have left."""
+    mine = deque[pipes.Pipe]()
+    monkeypatch.setattr(pipes, "_free", mine)
+    return mine
+
+
+def test_one_that_was_given_back_is_taken_again() -> None:
+    pipe = pipes.take()
+    pipes.give_back(pipe, is_empty=True)
+    again = pipes.take()
+    assert again == pipe
+    os.write(again.inlet, b"something")
+    assert os.read(again.outlet, 100) == b"something"
+    again.close()
+
+
+def test_what_is_in_one_is_not_for_the_next() -> None:
+    pipe = pipes.take()
+    os.write(pipe.inlet, b"another's")
+    pipes.give_back(pipe, is_empty=False)
+    other = pipes.take()
+    with pytest.raises(BlockingIOError):
+        os.read(other.outlet, 1)
+    other.close()
+
+
+def test_few_are_kept(free: deque[pipes.Pipe]) -> None:
+    for pipe in [pipes.take() for _ in range(pipes.KEPT_MAX + 3)]:
+        pipes.give_back(pipe, is_empty=True)
+    assert len(free) == pipes.KEPT_MAX
+    for pipe in free:
+        pipe.close()

@@ -9,6 +9,7 @@ Credentials and signatures are botocore's; without it Arrow's client reads every
 
 Not here: Arrow's client (file_systems.py)."""
 
+import os
 import re
 import socket
 import ssl
@@ -29,6 +30,7 @@ BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")  # with a dot it 
 SECONDS: Final = 30.0  # without a byte
 KEPT_MAX: Final = 8  # connections that nobody uses
 FAILURES_MAX: Final = 3  # connections in a row that came to nothing
+CA_BUNDLE: Final = "AWS_CA_BUNDLE"  # a file of the authorities that are trusted, as for botocore
 PROXIED: Final = {"http", "https", "all"}
 PARTIAL: Final = HTTPStatus.PARTIAL_CONTENT
 # What may be otherwise the next time: Arrow asks again. Any other refusal is for good.
@@ -64,7 +66,8 @@ class S3Ranges:
         self._endpoint = endpoint
         self._prefix = prefix
         self._sign = sign
-        self._context = ssl.create_default_context() if secure else None
+        trusted = os.environ.get(CA_BUNDLE) or None
+        self._context = ssl.create_default_context(cafile=trusted) if secure else None
         self._kept: list[HTTPConnection] = []
         self._failures = 0
 
@@ -208,20 +211,27 @@ def _not_signed(_: str, headers: dict[str, str]) -> dict[str, str]:
 
 
 def _signing(region: str) -> Sign | None:
-    """By who this process is for S3, renewed before it expires. None: it is nobody, or there is no
-    botocore."""
+    """By who this process is for S3, renewed before it expires; OSError: it can no longer be found
+    out. None: it is nobody, or there is no botocore."""
     try:
         from botocore.auth import S3SigV4Auth
         from botocore.awsrequest import AWSRequest
+        from botocore.exceptions import BotoCoreError, ClientError
     except ImportError:
         return None
-    found = _credentials()
+    try:
+        found = _credentials()
+    except (BotoCoreError, ClientError):  # a profile that is not there, say
+        return None
     if found is None:
         return None
 
     def sign(url: str, headers: dict[str, str]) -> Mapping[str, str]:
         request = AWSRequest("GET", url, headers)
-        S3SigV4Auth(found.get_frozen_credentials(), "s3", region).add_auth(request)
+        try:
+            S3SigV4Auth(found.get_frozen_credentials(), "s3", region).add_auth(request)
+        except (BotoCoreError, ClientError) as error:
+            raise OSError(str(error)) from error
         return dict(request.headers.items())
 
     return sign

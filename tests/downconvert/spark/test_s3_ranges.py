@@ -37,6 +37,7 @@ class Store:
         self.piece_size = len(DATA)  # bytes that are sent at once
         self.stalled: threading.Event | None = None  # what an answer waits for
         self.has_ranges = True
+        self.size_max: int | None = None  # of a range
         self.shift = 0  # bytes by which another range is answered
         self.endpoint = ""
 
@@ -76,7 +77,7 @@ def serving(certificate: tuple[str, str] | None = None) -> Iterator[Store]:
             found = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"])
             assert found is not None
             start, end = int(found[1]) + store.shift, int(found[2]) + store.shift
-            part = DATA[start : end + 1] if store.has_ranges else DATA
+            part = DATA[start : end + 1][: store.size_max] if store.has_ranges else DATA
             self.send_response(206 if store.has_ranges else 200)
             self.send_header("Content-Range", f"bytes {start}-{start + len(part) - 1}/{len(DATA)}")
             self.send_header("Content-Length", str(len(part)))
@@ -146,6 +147,9 @@ def test_an_answer_that_is_no_range_is_not_taken_for_one(store: Store) -> None:
     assert filled(store.ranges(), 5, 10) is None
     store.has_ranges, store.shift = True, 1
     assert filled(store.ranges(), 5, 10) is None
+    store.shift, store.size_max = 0, 7  # less than was asked for, and not for the object's end
+    assert filled(store.ranges(), 5, 10) is None
+    assert filled(store.ranges(), len(DATA) - 7, 10) == DATA[-7:]
 
 
 def test_an_answer_that_breaks_off_is_none(store: Store) -> None:

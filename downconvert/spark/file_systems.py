@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from pyarrow import PythonFile, fs
 
-from .s3_ranges import S3Ranges, ranges_of
+from .s3_ranges import CA_BUNDLE, S3Ranges, ranges_of
 from .store_errors import StoreError, told
 
 AUTHORITY: Final = re.compile(r"[\w.-]+(:\d+)?|\[[\da-fA-F:.]+\](:\d+)?")
@@ -100,6 +100,7 @@ def _file_system(scheme: str, netloc: str, query: str, _process: int) -> Any:
 def _s3(bucket: str, settings: Mapping[str, str]) -> Any:
     os.environ.setdefault(*UNCHECKED)
     attempts = int(os.environ.get(ATTEMPTS_NAME) or ATTEMPTS)
+    trusted = os.environ.get(CA_BUNDLE)
     return fs.S3FileSystem(
         region=settings.get("region") or _region(bucket, settings),
         scheme=settings.get("scheme"),
@@ -107,6 +108,7 @@ def _s3(bucket: str, settings: Mapping[str, str]) -> Any:
         anonymous=settings.get("anonymous") == "true",
         retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=attempts),
         allow_delayed_open=True,  # what is small is one request, and there or not
+        **({"tls_ca_file_path": trusted} if trusted else {}),  # which not all versions know
     )
 
 

@@ -9,6 +9,7 @@ Credentials and signatures are botocore's; without it Arrow's client reads every
 
 Not here: Arrow's client (file_systems.py)."""
 
+import os
 import re
 import socket
 import ssl
@@ -26,9 +27,12 @@ from urllib.request import getproxies
 # Of Amazon's own names those where all clients find the endpoint by the same rule.
 REGION: Final = re.compile(r"(?!us-iso|cn-|eusc-)[a-z]{2}(-gov)?-[a-z]+-[0-9]")
 BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")  # with a dot it is in no certificate
+RANGE: Final = re.compile(r"bytes ([0-9]{1,19})-[0-9]{1,19}/([0-9]{1,19})")  # start, whole size
+CONNECT_SECONDS: Final = 5.0  # Arrow's turn comes soon where nobody answers
 SECONDS: Final = 30.0  # without a byte
 KEPT_MAX: Final = 8  # connections that nobody uses
 FAILURES_MAX: Final = 3  # connections in a row that came to nothing
+CA_BUNDLE: Final = "AWS_CA_BUNDLE"  # a file of the authorities that are trusted, as for botocore
 PROXIED: Final = {"http", "https", "all"}
 PARTIAL: Final = HTTPStatus.PARTIAL_CONTENT
 # What may be otherwise the next time: Arrow asks again. Any other refusal is for good.
@@ -64,7 +68,8 @@ class S3Ranges:
         self._endpoint = endpoint
         self._prefix = prefix
         self._sign = sign
-        self._context = ssl.create_default_context() if secure else None
+        trusted = os.environ.get(CA_BUNDLE) or None
+        self._context = ssl.create_default_context(cafile=trusted) if secure else None
         self._kept: list[HTTPConnection] = []
         self._failures = 0
 
@@ -86,8 +91,8 @@ class S3Ranges:
         if not size or not self.is_usable:
             return None
         for connection in (self._kept_one(), None):
-            used = connection or self._connected()
             try:
+                used = connection or self._connected()
                 return self._taken(used, key, position, size, take)
             except (OSError, HTTPException):  # one that was kept may have been closed meanwhile
                 if connection is None:
@@ -137,8 +142,16 @@ class S3Ranges:
 
     def _connected(self) -> HTTPConnection:
         if self._context is not None:
-            return HTTPSConnection(self._endpoint, timeout=SECONDS, context=self._context)
-        return _Connection(self._endpoint, timeout=SECONDS)
+            return _SecureConnection(self._endpoint, timeout=CONNECT_SECONDS, context=self._context)
+        return _Connection(self._endpoint, timeout=CONNECT_SECONDS)
+
+
+class _SecureConnection(HTTPSConnection):
+    """One that is waited for longer once it is there."""
+
+    def connect(self) -> None:
+        super().connect()
+        self.sock.settimeout(SECONDS)
 
 
 class _Connection(HTTPConnection):
@@ -169,11 +182,13 @@ class _Socket(socket.socket):
 
 
 def _size_of_range(answer: HTTPResponse, position: int, size: int) -> int | None:
-    """The bytes of what was asked for, fewer at the object's end; None: it is something else."""
-    said = answer.getheader("Content-Range", "")
-    if answer.status != PARTIAL or not said.startswith(f"bytes {position}-"):
+    """The bytes of what was asked for, fewer at the object's end; None: it is something else, or
+    not all of it."""
+    said = RANGE.fullmatch(answer.getheader("Content-Range", ""))
+    if answer.status != PARTIAL or said is None or int(said[1]) != position:
         return None
-    return None if answer.length is None or answer.length > size else answer.length
+    there = min(size, int(said[2]) - position)
+    return there if answer.length == there else None
 
 
 def _filled(target: memoryview, answer: HTTPResponse, size: int) -> int:
@@ -208,20 +223,27 @@ def _not_signed(_: str, headers: dict[str, str]) -> dict[str, str]:
 
 
 def _signing(region: str) -> Sign | None:
-    """By who this process is for S3, renewed before it expires. None: it is nobody, or there is no
-    botocore."""
+    """By who this process is for S3, renewed before it expires; OSError: it can no longer be found
+    out. None: it is nobody, or there is no botocore."""
     try:
         from botocore.auth import S3SigV4Auth
         from botocore.awsrequest import AWSRequest
+        from botocore.exceptions import BotoCoreError, ClientError
     except ImportError:
         return None
-    found = _credentials()
+    try:
+        found = _credentials()
+    except (BotoCoreError, ClientError):  # a profile that is not there, say
+        return None
     if found is None:
         return None
 
     def sign(url: str, headers: dict[str, str]) -> Mapping[str, str]:
         request = AWSRequest("GET", url, headers)
-        S3SigV4Auth(found.get_frozen_credentials(), "s3", region).add_auth(request)
+        try:
+            S3SigV4Auth(found.get_frozen_credentials(), "s3", region).add_auth(request)
+        except (BotoCoreError, ClientError) as error:
+            raise OSError(str(error)) from error
         return dict(request.headers.items())
 
     return sign

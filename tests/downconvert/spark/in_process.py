@@ -16,7 +16,7 @@ def without_spark(patch: pytest.MonkeyPatch) -> None:
     modules: Any = (convert, export_stored)
     for module in modules:
         patch.setattr(module, "run_tasks", in_process)
-        patch.setattr(module, "watched", lambda *_: nullcontext())
+        patch.setattr(module, "watched", lambda *_, **__: nullcontext())
     patch.setattr(convert, "_summary", lambda found: found.collect())
     patch.setattr(export, "archive", lambda *_: None)
     patch.setattr(export, "counts", lambda _, written: written)

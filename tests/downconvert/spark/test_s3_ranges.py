@@ -2,6 +2,7 @@
 is left to Arrow's client."""
 
 import re
+import ssl
 import sys
 import threading
 import time
@@ -10,14 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import DEFAULT_BUFFER_SIZE
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from botocore.credentials import Credentials, ReadOnlyCredentials
+from botocore.exceptions import CredentialRetrievalError
 
 from downconvert.spark import s3_ranges
-from downconvert.spark.s3_ranges import FAILURES_MAX, S3Ranges, ranges_of
+from downconvert.spark.s3_ranges import CA_BUNDLE, FAILURES_MAX, S3Ranges, ranges_of
+from tests.certificates import self_signed
 
 DATA = bytes(range(256)) * 100
 
@@ -33,6 +37,7 @@ class Store:
         self.piece_size = len(DATA)  # bytes that are sent at once
         self.stalled: threading.Event | None = None  # what an answer waits for
         self.has_ranges = True
+        self.size_max: int | None = None  # of a range
         self.shift = 0  # bytes by which another range is answered
         self.endpoint = ""
 
@@ -52,7 +57,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
 
 
 @contextmanager
-def serving() -> Iterator[Store]:
+def serving(certificate: tuple[str, str] | None = None) -> Iterator[Store]:
     store = Store()
 
     class Handler(BaseHTTPRequestHandler):
@@ -72,7 +77,7 @@ def serving() -> Iterator[Store]:
             found = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"])
             assert found is not None
             start, end = int(found[1]) + store.shift, int(found[2]) + store.shift
-            part = DATA[start : end + 1] if store.has_ranges else DATA
+            part = DATA[start : end + 1][: store.size_max] if store.has_ranges else DATA
             self.send_response(206 if store.has_ranges else 200)
             self.send_header("Content-Range", f"bytes {start}-{start + len(part) - 1}/{len(DATA)}")
             self.send_header("Content-Length", str(len(part)))
@@ -90,6 +95,10 @@ def serving() -> Iterator[Store]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         store.endpoint = f"127.0.0.1:{server.server_address[1]}"
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield store
@@ -138,6 +147,9 @@ def test_an_answer_that_is_no_range_is_not_taken_for_one(store: Store) -> None:
     assert filled(store.ranges(), 5, 10) is None
     store.has_ranges, store.shift = True, 1
     assert filled(store.ranges(), 5, 10) is None
+    store.shift, store.size_max = 0, 7  # less than was asked for, and not for the object's end
+    assert filled(store.ranges(), 5, 10) is None
+    assert filled(store.ranges(), len(DATA) - 7, 10) == DATA[-7:]
 
 
 def test_an_answer_that_breaks_off_is_none(store: Store) -> None:
@@ -236,6 +248,38 @@ def test_credentials_are_asked_for_at_each_request(monkeypatch: pytest.MonkeyPat
             _, headers = store.asked[-1]
             assert f" Credential={user}/" in headers["authorization"]
             assert headers["x-amz-security-token"] == "c"
+
+
+def test_what_botocore_cannot_find_out_is_left_to_arrow(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def expired() -> ReadOnlyCredentials:
+        raise CredentialRetrievalError(provider="assume-role", error_msg="expired")
+
+    held = SimpleNamespace(get_frozen_credentials=expired)
+    monkeypatch.setattr(s3_ranges, "_credentials", lambda: held)
+    assert filled(store.ranges(), 0, 10) is None
+    monkeypatch.undo()
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    s3_ranges._credentials.cache_clear()
+    assert ranges_of("bucket", {"endpoint_override": store.endpoint}, "us-east-1") is None
+
+
+def test_authorities_are_those_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3_ranges, "getproxies", dict)
+    certificate = self_signed(tmp_path)
+    with serving(certificate) as store:
+        settings = {
+            "endpoint_override": store.endpoint.replace("127.0.0.1", "localhost"),
+            "anonymous": "true",
+        }
+        for bundle, found in ((certificate[0], DATA), ("", None)):
+            monkeypatch.setenv(CA_BUNDLE, bundle)
+            ranges = ranges_of("bucket", settings, "us-east-1")
+            assert ranges is not None
+            assert filled(ranges, 0, len(DATA)) == found
 
 
 def test_without_botocore_arrow_reads(monkeypatch: pytest.MonkeyPatch) -> None:

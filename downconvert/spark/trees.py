@@ -38,7 +38,7 @@ from .segment_files import PartitionLog, SegmentFile
 from .staging import last_with_records, staged
 from .stored_trees import OF_BROKER, Item, found_among, items_of, tiered
 from .stores import is_stored, pinned
-from .tars import TAR
+from .tars import COMPRESSED, TAR
 from .tiers import Tier
 
 # Levels of folders. A backup has one for each day, broker and disk.
@@ -93,7 +93,8 @@ def find_partitions(
 
 def is_elsewhere(path: str) -> bool:
     """Whether a path is no directory of this machine: a URI of a store, or a tar."""
-    return is_stored(path) or (TAR.fullmatch(path) is not None and os.path.isfile(path))  # noqa: PTH113
+    is_named_so = TAR.fullmatch(path) or COMPRESSED.fullmatch(path)
+    return is_stored(path) or (is_named_so is not None and os.path.isfile(path))  # noqa: PTH113
 
 
 def _check_same_topic(tier: Tier, local: PartitionLog | None) -> None:

@@ -1,12 +1,14 @@
 """A stream of a growing directory: every record once, whatever happens to the files."""
 
+import gzip
 import shutil
+import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from downconvert.spark.errors import DataLossError, NotMountedError
+from downconvert.spark.errors import CorruptSegmentError, DataLossError, NotMountedError
 from downconvert.spark.follow import LogFollower, shared_out
 from downconvert.spark.followed_mounted import MountedLogs
 from downconvert.spark.options import Options
@@ -16,7 +18,7 @@ from downconvert.spark.schemas import schema_of
 from downconvert.spark.stream import SegmentStreamReader
 from downconvert.storage import TopicPartition
 from downconvert.storage.names import Kind, file_name
-from tests.downconvert.storage.logs import batch
+from tests.downconvert.storage.logs import batch, indexed_segment
 
 from .reading import partition
 
@@ -127,6 +129,46 @@ def test_limits_hold_and_everything_comes(tmp_path: Path, limit: Any) -> None:
             break
         at = end
     assert sorted(found) == sorted(f"{t}-0:{i}" for t in "abc" for i in range(14))
+
+
+@pytest.mark.parametrize("is_indexed", [False, True])
+@pytest.mark.parametrize("is_gzipped", [False, True])
+def test_damage_does_not_hold_up_a_stream_with_a_limit(
+    tmp_path: Path, is_indexed: bool, is_gzipped: bool
+) -> None:
+    batches = [batch(2 * i, 2 * i + 1, size=300) for i in range(30)]
+    (tmp_path / "a-0").mkdir()
+    indexed_segment(tmp_path / "a-0", 0, *batches, interval=4096)
+    partition(tmp_path, batch(60, 61), "a-0", 60)
+    log = tmp_path / "a-0" / file_name(0, Kind.LOG)
+    data = bytearray(log.read_bytes())
+    damage = 7 * len(batches[0])
+    data[damage + 8 : damage + 12] = b"\xff\xff\xff\xf0"
+    log.write_bytes(data)
+    if not is_indexed:
+        for index in (tmp_path / "a-0").glob("*index"):
+            index.unlink()
+    if is_gzipped:
+        log.with_name(f"{log.name}.gz").write_bytes(gzip.compress(data))
+        log.unlink()
+    with tarfile.open(tmp_path / "logs.tar", "w") as tar:
+        tar.add(tmp_path / "a-0", "a-0")
+    path = tmp_path / "logs.tar" if is_gzipped else tmp_path / "a-0"
+    source = stream(path, mode="DROPMALFORMED")
+    place, found = source.initialOffset(), list[str]()
+    for _ in range(40):
+        after = source.latestOffset(place, Limit(max_bytes=700))  # type: ignore[arg-type]
+        if after == place:
+            break
+        found += read(source, place, after)
+        place = after
+    assert place == {"a": {"0": 62}}
+    assert len(set(found)) == len(found)
+    assert {f"a-0:{offset}" for offset in (*range(14), 60, 61)} <= set(found)
+    assert ("a-0:59" in found) == (is_indexed and not is_gzipped)
+    failing = stream(path)
+    with pytest.raises(CorruptSegmentError, match="mode=PERMISSIVE"):
+        read(failing, {"a": {"0": 12}}, {"a": {"0": 60}})
 
 
 def test_everything_that_there_is_ignores_limits(directory: Path) -> None:

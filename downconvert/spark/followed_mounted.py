@@ -15,6 +15,7 @@ from records import CorruptRecordsError
 from records.batch import NONE
 
 from .follow import FollowedLog
+from .gaps import Gap, end_of, first_gap
 from .isolation import committed
 from .options import Options
 from .places import Place, changed_from, epoch_of
@@ -77,6 +78,10 @@ class MountedLog:
                 bases = (segment.base_offset for segment in self._log.segments)
                 offset = min(end, next((base for base in bases if base > start), end))
         return offset, taken
+
+    def gap(self, start: int, end: int, since: int) -> Gap | None:
+        segments = read_partition(self._name, self.directory).segments
+        return first_gap(segments, start, end, since, end_of)
 
     def splits(self, start: int, end: int) -> Iterator[Split]:
         transactions = committed(self.directory) if self._options.committed else None

@@ -20,6 +20,7 @@ from records.batch import NONE
 from .boundaries import StoredBoundaries
 from .errors import SegmentChangedError
 from .follow import FollowedLog
+from .gaps import Gap, end_of, first_gap
 from .isolation import Committed, committed_of
 from .kept import Kept
 from .options import Options
@@ -116,6 +117,12 @@ class StoredLog:
                     break
                 offset, taken = max(offset, min(after, end)), taken + size
         return (offset if taken else end), taken
+
+    def gap(self, start: int, end: int, since: int) -> Gap | None:
+        def end_once(file: SegmentFile) -> int:
+            return self._once([file], ("end", file), partial(end_of, file))
+
+        return first_gap(self._log.segments, start, end, since, end_once)
 
     def splits(self, start: int, end: int) -> Iterator[Split]:
         transactions = self._committed() if self._options.committed else None

@@ -25,7 +25,7 @@ from downconvert.spark.places import Json
 from downconvert.spark.schemas import schema_of
 from downconvert.spark.segment_files import SegmentFile
 from downconvert.spark.store_errors import ThrottledError
-from downconvert.spark.stored_headers import last_header
+from downconvert.spark.stored_headers import header_of, last_header
 from downconvert.spark.stream import SegmentStreamReader
 from downconvert.spark.trees import find_partitions
 from downconvert.storage.names import HIGH_WATERMARKS, Kind, file_name
@@ -34,7 +34,7 @@ from tests.downconvert.storage.logs import batch, indexed_segment
 from tests.object_store import ObjectStore
 
 from .reading import partition
-from .test_follow import Limit, append, at, noted, read
+from .test_follow import Limit, append, at, noted, out_of_order, read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -224,6 +224,12 @@ def test_a_segment_that_is_removed_as_it_is_looked_at_is_listed_again(
     assert removed
 
 
+def test_segments_that_come_out_of_their_order_are_waited_for(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out_of_order(place.logs, place.path, place.update, monkeypatch)
+
+
 @pytest.mark.parametrize("is_alone", [False, True])
 def test_what_is_mounted_may_change_and_keep_its_size(tmp_path: Path, is_alone: bool) -> None:
     """Beside logs that are not: preallocated, or truncated and written anew."""
@@ -277,6 +283,53 @@ def test_a_log_that_goes_back_holds_nothing_up(tmp_path: Path, is_gzipped: bool)
         place = after
     assert place == {"a": {"0": 14}}
     assert sorted(set(found)) == sorted(f"a-0:{offset}" for offset in (0, 1, 10, 11, 12, 13))
+
+
+def test_a_segment_that_is_removed_after_the_listing_is_a_loss(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which is told from how the log is then, and goes by failOnDataLoss."""
+    partition(place.logs, batch(*range(20), leader_epoch=1), "c-0")
+    partition(place.logs, batch(20, 21, leader_epoch=1), "c-0", 20)
+    place.update()
+    first = place.logs / "c-0" / file_name(0, Kind.LOG)
+    content = first.read_bytes()
+
+    def look(file: SegmentFile, offset: int) -> Any:
+        if first.exists() and file.base_offset == 0:
+            first.unlink()
+            place.update()
+            raise FileNotFoundError(2, "no such object", file.path)
+        return header_of(file, offset)
+
+    monkeypatch.setattr(followed_stored, "header_of", look)
+    start, lost = {"c": {"0": 5}}, "c-0 begins at 20; offsets from 5 on were deleted unread"
+    limit: Any = Limit(max_rows=5)
+    with pytest.raises(DataLossError, match=lost):
+        place.stream(topics="c").latestOffset(start, limit)
+    first.write_bytes(content)
+    place.update()
+    forgiving = place.stream(topics="c", failOnDataLoss=False)
+    with pytest.warns(RuntimeWarning, match=lost):
+        end = forgiving.latestOffset(start, limit)
+    assert end == {"c": {"0": {"offset": 22, "leaderEpoch": 1}}}
+    first.write_bytes(content)
+    place.update()
+    source = place.stream(topics="c", failOnDataLoss=False)
+    source.latestOffset(end)
+    with pytest.warns(RuntimeWarning, match=lost):
+        rows = read(source, start, {"c": {"0": {"offset": 8, "leaderEpoch": 1}}})
+    assert rows == []
+
+    def gone(file: SegmentFile, _: int) -> None:
+        raise FileNotFoundError(2, "no such object", file.path)
+
+    monkeypatch.setattr(followed_stored, "header_of", gone)
+    start = {"c": {"0": 20}}
+    with pytest.raises(DataLossError, match=r"0\.log|tar was deleted after it was listed"):
+        place.stream(topics="c").latestOffset(start, Limit(max_rows=1))  # type: ignore[arg-type]
+    with pytest.warns(RuntimeWarning, match="was deleted after it was listed"):
+        assert forgiving.latestOffset(start, Limit(max_rows=1)) == start  # type: ignore[arg-type]
 
 
 def test_a_cut_is_where_the_index_says(tmp_path: Path) -> None:

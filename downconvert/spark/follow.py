@@ -241,7 +241,7 @@ class LogFollower:
         the log went then."""
         first, end, log = starts[name], ends[name], self._current[name]
         wait = start[name].wait if name in start else None
-        timeout, time_now = self._options.gap_timeout, now()
+        timeout, time_now = self._options.gap_timeout_ms, now()
         passed: list[Gap] = []
 
         def found() -> Gap | None:

@@ -97,7 +97,7 @@ class Options:
     stop_at_high_watermark: bool = False
     max_offsets_per_trigger: int | None = None
     max_bytes_per_trigger: int | None = None
-    gap_timeout: int = GAP_TIMEOUT  # milliseconds
+    gap_timeout_ms: int = GAP_TIMEOUT  # milliseconds
     store_settings: tuple[tuple[str, str], ...] = ()  # added to the URIs of paths
     encryption_keys: str | None = None  # of tiered storage; None: those of the environment
 
@@ -163,7 +163,7 @@ class Options:
             stop_at_high_watermark=reader.boolean("stopAtHighWatermark", default=bool(streaming)),
             max_offsets_per_trigger=reader.integer("maxOffsetsPerTrigger", minimum=1),
             max_bytes_per_trigger=reader.size("maxBytesPerTrigger", None),
-            gap_timeout=reader.integer("gapTimeoutMs", default=GAP_TIMEOUT),
+            gap_timeout_ms=reader.integer("gapTimeoutMs", default=GAP_TIMEOUT),
             store_settings=reader.settings(endpoint="endpoint_override", region="region"),
             encryption_keys=reader.take("encryptionKeys"),
         )

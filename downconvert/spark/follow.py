@@ -251,7 +251,13 @@ class LogFollower:
 
         while (gap := found()) is not None:
             if wait is None or gap.end > wait.up_to:
-                wait = Wait(time_now, max(log.end_offset, gap.end))
+                wait = Wait(time_now, max((self._ends or {})[name], gap.end))
+                if timeout:
+                    _warn(
+                        f"{name} has no records from offset {gap.start} up to {gap.end} yet, and a "
+                        f"segment beside them is new: for {timeout / 1000:g} s at most "
+                        "(gapTimeoutMs) the stream waits for them"
+                    )
             if time_now < wait.since + timeout:
                 end = gap.start
                 break
@@ -259,11 +265,9 @@ class LogFollower:
             first = gap.end
         if passed:
             more = f", nor in {len(passed) - 1} gaps after that" if passed[1:] else ""
-            warnings.warn(
+            _warn(
                 f"{name} has no records from offset {passed[0].start} up to {passed[0].end}{more}: "
-                f"none came within {timeout / 1000:g} s, and reading goes on",
-                RuntimeWarning,
-                stacklevel=2,
+                f"none came within {timeout / 1000:g} s, and reading goes on"
             )
         return end, wait if wait is not None and end < wait.up_to else None
 
@@ -279,7 +283,7 @@ class LogFollower:
     def _lost(self, what: str) -> None:
         if self._options.fail_on_data_loss:
             raise DataLossError(what)
-        warnings.warn(what, RuntimeWarning, stacklevel=2)
+        _warn(what)
 
     # --- limits
 
@@ -318,6 +322,10 @@ def _awaits_beginning(place: Place) -> bool:
 def now() -> int:
     """Milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
+
+
+def _warn(what: str) -> None:
+    warnings.warn(what, RuntimeWarning, stacklevel=3)
 
 
 def _gone(error: OSError | SegmentChangedError) -> str:

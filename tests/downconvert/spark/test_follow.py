@@ -1,28 +1,27 @@
 """A stream of a growing directory: every record once, whatever happens to the files."""
 
-import gzip
 import shutil
-import tarfile
-import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from downconvert.spark.errors import CorruptSegmentError, DataLossError, NotMountedError
-from downconvert.spark.follow import LogFollower, now, shared_out
+from downconvert.spark import followed_stored
+from downconvert.spark.errors import DataLossError, NotMountedError
+from downconvert.spark.follow import LogFollower, shared_out
 from downconvert.spark.followed_mounted import MountedLogs
 from downconvert.spark.options import Options
 from downconvert.spark.places import Json
 from downconvert.spark.reader import Task
 from downconvert.spark.schemas import schema_of
+from downconvert.spark.segment_files import SegmentFile
+from downconvert.spark.stored_headers import header_of
 from downconvert.spark.stream import SegmentStreamReader
 from downconvert.storage import TopicPartition
 from downconvert.storage.names import Kind, file_name
-from tests.downconvert.storage.logs import batch, indexed_segment
+from tests.downconvert.storage.logs import batch
 
-from .reading import partition
+from .reading import packed, partition
 
 OPTIONS = {"path": "", "startingOffsets": "earliest"}
 
@@ -131,168 +130,6 @@ def test_limits_hold_and_everything_comes(tmp_path: Path, limit: Any) -> None:
             break
         at = end
     assert sorted(found) == sorted(f"{t}-0:{i}" for t in "abc" for i in range(14))
-
-
-def test_segments_that_come_out_of_their_order_are_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out_of_order(tmp_path, str(tmp_path), lambda: None, monkeypatch)
-
-
-def out_of_order(
-    logs: Path, path: str, update: Callable[[], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As `aws s3 sync` brings them: small and new ones first."""
-    start, minute = now(), 60_000
-    clock = [start]
-    monkeypatch.setattr("downconvert.spark.follow.now", lambda: clock[0])
-
-    def followed(place: Json, *, is_new: bool = False) -> tuple[Json, list[str]]:
-        """After a restart, or in the same process."""
-        nonlocal source
-        update()
-        source = stream(path, topics="c") if is_new else source
-        after = source.latestOffset(place)
-        assert source.latestOffset(after) == after  # so that an availableNow query ends
-        return after, read(source, place, after)
-
-    partition(logs, batch(0, 1, 2), "c-0")
-    source = stream(path, topics="c")
-    place, rows = followed({"c": {"0": 0}})
-    assert (place, rows) == ({"c": {"0": 3}}, ["c-0:0", "c-0:1", "c-0:2"])
-    # The broker has written 3 to 9; of three segments two are there.
-    partition(logs, b"", "c-0", 9)
-    waiting = {"offset": 3, "leaderEpoch": -1, "waitingSince": start, "waitingUpTo": 9}
-    assert followed(place) == ({"c": {"0": waiting}}, [])
-    partition(logs, batch(9), "c-0", 9)
-    partition(logs, batch(5, 6), "c-0", 5)
-    clock[0] += 9 * minute
-    assert followed({"c": {"0": waiting}}, is_new=True) == ({"c": {"0": waiting}}, [])
-    append(logs / "c-0", batch(3, 4))
-    place, rows = followed({"c": {"0": waiting}})
-    assert place == {"c": {"0": waiting | {"offset": 7}}}
-    assert rows == [f"c-0:{offset}" for offset in range(3, 7)]
-    # What is missing is not waited for for ever, also where each look is one of a new process.
-    clock[0] += minute
-    with pytest.warns(RuntimeWarning, match="c-0 has no records from offset 7 up to 9: none came"):
-        place, rows = followed(place, is_new=True)
-    assert (place, rows) == ({"c": {"0": 10}}, ["c-0:9"])
-    # A gap that nothing is new at is how the log is: a cleaner's.
-    partition(logs, batch(20), "c-0", 20)
-    update()
-    clock[0] = now() + 11 * minute
-    assert followed(place, is_new=True) == ({"c": {"0": 21}}, ["c-0:20"])
-
-
-def test_the_beginning_of_a_new_partition_is_waited_for(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = [now()]
-    monkeypatch.setattr("downconvert.spark.follow.now", lambda: clock[0])
-    source = stream(directory)
-    start = source.latestOffset(source.initialOffset())
-    partition(directory, batch(5, 6), "c-0", 5)
-    partition(directory, b"", "d-0", 7)
-    for limit in (Limit(), Limit(max_rows=1), Limit(max_bytes=1)):
-        waiting = source.latestOffset(start, limit)  # type: ignore[arg-type]
-        assert {topic: waiting[topic]["0"]["offset"] for topic in "cd"} == {"c": 0, "d": 0}
-        assert read(source, start, waiting) == []
-    partition(directory, batch(0, 1, 2, 3, 4), "c-0")
-    end = source.latestOffset(waiting)
-    assert end == waiting | {"c": {"0": 7}}
-    assert read(source, waiting, end) == [f"c-0:{offset}" for offset in range(7)]
-    clock[0] += 600_000
-    with pytest.warns(RuntimeWarning, match="d-0 has no records from offset 0 up to 7"):
-        last = source.latestOffset(end)
-    assert last == end | {"d": {"0": 7}}
-    append(directory / "d-0", batch(7), 7)
-    assert read(source, last, source.latestOffset(last)) == ["d-0:7"]
-
-
-def test_one_wait_is_for_all_that_was_missing_when_it_began(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a compacted log with a cleaner at work all segments may be new, again and again."""
-    clock = [now()]
-    monkeypatch.setattr("downconvert.spark.follow.now", lambda: clock[0])
-    for base in range(0, 100, 10):
-        partition(tmp_path, batch(base, base + 1), "a-0", base)
-    source = stream(tmp_path)
-    waiting = source.latestOffset({"a": {"0": 0}})
-    assert waiting["a"]["0"]["offset"] == 2
-    clock[0] += 600_000
-    monkeypatch.setattr("downconvert.spark.gaps._changed", lambda _: 1_000_000 * clock[0])
-    found = read(source, {"a": {"0": 0}}, waiting)
-    for _ in range(20):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            end = source.latestOffset(waiting, Limit(max_rows=15))  # type: ignore[arg-type]
-        if end == waiting:
-            break
-        found += read(source, waiting, end)
-        waiting = end
-    assert found == [f"a-0:{base + at}" for base in range(0, 100, 10) for at in (0, 1)]
-    assert waiting == {"a": {"0": 92}}
-
-
-def test_before_spark_4_2_a_stream_waits_from_where_it_was_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Which does not say to where it has read."""
-    clock = [now()]
-    monkeypatch.setattr("downconvert.spark.follow.now", lambda: clock[0])
-    partition(tmp_path, batch(0, 1, 2), "a-0")
-    source = stream(tmp_path)
-    start = source.initialOffset()
-    first = source.latestOffset()
-    partition(tmp_path, batch(5, 6), "a-0", 5)
-    waiting = source.latestOffset()
-    assert (first, waiting["a"]["0"]["offset"]) == ({"a": {"0": 3}}, 3)
-    append(tmp_path / "a-0", batch(3, 4))
-    end = source.latestOffset()
-    assert end == {"a": {"0": 7}}
-    assert read(source, start, end) == [f"a-0:{offset}" for offset in range(7)]
-    assert stream(tmp_path).latestOffset() == end
-
-
-@pytest.mark.parametrize("is_indexed", [False, True])
-@pytest.mark.parametrize("is_gzipped", [False, True])
-def test_damage_does_not_hold_up_a_stream_with_a_limit(
-    tmp_path: Path, is_indexed: bool, is_gzipped: bool
-) -> None:
-    batches = [batch(2 * i, 2 * i + 1, size=300) for i in range(30)]
-    (tmp_path / "a-0").mkdir()
-    indexed_segment(tmp_path / "a-0", 0, *batches, interval=4096)
-    partition(tmp_path, batch(60, 61), "a-0", 60)
-    log = tmp_path / "a-0" / file_name(0, Kind.LOG)
-    data = bytearray(log.read_bytes())
-    damage = 7 * len(batches[0])
-    data[damage + 8 : damage + 12] = b"\xff\xff\xff\xf0"
-    log.write_bytes(data)
-    if not is_indexed:
-        for index in (tmp_path / "a-0").glob("*index"):
-            index.unlink()
-    if is_gzipped:
-        log.with_name(f"{log.name}.gz").write_bytes(gzip.compress(data))
-        log.unlink()
-    with tarfile.open(tmp_path / "logs.tar", "w") as tar:
-        tar.add(tmp_path / "a-0", "a-0")
-    path = tmp_path / "logs.tar" if is_gzipped else tmp_path / "a-0"
-    source = stream(path, mode="DROPMALFORMED", gapTimeoutMs=0)
-    place, found = source.initialOffset(), list[str]()
-    for _ in range(40):
-        after = source.latestOffset(place, Limit(max_bytes=700))  # type: ignore[arg-type]
-        if after == place:
-            break
-        found += read(source, place, after)
-        place = after
-    assert place == {"a": {"0": 62}}
-    assert len(set(found)) == len(found)
-    assert {f"a-0:{offset}" for offset in (*range(14), 60, 61)} <= set(found)
-    assert ("a-0:59" in found) == (is_indexed and not is_gzipped)
-    failing = stream(path)
-    with pytest.raises(CorruptSegmentError, match="mode=PERMISSIVE"):
-        read(failing, {"a": {"0": 12}}, {"a": {"0": 60}})
 
 
 def test_everything_that_there_is_ignores_limits(directory: Path) -> None:
@@ -475,3 +312,51 @@ def test_shares_are_in_proportion_and_never_too_much() -> None:
     for turn, name in enumerate(names):
         shares = shared_out(1, dict.fromkeys(names, 5), turn)
         assert shares == dict.fromkeys(names, 0) | {name: 1}
+
+
+def test_a_segment_that_is_removed_after_the_listing_is_a_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which is told from how the log is then, and goes by failOnDataLoss."""
+    logs = tmp_path / "logs"
+    partition(logs, batch(*range(20), leader_epoch=1), "c-0")
+    partition(logs, batch(20, 21, leader_epoch=1), "c-0", 20)
+    path = packed(logs)
+    first = logs / "c-0" / file_name(0, Kind.LOG)
+    content = first.read_bytes()
+
+    def look(file: SegmentFile, offset: int) -> Any:
+        if first.exists() and file.base_offset == 0:
+            first.unlink()
+            packed(logs)
+            raise FileNotFoundError(2, "no such object", file.path)
+        return header_of(file, offset)
+
+    monkeypatch.setattr(followed_stored, "header_of", look)
+    start, lost = {"c": {"0": 5}}, "c-0 begins at 20; offsets from 5 on were deleted unread"
+    limit: Any = Limit(max_rows=5)
+    with pytest.raises(DataLossError, match=lost):
+        stream(path).latestOffset(start, limit)
+    first.write_bytes(content)
+    packed(logs)
+    forgiving = stream(path, failOnDataLoss=False)
+    with pytest.warns(RuntimeWarning, match=lost):
+        end = forgiving.latestOffset(start, limit)
+    assert end == {"c": {"0": {"offset": 22, "leaderEpoch": 1}}}
+    first.write_bytes(content)
+    packed(logs)
+    source = stream(path, failOnDataLoss=False)
+    source.latestOffset(end)
+    with pytest.warns(RuntimeWarning, match=lost):
+        rows = read(source, start, {"c": {"0": {"offset": 8, "leaderEpoch": 1}}})
+    assert rows == []
+
+    def gone(file: SegmentFile, _: int) -> None:
+        raise FileNotFoundError(2, "no such object", file.path)
+
+    monkeypatch.setattr(followed_stored, "header_of", gone)
+    start = {"c": {"0": 20}}
+    with pytest.raises(DataLossError, match=r"0\.log|tar was deleted after it was listed"):
+        stream(path).latestOffset(start, Limit(max_rows=1))  # type: ignore[arg-type]
+    with pytest.warns(RuntimeWarning, match="was deleted after it was listed"):
+        assert forgiving.latestOffset(start, Limit(max_rows=1)) == start  # type: ignore[arg-type]

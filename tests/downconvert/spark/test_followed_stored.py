@@ -2,8 +2,6 @@
 
 They are in a tar that is written anew, or in an object store (tests/object_store.py)."""
 
-import gzip
-import json
 import os
 import shutil
 import socket
@@ -25,7 +23,7 @@ from downconvert.spark.places import Json
 from downconvert.spark.schemas import schema_of
 from downconvert.spark.segment_files import SegmentFile
 from downconvert.spark.store_errors import ThrottledError
-from downconvert.spark.stored_headers import header_of, last_header
+from downconvert.spark.stored_headers import last_header
 from downconvert.spark.stream import SegmentStreamReader
 from downconvert.spark.trees import find_partitions
 from downconvert.storage.names import HIGH_WATERMARKS, Kind, file_name
@@ -34,7 +32,7 @@ from tests.downconvert.storage.logs import batch, indexed_segment
 from tests.object_store import ObjectStore
 
 from .reading import partition
-from .test_follow import Limit, append, at, noted, out_of_order, read
+from .test_follow import Limit, append, at, noted, read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -222,114 +220,6 @@ def test_a_segment_that_is_removed_as_it_is_looked_at_is_listed_again(
     monkeypatch.setattr(followed_stored, "last_header", look)
     assert source.latestOffset(start) == {"a": {"0": 3}, "b": {"1": 7}}
     assert removed
-
-
-def test_segments_that_come_out_of_their_order_are_waited_for(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out_of_order(place.logs, place.path, place.update, monkeypatch)
-
-
-@pytest.mark.parametrize("is_alone", [False, True])
-def test_what_is_mounted_may_change_and_keep_its_size(tmp_path: Path, is_alone: bool) -> None:
-    """Beside logs that are not: preallocated, or truncated and written anew."""
-    packed = tmp_path / "logs.tar"
-    partition(tmp_path / "packed", batch(0), "z-0")
-    with tarfile.open(packed, "w") as tar:
-        tar.add(tmp_path / "packed", "packed")
-    first, second = batch(0, 1, leader_epoch=0), batch(2, 3, leader_epoch=0)
-    log = partition(tmp_path / "logs", first + bytes(4096), "a-0") / file_name(0, Kind.LOG)
-    status = log.stat()
-    paths = [str(tmp_path / "logs"), *([] if is_alone else [str(packed)])]
-
-    def rewrite(data: bytes) -> None:
-        log.write_bytes(data.ljust(status.st_size, b"\0"))
-        os.utime(log, ns=(status.st_atime_ns, status.st_mtime_ns))  # within a tick of the clock
-
-    options = Options.parse({"path": json.dumps(paths), "topics": "a"}, streaming=True)
-    source = SegmentStreamReader(options, schema_of(options))
-    start = source.initialOffset()
-    assert start == at(2, 0)
-    rewrite(first + second)
-    end = source.latestOffset(start)
-    assert end == at(4, 0)
-    assert read(source, start, end) == ["a-0:2", "a-0:3"]
-    rewrite(first + batch(2, 3, leader_epoch=3))
-    with pytest.raises(DataLossError, match="a-0 was truncated at 2 after it was read up to 4"):
-        source.latestOffset(end)
-
-
-@pytest.mark.parametrize("is_gzipped", [False, True])
-def test_a_log_that_goes_back_holds_nothing_up(tmp_path: Path, is_gzipped: bool) -> None:
-    data = batch(10, 11, size=400) + batch(0, 1, size=400) + batch(12, 13, size=400)
-    path = partition(tmp_path / "logs", data, "a-0") / file_name(0, Kind.LOG)
-    if is_gzipped:
-        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(data))
-        path.unlink()
-    with tarfile.open(tmp_path / "logs.tar", "w") as tar:
-        tar.add(tmp_path / "logs", "logs")
-    given = {
-        "path": str(tmp_path / ("logs.tar" if is_gzipped else "logs")),
-        "startingOffsets": "earliest",
-    }
-    options = Options.parse(given, streaming=True)
-    source = SegmentStreamReader(options, schema_of(options))
-    place, found = source.initialOffset(), []
-    for _ in range(20):
-        after = source.latestOffset(place, Limit(max_bytes=500))  # type: ignore[arg-type]
-        if after == place:
-            break
-        found += read(source, place, after)
-        place = after
-    assert place == {"a": {"0": 14}}
-    assert sorted(set(found)) == sorted(f"a-0:{offset}" for offset in (0, 1, 10, 11, 12, 13))
-
-
-def test_a_segment_that_is_removed_after_the_listing_is_a_loss(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Which is told from how the log is then, and goes by failOnDataLoss."""
-    partition(place.logs, batch(*range(20), leader_epoch=1), "c-0")
-    partition(place.logs, batch(20, 21, leader_epoch=1), "c-0", 20)
-    place.update()
-    first = place.logs / "c-0" / file_name(0, Kind.LOG)
-    content = first.read_bytes()
-
-    def look(file: SegmentFile, offset: int) -> Any:
-        if first.exists() and file.base_offset == 0:
-            first.unlink()
-            place.update()
-            raise FileNotFoundError(2, "no such object", file.path)
-        return header_of(file, offset)
-
-    monkeypatch.setattr(followed_stored, "header_of", look)
-    start, lost = {"c": {"0": 5}}, "c-0 begins at 20; offsets from 5 on were deleted unread"
-    limit: Any = Limit(max_rows=5)
-    with pytest.raises(DataLossError, match=lost):
-        place.stream(topics="c").latestOffset(start, limit)
-    first.write_bytes(content)
-    place.update()
-    forgiving = place.stream(topics="c", failOnDataLoss=False)
-    with pytest.warns(RuntimeWarning, match=lost):
-        end = forgiving.latestOffset(start, limit)
-    assert end == {"c": {"0": {"offset": 22, "leaderEpoch": 1}}}
-    first.write_bytes(content)
-    place.update()
-    source = place.stream(topics="c", failOnDataLoss=False)
-    source.latestOffset(end)
-    with pytest.warns(RuntimeWarning, match=lost):
-        rows = read(source, start, {"c": {"0": {"offset": 8, "leaderEpoch": 1}}})
-    assert rows == []
-
-    def gone(file: SegmentFile, _: int) -> None:
-        raise FileNotFoundError(2, "no such object", file.path)
-
-    monkeypatch.setattr(followed_stored, "header_of", gone)
-    start = {"c": {"0": 20}}
-    with pytest.raises(DataLossError, match=r"0\.log|tar was deleted after it was listed"):
-        place.stream(topics="c").latestOffset(start, Limit(max_rows=1))  # type: ignore[arg-type]
-    with pytest.warns(RuntimeWarning, match="was deleted after it was listed"):
-        assert forgiving.latestOffset(start, Limit(max_rows=1)) == start  # type: ignore[arg-type]
 
 
 def test_a_cut_is_where_the_index_says(tmp_path: Path) -> None:

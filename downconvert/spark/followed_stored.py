@@ -1,7 +1,8 @@
 """The logs that a stream follows where they are not mounted: in stores, tars, tiered storage.
 
 They are listed once for each micro-batch. Only of what is new or has changed since is anything
-read: of a log's last segment the index and what is after its last entry.
+read: of a log's last segment, and of others that are new, the index and what is after its last
+entry.
 
 Not here: how much of them is read (follow.py), listing (trees.py)."""
 

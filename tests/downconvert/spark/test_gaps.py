@@ -1,6 +1,7 @@
 """Offsets that no segment has: a stream waits for those beside which something is new."""
 
 import os
+import random
 import warnings
 from itertools import pairwise
 from pathlib import Path
@@ -144,6 +145,44 @@ def test_segments_that_come_out_of_their_order_are_waited_for(
     update()
     clock[0] = now() + 11 * minute
     assert followed(place, is_new=True) == ({"c": {"0": 21}}, ["c-0:20"])
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.filterwarnings("ignore:a-0 has no records")
+def test_in_whatever_order_a_log_is_copied_each_offset_comes_once(
+    tmp_path: Path, seed: int
+) -> None:
+    """With looks between the copies, limits and restarts."""
+    chance = random.Random(seed)
+    partition(tmp_path, batch(0), "z-0")
+    source = stream(tmp_path)
+    place, found = source.initialOffset(), list[str]()
+    logs, end = {0: b""}, 0
+
+    def look(*, is_new: bool = False) -> bool:
+        nonlocal source, place
+        source = stream(tmp_path) if is_new else source
+        before, limit = place, chance.choice([Limit(), Limit(max_rows=3), Limit(max_bytes=200)])
+        place = source.latestOffset(before, limit)  # type: ignore[arg-type]
+        found.extend(read(source, before, place))
+        return place != before
+
+    for _ in range(4):
+        changed = set[int]()
+        for _ in range(chance.randrange(1, 12)):
+            count, base = chance.randrange(1, 4), max(logs)
+            logs[base] += batch(*range(end, end + count))
+            end += count
+            changed.add(base)
+            if chance.random() < 0.3:
+                logs[end] = b""
+        for base in chance.sample(sorted(changed), len(changed)):
+            partition(tmp_path, logs[base], "a-0", base)
+            if chance.random() < 0.6:
+                look(is_new=chance.random() < 0.3)
+    while look():
+        pass
+    assert sorted(found) == sorted(["z-0:0", *(f"a-0:{offset}" for offset in range(end))])
 
 
 def test_the_beginning_of_a_new_partition_is_waited_for(

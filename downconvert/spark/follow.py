@@ -5,21 +5,32 @@ and partitions come and go, while they are followed. Logs are truncated, too: an
 the leader epoch of what was read last (places.py), since the same offset in another epoch is
 another record.
 
+Nor does it depend on the order in which they are copied: where offsets are missing between
+segments of which one is new, a stream waits for them, for a time (gaps.py).
+
 Not here: the logs themselves (followed_mounted.py, followed_stored.py), Spark's side of it
 (stream.py), reading (rows.py, batches.py)."""
 
+import time
 import warnings
-from collections.abc import Iterator, Mapping
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from downconvert.storage.names import TopicPartition
 from records.batch import NONE
 
-from .errors import DataLossError
+from .errors import DataLossError, SegmentChangedError
+from .gaps import Gap
 from .options import Options
-from .places import Place, Places
+from .places import Place, Places, Wait
 from .splits import Split
+from .stored_trees import THREADS
 
+# What was found and is no longer there, or not what it was.
+GONE: Final = (FileNotFoundError, SegmentChangedError)
+Made = TypeVar("Made")
 Offsets: TypeAlias = dict[TopicPartition, int]
 
 
@@ -48,6 +59,10 @@ class FollowedLog(Protocol):
     def advanced(self, start: int, end: int, bytes_max: int) -> tuple[int, int]:
         """The offset after as many batches as are in `bytes_max` bytes, at least one, and `end` at
         most; their bytes, about."""
+
+    def gap(self, start: int, end: int, since: int) -> Gap | None:
+        """The first gap from `start` up to `end` beside which a segment is newer than a time, in
+        nanoseconds since the epoch."""
 
     def splits(self, start: int, end: int) -> Iterator[Split]:
         """What holds the offsets from `start` up to `end`."""
@@ -94,7 +109,11 @@ class LogFollower:
 
     def initial(self) -> Places:
         """Where the options say to begin."""
-        ends = self.refresh()
+        self.refresh()
+        return self._again(self._initial)
+
+    def _initial(self) -> Places:
+        ends = self._ends or {}
         return self.placed({name: self._current[name].starting(end) for name, end in ends.items()})
 
     def placed(self, offsets: Offsets, before: Places | None = None) -> Places:
@@ -117,9 +136,21 @@ class LogFollower:
         offsets_max: int | None = None,
         bytes_max: int | None = None,
     ) -> Places:
-        """Up to where to read from `start`: to `ends`, or less where there is a limit.
+        """Up to where to read from `start`: to `ends`, or less where there is a limit, or something
+        may still be copied.
 
         A first batch that is larger than the limit is read all the same."""
+        try:
+            return self._again(partial(self._latest, start, ends, offsets_max, bytes_max))
+        except GONE as error:
+            self._lost(_gone(error))
+            return start
+
+    def _latest(
+        self, start: Places, ends: Offsets, offsets_max: int | None, bytes_max: int | None
+    ) -> Places:
+        there = self._ends or {}
+        ends = {name: min(end, there[name]) for name, end in ends.items() if name in there}
         for name, place in start.items():
             if name not in self._current and self._options.takes(*name):
                 self._lost(f"{name} is gone; it was read up to offset {place.offset}")
@@ -136,7 +167,15 @@ class LogFollower:
         else:
             reached |= {name: ends[name] for name in ready}
         self._turn += 1
-        return self.placed(reached, start)
+        waits = {name: place.wait for name, place in start.items() if reached[name] == place.offset}
+        stands = {name: _stands(start.get(name), starts[name]) for name in ends}
+        moved = [name for name in ends if reached[name] > stands[name]]
+        with ThreadPoolExecutor(THREADS) as threads:
+            ask = partial(self._until_gap, start, stands, reached)
+            for name, (offset, wait) in zip(moved, threads.map(ask, moved), strict=True):
+                reached[name], waits[name] = offset, wait
+        placed = self.placed(reached, start)
+        return {name: place._replace(wait=waits.get(name)) for name, place in placed.items()}
 
     def splits(self, start: Places, end: Places) -> Iterator[Split]:
         """What is to be read for the offsets from `start` up to `end`."""
@@ -144,20 +183,26 @@ class LogFollower:
         if self._logs.costs and any(one.offset > ends.get(name, 0) for name, one in end.items()):
             self.refresh()
         for name, place in sorted(end.items()):
-            log, after = self._current.get(name), place.offset
-            first = self._start(name, start)
-            if first >= after:
-                continue
-            if log is None:
-                self._lost(f"{name} is gone; it was read up to offset {first}")
-                continue
-            if log.end_offset < after:
-                self._lost(f"{name} ends at {log.end_offset}, and was seen to go up to {after}")
-            elif log.changed_from(place) is not None:
-                self._lost(f"{name} was truncated before offset {after} after that was seen")
-            yield from log.splits(first, after)
+            try:
+                yield from self._again(partial(self._splits, name, start, place))
+            except GONE as error:
+                self._lost(_gone(error))
 
     # --- one partition
+
+    def _splits(self, name: TopicPartition, start: Places, place: Place) -> list[Split]:
+        log, after = self._current.get(name), place.offset
+        first = self._start(name, start)
+        if first >= after:
+            return []
+        if log is None:
+            self._lost(f"{name} is gone; it was read up to offset {first}")
+            return []
+        if log.end_offset < after:
+            self._lost(f"{name} ends at {log.end_offset}, and was seen to go up to {after}")
+        elif log.changed_from(place) is not None:
+            self._lost(f"{name} was truncated before offset {after} after that was seen")
+        return list(log.splits(first, after))
 
     def _start(self, name: TopicPartition, start: Places) -> int:
         """Where to read on: a partition that was not there before is read from its beginning, one
@@ -175,7 +220,7 @@ class LogFollower:
                 f"{log.directory} is a copy that is not up to date"
             )
             return end
-        if offset < first:
+        if offset < first and not _awaits_beginning(place):
             self._lost(f"{name} begins at {first}; offsets from {offset} on were deleted unread")
             return first
         changed = log.changed_from(place)
@@ -185,12 +230,60 @@ class LogFollower:
                 f"epoch {place.epoch}, and has been written anew from there"
             )
             return max(first, changed)
-        return offset
+        return max(first, offset)  # it may have waited for the beginning
+
+    def _until_gap(
+        self, start: Places, starts: Offsets, ends: Offsets, name: TopicPartition
+    ) -> tuple[int, Wait | None]:
+        """Up to where one of these partitions is read now, and what is waited for there.
+
+        A wait is for all that was missing when it began: as it ends, reading goes on up to where
+        the log went then."""
+        first, end, log = starts[name], ends[name], self._current[name]
+        wait = start[name].wait if name in start else None
+        timeout, time_now = self._options.gap_timeout_ms, now()
+        passed: list[Gap] = []
+
+        def found() -> Gap | None:
+            """The one that was waited at, though all beside it be old by now; or another one."""
+            waited = None if wait is None else log.gap(first, min(first + 1, end), 0)
+            return waited or log.gap(first, end, 1_000_000 * (time_now - timeout))
+
+        while (gap := found()) is not None:
+            if wait is None or gap.end > wait.up_to:
+                wait = Wait(time_now, max((self._ends or {})[name], gap.end))
+                if timeout:
+                    _warn(
+                        f"{name} has no records from offset {gap.start} up to {gap.end} yet, and a "
+                        f"segment beside them is new: for {timeout / 1000:g} s at most "
+                        "(gapTimeoutMs) the stream waits for them"
+                    )
+            if time_now < wait.since + timeout:
+                end = gap.start
+                break
+            passed.append(gap)
+            first = gap.end
+        if passed:
+            more = f", nor in {len(passed) - 1} gaps after that" if passed[1:] else ""
+            _warn(
+                f"{name} has no records from offset {passed[0].start} up to {passed[0].end}{more}: "
+                f"none came within {timeout / 1000:g} s, and reading goes on"
+            )
+        return end, wait if wait is not None and end < wait.up_to else None
+
+    def _again(self, make: Callable[[], Made]) -> Made:
+        """What is made of the logs; of how they are now, where one has changed since they were
+        listed."""
+        try:
+            return make()
+        except GONE:
+            self.refresh()
+            return make()
 
     def _lost(self, what: str) -> None:
         if self._options.fail_on_data_loss:
             raise DataLossError(what)
-        warnings.warn(what, RuntimeWarning, stacklevel=2)
+        _warn(what)
 
     # --- limits
 
@@ -214,6 +307,31 @@ class LogFollower:
             reached[name], taken = log.advanced(starts[name], ends[name], share)
             left -= taken
         return reached
+
+
+def _stands(place: Place | None, start: int) -> int:
+    """From where a partition would be read that is read from `start` on, if what is missing before
+    that came. Of one that was not there before the beginning may still be copied."""
+    return 0 if place is None or _awaits_beginning(place) else start
+
+
+def _awaits_beginning(place: Place) -> bool:
+    return place.offset == 0 and place.wait is not None
+
+
+def now() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+def _warn(what: str) -> None:
+    warnings.warn(what, RuntimeWarning, stacklevel=3)
+
+
+def _gone(error: OSError | SegmentChangedError) -> str:
+    if isinstance(error, SegmentChangedError):
+        return str(error)
+    return f"{error.filename or error} was deleted after it was listed"
 
 
 def shared_out(

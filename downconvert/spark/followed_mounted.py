@@ -11,9 +11,11 @@ from typing import Final
 from downconvert.storage import Log
 from downconvert.storage.names import TopicPartition
 from downconvert.storage.open_files import OpenFiles
+from records import CorruptRecordsError
 from records.batch import NONE
 
 from .follow import FollowedLog
+from .gaps import Gap, end_of, first_gap
 from .isolation import committed
 from .options import Options
 from .places import Place, changed_from, epoch_of
@@ -58,16 +60,28 @@ class MountedLog:
 
     def advanced(self, start: int, end: int, bytes_max: int) -> tuple[int, int]:
         offset, taken = start, 0
-        while offset < end and taken < max(1, bytes_max):
-            before = offset
-            records = self._log.read(offset, bytes_max - taken, up_to=end)
-            for header in records.batches():
-                if taken and taken + header.size > bytes_max:
-                    return offset, taken
-                offset, taken = min(header.last_offset + 1, end), taken + header.size
-            if offset == before:  # nothing is left there
-                return end, taken
+        try:
+            while offset < end and taken < max(1, bytes_max):
+                before = offset
+                records = self._log.read(offset, bytes_max - taken, up_to=end)
+                for header in records.batches():
+                    if taken and taken + header.size > bytes_max:
+                        return offset, taken
+                    offset = max(offset, min(header.last_offset + 1, end))
+                    taken += header.size
+                if offset == before:  # nothing is left there
+                    return end, taken
+        except (
+            CorruptRecordsError
+        ):  # a task says where; what is after it in the segment comes whole
+            if not taken:
+                bases = (segment.base_offset for segment in self._log.segments)
+                offset = min(end, next((base for base in bases if base > start), end))
         return offset, taken
+
+    def gap(self, start: int, end: int, since: int) -> Gap | None:
+        segments = read_partition(self._name, self.directory).segments
+        return first_gap(segments, start, end, since, end_of)
 
     def splits(self, start: int, end: int) -> Iterator[Split]:
         transactions = committed(self.directory) if self._options.committed else None

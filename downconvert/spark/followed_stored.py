@@ -1,24 +1,27 @@
 """The logs that a stream follows where they are not mounted: in stores, tars, tiered storage.
 
 They are listed once for each micro-batch. Only of what is new or has changed since is anything
-read: of a log's last segment the index and what is after its last entry.
+read: of a log's last segment, and of others that are new, the index and what is after its last
+entry.
 
 Not here: how much of them is read (follow.py), listing (trees.py)."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from downconvert.storage.checkpoint import EpochEntry
 from downconvert.storage.names import OFFSET_MAX, TopicPartition
-from records import BatchHeader
+from records import BatchHeader, CorruptRecordsError
 from records.batch import NONE
 
 from .boundaries import StoredBoundaries
 from .errors import SegmentChangedError
 from .follow import FollowedLog
+from .gaps import Gap, end_of, first_gap
 from .isolation import Committed, committed_of
 from .kept import Kept
 from .options import Options
@@ -33,6 +36,8 @@ from .stored_headers import header_of, headers_near, last_header
 from .stored_trees import THREADS, forget
 from .trees import find_partitions
 from .watermarks import HighWatermarks
+
+Made = TypeVar("Made")
 
 ATTEMPTS: Final = 3  # objects are replaced and removed while they are listed
 
@@ -52,6 +57,7 @@ class StoredLog:
         self._log = log
         self._options = options
         self._kept = kept
+        self._transactions: Committed | None = None
         self._tail = self._look()
 
     @property
@@ -90,7 +96,8 @@ class StoredLog:
             return self._tail.epoch
         for file in self._log.segments:
             if file.base_offset < offset <= file.next_offset:
-                header = self._kept.of(_key(file, offset), partial(header_of, file, offset - 1))
+                make = partial(header_of, file, offset - 1)
+                header = self._once([file], _key(file, offset), make)
                 return NONE if header is None else header.leader_epoch
         return NONE
 
@@ -112,6 +119,12 @@ class StoredLog:
                 offset, taken = max(offset, min(after, end)), taken + size
         return (offset if taken else end), taken
 
+    def gap(self, start: int, end: int, since: int) -> Gap | None:
+        def end_once(file: SegmentFile) -> int:
+            return self._once([file], ("end", file), partial(end_of, file))
+
+        return first_gap(self._log.segments, start, end, since, end_once)
+
     def splits(self, start: int, end: int) -> Iterator[Split]:
         transactions = self._committed() if self._options.committed else None
         yield from stretches(self._log, start, end, transactions)
@@ -123,7 +136,7 @@ class StoredLog:
         for file in reversed(segments):
             if not file.size:
                 continue
-            header = self._kept.of(("tail", file), partial(last_header, file))
+            header = self._once([file], ("tail", file), partial(last_header, file))
             if header is not None:
                 after = header.last_offset + 1
                 self._kept.put(_key(file, after), header)
@@ -131,7 +144,15 @@ class StoredLog:
         return Tail(end)
 
     def _committed(self) -> Committed:
-        return self._kept.of(("committed", self._log), partial(committed_of, self._log))
+        if self._transactions is None:
+            make = partial(committed_of, self._log)
+            self._transactions = self._once(self._log.segments, ("committed", self._log), make)
+        return self._transactions
+
+    def _once(self, files: Sequence[SegmentFile], key: Hashable, make: Callable[[], Made]) -> Made:
+        """What was made of files before, if they have not changed since. Those of this machine are
+        read again: preallocated, they keep their size, and a clock's tick may hide a change."""
+        return self._kept.of(key, make) if all(file.blobs for file in files) else make()
 
     def _noted_epochs(self) -> list[EpochEntry]:
         with staged(replace(self._log, segments=()), ()) as directory:
@@ -237,11 +258,11 @@ def cut(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
 
 def _hopped(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
     taken = 0
-    with headers_near(file, offset) as headers:
+    with headers_near(file, offset) as headers, suppress(CorruptRecordsError):  # a task says where
         for header in headers:
             if header.last_offset < offset:
                 continue
             if taken and taken + header.size > bytes_max:
-                return header.base_offset, taken
+                return max(header.base_offset, offset + 1), taken
             taken += header.size
     return file.next_offset, taken

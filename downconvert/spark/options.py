@@ -42,6 +42,9 @@ RECORD_BYTES_LIMIT: Final = 1024 * MiB
 # driver: with smaller ones a query of a few gigabytes does not end.
 PARTITION_BYTES_MIN: Final = MiB
 
+# A segment of a gigabyte is copied in that time at 2 MB/s.
+GAP_TIMEOUT: Final = 10 * 60 * 1000  # milliseconds
+
 Level: TypeAlias = Literal["record", "batch", "offset", "group", "transaction"]
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 
@@ -94,6 +97,7 @@ class Options:
     stop_at_high_watermark: bool = False
     max_offsets_per_trigger: int | None = None
     max_bytes_per_trigger: int | None = None
+    gap_timeout_ms: int = GAP_TIMEOUT  # milliseconds
     store_settings: tuple[tuple[str, str], ...] = ()  # added to the URIs of paths
     encryption_keys: str | None = None  # of tiered storage; None: those of the environment
 
@@ -159,6 +163,7 @@ class Options:
             stop_at_high_watermark=reader.boolean("stopAtHighWatermark", default=bool(streaming)),
             max_offsets_per_trigger=reader.integer("maxOffsetsPerTrigger", minimum=1),
             max_bytes_per_trigger=reader.size("maxBytesPerTrigger", None),
+            gap_timeout_ms=reader.integer("gapTimeoutMs", default=GAP_TIMEOUT),
             store_settings=reader.settings(endpoint="endpoint_override", region="region"),
             encryption_keys=reader.take("encryptionKeys"),
         )
@@ -292,10 +297,10 @@ class _Reader:
             self.choice(name, *(("true", "false") if default else ("false", "true"))) == "true"
         )
 
-    def integer(self, name: str, minimum: int = 0) -> int | None:
+    def integer(self, name: str, minimum: int = 0, default: Any = None) -> Any:
         text = self.take(name)
         if text is None:
-            return None
+            return default
         if not re.fullmatch("[0-9]{1,18}", text) or int(text) < minimum:
             raise ValueError(f"{name} is a number from {minimum} on, not {text!r}")
         return int(text)

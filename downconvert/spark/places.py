@@ -1,10 +1,12 @@
 """Places in logs that a stream has come to: the next offset, and the leader epoch of the
-record before it.
+record before it; and what a stream waits for.
 
 An offset alone does not say which record it was: a log that was truncated has others there. Offset
 and leader epoch together do (KIP-101, KIP-320). As JSON, in a query's checkpoint, a place is
 `{"offset": 123, "leaderEpoch": 4}`, or the offset alone where no epoch is known: in v0 and v1, in
-checkpoints of earlier versions, and where the record before was deleted or compacted.
+checkpoints of earlier versions, and where the record before was deleted or compacted. Where a
+stream waits for what may still be copied (gaps.py) there are "waitingSince" and "waitingUpTo", too:
+a query that runs for a moment each hour would wait for ever otherwise.
 
 Not here: how far there is something to read (follow.py)."""
 
@@ -22,11 +24,20 @@ from records.batch import NONE
 from .replicas import leader_epochs
 
 
+class Wait(NamedTuple):
+    """Since when a stream has waited for what is missing of a log, in milliseconds since the epoch,
+    and how far that log went then."""
+
+    since: int
+    up_to: int
+
+
 class Place(NamedTuple):
     """The next offset to read, and the leader epoch of the one before it; -1: not known."""
 
     offset: int
     epoch: int = NONE
+    wait: Wait | None = None
 
 
 Places: TypeAlias = dict[TopicPartition, Place]
@@ -37,10 +48,17 @@ def to_json(places: Mapping[TopicPartition, Place]) -> Json:
     """In the form of Spark's checkpoints; as its Kafka source writes it, where no epochs are
     known."""
     found: Json = {}
-    for (topic, partition), (offset, epoch) in sorted(places.items()):
-        place = offset if epoch == NONE else {"offset": offset, "leaderEpoch": epoch}
-        found.setdefault(topic, {})[str(partition)] = place
+    for (topic, partition), place in sorted(places.items()):
+        found.setdefault(topic, {})[str(partition)] = _json(place)
     return found
+
+
+def _json(place: Place) -> int | dict[str, int]:
+    offset, epoch, wait = place
+    known = {"offset": offset, "leaderEpoch": epoch}
+    if wait is not None:
+        return known | {"waitingSince": wait.since, "waitingUpTo": wait.up_to}
+    return offset if epoch == NONE else known
 
 
 def from_json(offsets: Mapping[str, Mapping[str, Any]]) -> Places:
@@ -57,6 +75,13 @@ def _place(given: object) -> Place:
     match given:
         case int(offset):
             return Place(offset)
+        case {
+            "offset": int(offset),
+            "leaderEpoch": int(epoch),
+            "waitingSince": int(since),
+            "waitingUpTo": int(up_to),
+        }:
+            return Place(offset, epoch, Wait(since, up_to))
         case {"offset": int(offset), "leaderEpoch": int(epoch)}:
             return Place(offset, epoch)
     raise ValueError(f"not an offset in a checkpoint: {given!r}")

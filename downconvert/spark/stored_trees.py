@@ -210,9 +210,14 @@ def _broker(files: Mapping[str, Blob]) -> str:
     digest = sha256(repr(sorted(noted.items(), key=lambda pair: pair[0])).encode()).hexdigest()
     directory = Path(_scratch().name) / digest
     if not directory.exists():
-        directory.mkdir()
-        for name, blob in noted.items():
-            blob.save(directory / name)
+        # It is there once all of it is: without the checkpoints there would be no high watermark.
+        part = Path(tempfile.mkdtemp(dir=_scratch().name))
+        try:
+            for name, blob in noted.items():
+                blob.save(part / name)
+            part.rename(directory)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
     return str(directory)
 
 

@@ -118,7 +118,7 @@ def listed(uri: str) -> list[Stored]:
 
 
 def _uri_of(base: Any, path: str, found: str) -> str:
-    rest = found[len(path) :]
+    rest = found.lstrip("/")[len(path.lstrip("/")) :]  # some file systems put "/" before a name
     return str(urlunsplit(base._replace(path=base.path + quote(rest))))
 
 

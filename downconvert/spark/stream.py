@@ -51,9 +51,11 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._following: LogFollower | None = None  # in the driver only: workers need no files
         self._target: Offsets | None = None  # where an availableNow query ends
+        self._latest: Json | None = None  # of Spark before 4.2, which does not say where it is
 
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's names
-        return to_json(self._follow().initial())
+        self._latest = to_json(self._follow().initial())
+        return self._latest
 
     def latestOffset(self, start: Json | None = None, limit: Limit = None) -> Json:  # noqa: N802
         """The offsets up to which the next micro-batch reads."""
@@ -61,16 +63,18 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = following.refresh()
         if self._target is not None:
             ends = {n: min(end, self._target[n]) for n, end in ends.items() if n in self._target}
-        if start is None:  # Spark before 4.2
-            return to_json(following.placed(ends))
-        return to_json(
-            following.latest(
+        start = start if start is not None else self._latest
+        if start is None:  # after a restart
+            places = following.placed(ends)
+        else:
+            places = following.latest(
                 from_json(start),
                 ends,
                 offsets_max=getattr(limit, "max_rows", None),
                 bytes_max=getattr(limit, "max_bytes", None),
             )
-        )
+        self._latest = to_json(places)
+        return self._latest
 
     def getDefaultReadLimit(self) -> "ReadLimit":  # noqa: N802
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows

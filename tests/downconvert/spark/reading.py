@@ -1,5 +1,6 @@
 """Reads directories as Spark's workers do, without Spark; and what is expected of it."""
 
+import tarfile
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -82,6 +83,14 @@ def partition(path: Path, data: bytes, name: str = "topic-0", base_offset: int =
     directory.mkdir(parents=True, exist_ok=True)
     (directory / file_name(base_offset, Kind.LOG)).write_bytes(data)
     return directory
+
+
+def packed(logs: Path) -> Path:
+    """A tar of a directory, beside it; written anew if it is there."""
+    target = logs.with_name(f"{logs.name}.tar")
+    with tarfile.open(target, "w") as tar:
+        tar.add(logs, logs.name)
+    return target
 
 
 def _plain(batch: Any) -> list[Row]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from downconvert.spark import followed_stored
 from downconvert.spark.errors import DataLossError, NotMountedError
 from downconvert.spark.follow import LogFollower, shared_out
 from downconvert.spark.followed_mounted import MountedLogs
@@ -13,12 +14,14 @@ from downconvert.spark.options import Options
 from downconvert.spark.places import Json
 from downconvert.spark.reader import Task
 from downconvert.spark.schemas import schema_of
+from downconvert.spark.segment_files import SegmentFile
+from downconvert.spark.stored_headers import header_of
 from downconvert.spark.stream import SegmentStreamReader
 from downconvert.storage import TopicPartition
 from downconvert.storage.names import Kind, file_name
 from tests.downconvert.storage.logs import batch
 
-from .reading import partition
+from .reading import packed, partition
 
 OPTIONS = {"path": "", "startingOffsets": "earliest"}
 
@@ -37,7 +40,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def stream(path: Path, **options: Any) -> SegmentStreamReader:
+def stream(path: Path | str, **options: Any) -> SegmentStreamReader:
     texts = {name: str(value) for name, value in options.items()}
     given = Options.parse(OPTIONS | {"path": str(path)} | texts, streaming=True)
     return SegmentStreamReader(given, schema_of(given))
@@ -309,3 +312,51 @@ def test_shares_are_in_proportion_and_never_too_much() -> None:
     for turn, name in enumerate(names):
         shares = shared_out(1, dict.fromkeys(names, 5), turn)
         assert shares == dict.fromkeys(names, 0) | {name: 1}
+
+
+def test_a_segment_that_is_removed_after_the_listing_is_a_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which is told from how the log is then, and goes by failOnDataLoss."""
+    logs = tmp_path / "logs"
+    partition(logs, batch(*range(20), leader_epoch=1), "c-0")
+    partition(logs, batch(20, 21, leader_epoch=1), "c-0", 20)
+    path = packed(logs)
+    first = logs / "c-0" / file_name(0, Kind.LOG)
+    content = first.read_bytes()
+
+    def look(file: SegmentFile, offset: int) -> Any:
+        if first.exists() and file.base_offset == 0:
+            first.unlink()
+            packed(logs)
+            raise FileNotFoundError(2, "no such object", file.path)
+        return header_of(file, offset)
+
+    monkeypatch.setattr(followed_stored, "header_of", look)
+    start, lost = {"c": {"0": 5}}, "c-0 begins at 20; offsets from 5 on were deleted unread"
+    limit: Any = Limit(max_rows=5)
+    with pytest.raises(DataLossError, match=lost):
+        stream(path).latestOffset(start, limit)
+    first.write_bytes(content)
+    packed(logs)
+    forgiving = stream(path, failOnDataLoss=False)
+    with pytest.warns(RuntimeWarning, match=lost):
+        end = forgiving.latestOffset(start, limit)
+    assert end == {"c": {"0": {"offset": 22, "leaderEpoch": 1}}}
+    first.write_bytes(content)
+    packed(logs)
+    source = stream(path, failOnDataLoss=False)
+    source.latestOffset(end)
+    with pytest.warns(RuntimeWarning, match=lost):
+        rows = read(source, start, {"c": {"0": {"offset": 8, "leaderEpoch": 1}}})
+    assert rows == []
+
+    def gone(file: SegmentFile, _: int) -> None:
+        raise FileNotFoundError(2, "no such object", file.path)
+
+    monkeypatch.setattr(followed_stored, "header_of", gone)
+    start = {"c": {"0": 20}}
+    with pytest.raises(DataLossError, match=r"0\.log|tar was deleted after it was listed"):
+        stream(path).latestOffset(start, Limit(max_rows=1))  # type: ignore[arg-type]
+    with pytest.warns(RuntimeWarning, match="was deleted after it was listed"):
+        assert forgiving.latestOffset(start, Limit(max_rows=1)) == start  # type: ignore[arg-type]

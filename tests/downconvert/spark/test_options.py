@@ -103,6 +103,7 @@ def test_offsets_of_partitions_that_are_not_named_are_the_default() -> None:
         ({"encryptionKeys": "key.pem"}, "id=/path/of/private.pem"),
         ({"path": "[1]"}, "no JSON list of directories"),
         ({"maxOffsetsPerTrigger": "1", "maxBytesPerTrigger": "1"}, "not both"),
+        ({"gapTimeoutMs": "10m"}, "gapTimeoutMs is a number from 0 on"),
     ],
 )
 def test_what_is_wrong_is_said(given: dict[str, str], words: str) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from downconvert.spark.places import Place, changed_from, epoch_of, from_json, to_json
+from downconvert.spark.places import Place, Wait, changed_from, epoch_of, from_json, to_json
 from downconvert.storage import Log, TopicPartition
 from tests.downconvert.storage.logs import batch, segment
 
@@ -14,7 +14,19 @@ NAME = TopicPartition("a-b", 3)
 
 @pytest.mark.parametrize(
     ("place", "json"),
-    [(Place(7), 7), (Place(7, 0), {"offset": 7, "leaderEpoch": 0})],
+    [
+        (Place(7), 7),
+        (Place(7, 0), {"offset": 7, "leaderEpoch": 0}),
+        (
+            Place(7, -1, Wait(1_700_000_000_000, 9)),
+            {
+                "offset": 7,
+                "leaderEpoch": -1,
+                "waitingSince": 1_700_000_000_000,
+                "waitingUpTo": 9,
+            },
+        ),
+    ],
 )
 def test_as_json(place: Place, json: Any) -> None:
     assert to_json({NAME: place}) == {"a-b": {"3": json}}

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from downconvert.spark.blobs import Blob
+from downconvert.spark.store_errors import ThrottledError
 from downconvert.spark.trees import find_partitions
 from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.names import Kind, file_name
@@ -112,6 +114,56 @@ def test_what_was_copied_amid_a_cleaning_is_refused(logs: Path, tmp_path: Path) 
     with pytest.raises(CorruptFileError, match="amid a cleaning"):
         content(tmp_path / "a.tar")
     assert len(content(logs)) == 62
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("options", [{}, {"maxPartitionBytes": 600}, {"level": "batch"}])
+def test_segments_that_overlap_have_each_offset_once(
+    tmp_path: Path, options: dict[str, Any], is_packed: bool
+) -> None:
+    """A cleaner has merged a segment into the one before, and what was copied has it still."""
+    logs = tmp_path / "kafka"
+    logs.mkdir()
+    batches = [batch(offset, size=500) for offset in range(9)]
+    indexed_segment(logs / "a-0", 0, *batches[:6])
+    indexed_segment(logs / "a-0", 3, *batches[3:6])
+    indexed_segment(logs / "a-0", 6, *batches[6:])
+    path = tmp_path / "a.tar" if is_packed else logs
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        tar.add(logs, "kafka")
+    name = "baseOffset" if "level" in options else "offset"
+    assert [row[name] for row in rows(path, **options)] == list(range(9))
+
+
+def test_checkpoints_of_which_one_could_not_be_copied_are_copied_again(
+    logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not taken for a broker without a high watermark."""
+    (logs / "replication-offset-checkpoint").write_text("0\n1\norders 0 20\n")
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        tar.add(logs, "kafka")
+    save, refused = Blob.save, []
+
+    def refusing(blob: Blob, target: Path) -> None:
+        if not refused:
+            refused.append(blob)
+            raise ThrottledError("throttling")
+        save(blob, target)
+
+    monkeypatch.setattr(Blob, "save", refusing)
+    wanted = {"topics": "orders", "stopAtHighWatermark": "true"}
+    with pytest.raises(ThrottledError):
+        content(tmp_path / "a.tar", **wanted)
+    assert [offset for _, _, offset, _ in content(tmp_path / "a.tar", **wanted)] == list(
+        range(3, 20)
+    )
+
+
+def test_a_file_system_of_fsspec_whose_names_begin_with_a_slash(logs: Path, tmp_path: Path) -> None:
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    memory.put(f"{logs}/", f"/{tmp_path.name}/", recursive=True)
+    assert content(f"memory://{tmp_path.name}") == content(logs)
+    memory.rm(f"/{tmp_path.name}", recursive=True)
 
 
 def test_a_brokers_disks_side_by_side(logs: Path, tmp_path: Path) -> None:

@@ -1,0 +1,98 @@
+"""Directories of this machine, also beside logs that are not: as they are now, damaged or not."""
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from downconvert.spark.errors import CorruptSegmentError, DataLossError
+from downconvert.storage.names import Kind, file_name
+from tests.downconvert.storage.logs import batch, indexed_segment
+
+from .reading import packed, partition
+from .test_follow import Limit, at, read, stream
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_what_is_mounted_may_change_and_keep_its_size(tmp_path: Path, is_alone: bool) -> None:
+    """Beside logs that are not: preallocated, or truncated and written anew."""
+    partition(tmp_path / "other", batch(0), "z-0")
+    tar = packed(tmp_path / "other")
+    first, second = batch(0, 1, leader_epoch=0), batch(2, 3, leader_epoch=0)
+    log = partition(tmp_path / "logs", first + bytes(4096), "a-0") / file_name(0, Kind.LOG)
+    status = log.stat()
+    paths = [str(tmp_path / "logs"), *([] if is_alone else [str(tar)])]
+
+    def rewrite(data: bytes) -> None:
+        log.write_bytes(data.ljust(status.st_size, b"\0"))
+        os.utime(log, ns=(status.st_atime_ns, status.st_mtime_ns))  # within a tick of the clock
+
+    source = stream(json.dumps(paths), topics="a", startingOffsets="latest")
+    start = source.initialOffset()
+    assert start == at(2, 0)
+    rewrite(first + second)
+    end = source.latestOffset(start)
+    assert end == at(4, 0)
+    assert read(source, start, end) == ["a-0:2", "a-0:3"]
+    rewrite(first + batch(2, 3, leader_epoch=3))
+    with pytest.raises(DataLossError, match="a-0 was truncated at 2 after it was read up to 4"):
+        source.latestOffset(end)
+
+
+@pytest.mark.parametrize("is_gzipped", [False, True])
+def test_a_log_that_goes_back_holds_nothing_up(tmp_path: Path, is_gzipped: bool) -> None:
+    data = batch(10, 11, size=400) + batch(0, 1, size=400) + batch(12, 13, size=400)
+    path = partition(tmp_path / "logs", data, "a-0") / file_name(0, Kind.LOG)
+    if is_gzipped:
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(data))
+        path.unlink()
+    source = stream(packed(tmp_path / "logs") if is_gzipped else tmp_path / "logs")
+    place, found = source.initialOffset(), []
+    for _ in range(20):
+        after = source.latestOffset(place, Limit(max_bytes=500))  # type: ignore[arg-type]
+        if after == place:
+            break
+        found += read(source, place, after)
+        place = after
+    assert place == {"a": {"0": 14}}
+    assert sorted(set(found)) == sorted(f"a-0:{offset}" for offset in (0, 1, 10, 11, 12, 13))
+
+
+@pytest.mark.parametrize("is_indexed", [False, True])
+@pytest.mark.parametrize("is_gzipped", [False, True])
+def test_damage_does_not_hold_up_a_stream_with_a_limit(
+    tmp_path: Path, is_indexed: bool, is_gzipped: bool
+) -> None:
+    batches = [batch(2 * i, 2 * i + 1, size=300) for i in range(30)]
+    (tmp_path / "a-0").mkdir()
+    indexed_segment(tmp_path / "a-0", 0, *batches, interval=4096)
+    partition(tmp_path, batch(60, 61), "a-0", 60)
+    log = tmp_path / "a-0" / file_name(0, Kind.LOG)
+    data = bytearray(log.read_bytes())
+    damage = 7 * len(batches[0])
+    data[damage + 8 : damage + 12] = b"\xff\xff\xff\xf0"
+    log.write_bytes(data)
+    if not is_indexed:
+        for index in (tmp_path / "a-0").glob("*index"):
+            index.unlink()
+    if is_gzipped:
+        log.with_name(f"{log.name}.gz").write_bytes(gzip.compress(data))
+        log.unlink()
+    path = packed(tmp_path / "a-0") if is_gzipped else tmp_path / "a-0"
+    source = stream(path, mode="DROPMALFORMED", gapTimeoutMs=0)
+    place, found = source.initialOffset(), list[str]()
+    for _ in range(40):
+        after = source.latestOffset(place, Limit(max_bytes=700))  # type: ignore[arg-type]
+        if after == place:
+            break
+        found += read(source, place, after)
+        place = after
+    assert place == {"a": {"0": 62}}
+    assert len(set(found)) == len(found)
+    assert {f"a-0:{offset}" for offset in (*range(14), 60, 61)} <= set(found)
+    assert ("a-0:59" in found) == (is_indexed and not is_gzipped)
+    failing = stream(path)
+    with pytest.raises(CorruptSegmentError, match="mode=PERMISSIVE"):
+        read(failing, {"a": {"0": 12}}, {"a": {"0": 60}})

@@ -6,7 +6,10 @@ v1 and v2, converted, from Kafka 3.9 and from the gateway; Fetch v12, as it is, 
 through the gateway; and a small request, likewise. Rounds of one run are compared in
 pairs, as machines are noisy.
 
-    python -m bench.gateway speed [--size 64] [--rounds 7]"""
+    python -m bench.gateway speed [--size 64] [--rounds 7] [--relay]
+
+With `--relay` also Fetch v12 through a relay that only splices (splice_relay.py): the client, the
+broker and whatever is between them share the machine, so that no gateway reaches more."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -25,6 +28,7 @@ from tests import kafka_server
 from .draining import Address, Drained, Wire, by_turns, paired, request
 from .gateway_clients import in_front
 from .serving import FETCH_SIZE, FULL_SPEED, SHAPES, Shape, produce
+from .splice_relay import relayed
 
 CONVERTED, AS_IT_IS = (1, 2), 12  # versions of Fetch
 WARM_UP: Final = 3
@@ -49,14 +53,20 @@ def all_three(size: int) -> Iterator[tuple[Address, Address, Address]]:
         yield (HOST, old.ports[0]), (HOST, new.ports[0]), gateway.address
 
 
-def say(shape: Shape, version: int, direct: list[Drained], through: list[Drained]) -> None:
+def say(
+    shape: Shape,
+    version: int,
+    direct: list[Drained],
+    through: list[Drained],
+    what: str = "gateway",
+) -> None:
     def records(rounds: list[Drained]) -> float:
         return median(one.records_per_second for one in rounds) / 1e6
 
     ratio = paired(through, direct)
     click.echo(
         f"{shape.topic:10} Fetch v{version:<3} direct {records(direct):6.2f} M records/s   "
-        f"gateway {records(through):6.2f} M records/s   {ratio:5.2f}x"
+        f"{what:7} {records(through):6.2f} M records/s   {ratio:5.2f}x"
     )
 
 
@@ -84,7 +94,8 @@ def latencies(direct: Address, through: Address) -> tuple[float, float]:
 @click.command()
 @click.option("--size", default=64, help="MiB of each kind of records.")
 @click.option("--rounds", default=7)
-def speed(size: int, rounds: int) -> None:
+@click.option("--relay", is_flag=True, help="What a relay that only splices reaches, too.")
+def speed(size: int, rounds: int, relay: bool) -> None:
     """How fast old and new clients are through the gateway."""
 
     def drained(
@@ -98,6 +109,11 @@ def speed(size: int, rounds: int) -> None:
                 say(shape, version, *drained((old, through), shape, version))
         for shape in SHAPES:
             say(shape, AS_IT_IS, *drained((new, through), shape, AS_IT_IS))
+        if relay:
+            with relayed(new) as through_relay:
+                for shape in SHAPES:
+                    found = drained((new, through_relay), shape, AS_IT_IS)
+                    say(shape, AS_IT_IS, *found, what="relay")
         direct, by_gateway = latencies(new, through)
         click.echo(
             f"small request, p50: direct {direct:.2f} ms, gateway {by_gateway:.2f} ms, "

@@ -82,6 +82,7 @@ OUTSIDE: Final = {
     "downconvert/gateway/streams.py",
     "downconvert/gateway/splicing.py",
     "downconvert/gateway/event_loop.py",
+    "downconvert/gateway/deadline.py",
     "downconvert/gateway/security.py",
     "downconvert/gateway/upstream.py",
     "downconvert/gateway/conversion_pool.py",

@@ -1,0 +1,60 @@
+"""A relay that moves bytes between clients and a server, and does nothing else: no gateway on this
+machine can be faster than one that looks at nothing.
+
+Each direction of a connection is a thread that blocks in splice(2), in a process of its own."""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from fcntl import F_SETPIPE_SZ, fcntl
+from multiprocessing import Process
+from threading import Thread
+from typing import Final
+
+from .draining import Address
+
+PIPE_SIZE: Final = 256 * 1024  # bytes: as the gateway's
+HOST: Final = "127.0.0.1"
+
+
+def move(source: socket.socket, target: socket.socket) -> None:
+    """Moves what comes, until it ends."""
+    outlet, inlet = os.pipe()
+    fcntl(inlet, F_SETPIPE_SZ, PIPE_SIZE)
+    try:
+        with suppress(OSError):  # one of the two has gone
+            while size := os.splice(source.fileno(), inlet, PIPE_SIZE):
+                while size:
+                    size -= os.splice(outlet, target.fileno(), size)
+        for end in (source, target):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+    finally:
+        os.close(outlet)
+        os.close(inlet)
+
+
+def serve(listener: socket.socket, server: Address) -> None:
+    """Connects each client with the server, for ever."""
+    while True:
+        client, _ = listener.accept()
+        upstream = socket.create_connection(server)
+        for one in (client, upstream):
+            one.settimeout(None)
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for ends in ((client, upstream), (upstream, client)):
+            Thread(target=move, args=ends, daemon=True).start()
+
+
+@contextmanager
+def relayed(server: Address) -> Iterator[Address]:
+    """Where a relay to this server listens."""
+    with socket.create_server((HOST, 0)) as listener:
+        relay = Process(target=serve, args=(listener, server), daemon=True)
+        relay.start()
+        try:
+            yield HOST, listener.getsockname()[1]
+        finally:
+            relay.terminate()
+            relay.join()

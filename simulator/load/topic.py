@@ -36,7 +36,7 @@ def make_topic(
             directory / f"{TOPIC}-{index}",
             lambda done, before=index * each.size: progress(before + done),  # type: ignore[misc]
         )
-    with LogDir.open(directory, writable=True) as log_dir:  # which makes indexes
+    with LogDir.open(directory, writable=True) as log_dir:  # notes how far they are good
         for index in range(originals):
             _ = log_dir.logs[TopicPartition(TOPIC, index)]
     for index in range(originals, partitions):

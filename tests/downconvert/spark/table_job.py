@@ -59,7 +59,7 @@ def run(
 def without_spark(patch: Patch) -> None:
     """Has tasks run in this process."""
     patch(export_stored, "run_tasks", in_process)
-    patch(export_stored, "watched", lambda *_: nullcontext())
+    patch(export_stored, "watched", lambda *_, **__: nullcontext())
     patch(export, "counts", lambda _, written: written)
 
 

@@ -53,6 +53,12 @@ class Stream(asyncio.BufferedProtocol):
     `peer`: the other side's name, for messages. `patience`: seconds without progress after which a
     transfer has failed; None: no limit."""
 
+    __slots__ = (  # thousands of them wait
+        *("_end", "_file", "_is_eof", "_is_paused", "_is_plain", "_may_write"),
+        *("_pouring", "_reader", "_spliced", "_start", "_view", "_writer"),
+        *("deadline", "on_end", "patience", "peer", "transport"),
+    )
+
     def __init__(self, peer: str = "the other side", patience: float | None = None) -> None:
         self.peer = peer
         self.patience = patience
@@ -60,7 +66,7 @@ class Stream(asyncio.BufferedProtocol):
         self._view = NOTHING  # the buffer, while something has arrived: thousands may wait for it
         self._start = self._end = 0
         self._is_paused = self._is_eof = False
-        self._deadline = Deadline()
+        self.deadline = Deadline()
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
         self._may_write = True
@@ -108,7 +114,7 @@ class Stream(asyncio.BufferedProtocol):
     def connection_lost(self, _error: Exception | None) -> None:
         self._is_eof = True
         self._may_write = False
-        self._deadline.close()
+        self.deadline.close()
         self._wake(self._reader)
         self._wake(self._writer)
         self._wake(self._spliced)
@@ -147,7 +153,7 @@ class Stream(asyncio.BufferedProtocol):
                 raise ConnectionEndedError(self.peer)
             self._resume()
             self._reader = asyncio.get_running_loop().create_future()
-            await self._deadline.wait(self._reader, limit)
+            await self.deadline.wait(self._reader, limit)
 
     def consume(self, size: int) -> None:
         """Discards bytes from the beginning of what is available."""

@@ -16,14 +16,12 @@ from records.sends import NOTHING
 from . import splicing
 from .deadline import Deadline
 from .ended import ConnectionEndedError
-from .event_loop import read_on
 from .pouring import Pouring
 
 BUFFER_SIZE: Final = 16 * 1024  # bytes for reading
 PIECE_SIZE: Final = 64 * 1024  # bytes that are sent at a time, and so may have to wait
 SCRATCH_SIZE: Final = 256 * 1024  # bytes that a thread has for what is passed on at once
 WRITE_MAX: Final = 32 * 1024  # bytes that may wait to be written before the writer has to wait
-POURS_MAX: Final = 16  # pieces that are passed on until others have their turn
 DIRECT_MIN: Final = 4096  # bytes from which writing past the transport is worth the check
 CLIENT: Final = "the client"
 LINGER: Final = 10.0  # seconds after closing for what has been written to be sent
@@ -96,7 +94,9 @@ class Stream(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._pouring is not None:
-            self._pour(self._pouring, nbytes)
+            if self._pouring.take(scratch()[:nbytes]):
+                self._pouring = None
+                self._wake(self._reader)
             return
         self._end += nbytes
         if self._end == BUFFER_SIZE:
@@ -198,18 +198,6 @@ class Stream(asyncio.BufferedProtocol):
         if pouring.failure is not None:
             raise pouring.failure
         return size - pouring.left
-
-    def _pour(self, pouring: Pouring, arrived: int) -> None:
-        """Passes on what is in the thread's buffer, and what comes meanwhile."""
-        piece, rounds = scratch(), 0
-        while arrived:
-            if pouring.take(piece[:arrived]):
-                self._pouring = None
-                self._wake(self._reader)
-                return
-            rounds += 1
-            goes_on = self._is_plain and rounds < POURS_MAX
-            arrived = read_on(self._file, piece[: pouring.read_size]) if goes_on else 0
 
     def _resume(self) -> None:
         if self._is_paused and self._end < BUFFER_SIZE:

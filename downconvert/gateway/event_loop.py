@@ -9,8 +9,8 @@ import selectors
 from collections import deque
 from typing import Final
 
-READABLE: Final = select.EPOLLIN
-WRITABLE: Final = select.EPOLLOUT
+READABLE: Final = select.POLLIN
+WRITABLE: Final = select.POLLOUT
 
 
 class EventLoop(asyncio.SelectorEventLoop):
@@ -31,8 +31,6 @@ class EventLoop(asyncio.SelectorEventLoop):
             return False
         poll = select.poll()
         poll.register(file, event)
-        poll.register(
-            self._watching, select.POLLIN
-        )  # readable if any file that is watched is ready
+        poll.register(self._watching, select.POLLIN)  # as soon as any file that it watches is
         ready = poll.poll(milliseconds)
         return len(ready) == 1 and ready[0][0] == file

@@ -3,11 +3,11 @@ machine can be faster than one that looks at nothing.
 
 Each direction of a connection is a thread that blocks in splice(2), in a process of its own."""
 
+import fcntl
 import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from fcntl import F_SETPIPE_SZ, fcntl
 from multiprocessing import Process
 from threading import Thread
 from typing import Final
@@ -21,7 +21,7 @@ HOST: Final = "127.0.0.1"
 def move(source: socket.socket, target: socket.socket) -> None:
     """Moves what comes, until it ends."""
     outlet, inlet = os.pipe()
-    fcntl(inlet, F_SETPIPE_SZ, PIPE_SIZE)
+    fcntl.fcntl(inlet, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
     try:
         with suppress(OSError):  # one of the two has gone
             while size := os.splice(source.fileno(), inlet, PIPE_SIZE):

@@ -55,6 +55,12 @@ class ExpiredSessionError(BadRequestError):
 class Connection:
     """A client's connection and the broker's connection that was made for it."""
 
+    __slots__ = (  # thousands of them wait
+        *("_before_answer", "_broker_ended", "_client", "_client_gone", "_clock", "_counters"),
+        *("_is_idle", "_is_last", "_is_over", "_is_waiting", "_mute", "_muted_until", "_pool"),
+        *("_reach", "_session", "_upstream", "_waits", "requests"),
+    )
+
     def __init__(
         self,
         client: Stream,
@@ -319,6 +325,7 @@ class Connection:
         return None
 
     async def _send(self, send: ResponseSend) -> None:
+        self._client.deadline.close()  # it may take long, and costs as little as it can
         try:
             if converts(send):
                 await send_converted(send, self._client, self._pool)

@@ -4,15 +4,13 @@ Whoever is in the midst of a transfer may then wait where it is, for a moment: a
 for each of its pieces costs more than what it does in that turn."""
 
 import asyncio
-import os
 import select
 import selectors
 from collections import deque
 from typing import Final
 
-READABLE: Final = select.EPOLLIN
-WRITABLE: Final = select.EPOLLOUT
-WAIT_MS: Final = 1  # milliseconds for which a callback may wait for more of a transfer
+READABLE: Final = select.POLLIN
+WRITABLE: Final = select.POLLOUT
 
 
 class EventLoop(asyncio.SelectorEventLoop):
@@ -33,23 +31,6 @@ class EventLoop(asyncio.SelectorEventLoop):
             return False
         poll = select.poll()
         poll.register(file, event)
-        poll.register(
-            self._watching, select.POLLIN
-        )  # readable if any file that is watched is ready
-        ready = {one for one, _ in poll.poll(milliseconds)}
-        if len(ready) > 1:  # the file may be one that it watches
-            return all(key.fd == file for key, _ in self._watching.select(0))
-        return file in ready
-
-
-def read_on(file: int, buffer: memoryview) -> int:
-    """Reads what comes next from a plain socket into the buffer of a callback, which waits for it
-    while nobody else has anything to do. Returns bytes; 0: none, or the other side has ended, which
-    is left to the transport."""
-    loop = asyncio.get_running_loop()
-    if not isinstance(loop, EventLoop) or not loop.wait_here(file, READABLE, WAIT_MS):
-        return 0
-    try:
-        return os.readv(file, [buffer])
-    except OSError:
-        return 0
+        poll.register(self._watching, select.POLLIN)  # as soon as any file that it watches is
+        ready = poll.poll(milliseconds)
+        return len(ready) == 1 and ready[0][0] == file

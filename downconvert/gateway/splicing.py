@@ -10,12 +10,13 @@ from typing import Final
 from records.sends import NOTHING
 
 from . import pipes
-from .event_loop import READABLE, WAIT_MS, WRITABLE, EventLoop
+from .event_loop import READABLE, WRITABLE, EventLoop
 
 IS_POSSIBLE: Final = hasattr(os, "splice")
 WORTHWHILE: Final = 128 * 1024  # bytes: below that, a pipe costs more than the copies
 TURN_SIZE: Final = 1024 * 1024  # bytes, until others have their turn
 ROUNDS: Final = 16  # likewise, where each brings little
+WAIT_MS: Final = 1  # milliseconds that a turn waits for more, while nobody else has anything to do
 
 
 class TargetEndedError(Exception):

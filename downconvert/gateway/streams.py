@@ -16,14 +16,12 @@ from records.sends import NOTHING
 from . import splicing
 from .deadline import Deadline
 from .ended import ConnectionEndedError
-from .event_loop import read_on
 from .pouring import Pouring
 
 BUFFER_SIZE: Final = 16 * 1024  # bytes for reading
 PIECE_SIZE: Final = 64 * 1024  # bytes that are sent at a time, and so may have to wait
 SCRATCH_SIZE: Final = 256 * 1024  # bytes that a thread has for what is passed on at once
 WRITE_MAX: Final = 32 * 1024  # bytes that may wait to be written before the writer has to wait
-POURS_MAX: Final = 16  # pieces that are passed on until others have their turn
 DIRECT_MIN: Final = 4096  # bytes from which writing past the transport is worth the check
 CLIENT: Final = "the client"
 LINGER: Final = 10.0  # seconds after closing for what has been written to be sent
@@ -53,6 +51,12 @@ class Stream(asyncio.BufferedProtocol):
     `peer`: the other side's name, for messages. `patience`: seconds without progress after which a
     transfer has failed; None: no limit."""
 
+    __slots__ = (  # thousands of them wait
+        *("_end", "_file", "_is_eof", "_is_paused", "_is_plain", "_may_write"),
+        *("_pouring", "_reader", "_spliced", "_start", "_view", "_writer"),
+        *("deadline", "on_end", "patience", "peer", "transport"),
+    )
+
     def __init__(self, peer: str = "the other side", patience: float | None = None) -> None:
         self.peer = peer
         self.patience = patience
@@ -60,7 +64,7 @@ class Stream(asyncio.BufferedProtocol):
         self._view = NOTHING  # the buffer, while something has arrived: thousands may wait for it
         self._start = self._end = 0
         self._is_paused = self._is_eof = False
-        self._deadline = Deadline()
+        self.deadline = Deadline()
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
         self._may_write = True
@@ -90,7 +94,9 @@ class Stream(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._pouring is not None:
-            self._pour(self._pouring, nbytes)
+            if self._pouring.take(scratch()[:nbytes]):
+                self._pouring = None
+                self._wake(self._reader)
             return
         self._end += nbytes
         if self._end == BUFFER_SIZE:
@@ -108,7 +114,7 @@ class Stream(asyncio.BufferedProtocol):
     def connection_lost(self, _error: Exception | None) -> None:
         self._is_eof = True
         self._may_write = False
-        self._deadline.close()
+        self.deadline.close()
         self._wake(self._reader)
         self._wake(self._writer)
         self._wake(self._spliced)
@@ -147,7 +153,7 @@ class Stream(asyncio.BufferedProtocol):
                 raise ConnectionEndedError(self.peer)
             self._resume()
             self._reader = asyncio.get_running_loop().create_future()
-            await self._deadline.wait(self._reader, limit)
+            await self.deadline.wait(self._reader, limit)
 
     def consume(self, size: int) -> None:
         """Discards bytes from the beginning of what is available."""
@@ -192,18 +198,6 @@ class Stream(asyncio.BufferedProtocol):
         if pouring.failure is not None:
             raise pouring.failure
         return size - pouring.left
-
-    def _pour(self, pouring: Pouring, arrived: int) -> None:
-        """Passes on what is in the thread's buffer, and what comes meanwhile."""
-        piece, rounds = scratch(), 0
-        while arrived:
-            if pouring.take(piece[:arrived]):
-                self._pouring = None
-                self._wake(self._reader)
-                return
-            rounds += 1
-            goes_on = self._is_plain and rounds < POURS_MAX
-            arrived = read_on(self._file, piece[: pouring.read_size]) if goes_on else 0
 
     def _resume(self) -> None:
         if self._is_paused and self._end < BUFFER_SIZE:

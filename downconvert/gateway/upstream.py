@@ -50,6 +50,11 @@ class Upstream:
 
     `wait`: seconds that a request lets the broker wait, on top of the time-out of all requests."""
 
+    __slots__ = (
+        *("_budget", "_correlation_id", "_pool", "_request_timeout", "_spool_dir"),
+        *("address", "answer_size", "hello", "on_answer", "stream"),
+    )
+
     def __init__(
         self,
         stream: Stream,
@@ -93,6 +98,7 @@ class Upstream:
         self.stream.consume(LENGTH.size)
         while spool.received < spool.size:
             await self.stream.pour(spool.write, spool.size - spool.received)
+        self.stream.deadline.close()  # no timer is held while its client takes what it becomes
         self.answer_size = spool.size
         return partial(ask.answer, spool, correlation_id)
 

@@ -81,18 +81,6 @@ def test_it_waits_no_longer_when_another_file_is_ready_or_another_thread_calls()
     assert not asked(by_thread)
 
 
-def test_it_waits_for_a_file_that_it_watches_itself() -> None:
-    def ask(loop: EventLoop, ours: socket.socket, theirs: socket.socket) -> bool:
-        loop.add_reader(ours.fileno(), lambda: None)
-        try:
-            theirs.send(b"x")
-            return loop.wait_here(ours.fileno(), READABLE, LONG)
-        finally:
-            loop.remove_reader(ours.fileno())
-
-    assert asked(ask)
-
-
 def test_it_is_a_loop_like_others() -> None:
     loop = EventLoop()
     try:

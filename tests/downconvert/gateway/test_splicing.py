@@ -16,9 +16,9 @@ import pytest
 
 from downconvert.broker import Broker
 from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.gateway import splicing, streams
+from downconvert.gateway import splicing
 from downconvert.gateway.ended import ConnectionEndedError
-from downconvert.gateway.event_loop import EventLoop, read_on
+from downconvert.gateway.event_loop import EventLoop
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.streams import Stream
 from records.units import KiB, MiB
@@ -54,13 +54,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         counts["broker" if "broker" in self.peer else "client"] += nbytes
         updated(self, nbytes)
 
-    def counted_on(file: int, buffer: memoryview) -> int:
-        size = read_on(file, buffer)
-        counts["broker"] += size
-        return size
-
     monkeypatch.setattr(Stream, "buffer_updated", counted)
-    monkeypatch.setattr(streams, "read_on", counted_on)
     return counts
 
 

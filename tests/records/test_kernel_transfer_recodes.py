@@ -126,7 +126,7 @@ def test_nothing_is_lost_where_a_channel_takes_less_than_it_has_room_for(
                 with suppress(BlockingIOError):
                     rest = rest[writer.send(rest) :]
             if position == len(log):
-                assert select.select([reader], [], [], 5.0)[0] or len(taken) == len(made), "lost"
+                assert len(taken) == len(made) or select.select([reader], [], [], 5.0)[0], "lost"
     assert taken == made
 
 

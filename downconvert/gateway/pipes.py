@@ -25,7 +25,7 @@ class Pipe(NamedTuple):
 
 def take() -> Pipe:
     """An empty pipe of PIPE_SIZE bytes, or of fewer where the user has too many. OSError."""
-    if _free:
+    with suppress(IndexError):
         return _free.pop()
     pipe = Pipe(*os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC))
     with suppress(OSError):  # the user has too many pipes: it stays at 64 KiB

@@ -102,7 +102,9 @@ class Splice:
 
     def _move(self) -> int | None:
         """The file that has to be waited for; None: all is moved, or the source has ended."""
-        moved, may_wait = 0, self._can_wait
+        moved = 0
+        # What the loop watches is ready for it at the same moment.
+        may_wait = self._can_wait and self._watched is None
         for _ in range(ROUNDS):
             if not self._in_pipe:
                 if not self.pending:

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
-from pyarrow import PythonFile, fs
+from pyarrow import PythonFile, __version__, fs
 
 from .s3_ranges import CA_BUNDLE, S3Ranges, ranges_of
 from .store_errors import StoreError, told
@@ -25,6 +25,7 @@ HADOOP: Final = {"hdfs", "viewfs"}
 # Half of the time of a read is Amazon's checksum of what was sent; batches have their own.
 UNCHECKED: Final = ("AWS_RESPONSE_CHECKSUM_VALIDATION", "when_required")
 ATTEMPTS: Final = 10
+WITH_AUTHORITIES: Final = 21  # the version of pyarrow from which on S3FileSystem can be told them
 ATTEMPTS_NAME: Final = "AWS_MAX_ATTEMPTS"
 # Google's client asks again for a quarter of an hour by itself, which nobody waits for.
 RETRY_TIME: Final = timedelta(minutes=1)
@@ -100,7 +101,8 @@ def _file_system(scheme: str, netloc: str, query: str, _process: int) -> Any:
 def _s3(bucket: str, settings: Mapping[str, str]) -> Any:
     os.environ.setdefault(*UNCHECKED)
     attempts = int(os.environ.get(ATTEMPTS_NAME) or ATTEMPTS)
-    trusted = os.environ.get(CA_BUNDLE)
+    knows = int(__version__.partition(".")[0]) >= WITH_AUTHORITIES
+    trusted = os.environ.get(CA_BUNDLE) if knows else None
     return fs.S3FileSystem(
         region=settings.get("region") or _region(bucket, settings),
         scheme=settings.get("scheme"),
@@ -108,7 +110,7 @@ def _s3(bucket: str, settings: Mapping[str, str]) -> Any:
         anonymous=settings.get("anonymous") == "true",
         retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=attempts),
         allow_delayed_open=True,  # what is small is one request, and there or not
-        **({"tls_ca_file_path": trusted} if trusted else {}),  # which not all versions know
+        **({"tls_ca_file_path": trusted} if trusted else {}),
     )
 
 

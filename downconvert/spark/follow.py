@@ -168,10 +168,9 @@ class LogFollower:
             reached |= {name: ends[name] for name in ready}
         self._turn += 1
         waits = {name: place.wait for name, place in start.items() if reached[name] == place.offset}
-        stands = {name: _stands(start.get(name), starts[name]) for name in ends}
-        moved = [name for name in ends if reached[name] > stands[name]]
+        moved = [name for name in ends if reached[name] > starts[name]]
         with ThreadPoolExecutor(THREADS) as threads:
-            ask = partial(self._until_gap, start, stands, reached)
+            ask = partial(self._until_gap, start, starts, reached)
             for name, (offset, wait) in zip(moved, threads.map(ask, moved), strict=True):
                 reached[name], waits[name] = offset, wait
         placed = self.placed(reached, start)
@@ -220,7 +219,7 @@ class LogFollower:
                 f"{log.directory} is a copy that is not up to date"
             )
             return end
-        if offset < first and not _awaits_beginning(place):
+        if offset < first:
             self._lost(f"{name} begins at {first}; offsets from {offset} on were deleted unread")
             return first
         changed = log.changed_from(place)
@@ -230,7 +229,7 @@ class LogFollower:
                 f"epoch {place.epoch}, and has been written anew from there"
             )
             return max(first, changed)
-        return max(first, offset)  # it may have waited for the beginning
+        return offset
 
     def _until_gap(
         self, start: Places, starts: Offsets, ends: Offsets, name: TopicPartition
@@ -242,6 +241,8 @@ class LogFollower:
         first, end, log = starts[name], ends[name], self._current[name]
         wait = start[name].wait if name in start else None
         timeout, time_now = self._options.gap_timeout_ms, now()
+        if not timeout:
+            return end, None
         passed: list[Gap] = []
 
         def found() -> Gap | None:
@@ -252,12 +253,13 @@ class LogFollower:
         while (gap := found()) is not None:
             if wait is None or gap.end > wait.up_to:
                 wait = Wait(time_now, max((self._ends or {})[name], gap.end))
-                if timeout:
-                    _warn(
-                        f"{name} has no records from offset {gap.start} up to {gap.end} yet, and a "
-                        f"segment beside them is new: for {timeout / 1000:g} s at most "
-                        "(gapTimeoutMs) the stream waits for them"
-                    )
+                _warn(
+                    f"{name} has no records from offset {gap.start} up to {gap.end} yet, and a "
+                    f"segment beside them is new: for {timeout / 1000:g} s at most "
+                    "(gapTimeoutMs) the stream waits for them"
+                )
+            if wait.since > time_now:  # a clock was put right
+                wait = wait._replace(since=time_now)
             if time_now < wait.since + timeout:
                 end = gap.start
                 break
@@ -307,16 +309,6 @@ class LogFollower:
             reached[name], taken = log.advanced(starts[name], ends[name], share)
             left -= taken
         return reached
-
-
-def _stands(place: Place | None, start: int) -> int:
-    """From where a partition would be read that is read from `start` on, if what is missing before
-    that came. Of one that was not there before the beginning may still be copied."""
-    return 0 if place is None or _awaits_beginning(place) else start
-
-
-def _awaits_beginning(place: Place) -> bool:
-    return place.offset == 0 and place.wait is not None
 
 
 def now() -> int:

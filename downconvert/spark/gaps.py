@@ -13,6 +13,7 @@ Not here: how long a stream waits (follow.py), gaps that an audit counts (audit_
 
 import os
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from .segment_files import SegmentFile
@@ -33,20 +34,19 @@ def first_gap(
     since: int,
     end_of: Callable[[SegmentFile], int],
 ) -> Gap | None:
-    """The first gap in the offsets from `start` up to `end`, also before the first segment, of
-    those beside which a segment has come or changed since a time, in nanoseconds since the epoch;
-    None: there is none.
+    """The first gap in the offsets from `start` up to `end`, of those beside which a segment has
+    come or changed since a time, in nanoseconds since the epoch; None: there is none.
 
     `end_of`: the offset after the last whole batch of a segment, which is asked of those alone.
     FileNotFoundError: one is gone. StoreError."""
-    for before, file in zip((None, *segments), segments, strict=False):
+    for before, file in pairwise(segments):
         if file.base_offset <= start:
             continue
-        if before is not None and before.base_offset >= end:
+        if before.base_offset >= end:
             break
-        if all(_changed(one) <= since for one in (before, file) if one is not None):
+        if max(_changed(before), _changed(file)) <= since:
             continue
-        gap = Gap(max(start, 0 if before is None else end_of(before)), file.base_offset)
+        gap = Gap(max(start, end_of(before)), file.base_offset)
         if gap.start < min(end, gap.end):
             return gap
     return None

@@ -214,10 +214,7 @@ def start_of(log: PartitionLog, end: int, options: Options) -> int:
 def stretches(
     log: PartitionLog, start: int, end: int, transactions: Committed | None
 ) -> Iterator[Split]:
-    """A stretch of each segment, which hold the offsets from `start` up to `end`.
-
-    Each goes up to where the next segment begins, as a fetch of that offset would go there: one
-    that a cleaner has merged others into may have been copied while these are still there."""
+    """A stretch of each segment, which hold the offsets from `start` up to `end`."""
     for file in log.segments:
         if file.next_offset <= start:
             continue
@@ -229,7 +226,7 @@ def stretches(
         if transactions is not None:
             aborted = transactions.between(max(start, file.base_offset), file.next_offset)
         first, last = _positions(file, start, end)
-        until = min(end, file.next_offset)
+        until = min(end, file.next_offset) if file.is_clipped else end
         yield Split(*log.topic_partition, file, first, last, start, until, aborted)
 
 

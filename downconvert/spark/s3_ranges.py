@@ -27,7 +27,7 @@ from urllib.request import getproxies
 # Of Amazon's own names those where all clients find the endpoint by the same rule.
 REGION: Final = re.compile(r"(?!us-iso|cn-|eusc-)[a-z]{2}(-gov)?-[a-z]+-[0-9]")
 BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")  # with a dot it is in no certificate
-RANGE: Final = re.compile(r"bytes ([0-9]{1,19})-[0-9]{1,19}/([0-9]{1,19})")  # start, whole size
+RANGE: Final = re.compile(r"bytes ([0-9]{1,19})-[0-9]{1,19}/([0-9]{1,19}|\*)")  # start, whole size
 CONNECT_SECONDS: Final = 5.0  # Arrow's turn comes soon where nobody answers
 SECONDS: Final = 30.0  # without a byte
 KEPT_MAX: Final = 8  # connections that nobody uses
@@ -187,7 +187,7 @@ def _size_of_range(answer: HTTPResponse, position: int, size: int) -> int | None
     said = RANGE.fullmatch(answer.getheader("Content-Range", ""))
     if answer.status != PARTIAL or said is None or int(said[1]) != position:
         return None
-    there = min(size, int(said[2]) - position)
+    there = size if said[2] == "*" else min(size, int(said[2]) - position)
     return there if answer.length == there else None
 
 
@@ -215,7 +215,10 @@ def ranges_of(bucket: str, settings: Mapping[str, str], region: str) -> S3Ranges
     if sign is None:
         return None
     is_secure = settings.get("scheme", "https") == "https"
-    return S3Ranges(endpoint, prefix, sign, secure=is_secure)
+    try:
+        return S3Ranges(endpoint, prefix, sign, secure=is_secure)
+    except OSError:  # the file of authorities cannot be read: Arrow says so
+        return None
 
 
 def _not_signed(_: str, headers: dict[str, str]) -> dict[str, str]:

@@ -216,6 +216,9 @@ def _broker(files: Mapping[str, Blob]) -> str:
             for name, blob in noted.items():
                 blob.save(part / name)
             part.rename(directory)
+        except OSError:
+            if not directory.exists():  # another thread may have been sooner
+                raise
         finally:
             shutil.rmtree(part, ignore_errors=True)
     return str(directory)

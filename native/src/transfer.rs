@@ -86,11 +86,13 @@ pub struct Transferred {
 }
 
 /// Messages on their way to a channel. Those of several chunks are written at once where the channel
-/// has room for all of them, so that no more than a chunk is left to the caller.
+/// has room for all of them, so that mostly no more than a chunk is left to the caller.
 struct Outlet<'a> {
     channel: &'a mut dyn Channel,
     target: &'a mut [u8],
     filled: usize,
+    /// Of `target`, beside the room for a chunk.
+    gathered: usize,
     /// Bytes that are written at once.
     at_once: usize,
     /// Bytes that the channel would take after the last write.
@@ -118,6 +120,7 @@ impl<'a> Outlet<'a> {
             channel,
             target,
             filled: 0,
+            gathered,
             at_once: 0,
             room: 0,
             chunk_size,
@@ -138,7 +141,7 @@ impl<'a> Outlet<'a> {
 
     fn note_room(&mut self, room: Option<usize>) {
         let free = room.map_or(0, |free| free - free / 4);
-        self.at_once = free.min(GATHERED_MAX);
+        self.at_once = free.min(self.gathered);
         self.room = room.unwrap_or(usize::MAX);
     }
 
@@ -164,9 +167,11 @@ impl<'a> Outlet<'a> {
         self.filled.saturating_add(self.chunk_size) < self.at_once || self.flush()
     }
 
-    /// The same for messages that were made elsewhere.
+    /// The same for messages that were made elsewhere: all of them, also where the channel does not
+    /// even take what was made before.
     fn put(&mut self, messages: &[u8]) -> bool {
         if self.filled + messages.len() > self.at_once && !self.flush() {
+            self.rest.extend_from_slice(messages);
             return false;
         }
         if messages.len() > self.at_once {

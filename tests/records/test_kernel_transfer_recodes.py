@@ -1,6 +1,8 @@
 """`transfer` of compressed batches: what is recoded on the way, held back, or left alone."""
 
+import select
 import socket
+import sys
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -29,6 +31,7 @@ def recoded(kernel: ModuleType, entry: bytes, recodes: Recodes) -> bytes:
     return made
 
 
+TCP_NOTSENT_LOWAT = 25
 RECODES = Recodes(bytes([0, 3, 2, 3, 1]), True, True, True, 1 << 17, 1 << 20)
 RECORDS = [record(delta, b"key", b"value %d " % delta * 9) for delta in (*range(30), 40)]
 
@@ -86,6 +89,45 @@ def test_messages_of_several_batches_are_written_at_once(
     assert b"".join(writes) == 20 * made
     if kernel is not reference:
         assert len(writes) <= 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the option is Linux's")
+@each_kernel
+@pytest.mark.parametrize("chunk_size", [CHUNK, 1 << 17])
+def test_nothing_is_lost_where_a_channel_takes_less_than_it_has_room_for(
+    kernel: ModuleType, chunk_size: int
+) -> None:
+    """As with net.ipv4.tcp_notsent_lowat: what was made as a write fell short comes back, too."""
+    entry = compressed(Codec.LZ4, size=20_000)
+    log, made = entry * 400, recoded(kernel, entry, RECODES) * 400
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        socket.create_connection(listening.getsockname()) as reader,
+        listening.accept()[0] as writer,
+    ):
+        writer.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, 16_384)
+        for end in writer, reader:
+            end.setblocking(False)
+        transcoder, position, taken = kernel.Transcoder(V1, 0, 1, False), 0, bytearray()
+        while len(taken) < len(made):
+            rest = b""
+            if position < len(log):
+                consumed, _, _, rest, error, _ = transcoder.transfer(
+                    *(log, position, len(log), chunk_size, writer.fileno(), True, EVERYTHING),
+                    *(EVERYTHING, RECODES, None),
+                )
+                assert error == 0
+                position += consumed
+            while True:
+                with suppress(BlockingIOError):
+                    taken += reader.recv(100_000)
+                if not rest:
+                    break
+                with suppress(BlockingIOError):
+                    rest = rest[writer.send(rest) :]
+            if position == len(log):
+                assert len(taken) == len(made) or select.select([reader], [], [], 5.0)[0], "lost"
+    assert taken == made
 
 
 @each_kernel

@@ -37,8 +37,8 @@ def segments() -> list[SegmentFile]:
 @pytest.mark.parametrize(
     ("start", "end", "since", "expected"),
     [
-        (0, 15, 0, Gap(0, 2)),
-        (0, 1, 0, Gap(0, 2)),
+        (0, 15, 0, Gap(7, 9)),
+        (0, 1, 0, None),
         (0, 15, 10, Gap(7, 9)),
         (2, 15, 0, Gap(7, 9)),
         (2, 7, 0, None),
@@ -152,7 +152,7 @@ def test_segments_that_come_out_of_their_order_are_waited_for(
 def test_in_whatever_order_a_log_is_copied_each_offset_comes_once(
     tmp_path: Path, seed: int
 ) -> None:
-    """With looks between the copies, limits and restarts."""
+    """Behind its beginning; with looks between the copies, limits and restarts."""
     chance = random.Random(seed)
     partition(tmp_path, batch(0), "z-0")
     source = stream(tmp_path)
@@ -176,41 +176,14 @@ def test_in_whatever_order_a_log_is_copied_each_offset_comes_once(
             changed.add(base)
             if chance.random() < 0.3:
                 logs[end] = b""
-        for base in chance.sample(sorted(changed), len(changed)):
+        order = chance.sample(sorted(changed), len(changed))
+        for base in sorted(order, key=lambda base: base != 0):  # where it begins is not waited for
             partition(tmp_path, logs[base], "a-0", base)
             if chance.random() < 0.6:
                 look(is_new=chance.random() < 0.3)
     while look():
         pass
     assert sorted(found) == sorted(["z-0:0", *(f"a-0:{offset}" for offset in range(end))])
-
-
-def test_the_beginning_of_a_new_partition_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    directory = tmp_path
-    partition(directory, batch(0), "a-0")
-    clock = [now()]
-    monkeypatch.setattr("downconvert.spark.follow.now", lambda: clock[0])
-    source = stream(directory)
-    start = source.latestOffset(source.initialOffset())
-    partition(directory, batch(5, 6), "c-0", 5)
-    partition(directory, b"", "d-0", 7)
-    for limit in (Limit(), Limit(max_rows=1), Limit(max_bytes=1)):
-        with pytest.warns(RuntimeWarning, match="[cd]-0 has no records from offset 0 up to [57]"):
-            waiting = source.latestOffset(start, limit)  # type: ignore[arg-type]
-        assert {topic: waiting[topic]["0"]["offset"] for topic in "cd"} == {"c": 0, "d": 0}
-        assert read(source, start, waiting) == []
-    partition(directory, batch(0, 1, 2, 3, 4), "c-0")
-    end = source.latestOffset(waiting)
-    assert end == waiting | {"c": {"0": 7}}
-    assert read(source, waiting, end) == [f"c-0:{offset}" for offset in range(7)]
-    clock[0] += 600_000
-    with pytest.warns(RuntimeWarning, match="d-0 has no records from offset 0 up to 7"):
-        last = source.latestOffset(end)
-    assert last == end | {"d": {"0": 7}}
-    append(directory / "d-0", batch(7), 7)
-    assert read(source, last, source.latestOffset(last)) == ["d-0:7"]
 
 
 def test_one_wait_is_for_all_that_was_missing_when_it_began(

@@ -37,6 +37,7 @@ class Store:
         self.piece_size = len(DATA)  # bytes that are sent at once
         self.stalled: threading.Event | None = None  # what an answer waits for
         self.has_ranges = True
+        self.total = str(len(DATA))
         self.size_max: int | None = None  # of a range
         self.shift = 0  # bytes by which another range is answered
         self.endpoint = ""
@@ -79,7 +80,9 @@ def serving(certificate: tuple[str, str] | None = None) -> Iterator[Store]:
             start, end = int(found[1]) + store.shift, int(found[2]) + store.shift
             part = DATA[start : end + 1][: store.size_max] if store.has_ranges else DATA
             self.send_response(206 if store.has_ranges else 200)
-            self.send_header("Content-Range", f"bytes {start}-{start + len(part) - 1}/{len(DATA)}")
+            self.send_header(
+                "Content-Range", f"bytes {start}-{start + len(part) - 1}/{store.total}"
+            )
             self.send_header("Content-Length", str(len(part)))
             self.end_headers()
             sent = part[: store.cut_at]
@@ -147,7 +150,12 @@ def test_an_answer_that_is_no_range_is_not_taken_for_one(store: Store) -> None:
     assert filled(store.ranges(), 5, 10) is None
     store.has_ranges, store.shift = True, 1
     assert filled(store.ranges(), 5, 10) is None
-    store.shift, store.size_max = 0, 7  # less than was asked for, and not for the object's end
+    store.shift, store.total = 0, "*"  # a store that does not say how large an object is
+    assert filled(store.ranges(), 5, 10) == DATA[5:15]
+    store.total, store.size_max = (
+        str(len(DATA)),
+        7,
+    )  # less than was asked for, and not for the object's end
     assert filled(store.ranges(), 5, 10) is None
     assert filled(store.ranges(), len(DATA) - 7, 10) == DATA[-7:]
 
@@ -213,6 +221,12 @@ def test_many_threads_have_a_connection_each(store: Store) -> None:
         thread.join()
     assert sum(wrong.values()) == 0
     assert store.connections <= 4
+
+
+def test_authorities_that_cannot_be_read_are_left_to_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_ranges, "getproxies", dict)
+    monkeypatch.setenv("AWS_CA_BUNDLE", "/nowhere/ca.pem")
+    assert ranges_of("logs", {"anonymous": "true"}, "eu-central-1") is None
 
 
 def test_who_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,7 @@ class Controller:
             for name, replicas in partitions.items()
         }
         self._epochs: dict[int, int] = {}  # broker epochs
+        self._incarnations: dict[int, int] = {}  # of those that have registered
         self._last_heartbeats: dict[int, float] = {}  # of those alive
         self._registrations = 0
 
@@ -47,10 +48,11 @@ class Controller:
     def alive(self) -> set[int]:
         return set(self._last_heartbeats)
 
-    def register(self, node: int, now: float, *, lost: bool) -> int:
+    def register(self, node: int, now: float, *, lost: bool, incarnation: int) -> int:
         """A broker has started; its epoch. `lost`: its machine has, and forgot what was not
-        flushed."""
-        self._fence(node, lost=lost)
+        flushed. A request that comes another time, of the same incarnation, says nothing new."""
+        self._fence(node, lost=lost and self._incarnations.get(node) != incarnation)
+        self._incarnations[node] = incarnation
         self._registrations += 1
         self._epochs[node], self._last_heartbeats[node] = self._registrations, now
         self._elect()

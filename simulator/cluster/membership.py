@@ -49,7 +49,9 @@ class Membership:
         node, context, life, lost = self._node, self._context, self._node.life, self._lost_disk
 
         def ask() -> None:
-            epoch = context.controller.register(node.id, context.timeline.now, lost=lost)
+            epoch = context.controller.register(
+                node.id, context.timeline.now, lost=lost, incarnation=life
+            )
             self._answer(lambda: registered(epoch))
 
         def registered(epoch: int) -> None:

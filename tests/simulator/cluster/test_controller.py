@@ -12,7 +12,7 @@ NAME = TopicPartition("t", 0)
 def started(isr_min: int = 2, lost: bool = False) -> tuple[Controller, dict[int, int]]:
     """Three brokers, with their epochs; the first leads, and all are in sync."""
     controller = Controller({NAME: (0, 1, 2)}, isr_min)
-    epochs = {node: controller.register(node, 0.0, lost=lost) for node in (0, 1, 2)}
+    epochs = {node: controller.register(node, 0.0, lost=lost, incarnation=1) for node in (0, 1, 2)}
     take_in(controller, epochs, 0, 1, 2)
     controller.move_leader(NAME, 0)
     assert controller.leadership(NAME).leader == 0
@@ -69,16 +69,30 @@ def test_above_the_minimum_who_was_put_out_may_not_lead() -> None:
 def test_who_lost_what_was_not_flushed_is_neither_in_sync_nor_may_lead() -> None:
     controller, epochs = started()
     heard(controller, epochs, 3.0, 0, 1)
-    epochs[1] = controller.register(1, 3.0, lost=True)
+    epochs[1] = controller.register(1, 3.0, lost=True, incarnation=2)
     assert controller.leadership(NAME).isr == {0}
     heard(controller, epochs, 6.0, 1)
     assert controller.leadership(NAME).leader is None
 
 
+def test_a_request_to_register_that_comes_again_is_no_other_loss() -> None:
+    controller, epochs = started()
+    for _ in range(2):
+        epochs[1] = controller.register(1, 0.0, lost=True, incarnation=2)
+        heard(controller, epochs, 0.0, 0, 1, 2)
+        assert 1 not in controller.leadership(NAME).isr
+        take_in(controller, epochs, 0, 1, 2)
+    for node in (2, 0):
+        controller.register(node, 0.0, lost=True, incarnation=2)
+    assert controller.leadership(NAME).leader == 1
+    controller.register(1, 0.0, lost=True, incarnation=2)
+    assert controller.leadership(NAME).leader == 1
+
+
 def test_who_was_in_sync_in_an_earlier_life_is_not_taken_in() -> None:
     controller, epochs = started()
     earlier = dict(epochs)
-    epochs[2] = controller.register(2, 0.0, lost=True)
+    epochs[2] = controller.register(2, 0.0, lost=True, incarnation=2)
     assert not take_in(controller, {**earlier, 0: epochs[0]}, 0, 1, 2)
     assert controller.leadership(NAME).isr == {0, 1}
     assert take_in(controller, epochs, 0, 1, 2)

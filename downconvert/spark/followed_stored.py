@@ -19,8 +19,7 @@ from records import BatchHeader, CorruptRecordsError
 from records.batch import NONE
 
 from .boundaries import StoredBoundaries
-from .errors import SegmentChangedError
-from .follow import FollowedLog
+from .follow import GONE, FollowedLog
 from .gaps import Gap, end_of, first_gap
 from .isolation import Committed, committed_of
 from .kept import Kept
@@ -189,7 +188,7 @@ class StoredLogs:
             found = self._listed()
             try:
                 return self._opened(found)
-            except (FileNotFoundError, SegmentChangedError):  # since it was listed
+            except GONE:  # since it was listed
                 if attempt == ATTEMPTS - 1:
                     raise
         return {}

@@ -4,7 +4,8 @@ A batch gets one if more than `index_interval_bytes` lie between the last batch 
 beginning) and its own first byte. So has Kafka done since 3.9; brokers before decided once for a
 whole append, and wrote other offsets (offset_index.py)."""
 
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from records import BatchHeader, FileRecords
@@ -79,28 +80,41 @@ class IndexBuilder:
         self.max_timestamp, self.max_timestamp_offset = max_timestamp, offset
 
 
+@contextmanager
+def new_indexes(
+    path_of: Callable[[Kind], Path], base_offset: int, files: Files, config: LogConfig
+) -> Iterator[IndexBuilder]:
+    """The indexes of a segment that has none, which are whole and on the disk at the end of the
+    block."""
+    size_max = config.segment_index_bytes
+    with ExitStack() as opened:
+        path = path_of(Kind.OFFSET_INDEX)
+        offsets = OffsetIndex.open_writable(path, base_offset, files, size_max)
+        opened.callback(offsets.close)
+        times = TimeIndex.open_writable(path_of(Kind.TIME_INDEX), base_offset, files, size_max)
+        opened.callback(times.close)
+        builder = IndexBuilder(offsets, times, config.index_interval_bytes)
+        yield builder
+        builder.finish()
+        offsets.file.sync()
+        times.file.sync()
+
+
 def write_indexes(
     records: FileRecords, directory: Path, base_offset: int, files: Files, config: LogConfig
 ) -> int:
     """Writes the indexes of a whole segment into a directory; returns how many batches it has.
 
     OffsetOverflowError: a batch's offset does not fit the segment. CorruptRecordsError."""
+
+    def path_of(kind: Kind) -> Path:
+        return directory / file_name(base_offset, kind)
+
     count = 0
-    with ExitStack() as opened:
-        size_max = config.segment_index_bytes
-        path = directory / file_name(base_offset, Kind.OFFSET_INDEX)
-        offsets = OffsetIndex.open_writable(path, base_offset, files, size_max)
-        opened.callback(offsets.close)
-        path = directory / file_name(base_offset, Kind.TIME_INDEX)
-        times = TimeIndex.open_writable(path, base_offset, files, size_max)
-        opened.callback(times.close)
-        builder = IndexBuilder(offsets, times, config.index_interval_bytes)
+    with new_indexes(path_of, base_offset, files, config) as builder:
         for header in records.batches():
             if not 0 <= header.last_offset - base_offset <= RELATIVE_MAX:
                 raise OffsetOverflowError(header.last_offset, base_offset, records.name)
             builder.add(header, header.position)
             count += 1
-        builder.finish()
-        offsets.file.sync()
-        times.file.sync()
     return count

@@ -15,11 +15,10 @@ from records.checksum import verify_checksum
 from .config import LogConfig
 from .errors import OffsetOverflowError
 from .files import Files
-from .index_builder import IndexBuilder
+from .index_builder import new_indexes
 from .names import Kind
-from .offset_index import RELATIVE_MAX, OffsetIndex
+from .offset_index import RELATIVE_MAX
 from .segment import Segment
-from .time_index import TimeIndex
 from .transaction_index import AbortedTransaction, TransactionIndex
 
 
@@ -73,7 +72,7 @@ def rebuild_segment(
 
     `follow` is called with each batch, and says which transaction it aborts."""
     segment.release()
-    base_offset, size_max = segment.base_offset, config.segment_index_bytes
+    base_offset = segment.base_offset
     with ExitStack() as opened:
         log = files.open(segment.path())
         opened.callback(log.close)
@@ -82,22 +81,14 @@ def rebuild_segment(
         log.sync()  # what was read may be in memory only
         for kind in (Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX):
             files.remove(segment.path(kind))
-        offsets = OffsetIndex.open_writable(
-            segment.path(Kind.OFFSET_INDEX), base_offset, files, size_max
-        )
-        opened.callback(offsets.close)
-        times = TimeIndex.open_writable(segment.path(Kind.TIME_INDEX), base_offset, files, size_max)
-        opened.callback(times.close)
         transactions = TransactionIndex(segment.path(Kind.TRANSACTION_INDEX), base_offset, files)
         opened.callback(transactions.close)
-        builder = IndexBuilder(offsets, times, config.index_interval_bytes)
         records = segment.slice(0, report.good_size)
-        for header in records.batches():
-            builder.add(header, header.position)
-            aborted = follow(records, header)
-            if aborted is not None and aborted.last_offset > transactions.end:
-                transactions.append(aborted)
-        builder.finish()
-        for index in (offsets.file, times.file, transactions):
-            index.sync()
+        with new_indexes(segment.path, base_offset, files, config) as builder:
+            for header in records.batches():
+                builder.add(header, header.position)
+                aborted = follow(records, header)
+                if aborted is not None and aborted.last_offset > transactions.end:
+                    transactions.append(aborted)
+        transactions.sync()
     segment.release()

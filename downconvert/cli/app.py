@@ -5,73 +5,51 @@ Exit codes: 0 done · 1 a check failed · 2 bad input or a wrong option · 130 C
 141 nobody reads the output any more.
 
 Not here: the subcommands (one file each), what errors are called (failure.py), what `--version`
-says (versions.py)."""
+says (versions.py), how subcommands are found (lazy_group.py)."""
 
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Final
 
 import click
+from click.shell_completion import shell_complete
 
-from .extras import words_for
 from .failure import CommandError, in_words
+from .lazy_group import Entry, lazy_group
 
-# Each command and the module that has it, under the command's name with underscores. Names, not
-# imports: experiments live above this package.
+# Names of modules, not imports: experiments live above this package. kafka and pyspark are packages
+# that only an extra brings.
 COMMANDS: Final = {
-    "simulate": "simulator.cli.simulate",
-    "simulate-cluster": "simulator.cli.simulate_cluster",
-    "convert": "downconvert.cli.convert",
-    "dump": "downconvert.cli.dump",
-    "inspect": "downconvert.cli.inspect",
-    "recover": "downconvert.cli.recover",
-    "compact": "downconvert.cli.compact",
-    "retention": "downconvert.cli.retention",
-    "upgrade": "downconvert.cli.upgrade",
-    "generate": "simulator.cli.generate",
-    "serve": "downconvert.cli.serve",
-    "spark": "downconvert.cli.spark",
-    "gateway": "downconvert.cli.gateway",
-    "doctor": "downconvert.cli.doctor",
-    "conformance": "downconvert.cli.conformance",
+    "simulate": Entry("simulator.cli.simulate", "Measure lazy against eager and no conversion."),
+    "simulate-cluster": Entry(
+        "simulator.cli.simulate_cluster", "Replicas under faults, in simulated time.", "kafka"
+    ),
+    "convert": Entry("downconvert.cli.convert", "Write a segment in an older format."),
+    "dump": Entry("downconvert.cli.dump", "Print what is in segments."),
+    "inspect": Entry("downconvert.cli.inspect", "Say what a log directory is made of."),
+    "recover": Entry("downconvert.cli.recover", "Cut torn tails off, and rebuild indexes."),
+    "compact": Entry("downconvert.cli.compact", "Keep the last record of each key."),
+    "retention": Entry("downconvert.cli.retention", "Remove old segments."),
+    "upgrade": Entry("downconvert.cli.upgrade", "Rewrite old segments as v2."),
+    "generate": Entry("simulator.cli.generate", "Make up segments."),
+    "serve": Entry("downconvert.cli.serve", "Be the broker of a log directory.", "kafka"),
+    "spark": Entry(
+        "downconvert.cli.spark",
+        "Audit, convert, export and search log directories on Spark.",
+        "pyspark",
+    ),
+    "gateway": Entry("downconvert.cli.gateway", "Let old clients use a Kafka 4 cluster.", "kafka"),
+    "doctor": Entry("downconvert.cli.doctor", "Find the clients that Kafka 4 would break."),
+    "conformance": Entry(
+        "downconvert.cli.conformance", "Judge whether a broker serves old clients.", "kafka"
+    ),
 }
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130  # 128 + SIGINT, as a shell says it
 BROKEN_PIPE: Final = 141  # 128 + SIGPIPE
-
-
-class _Commands(click.Group):
-    """Loads a subcommand's file when the subcommand runs, or when help names it."""
-
-    def list_commands(self, _context: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
-            return None
-        try:
-            command = getattr(import_module(COMMANDS[name]), name.replace("-", "_"))
-        except ModuleNotFoundError as error:
-            words = words_for(error.name or "")
-            if words is None:
-                raise
-            return _unavailable(name, words)
-        assert isinstance(command, click.Command)
-        return command
-
-
-def _unavailable(name: str, words: str) -> click.Command:
-    """In the place of a command whose packages are not installed: takes any arguments, and says
-    what to install."""
-
-    def refuse() -> None:
-        raise CommandError(words)
-
-    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
-    short = f"({words.partition(':')[0]})"
-    return click.Command(name, anything, refuse, help=words, short_help=short)
+PROGRAM: Final = "downconvert"
+COMPLETION: Final = "_DOWNCONVERT_COMPLETE"  # set by a shell: what it asks for
 
 
 def _show_version(context: click.Context, _option: click.Parameter, asked: bool) -> None:
@@ -83,7 +61,7 @@ def _show_version(context: click.Context, _option: click.Parameter, asked: bool)
 
 
 @click.group(
-    cls=_Commands,
+    cls=lazy_group(COMMANDS),
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     epilog="Exit codes: 0 done, 1 a check failed, 2 bad input, 130 interrupted.",
@@ -115,8 +93,9 @@ def app(context: click.Context) -> None:
 def run(arguments: Sequence[str]) -> int:
     """The command with these arguments; its exit code. Says what went wrong, and never how Python
     sees it."""
+    _open_standard_streams()
     try:
-        code = _invoked(arguments)
+        code = _completed() if COMPLETION in os.environ else _invoked(arguments)
         sys.stdout.flush()
     except click.UsageError as error:
         return _failed(_usage(error), BAD_INPUT)
@@ -134,10 +113,24 @@ def run(arguments: Sequence[str]) -> int:
     return code
 
 
+def _open_standard_streams() -> None:
+    """Opens the null device for each standard stream that is closed, as by `>&-`.
+
+    Python has None in its place, and the next file that is opened would get its descriptor."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123 - for the whole process
+
+
+def _completed() -> int:
+    """Answers a shell: with its script of completion, or with what may come next."""
+    return shell_complete(app, {}, PROGRAM, COMPLETION, os.environ[COMPLETION])
+
+
 def _invoked(arguments: Sequence[str]) -> int:
     """Not `app.main`, which has its own words for Ctrl-C and for a broken pipe."""
     try:
-        with app.make_context("downconvert", list(arguments)) as context:
+        with app.make_context(PROGRAM, list(arguments)) as context:
             code = app.invoke(context)
     except click.exceptions.Exit as end:  # --help, --version
         return end.exit_code
@@ -145,10 +138,10 @@ def _invoked(arguments: Sequence[str]) -> int:
 
 
 def _usage(error: click.UsageError) -> str:
-    command = error.ctx.command_path if error.ctx else "downconvert"
+    command = error.ctx.command_path if error.ctx else PROGRAM
     return f"{error.format_message().rstrip('.')} (see {command} --help)"
 
 
 def _failed(words: str, code: int) -> int:
-    click.echo(f"downconvert: {words}", err=True)
+    click.echo(f"{PROGRAM}: {words}", err=True)
     return code

@@ -22,7 +22,7 @@ from .terminal import name_the_backend, progress
 from .values import SIZE
 
 
-@click.command(short_help="Keep the last record of each key.")
+@click.command()
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @topic_option
 @click.option(

@@ -24,7 +24,7 @@ from .terminal import name_the_backend, progress
 WRONG = 1  # exit code
 
 
-@click.command(short_help="Judge whether a broker serves old clients.")
+@click.command()
 @click.argument("address", metavar="HOST:PORT")
 @click.option(
     "--topic",

@@ -26,7 +26,7 @@ from .values import POLICY, POLICY_HELP
 _STANDARD_OUTPUT = Path("-")
 
 
-@click.command(short_help="Write a segment in an older format.")
+@click.command()
 @click.argument("source", metavar="IN", type=click.Path(path_type=Path))
 @click.argument("target", metavar="OUT", type=click.Path(path_type=Path, allow_dash=True))
 @click.option(

@@ -25,7 +25,7 @@ BROKEN = 1  # exit code
 POLL_SECONDS = 1.0  # between two looks at what is followed
 
 
-@click.command(short_help="Find the clients that Kafka 4 would break.")
+@click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option(
     "--kafka",

@@ -25,7 +25,7 @@ from .failure import shortened
 from .terminal import name_the_backend
 
 
-@click.command(short_help="Print what is in segments.")
+@click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="A JSON object a line, complete.")
 @click.option("--batches", is_flag=True, help="Batches only, without their records.")

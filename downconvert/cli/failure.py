@@ -6,9 +6,6 @@ import errno
 from collections.abc import Sequence
 from typing import Final
 
-from records import RecordsError
-
-from .advice import advice
 from .extras import words_for
 
 
@@ -35,9 +32,14 @@ _SYSTEM: Final = {
 def in_words(error: Exception) -> str | None:
     """One line for an error that input or the system can cause; None for a defect of this
     program."""
+    if isinstance(error, CommandError):
+        return str(error)
+    # Only where something failed: help must not wait for codecs.
+    from records import RecordsError
+
+    from .advice import advice
+
     match error:
-        case CommandError():
-            return str(error)
         case RecordsError():
             return f"{error}{advice(error)}"
         case ModuleNotFoundError(name=str(name)):

@@ -33,7 +33,7 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 FLAGS: Final = ("listen", "advertise", "advertise_without_name", "tls_cert", "tls_key")
 
 
-@click.command(short_help="Let old clients use a Kafka 4 cluster.")
+@click.command()
 @click.option(
     "--config",
     "file",

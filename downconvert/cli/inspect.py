@@ -44,7 +44,7 @@ class Topic:
     cost: Cost | None = None
 
 
-@click.command(short_help="Say what a log directory is made of.")
+@click.command()
 @click.argument("directory", metavar="LOGDIR", type=click.Path(path_type=Path))
 @click.option("--deep", is_flag=True, help="Read the records too: which of them have headers.")
 @click.option(

@@ -19,7 +19,7 @@ from .failure import CommandError, shortened
 from .terminal import name_the_backend, progress
 
 
-@click.command(short_help="Cut torn tails off, and rebuild indexes.")
+@click.command()
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Only say what is damaged: exit code 2 if anything.")
 @click.option("--everything", is_flag=True, help="Read also what a broker noted as flushed.")

@@ -17,7 +17,7 @@ from .stopped import stopped_logs, topic_option
 from .terminal import progress
 
 
-@click.command(short_help="Remove old segments.")
+@click.command()
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @topic_option
 @click.option(

@@ -39,7 +39,7 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 LOGS: Final = ("downconvert.broker", "downconvert.storage")
 
 
-@click.command(short_help="Be the broker of a log directory.")
+@click.command()
 @click.argument("directory", metavar="LOGDIR", type=click.Path(path_type=Path))
 @click.option(
     "--listen",

@@ -3,39 +3,45 @@
 Not here: the subcommands (one file each), what they share (spark_job.py),
 the jobs (downconvert/spark)."""
 
-from importlib import import_module
 from typing import Final
 
 import click
 
+from .lazy_group import Entry, lazy_group
+
 JOBS: Final = {
-    "audit": "downconvert.cli.spark_audit",
-    "convert": "downconvert.cli.spark_convert",
-    "export": "downconvert.cli.spark_export",
-    "find": "downconvert.cli.spark_find",
-    "groups": "downconvert.cli.spark_state",
-    "latest": "downconvert.cli.spark_latest",
-    "offsets": "downconvert.cli.spark_state",
-    "sweep": "simulator.cli.spark_sweep",  # an experiment: they live above this package
-    "transactions": "downconvert.cli.spark_state",
+    "audit": Entry(
+        "downconvert.cli.spark_audit",
+        "What there is, what old clients cost, what keeps from Kafka 4.",
+    ),
+    "convert": Entry("downconvert.cli.spark_convert", "Rewrite log directories in another format."),
+    "export": Entry(
+        "downconvert.cli.spark_export",
+        "Write records as Parquet, or as a table, by topic and date.",
+    ),
+    "find": Entry("downconvert.cli.spark_find", "Find records by key: file, byte and offset."),
+    "groups": Entry(
+        "downconvert.cli.spark_state", "Print groups and their members, from __consumer_offsets."
+    ),
+    "latest": Entry(
+        "downconvert.cli.spark_latest", "Write the last record of each key as Parquet."
+    ),
+    "offsets": Entry(
+        "downconvert.cli.spark_state", "Print committed offsets of groups, from __consumer_offsets."
+    ),
+    # an experiment: they live above this package
+    "sweep": Entry(
+        "simulator.cli.spark_sweep",
+        "Simulate a grid of chunk sizes, codecs, records and consumers.",
+    ),
+    "transactions": Entry(
+        "downconvert.cli.spark_state",
+        "Print transactional ids and their state, from __transaction_state.",
+    ),
 }
 
 
-class _Jobs(click.Group):
-    """Loads a subcommand's file when the subcommand runs, or when help names it."""
-
-    def list_commands(self, _context: click.Context) -> list[str]:
-        return list(JOBS)
-
-    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
-        if name not in JOBS:
-            return None
-        command = getattr(import_module(JOBS[name]), name)
-        assert isinstance(command, click.Command)
-        return command
-
-
-@click.group(cls=_Jobs, short_help="Audit, convert, export and search log directories on Spark.")
+@click.group(cls=lazy_group(JOBS))
 def spark() -> None:
     """Jobs over log directories that are too large for one core, or for one machine.
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 WIDTH: Final = 120  # columns of a table, where no terminal says how many there are
 
 
-@click.command(short_help="What there is, what old clients cost, what keeps from Kafka 4.")
+@click.command()
 @click.argument("paths", metavar="DIR...", nargs=-1, required=True)
 @click.option(
     "--everything", is_flag=True, help="Read and convert all records, and not only a sample."

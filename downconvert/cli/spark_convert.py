@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from downconvert.spark.convert import Summary
 
 
-@click.command(short_help="Rewrite log directories in another format.")
+@click.command()
 @click.argument("paths", metavar="DIR...", nargs=-1, required=True)
 @click.argument("target", metavar="OUT")
 @click.option(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PACKAGES: Final = {"delta": "deltalake", "iceberg": "pyiceberg"}
 
 
-@click.command(short_help="Write records as Parquet, or as a table, by topic and date.")
+@click.command()
 @click.argument("paths", metavar="DIR...", nargs=-1, required=True)
 @click.argument("target", metavar="OUT")
 @click.option("--committed", is_flag=True, help="Leave out aborted transactions.")

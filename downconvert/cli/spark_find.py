@@ -26,7 +26,7 @@ def _keys_in_hex(
         raise click.BadParameter(f"no hexadecimal digits: {error}") from None
 
 
-@click.command(short_help="Find records by key: file, byte and offset.")
+@click.command()
 @click.argument("paths", metavar="DIR...", nargs=-1, required=True)
 @click.option("--key", "keys", multiple=True, help="A key, as UTF-8; several times if you like.")
 @click.option(

@@ -11,7 +11,7 @@ from records.units import format_count
 from .spark_job import Job, of_topics
 
 
-@click.command(short_help="Write the last record of each key as Parquet.")
+@click.command()
 @click.argument("paths", metavar="DIR...", nargs=-1, required=True)
 @click.argument("target", metavar="OUT")
 @click.option("--tombstones", is_flag=True, help="Also keys whose last record has no value.")

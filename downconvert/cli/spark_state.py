@@ -39,7 +39,7 @@ def _of_state(command: Callable[..., None]) -> Callable[..., None]:
     return made  # type: ignore[no-any-return]
 
 
-@click.command(short_help="Print committed offsets of groups, from __consumer_offsets.")
+@click.command()
 @_of_state
 @click.option("--group", "groups", multiple=True, help="Only this one; several times if you like.")
 def offsets(groups: tuple[str, ...], **options: Any) -> None:
@@ -63,7 +63,7 @@ def offsets(groups: tuple[str, ...], **options: Any) -> None:
     _print("offset", "offset", columns, ("group", "topic", "partition"), groups, **options)
 
 
-@click.command(short_help="Print groups and their members, from __consumer_offsets.")
+@click.command()
 @_of_state
 @click.option("--group", "groups", multiple=True, help="Only this one; several times if you like.")
 def groups(groups: tuple[str, ...], **options: Any) -> None:
@@ -86,7 +86,7 @@ def groups(groups: tuple[str, ...], **options: Any) -> None:
     _print("group", "group", columns, ("group",), groups, **options)
 
 
-@click.command(short_help="Print transactional ids and their state, from __transaction_state.")
+@click.command()
 @_of_state
 @click.option("--id", "ids", multiple=True, help="Only this one; several times if you like.")
 def transactions(ids: tuple[str, ...], **options: Any) -> None:

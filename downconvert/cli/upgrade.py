@@ -19,7 +19,7 @@ from .grid import grid
 from .terminal import name_the_backend, progress
 
 
-@click.command(short_help="Rewrite old segments as v2.")
+@click.command()
 @click.argument("source", metavar="DIR", type=click.Path(path_type=Path))
 @click.argument("target", metavar="[OUT]", required=False, type=click.Path(path_type=Path))
 @click.option("--in-place", is_flag=True, help="Let the result take DIR's name; DIR is kept.")

@@ -13,7 +13,7 @@ from simulator import generate as write_segments
 from .values import WORKLOAD
 
 
-@click.command(short_help="Make up segments.")
+@click.command()
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.argument("spec", callback=WORKLOAD, default="")
 def generate(directory: Path, spec: Workload) -> None:

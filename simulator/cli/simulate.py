@@ -58,7 +58,7 @@ def _modes(_context: click.Context, _option: click.Parameter, text: str) -> tupl
     return tuple(mode for mode in MODES if mode in names)
 
 
-@click.command(short_help="Measure lazy against eager and no conversion.")
+@click.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--generate",

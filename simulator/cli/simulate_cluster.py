@@ -98,7 +98,7 @@ def cluster_settings(context: click.Context) -> dict[str, Any]:
     return {name: context.params[name] for name in SETTINGS}
 
 
-@click.command("simulate-cluster", short_help="Replicas under faults, in simulated time.")
+@click.command("simulate-cluster")
 @cluster_options
 @click.option(
     "--seconds",

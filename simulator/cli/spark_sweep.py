@@ -31,7 +31,7 @@ def _list_of(parse: Callable[[str], object]) -> Callable[..., object]:
     return callback
 
 
-@click.command(short_help="Simulate a grid of chunk sizes, codecs, records and consumers.")
+@click.command()
 @click.argument("target", metavar="OUT")
 @click.option(
     "--codecs", metavar="NAMES", default="none,gzip", callback=_list_of(str), help="Of batches."

@@ -9,11 +9,11 @@ Not here: who the users are (identity.py), clients that log in to the cluster th
 
 from collections.abc import Generator
 
+from downconvert.broker.access.delayed_login import DelayedLogin
 from downconvert.broker.access.failed_logins import FailedLogins
 from downconvert.broker.credentials import (
     NOT_YET_SECONDS,
     TOKEN_SIZE_MAX,
-    Authentication,
     AuthenticationError,
     Proved,
     session_lifetime_ms,
@@ -41,12 +41,12 @@ class Login:
         self._identities = identities
         self._address = address
         self._failed = failed
-        self._authentication: Authentication | None = None
+        self._login: DelayedLogin | None = None
 
     @property
     def expects_token(self) -> bool:
         """Whether the next frame is a token without a header."""
-        return self._authentication is not None and self._authentication.is_raw
+        return self._login is not None and self._login.is_raw
 
     def is_over(self, now: float) -> bool:
         """Whether what the client has proved is no longer valid. `now`: the time of day."""
@@ -67,7 +67,7 @@ class Login:
         body = decode(f"{header.api.name}Request", header.version, frame[header.size :])
         if header.api is ApiKey.SaslHandshake:
             return self._handshake(header, body.mechanism)
-        if self._authentication is None or self._authentication.is_raw:
+        if self._login is None or self._login.is_raw:
             text = "SaslAuthenticate without a handshake"
             code = ErrorCode.ILLEGAL_SASL_STATE
             return _authenticated(header, code, text, b"", ends=text)
@@ -99,7 +99,7 @@ class Login:
             body.error_code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
             return answered(header, body, ends=f"SASL mechanism {mechanism!r:.50} is not known")
         is_raw = header.version == 0
-        self._authentication = self._identities.authentication(mechanism, is_raw=is_raw)
+        self._login = self._identities.login(mechanism, self._failed, self._address, is_raw=is_raw)
         return answered(header, body)
 
     def _take(
@@ -107,35 +107,32 @@ class Login:
     ) -> Generator[Ask | Whole | Turn | Pause, memoryview, tuple[bytes, int]]:
         """The token to answer with, and the session's lifetime in ms; 0: it has no end.
         AuthenticationError, after the delay that failed logins get."""
-        authentication = self._authentication
-        assert authentication is not None
-        wait = self._failed.wait(self._address, now)
+        login = self._login
+        assert login is not None
+        wait = login.begin(token, now)
         if wait:
             yield Pause(wait)
             now += wait
-        had_refused = authentication.refused is not None
         try:
             while True:
                 yield TURN  # thousands of rounds of hashing, or a signature
-                taken = authentication.take(token, now)
+                taken = login.take(token, now, now, self._check_same)
                 if taken is not None:
                     break
                 yield Pause(NOT_YET_SECONDS)
                 now += NOT_YET_SECONDS
-            if isinstance(taken, Proved):
-                taken.check_same(self.proved)
         except AuthenticationError:
-            self._authentication = None
-            if not had_refused:
-                self._failed.add(self._address, now)
+            self._login = None
             raise
-        if authentication.refused is not None:
-            self.refusal = _failed(authentication.refused)
-            self._failed.add(self._address, now)
+        self.refusal = login.refusal or self.refusal
         if isinstance(taken, bytes):
             return taken, 0
-        self.proved, self._authentication = taken, None
+        self.proved, self._login = taken, None
         return taken.answer, session_lifetime_ms(taken, now)
+
+    def _check_same(self, proved: Proved) -> None:
+        """AuthenticationError: who logs in again is somebody else."""
+        proved.check_same(self.proved)
 
 
 def _authenticated(

@@ -1,53 +1,80 @@
-"""Failed logins, by address: each further guess of a password has to wait longer.
+"""Failed logins, by user and address: each further guess of a password has to wait longer.
 
-All connections of an address share its waits, so that many connections guess no faster than one.
-An address without a recent failure does not wait.
+All connections from one address that claim to be one user share a wait, so that many connections
+guess little faster than one. It delays nobody else: no other user of that address, and not that
+user at another address. It is never longer than LONGEST_WAIT, however many attempts wait, and
+nothing is reserved: who leaves while it waits delays nobody any more.
 
-Not here: where they are kept (ledger.py)."""
+Not here: where they are kept (ledger.py), whom a token claims to be (claim.py), how many may wait
+(places.py)."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from .ledger import Entry, Ledger, OwnLedger
 
 FIRST_WAIT: Final = (
     0.1  # seconds after a failure: Kafka's connection.failed.authentication.delay.ms
 )
-LONGEST_WAIT: Final = 10.0
+# Seconds. Kafka's clients wait 30 s for an answer, and half of that for a connection.
+LONGEST_WAIT: Final = 5.0
 FORGOTTEN: Final = 300.0  # seconds after which a failure no longer counts
+USER_MAX: Final = 256  # characters of a name that tell it from others
+
+
+class Attempt(NamedTuple):
+    """wait: seconds until it may be looked at. is_counted: it counts as a failure until it is found
+    right, so that attempts that are made at once wait longer and longer, too."""
+
+    wait: float
+    is_counted: bool
+
+
+UNCOUNTED: Final = Attempt(0.0, is_counted=False)
 
 
 class FailedLogins:
-    """Thread-safe. Times in seconds of any one clock. An entry: when the next attempt may be
-    looked at, and the failures in a row."""
+    """Thread-safe. Times in seconds of any one clock. An entry: when the last attempt was made, and
+    the failures in a row."""
 
     def __init__(self, ledger: Ledger | None = None) -> None:
         self._ledger = OwnLedger() if ledger is None else ledger
 
-    def wait(self, address: str, now: float) -> float:
-        """Seconds until this attempt may be checked. The caller has then taken its turn."""
-        wait = 0.0
+    def begin(self, user: str, address: str, now: float) -> Attempt:
+        """An attempt to log in. It ends with `succeed` or `fail`, or is dropped."""
+        attempt = UNCOUNTED
 
-        def take_turn(entry: Entry) -> Entry | None:
-            nonlocal wait
+        def count(entry: Entry) -> Entry | None:
+            nonlocal attempt
             if not entry.number:
                 return None
             if now - entry.time > FORGOTTEN:
                 return Entry()
-            wait = max(entry.time - now, 0.0)
-            return Entry(now + wait + _pause(entry.number), entry.number)
+            wait = min(max(entry.time + _pause(entry.number) - now, 0.0), LONGEST_WAIT)
+            attempt = Attempt(wait, is_counted=True)
+            return Entry(now, entry.number + 1)
 
-        self._ledger.change(address, take_turn)
-        return wait
+        self._ledger.change(_name(user, address), count)
+        return attempt
 
-    def add(self, address: str, now: float) -> None:
-        """An attempt failed."""
+    def fail(self, user: str, address: str, now: float, attempt: Attempt = UNCOUNTED) -> None:
+        """An attempt was wrong."""
 
         def fail(entry: Entry) -> Entry:
-            count = entry.number + 1
-            return Entry(max(entry.time, now + _pause(count)), count)
+            more = 0 if attempt.is_counted and entry.number else 1
+            return Entry(max(entry.time, now), entry.number + more)
 
-        self._ledger.change(address, fail)
+        self._ledger.change(_name(user, address), fail)
+
+    def succeed(self, user: str, address: str, attempt: Attempt) -> None:
+        """An attempt was right: it does not count any more. What others have failed does."""
+        if attempt.is_counted:
+            name = _name(user, address)
+            self._ledger.change(name, lambda entry: Entry(entry.time, max(entry.number - 1, 0)))
 
 
 def _pause(count: int) -> float:
     return min(FIRST_WAIT * 2.0 ** min(count - 1, 20), LONGEST_WAIT)
+
+
+def _name(user: str, address: str) -> str:
+    return f"{address}\0{user[:USER_MAX]}"

@@ -15,6 +15,9 @@ from typing import Any, Final, Generic, TypeVar
 from downconvert.broker.credentials import MECHANISMS, Authentication
 from downconvert.broker.credentials import Credentials as Passwords
 
+from .claim import Claim
+from .delayed_login import DelayedLogin
+from .failed_logins import FailedLogins
 from .oauthbearer import OAUTHBEARER, conversation
 from .rights import Access, Network, is_in
 from .tokens import Tokens
@@ -91,13 +94,18 @@ class Identities(Generic[C]):
         of_users = () if self.users is None else MECHANISMS
         return of_users if self.tokens is None else (*of_users, OAUTHBEARER)
 
-    def authentication(self, mechanism: str, *, is_raw: bool) -> Authentication:
-        """By one of the mechanisms."""
+    def login(
+        self, mechanism: str, failed: FailedLogins, address: str, *, is_raw: bool
+    ) -> DelayedLogin:
+        """By one of the mechanisms, of a client at this address."""
         if mechanism == OAUTHBEARER:
             assert self.tokens is not None
-            return Authentication(conversation(self.tokens), is_raw=is_raw)
-        assert self.users is not None
-        return Authentication(self.users.conversation(mechanism), is_raw=is_raw)
+            talk, claim = conversation(self.tokens), self.tokens.settings.principal_claim
+        else:
+            assert self.users is not None
+            talk, claim = self.users.conversation(mechanism), ""
+        authentication = Authentication(talk, is_raw=is_raw)
+        return DelayedLogin(authentication, Claim(mechanism, claim), failed, address)
 
     def find(
         self,

@@ -2,19 +2,19 @@
 handshake of version 0.
 
 What is answered when is Kafka's [SaslServerAuthenticator]: before authentication no other request
-is answered, and a client that fails is disconnected. After a failure the next token of that address
-waits before it is looked at. Who has logged in with a token that expires may do so again, over the
-same connection [KIP-368].
+is answered, and a client that fails is disconnected. After a failure the next token of that user
+and address waits before it is looked at. Who has logged in with a token that expires may do so
+again, over the same connection [KIP-368].
 
 Not here: the mechanisms, and the users (credentials.py); who may do what (access)."""
 
 from collections.abc import Callable
 from typing import Final
 
+from downconvert.broker.access.delayed_login import DelayedLogin
 from downconvert.broker.credentials import (
     NOT_YET_SECONDS,
     TOKEN_SIZE_MAX,
-    Authentication,
     AuthenticationError,
     Proved,
     session_lifetime_ms,
@@ -46,7 +46,8 @@ def handshake(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     known = mechanism in mechanisms
     if known:
         is_raw = exchange.request.version == RAW_VERSION
-        client.state[STATE] = identities.authentication(mechanism, is_raw=is_raw)
+        failed, address = broker.failed_logins, client.address
+        client.state[STATE] = identities.login(mechanism, failed, address, is_raw=is_raw)
     else:
         exchange.close(f"SASL mechanism {mechanism!r:.50} is not known", End.LOGIN)
     code = ErrorCode.NONE if known else ErrorCode.UNSUPPORTED_SASL_MECHANISM
@@ -56,7 +57,7 @@ def handshake(broker: BrokerState, exchange: Exchange, _now: float) -> None:
 def authenticate(broker: BrokerState, exchange: Exchange, now: float) -> None:
     """SaslAuthenticate: a token of the mechanism."""
     client = exchange.client
-    if not isinstance(client.state.get(STATE), Authentication):
+    if not isinstance(client.state.get(STATE), DelayedLogin):
         code, words = ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate without a handshake"
         if client.principal is None:
             exchange.close(words, End.LOGIN)
@@ -68,7 +69,7 @@ def authenticate(broker: BrokerState, exchange: Exchange, now: float) -> None:
 def expects_token(client: Client) -> bool:
     """Whether this client's next frame is a token without a header."""
     state = client.state.get(STATE)
-    return isinstance(state, Authentication) and state.is_raw
+    return isinstance(state, DelayedLogin) and state.is_raw
 
 
 def raw(
@@ -94,7 +95,10 @@ class _Attempt:
     ) -> None:
         self.broker = broker
         self.exchange = exchange
-        self._token = token
+        login = exchange.client.state[STATE]
+        assert isinstance(login, DelayedLogin)
+        self.login = login
+        self.token = token
         self._is_raw = is_raw
 
     def is_due(self) -> bool:
@@ -128,21 +132,9 @@ class _Attempt:
         """The token to answer, and the session's lifetime in ms; 0: it has no end. None: not yet.
         AuthenticationError."""
         client, broker = self.exchange.client, self.broker
-        state = client.state[STATE]
-        assert isinstance(state, Authentication)
-        had_refused = state.refused is not None
         time_of_day = broker.time_of_day.at(now)
-        try:
-            taken = state.take(self._token, time_of_day)
-            if isinstance(taken, Proved):
-                self._let_in(taken)
-        except AuthenticationError:
-            if not had_refused:
-                broker.failed_logins.add(client.address, now)
-            raise
-        if state.refused is not None:  # which the client is told, and has to confirm
-            broker.failed_logins.add(client.address, now)
-            client.refusal = f"failed login: {state.refused.why}"
+        taken = self.login.take(self.token, now, time_of_day, self._let_in)
+        client.refusal = self.login.refusal or client.refusal
         if not isinstance(taken, Proved):
             return None if taken is None else (taken, 0)
         return taken.answer, session_lifetime_ms(taken, time_of_day)
@@ -163,7 +155,7 @@ class _Attempt:
 def _begin(attempt: _Attempt, now: float) -> None:
     """Looks at a token, no sooner than guessing may be."""
     broker, exchange = attempt.broker, attempt.exchange
-    wait = broker.failed_logins.wait(exchange.client.address, now)
+    wait = attempt.login.begin(attempt.token, now)
     if wait:
         broker.purgatory.watch(attempt, (), now, now + wait, exchange)
     else:

@@ -92,6 +92,7 @@ def test_rates_and_waits_after_failed_logins_are_of_all_who_share_it() -> None:
     assert gateway.quotas.charge("a", "fetch", 1000, RATE, 50.0) == 9
     assert Quotas(shared.quotas).charge("a", "fetch", 100, RATE, 50.0) == 10
     assert Quotas(shared.quotas).charge("a", "produce", 100, RATE, 50.0) == 0
-    gateway.failed_logins.add("10.0.0.1", 50.0)
-    assert FailedLogins(shared.failed_logins).wait("10.0.0.1", 50.0) == pytest.approx(FIRST_WAIT)
-    assert FailedLogins(shared.quotas).wait("10.0.0.1", 50.0) == 0
+    gateway.failed_logins.fail("ann", "10.0.0.1", 50.0)
+    wait = FailedLogins(shared.failed_logins).begin("ann", "10.0.0.1", 50.0).wait
+    assert wait == pytest.approx(FIRST_WAIT)
+    assert FailedLogins(shared.quotas).begin("ann", "10.0.0.1", 50.0).wait == 0

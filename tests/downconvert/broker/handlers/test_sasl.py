@@ -175,7 +175,7 @@ def test_a_file_without_users_is_refused(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("is_raw", [False, True])
 def test_who_guesses_waits_longer_for_each_guess(broker: Broker, is_raw: bool) -> None:
-    """All connections of its address together; others do not wait."""
+    """All connections of its address together; other users, and other addresses, do not wait."""
     now, waits = 0.0, []
     for _ in range(4):
         client = someone()
@@ -195,9 +195,13 @@ def test_who_guesses_waits_longer_for_each_guess(broker: Broker, is_raw: bool) -
         assert exchange.close_after_reply
         waits.append(round(now - started, 3))
     assert waits == [0, 0.1, 0.2, 0.4]
-    other = someone("10.0.0.2")
-    choose(broker, other, "PLAIN")
-    assert token(broker, other, plain("alice", "wonderland")).error_code == 0
+    for address, user, password in (
+        ("10.0.0.2", "alice", "wonderland"),
+        (someone().address, "bob", PASSWORDS["bob"]),
+    ):
+        other = someone(address)
+        choose(broker, other, "PLAIN")
+        assert token(broker, other, plain(user, password)).error_code == 0
 
 
 def test_a_token_that_waits_is_forgotten_with_its_client(broker: Broker) -> None:
@@ -272,7 +276,7 @@ def test_a_wrong_token_is_told_twice_and_counts_once(broker: Broker) -> None:
     assert answered.error_code == 0
     assert bytes(answered.auth_bytes) == b'{"status":"invalid_token"}'
     assert "its audience is 'other'" in client.refusal
-    assert broker.failed_logins.wait(client.address, 0.0) == pytest.approx(0.1)
+    assert broker.failed_logins.begin("ann", client.address, 0.0).wait == pytest.approx(0.1)
     exchange = begin(
         broker, ApiKey.SaslAuthenticate, 1, Message(auth_bytes=b"\x01"), client=client, now=9.0
     )

@@ -1,0 +1,63 @@
+"""Which user the tokens of one login claim to be, before anything of them has been proved.
+
+By that name a failed login is noted, and the next attempt of that name waits (failed_logins.py).
+
+Not here: whether the claim is right (credentials.py, oauthbearer.py)."""
+
+import json
+import re
+from base64 import urlsafe_b64decode
+from typing import Final
+
+from downconvert.broker.credentials import PLAIN, AuthenticationError
+
+from .oauthbearer import OAUTHBEARER, parse_first
+from .tokens import TOKEN_MAX
+
+SCRAM_FIRST: Final = re.compile(rb"[^,]*,[^,]*,(?:m=[^,]*,)?n=([^,]*)")  # [RFC 5802, 7]
+
+
+class Claim:
+    """Of one login. `user`: as of the last token; empty: none that can be read."""
+
+    def __init__(self, mechanism: str, principal_claim: str = "sub") -> None:
+        self.user = ""
+        self._mechanism = mechanism
+        self._principal_claim = principal_claim
+        self._tokens = 0
+
+    def hear(self, token: bytes) -> bool:
+        """Notes whom a token claims to be. Returns whether this token may prove it: the first one,
+        and the second of SCRAM, whose first proves nothing."""
+        self._tokens += 1
+        if self._tokens == 1:
+            self.user = self._read(token)
+        return self._tokens == (1 if self._mechanism in (PLAIN, OAUTHBEARER) else 2)
+
+    def _read(self, token: bytes) -> str:
+        if self._mechanism == OAUTHBEARER:
+            return _unproved(token, self._principal_claim)
+        name = _plain(token) if self._mechanism == PLAIN else _scram(token)
+        return name.decode(errors="backslashreplace")
+
+
+def _plain(token: bytes) -> bytes:
+    parts = token.split(b"\0")
+    return parts[1] if len(parts) > 1 else b""
+
+
+def _scram(token: bytes) -> bytes:
+    found = SCRAM_FIRST.match(token)
+    return b"" if found is None else found[1]
+
+
+def _unproved(message: bytes, claim: str) -> str:
+    try:
+        token, _ = parse_first(message)
+        if len(token) > TOKEN_MAX:
+            return ""
+        payload = token.split(b".")[1]
+        name = json.loads(urlsafe_b64decode(payload + b"=" * (-len(payload) % 4)))[claim]
+    except (AuthenticationError, ValueError, LookupError, TypeError, RecursionError):
+        return ""
+    return name if isinstance(name, str) else ""

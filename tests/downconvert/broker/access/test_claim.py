@@ -1,0 +1,55 @@
+import json
+from base64 import urlsafe_b64encode
+
+import pytest
+from scramp import ScramClient
+
+from downconvert.broker.access.claim import Claim
+from downconvert.broker.access.tokens import TOKEN_MAX
+
+
+def bearer(claims: object) -> bytes:
+    parts = [urlsafe_b64encode(json.dumps(one).encode()).rstrip(b"=") for one in ({}, claims)]
+    return b"n,,\1auth=Bearer " + b".".join([*parts, b"x"]) + b"\1\1"
+
+
+def test_plain_claims_a_name_and_may_prove_it_at_once() -> None:
+    claim = Claim("PLAIN")
+    assert claim.hear(b"\0ann\0secret")
+    assert claim.user == "ann"
+
+
+def test_scram_claims_a_name_first_and_may_prove_it_with_the_second_token() -> None:
+    claim = Claim("SCRAM-SHA-256")
+    assert not claim.hear(ScramClient(["SCRAM-SHA-256"], "ann", "x").get_client_first().encode())
+    assert claim.user == "ann"
+    assert claim.hear(b"c=biws,r=0,p=0")
+    assert claim.user == "ann"
+
+
+def test_a_bearer_claims_what_its_token_says() -> None:
+    claim = Claim("OAUTHBEARER", "client")
+    assert claim.hear(bearer({"client": "ann", "sub": "other"}))
+    assert claim.user == "ann"
+    assert not claim.hear(b"\1")  # confirms that it was refused
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512", "OAUTHBEARER"])
+@pytest.mark.parametrize(
+    "token",
+    [
+        b"",
+        b"\0",
+        b"\xff" * 10,
+        b"n,,",
+        b"n,,n",
+        bearer([]),
+        bearer({"sub": 7}),
+        bearer({"sub": "x" * TOKEN_MAX}),
+        b"n,,\1auth=Bearer x.y\1\1",
+    ],
+)
+def test_what_claims_nothing_is_nobody(mechanism: str, token: bytes) -> None:
+    claim = Claim(mechanism)
+    claim.hear(token)
+    assert claim.user == ""

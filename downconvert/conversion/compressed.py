@@ -33,11 +33,14 @@ from .kept_wrappers import KeptWrapper
 from .large import Steps
 from .large_inner import InnerFormat
 from .output import Output
+from .policy import CHUNK_SIZE_MIN
 from .request import Request
 from .window import LogWindow
 
 KiB: Final = 1024
 ONE_SHOT_SIZE_MAX: Final = 128 * KiB  # of the compressed bytes, and of what they decompress to
+# Of the window over what decompresses to more. A record that does not fit is large.
+WINDOW_SIZE_MAX: Final = 64 * KiB
 _UNLIMITED: Final = 2**63 - 1
 NOTHING: Final[Iterator[int]] = iter(())
 _INNER_SIZE_MAX: Final = 2**31 - 1  # of a message, as its size field has it
@@ -75,6 +78,7 @@ class CompressedEntries:
         "_source_bytes",
         "_transcoder",
         "_window",
+        "_window_size",
         "has_compressed",
         "kept_batches",
         "kept_records",
@@ -92,8 +96,10 @@ class CompressedEntries:
         policy = request.policy
         wrapper_size_max = policy.wrapper_size_max or _UNLIMITED
         record_size_max = policy.record_size_max or _UNLIMITED
-        one_shot = max(policy.chunk_size, min(ONE_SHOT_SIZE_MAX, wrapper_size_max // 8))
+        # What is sent depends on these sizes, and so they do not depend on `chunk_size`.
+        one_shot = max(CHUNK_SIZE_MIN, min(ONE_SHOT_SIZE_MAX, wrapper_size_max // 8))
         self._one_shot = min(one_shot, record_size_max)  # so that none larger goes unseen
+        self._window_size = min(WINDOW_SIZE_MAX, self._one_shot)
         self._request = request
         self._log = window
         self._output = output
@@ -354,7 +360,7 @@ class CompressedEntries:
                 self._largest_body = max(self._largest_body, len(whole))
                 return Body(compressed, whole, chunk_size, whole=True)
         if not self._window:
-            self._window = buffers.take(chunk_size)
+            self._window = buffers.take(self._window_size)
             self._took_buffers()
         return Body(compressed, self._window, chunk_size, whole=False)
 

@@ -241,8 +241,6 @@ class PredictedEntries:
             kept = KeptWrapper(output.last, records, batches, temporary)
             if kept.keep():
                 self.kept[position] = kept
-            else:
-                self._keeps_all = False
         return 0
 
     def _counted(self) -> Counted:

@@ -64,12 +64,24 @@ def test_what_is_settled_is_measured_once_while_its_file_is_open(path: Path) -> 
     assert (cache.hits, cache.misses) == (2, 3)
 
 
-def test_it_is_the_same_size_for_every_chunk_size(log: FileRecords) -> None:
-    cache = SizeCache()
-    for chunk_size in (8 * 1024, 128 * 1024):
-        policy = ConversionPolicy(chunk_size=chunk_size)
-        cache.plan(log, Request.of(1, 0, policy, ()))
-    assert (cache.hits, cache.misses) == (1, 1)
+@pytest.mark.parametrize("padding", [True, False])
+@pytest.mark.parametrize("to_magic", [0, 1])
+@pytest.mark.parametrize("codec", list(Codec))
+def test_the_bytes_are_the_same_for_every_chunk_size(
+    codec: Codec, to_magic: int, padding: bool, path: Path
+) -> None:
+    # Records that are larger than some windows, in batches that are larger than all of them.
+    values = Random(1).randbytes(5 * 20_000)
+    for count, size in (20, 20_000), (6, 100_000):
+        records = [Record(n, 7, value=(values[n:] * 6)[:size]) for n in range(count)]
+        path.write_bytes(build(records, magic=2, codec=codec))
+        with FileRecords.open(path) as log:
+            made = set()
+            for chunk_size in (8 * 1024, 128, 1024 * 1024):
+                policy = ConversionPolicy(chunk_size=chunk_size, padding=padding)
+                lazy = LazyDownConvertRecords(log.settled(), to_magic, 0, policy)
+                made.add(sent(lazy.to_send()))
+            assert len(made) == 1
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from downconvert.storage import Log, LogDir
+from downconvert.storage import Log, LogDir, StorageError
+from downconvert.storage.layout import check_links, read_layout
 from downconvert.storage.names import Kind, file_name
 from downconvert.storage.recovery import Recovery
 from downconvert.storage.segment_recovery import check_segment
@@ -28,9 +29,10 @@ def recover(directory: Path, dry_run: bool, everything: bool, as_json: bool) -> 
     """Recover DIR, as a broker does when it starts after a crash.
 
     DIR is a broker's log directory, or one partition's; the broker must be stopped. Logs are cut
-    before the first batch that is damaged or not whole, and segments after that are removed:
-    --dry-run shows first what that would be. Indexes and snapshots are built again, and
-    interrupted renamings and deletions completed.
+    before the first batch that is damaged or not whole: --dry-run shows first what that would be.
+    Segments after that are set aside, and so is what is cut off, if it has whole batches or all of
+    its file was cut: as files whose names end in .aside, in the partition's directory. Indexes and
+    snapshots are built again, and interrupted renamings and deletions completed.
 
     \b
     downconvert recover --dry-run /var/kafka
@@ -41,37 +43,48 @@ def recover(directory: Path, dry_run: bool, everything: bool, as_json: bool) -> 
         raise CommandError(f"{directory}: is not a directory")
     name_the_backend()
     reports = _surveyed(directory) if dry_run else _recovered(directory, everything)
-    cut = 0
+    cut, offline = 0, 0
     with progress() as step:
         for name, report in reports:
             step(f"recover {name}", 0, 1)
+            if isinstance(report, str):
+                offline += 1
+                said = json.dumps({"partition": name, "offline": report})
+                click.echo(said if as_json else f"{name}: left as it is: {report}")
+                continue
             cut += report.bytes_cut
             if as_json:
                 click.echo(json.dumps(_as_json(name, report)))
             else:
                 for line in _lines(name, report, dry_run=dry_run):
                     click.echo(line)
-    return BAD_INPUT if dry_run and cut else 0
+    return BAD_INPUT if offline or (dry_run and cut) else 0
 
 
-def _recovered(directory: Path, everything: bool) -> Iterator[tuple[str, Recovery]]:
+def _recovered(directory: Path, everything: bool) -> Iterator[tuple[str, Recovery | str]]:
+    """The partitions' names, and what was done; or why nothing was."""
     if _is_partition(directory):
         with Log.open(directory.resolve(), writable=True, verify_all=everything) as log:
             yield directory.name, log.writer.recovery
         return
     with LogDir.open(directory, writable=True, verify_all=everything) as log_dir:
-        for partition, log in log_dir.logs.items():
-            yield str(partition), log.writer.recovery
+        for partition in log_dir.logs:
+            log = log_dir.logs.open_or_offline(partition)
+            yield str(partition), log.offline_reason or log.writer.recovery
 
 
-def _surveyed(directory: Path) -> Iterator[tuple[str, Recovery]]:
-    partitions = [directory]
+def _surveyed(directory: Path) -> Iterator[tuple[str, Recovery | str]]:
+    partitions = [directory.resolve()]
     if not _is_partition(directory):
         with LogDir.open(directory) as log_dir:
             partitions = [directory / str(partition) for partition in log_dir.logs]
     for path in partitions:
-        with Log.open(path) as log:
-            yield path.name, Recovery([check_segment(segment) for segment in log.segments])
+        try:
+            check_links(path, read_layout(path))
+            with Log.open(path) as log:
+                yield path.name, Recovery([check_segment(segment) for segment in log.segments])
+        except (OSError, StorageError) as error:
+            yield path.name, str(error)
 
 
 def _is_partition(directory: Path) -> bool:
@@ -92,10 +105,12 @@ def _lines(name: str, report: Recovery, *, dry_run: bool) -> Iterator[str]:
             yield f"  {file}: good up to byte {segment.good_size}; {why}"
             following = len(report.checked) - number
             if dry_run and following:
-                yield f"  {format_count(following, 'segment')} after that to remove"
+                yield f"  {format_count(following, 'segment')} after that to set aside"
                 break
     if report.removed:
         yield f"  removed: {', '.join(shortened(report.removed))}"
+    if report.set_aside:
+        yield f"  set aside: {', '.join(shortened(report.set_aside))}"
 
 
 def _as_json(name: str, report: Recovery) -> dict[str, object]:
@@ -103,6 +118,7 @@ def _as_json(name: str, report: Recovery) -> dict[str, object]:
         "partition": name,
         "bytesCut": report.bytes_cut,
         "removed": report.removed,
+        "setAside": report.set_aside,
         "segments": [
             {
                 "baseOffset": segment.base_offset,

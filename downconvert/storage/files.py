@@ -21,6 +21,8 @@ TEMPORARY_SUFFIX: Final = ".tmp"
 
 READ_SIZE_MAX: Final = 1 << 20  # bytes, by one call
 
+IS_LINK: Final = "is a link, and nothing is written through one"
+
 NO_ROOM: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -48,7 +50,9 @@ class Files(Protocol):
     """What can be done to a directory."""
 
     def open(self, path: Path) -> WritableFile:
-        """Opens a file for writing, and makes it where there is none."""
+        """Opens a file for writing, and makes it where there is none.
+
+        CorruptFileError: there is a link, a pipe or a device by that name."""
 
     def rename(self, source: Path, target: Path) -> None: ...
 
@@ -76,7 +80,7 @@ class DiskFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         with _room(path):
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._fd = open_for_writing(path)
 
     @property
     def path(self) -> Path:
@@ -116,7 +120,7 @@ class Disk:
             source.rename(target)
 
     def set_modified(self, path: Path, nanoseconds: int) -> None:
-        os.utime(path, ns=(nanoseconds, nanoseconds))
+        os.utime(path, ns=(nanoseconds, nanoseconds), follow_symlinks=False)
 
     def remove(self, path: Path) -> None:
         path.unlink(missing_ok=True)
@@ -139,10 +143,32 @@ class Disk:
 DISK: Final = Disk()
 
 
+def open_for_writing(path: Path) -> int:
+    """A descriptor of a regular file, which is made where there is none.
+
+    CorruptFileError: it is a link, which may lead anywhere, or a pipe or a device."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        fd = os.open(path, flags, 0o644)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise CorruptFileError(IS_LINK, str(path)) from error
+        raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise CorruptFileError("is no regular file", str(path))
+    return fd
+
+
 def read_file(path: Path) -> bytes:
-    """All of a small file. OSError where there is none; CorruptFileError: it is a pipe, a device or
-    a directory, of which some would never end."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    """All of a small file. OSError where there is none; CorruptFileError: it is a pipe, a device, a
+    directory or a link to itself, of which some would never end."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise CorruptFileError("is a link that leads to itself", str(path)) from error
+        raise
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .errors import CorruptFileError
+from .files import IS_LINK
 from .names import SEGMENT_KINDS, FileName, Kind, State, parse_file_name
 
 
@@ -25,6 +26,7 @@ class Layout:
     live: list[FileName] = field(default_factory=list)  # files of segments, in their final place
     swaps: list[FileName] = field(default_factory=list)
     leftovers: list[FileName] = field(default_factory=list)  # of no use any more
+    links: list[str] = field(default_factory=list)  # names of those that are symbolic links
 
 
 def read_layout(directory: Path) -> Layout:
@@ -38,11 +40,19 @@ def read_layout(directory: Path) -> Layout:
     with os.scandir(directory) as entries:
         for entry in entries:
             name = parse_file_name(entry.name)
-            if name is None or entry.is_dir():
+            if name is None:
                 continue
-            if not entry.is_file():
+            try:
+                if entry.is_dir():
+                    continue
+                is_file = entry.is_file()
+            except OSError:  # a link to itself
+                is_file = False
+            if not is_file:
                 _check_is_gone(entry)
                 continue
+            if entry.is_symlink():
+                layout.links.append(entry.name)
             if name.state is State.SWAP:
                 swaps.append(name)
             elif name.state is not State.LIVE:
@@ -73,6 +83,15 @@ def _check_is_gone(entry: os.DirEntry[str]) -> None:
     except FileNotFoundError:
         return
     raise CorruptFileError("is no regular file, nor a link to one", entry.path)
+
+
+def check_links(directory: Path, layout: Layout) -> None:
+    """CorruptFileError: the directory or one of its segments' files is a link, which may lead out
+    of the log directory, or to the file of another log. Such a log is read, and not written."""
+    if directory.is_symlink():
+        raise CorruptFileError(IS_LINK, str(directory))
+    for name in layout.links:
+        raise CorruptFileError(IS_LINK, str(directory / name))
 
 
 def replaced(layout: Layout, swap_end: int) -> list[int]:

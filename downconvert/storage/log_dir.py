@@ -51,14 +51,14 @@ class Logs(Mapping[TopicPartition, Log]):
         if partition not in self.opened:
             partition = TopicPartition(*partition)
             path = self._path / str(partition)
-            if parse_partition(path.name) != partition or not path.is_dir():
+            if parse_partition(path.name) != partition or not _is_there(path):
                 raise KeyError(partition)
             self.opened[partition] = self._open(path)
         return self.opened[partition]
 
     def __iter__(self) -> Iterator[TopicPartition]:
         with os.scandir(self._path) as entries:
-            names = [parse_partition(entry.name) for entry in entries if entry.is_dir()]
+            names = [parse_partition(entry.name) for entry in entries if _may_be_partition(entry)]
         return iter(sorted(name for name in names if name is not None))
 
     def __len__(self) -> int:
@@ -107,14 +107,14 @@ class Logs(Mapping[TopicPartition, Log]):
         cannot be removed then is removed when the directory is opened again."""
         if self._session is None:
             raise ValueError(f"{self._path} is open for reading only")
-        if not (self._path / str(partition)).is_dir():
+        if not _is_there(self._path / str(partition)):
             raise KeyError(partition)
         log = self.opened.pop(partition, None)
         if log is not None:
             log.abandon()
         suffix = f".{uuid5(NAMESPACE_URL, str(partition)).hex}-delete"
         gone = self._path / (str(partition)[: NAME_SIZE_MAX - len(suffix)] + suffix)
-        if gone.is_dir():
+        if _is_there(gone):
             self._remove(gone)
         try:
             self.files.rename(self._path / str(partition), gone)
@@ -142,6 +142,10 @@ class Logs(Mapping[TopicPartition, Log]):
                 LOG.warning("%s cannot be removed: %s", entry.path, error)
 
     def _remove(self, directory: Path) -> None:
+        """With all that is in it; of a link to a directory only the link."""
+        if directory.is_symlink():
+            self.files.remove(directory)
+            return
         with os.scandir(directory) as entries:
             found = list(entries)
         for entry in found:
@@ -163,20 +167,35 @@ class Logs(Mapping[TopicPartition, Log]):
         return log
 
 
+def _may_be_partition(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir() or (entry.is_symlink() and not entry.is_file())
+    except OSError:  # a link to itself
+        return True
+
+
+def _is_there(path: Path) -> bool:
+    """Whether it is a directory, or a link that leads nowhere: that is an offline partition, and
+    not a missing one."""
+    return path.is_dir() or (path.is_symlink() and not path.is_file())
+
+
 def _say_what_was_recovered(name: TopicPartition, done: Recovery, end_offset: int) -> None:
     """A line for a log that was not closed as it should be; a warning where records are lost."""
     if not done.checked:
         return
     cut = done.bytes_cut
     fields = {"partition": str(name), "segments": len(done.checked), "bytes_cut": cut}
+    aside = ", ".join(done.set_aside)
     LOG.log(
         logging.WARNING if cut else logging.INFO,
-        "%s is recovered up to offset %d: %d segments were read again, %s bytes cut off%s",
+        "%s is recovered up to offset %d: %d segments were read again, %s bytes cut off%s%s",
         name,
         end_offset,
         len(done.checked),
         f"{cut:,}",
         f", for {done.damage}" if done.damage is not None else "",
+        f"; set aside in its directory: {aside}" if aside else "",
         extra={"fields": fields},
     )
 

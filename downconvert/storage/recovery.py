@@ -2,21 +2,23 @@
 
 After a clean shutdown only its files are listed. Otherwise every batch after the recovery point is
 read and its checksum compared. The log is cut at the first batch that is damaged or not whole, and
-later segments are removed. Indexes and producers' states are built again from what is left. If
+later segments are set aside. Indexes and producers' states are built again from what is left. If
 recovery is interrupted, the next one does the same again.
 
-Not here: one segment (segment_recovery.py), which files count (layout.py)."""
+Not here: one segment (segment_recovery.py), what is set aside (aside.py), which files count
+(layout.py)."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from records import BatchHeader, CorruptRecordsError, FileRecords
 
+from .aside import copy_aside, holds_batch, move_aside
 from .checkpoint import EpochEntry, read_epochs, write_epochs
 from .config import LogConfig
 from .errors import CorruptFileError
 from .files import Files
-from .layout import Layout, orphans, read_layout, replaced
+from .layout import Layout, check_links, orphans, read_layout, replaced
 from .leader_epochs import add_epoch
 from .names import LEADER_EPOCHS, SEGMENT_KINDS, Kind, State, file_name
 from .open_files import OpenFiles
@@ -34,6 +36,7 @@ class Recovery:
 
     checked: list[SegmentReport] = field(default_factory=list)  # the segments that were read
     removed: list[str] = field(default_factory=list)  # names of files
+    set_aside: list[str] = field(default_factory=list)  # names of files that hold what was cut off
 
     @property
     def bytes_cut(self) -> int:
@@ -63,8 +66,12 @@ class RecoveredLog:
         self._files = files
 
     def recover(self, *, clean: bool, recovery_point: int, start_offset: int) -> None:
-        """`clean`: the last writer closed the log. `start_offset`: for a directory without one."""
-        layout = self._tidy(read_layout(self.path))
+        """`clean`: the last writer closed the log. `start_offset`: for a directory without one.
+
+        CorruptFileError: the directory or one of its files is a link, and nothing was changed."""
+        layout = read_layout(self.path)
+        check_links(self.path, layout)
+        layout = self._tidy(layout)
         self.snapshots = layout.snapshots
         self.segments = Segments(Segment(self.path, base, self._open_files) for base in layout.logs)
         if not len(self.segments):
@@ -75,7 +82,7 @@ class RecoveredLog:
         doubtful = [
             segment
             for segment in self.segments
-            if self._is_doubtful(segment, recovery_point, clean and tail.damage is None)
+            if self._is_doubtful(segment, recovery_point, clean and tail.position == last.size)
         ]
         self._read_epochs()
         self._check(doubtful)
@@ -138,14 +145,20 @@ class RecoveredLog:
                 # the next recovery would find nothing wrong but a hole.
                 behind = [s for s in self.segments if s.base_offset > segment.base_offset]
                 for following in reversed(behind):
-                    self._remove_segment(following)
+                    self._set_aside(following)
+                self._files.sync_directory(self.path)
+                if not report.good_size or holds_batch(segment, report.good_size):
+                    tail = copy_aside(segment, report.good_size, self._files)
+                    self.report.set_aside.append(tail.name)
             self._replay(segment.base_offset)
             rebuild_segment(segment, report, self._config, self._files, self._follow)
             if report.bytes_cut:
                 return
 
-    def _remove_segment(self, segment: Segment) -> None:
+    def _set_aside(self, segment: Segment) -> None:
+        """The log takes another name first. Its indexes are then known to be leftovers."""
         segment.release()
+        self.report.set_aside.append(move_aside(segment.path(), self._files).name)
         for kind in SEGMENT_KINDS:
             self._remove(segment.path(kind).name)
         self.segments.remove(segment)

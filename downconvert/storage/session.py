@@ -12,7 +12,7 @@ from typing import Final
 from .checkpoints import Checkpoints
 from .errors import LogInUseError
 from .fence import FencedFiles
-from .files import Files, replace_file
+from .files import Files, open_for_writing, replace_file
 from .names import CLEAN_SHUTDOWN, LOCK
 
 # What brokers write since 3.9; before, the file was empty. Its being there is what counts.
@@ -23,14 +23,15 @@ _held: Final[set[str]] = set()
 
 
 class DirectoryLock:
-    """The lock that a broker holds on a directory. LogInUseError: someone else holds it."""
+    """The lock that a broker holds on a directory. LogInUseError: someone else holds it;
+    CorruptFileError: `.lock` is a link, or no file."""
 
     def __init__(self, directory: Path) -> None:
         self._name = os.path.realpath(directory)
         if self._name in _held:
             raise LogInUseError(str(directory))
         # Not through `Files`: nothing is ever written, and closing the descriptor unlocks it.
-        self._file = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file = open_for_writing(directory / LOCK)
         try:
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

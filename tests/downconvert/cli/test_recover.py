@@ -40,7 +40,7 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(
     assert ran.out.splitlines() == [
         f"damaged-0: 2 segments with 2 batch(es) read, {size} B to cut off",
         f"  {FIRST}: good up to byte {size}; checksum does not match, at byte {size}",
-        "  1 segment after that to remove",
+        "  1 segment after that to set aside",
         "good-0: 1 segment with 1 batch(es) read, nothing to cut off",
     ]
     assert files(log_dir) == before
@@ -49,13 +49,30 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(
 def test_a_directory_is_brought_into_order(log_dir: Path, command: Command) -> None:
     ran = command("recover", log_dir)
     assert ran.code == 0
-    assert f"removed: {SECOND}" in ran.out
+    assert f"set aside: {SECOND}.aside" in ran.out
+    assert (log_dir / "damaged-0" / f"{SECOND}.aside").read_bytes() == batch(6)
     assert (log_dir / "damaged-0" / FIRST).read_bytes() == batch(0)
     assert (log_dir / ".kafka_cleanshutdown").exists()
     again = command("recover", log_dir)
     assert "damaged-0: closed as it should be, nothing read, nothing cut off\n" in again.out
     everything = command("recover", "--everything", log_dir)
     assert "good-0: 1 segment with 1 batch(es) read, nothing cut off\n" in everything.out
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"], ["--json"]])
+def test_a_partition_with_a_link_is_left_as_it_is_and_the_others_are_recovered(
+    log_dir: Path, command: Command, options: list[str]
+) -> None:
+    outside = log_dir / "outside.bin"
+    outside.write_bytes(b"of somebody else" * 100)
+    (log_dir / "a-0").mkdir()
+    (log_dir / "a-0" / FIRST).symlink_to(outside)
+    ran = command("recover", *options, log_dir)
+    assert ran.code == 2
+    why = f"{log_dir}/a-0/{FIRST}: is a link, and nothing is written through one"
+    assert why in ran.out
+    assert ran.out.count("\n") >= 3  # the others are there, too
+    assert outside.read_bytes() == b"of somebody else" * 100
 
 
 def test_one_partition_alone(log_dir: Path, command: Command) -> None:

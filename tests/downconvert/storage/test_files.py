@@ -1,14 +1,14 @@
 """Changes to a disk: all or nothing, and a full disk is told as such."""
 
 import os
+import resource
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from downconvert.storage.errors import DiskFullError
-from downconvert.storage.files import DISK, replace_file
-
-FULL = Path("/dev/full")  # every write to it finds the disk full
+from downconvert.storage.errors import CorruptFileError, DiskFullError
+from downconvert.storage.files import DISK, read_file, replace_file
 
 
 def test_a_file_is_written_by_position(tmp_path: Path) -> None:
@@ -44,12 +44,56 @@ def test_files_and_directories_come_and_go(tmp_path: Path) -> None:
     assert list((tmp_path / "d").iterdir()) == []
 
 
-def test_a_full_disk_has_its_own_error() -> None:
-    file = DISK.open(FULL)
-    with pytest.raises(DiskFullError, match="no space left on the device for /dev/full") as caught:
-        file.write_at(b"x", 0)
-    assert isinstance(caught.value.__cause__, OSError)
+def test_a_full_disk_has_its_own_error(tmp_path: Path) -> None:
+    file = DISK.open(tmp_path / "f")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, before[1]))  # as of a quota
+    try:
+        with pytest.raises(
+            DiskFullError, match=f"no space left on the device for {file.path}"
+        ) as e:
+            file.write_at(b"x", 1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert isinstance(e.value.__cause__, OSError)
     file.close()
+
+
+def make_link(path: Path) -> None:
+    path.symlink_to(path.parent / "target")
+
+
+def make_dangling_link(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+def make_link_to_itself(path: Path) -> None:
+    path.symlink_to(path)
+
+
+@pytest.mark.parametrize("make", [make_link, make_dangling_link, make_link_to_itself, os.mkfifo])
+def test_only_a_regular_file_is_written_to(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    (tmp_path / "target").write_bytes(b"of somebody else")
+    make(tmp_path / "f")
+    with pytest.raises(CorruptFileError, match=r"is a link, and nothing|is no regular file"):
+        DISK.open(tmp_path / "f")
+    assert (tmp_path / "target").read_bytes() == b"of somebody else"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["f", "target"]
+
+
+def test_a_link_that_is_replaced_leaves_its_target_alone(tmp_path: Path) -> None:
+    (tmp_path / "target").write_bytes(b"of somebody else")
+    (tmp_path / "f.tmp").symlink_to("target")  # where the new one is written first
+    (tmp_path / "f").symlink_to("target")
+    replace_file(DISK, tmp_path / "f", b"new")
+    assert (tmp_path / "target").read_bytes() == b"of somebody else"
+    assert (tmp_path / "f").read_bytes() == b"new"
+
+
+def test_a_link_to_itself_is_a_damaged_file(tmp_path: Path) -> None:
+    make_link_to_itself(tmp_path / "f")
+    with pytest.raises(CorruptFileError, match="is a link that leads to itself"):
+        read_file(tmp_path / "f")
 
 
 def test_other_errors_stay_what_they_are(tmp_path: Path) -> None:

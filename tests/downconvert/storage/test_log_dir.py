@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -220,6 +221,21 @@ def spoil_link(partition: Path) -> None:
     (partition / "00000000000000000002.log").symlink_to("nowhere")
 
 
+def spoil_link_to_itself(partition: Path) -> None:
+    link = partition / "00000000000000000002.log"
+    link.symlink_to(link)
+
+
+def spoil_directory(partition: Path) -> None:
+    shutil.rmtree(partition)
+    partition.symlink_to(partition)
+
+
+def spoil_dangling_directory(partition: Path) -> None:
+    shutil.rmtree(partition)
+    partition.symlink_to("nowhere")
+
+
 def spoil_index(partition: Path) -> None:
     os.mkfifo(partition / "00000000000000000000.txnindex")
 
@@ -232,7 +248,16 @@ def spoil_metadata_pipe(partition: Path) -> None:
     os.mkfifo(partition / "partition.metadata")
 
 
-SPOILT = [spoil_log, spoil_link, spoil_index, spoil_metadata, spoil_metadata_pipe]
+SPOILT = [
+    spoil_log,
+    spoil_link,
+    spoil_link_to_itself,
+    spoil_directory,
+    spoil_dangling_directory,
+    spoil_index,
+    spoil_metadata,
+    spoil_metadata_pipe,
+]
 
 
 @pytest.mark.parametrize("spoil", SPOILT)

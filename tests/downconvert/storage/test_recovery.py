@@ -6,6 +6,7 @@ import pytest
 
 from downconvert.storage import LogConfig
 from downconvert.storage.checkpoint import EpochEntry, read_epochs, write_epochs
+from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.files import DISK
 from downconvert.storage.names import Kind, State, file_name
 from downconvert.storage.open_files import OpenFiles
@@ -70,7 +71,62 @@ def test_damage_cuts_the_log_and_what_comes_after_goes(path: Path) -> None:
     assert (bases(log), log.end_offset) == ([0, 10], 14)
     assert log.report.bytes_cut == 3 * len(batch(10, 11))
     assert log.report.damage is not None
-    assert not list(path.glob("*20.*"))
+    assert [file.name for file in path.glob("*20.*")] == [f"{file_name(20, Kind.LOG)}.aside"]
+
+
+def test_the_segments_after_a_cut_are_set_aside_whole_and_the_last_one_first(path: Path) -> None:
+    damage(path, 0, 4)  # its last batch: nothing is lost of this one
+    before = {base: (path / file_name(base, Kind.LOG)).read_bytes() for base in (10, 20)}
+    log = recover(path)
+    aside = [f"{file_name(base, Kind.LOG)}.aside" for base in (20, 10)]
+    assert log.report.set_aside == aside
+    assert [(path / name).read_bytes() for name in aside] == [before[20], before[10]]
+    again = recover(path)  # they are no part of the log, and no leftovers
+    assert (bases(again), again.report.removed, again.end_offset) == ([0], [], 8)
+
+
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize("content", [bytes(5000), b"x" * 5000, batch(0)[:-2], b"7"])
+def test_a_file_without_a_batch_is_set_aside_before_it_is_cut(
+    tmp_path: Path, content: bytes, clean: bool
+) -> None:
+    name = file_name(0, Kind.LOG)
+    for number in ("", "2"):
+        (tmp_path / name).write_bytes(content + number.encode())
+        log = recover(tmp_path, clean=clean)
+        assert (tmp_path / name).read_bytes() == b""
+        assert log.report.set_aside == [f"{name}.aside{number}"]
+        assert (tmp_path / f"{name}.aside{number}").read_bytes() == content + number.encode()
+
+
+def test_whole_batches_after_damage_are_set_aside_with_it(path: Path) -> None:
+    damage(path, 20, 2)
+    size = len(batch(20, 21))
+    data = (path / file_name(20, Kind.LOG)).read_bytes()
+    log = recover(path)
+    assert log.report.set_aside == [f"{file_name(20, Kind.LOG)}.aside"]
+    assert (path / log.report.set_aside[0]).read_bytes() == data[2 * size :]
+    assert (path / file_name(20, Kind.LOG)).read_bytes() == data[: 2 * size]
+
+
+def test_what_a_crash_leaves_unfinished_is_cut_off_alone(path: Path) -> None:
+    log_file = path / file_name(20, Kind.LOG)
+    log_file.write_bytes(log_file.read_bytes() + batch(30)[:-1] + bytes(100))
+    assert recover(path).report.set_aside == []
+
+
+@pytest.mark.parametrize("kind", [Kind.LOG, Kind.OFFSET_INDEX, Kind.SNAPSHOT])
+@pytest.mark.parametrize("clean", [False, True])
+def test_nothing_is_changed_where_a_file_is_a_link(path: Path, kind: Kind, clean: bool) -> None:
+    target = path.parent / f"outside {path.name}"
+    target.write_bytes(b"of somebody else")
+    (path / file_name(20, kind)).unlink(missing_ok=True)
+    (path / file_name(20, kind)).symlink_to(target)
+    (path / file_name(77, Kind.TIME_INDEX)).touch()  # which recovery would remove
+    with pytest.raises(CorruptFileError, match="is a link, and nothing is written through one"):
+        recover(path, clean=clean)
+    assert (path / file_name(77, Kind.TIME_INDEX)).exists()
+    assert target.read_bytes() == b"of somebody else"
 
 
 def test_damage_in_a_directory_that_was_closed_is_found_at_its_end(path: Path) -> None:

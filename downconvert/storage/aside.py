@@ -1,0 +1,138 @@
+"""What recovery takes out of a log and keeps: files in the partition's directory that are no part
+of it.
+
+A log file gets a further suffix, `.aside`. Neither this package nor a broker takes such a file for
+part of a log. It stays until somebody removes it, or the partition is deleted. Its bytes are those
+of a segment: under a name that ends in `.log` every command reads it.
+
+Not here: what is taken out, and when (recovery.py)."""
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from records import BatchHeader, CorruptRecordsError, FileRecords
+from records.checksum import verify_checksum
+from records.formats import BATCH_HEADER_SIZE
+
+from .files import TEMPORARY_SUFFIX, Files
+from .offset_index import RELATIVE_MAX
+from .segment import Segment
+
+SUFFIX: Final = ".aside"
+WINDOW_SIZE: Final = 1 << 20  # bytes
+
+# Bytes may look like the heads of many large batches. After so many bytes of checksums that were
+# computed in vain, what is cut off is kept without a further look.
+VERIFIED_MAX: Final = 256 << 20
+
+
+def move_aside(path: Path, files: Files) -> Path:
+    """Gives a log file a name by which it is no part of the log, and returns that."""
+    target = next(name for name in _names(path) if not _is_taken(name))
+    files.rename(path, target)
+    return target
+
+
+def copy_aside(segment: Segment, position: int, files: Files) -> Path:
+    """Writes what follows `position` in a log file to a file beside it, and returns its path when
+    it is safe. Runs of zeros take no room.
+
+    A file with the same bytes is not written twice: recovery may have been interrupted.
+    DiskFullError: nothing is left of it."""
+    records = segment.slice(position, segment.size)
+    for target in _names(segment.path()):
+        if not _is_taken(target):
+            break
+        if _has(target, records):
+            return target
+    temporary = target.with_name(target.name + TEMPORARY_SUFFIX)
+    files.remove(temporary)  # one may be left of a crash
+    file = files.open(temporary)
+    try:
+        file.truncate(records.size)
+        for at, piece in _windows(records):
+            if any(piece):
+                file.write_at(piece, at)
+        file.sync()
+    except BaseException:
+        files.remove(temporary)
+        raise
+    finally:
+        file.close()
+    files.rename(temporary, target)
+    files.sync_directory(target.parent)
+    return target
+
+
+def holds_batch(segment: Segment, position: int) -> bool:
+    """Whether there is a whole batch after `position`, wherever it begins, whose offset and
+    checksum are those of a batch of this segment."""
+    records = segment.slice(position, segment.size)
+    left = VERIFIED_MAX
+    for at, piece in _windows(records, BATCH_HEADER_SIZE - 1):
+        for start in _starts(piece, segment.base_offset) if any(piece) else ():
+            header = _header(piece, start, at + start)
+            if header is None or at + start + header.size > records.size:
+                continue
+            if not 0 <= header.last_offset - segment.base_offset <= RELATIVE_MAX:
+                continue
+            left -= header.size
+            if left < 0 or _is_sound(records, header):
+                return True
+    return False
+
+
+def _names(path: Path) -> Iterator[Path]:
+    """The names under which a log file may be set aside."""
+    for number in count(1):
+        yield path.with_name(f"{path.name}{SUFFIX}{number if number > 1 else ''}")
+
+
+def _is_taken(path: Path) -> bool:
+    return path.exists() or path.is_symlink()
+
+
+def _has(path: Path, records: FileRecords) -> bool:
+    """Whether a file has these bytes, and no others."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_size != records.size:
+        return False
+    with path.open("rb") as file:
+        return all(file.read(len(piece)) == piece for _, piece in _windows(records))
+
+
+def _windows(records: FileRecords, overlap: int = 0) -> Iterator[tuple[int, bytes]]:
+    """All bytes, in pieces, each with its position. The first `overlap` bytes of the next piece are
+    at the end of each."""
+    window = memoryview(bytearray(WINDOW_SIZE + overlap))
+    for at in range(0, records.size, WINDOW_SIZE):
+        size = min(len(window), records.size - at)
+        yield at, bytes(window[: records.read_into(window[:size], at)])
+
+
+def _starts(piece: bytes, base_offset: int) -> Iterator[int]:
+    """Where the head of one of a segment's batches may begin: of its offset, which is not far above
+    the segment's, the high half is known."""
+    for offset in {base_offset >> 32, (base_offset + RELATIVE_MAX) >> 32}:
+        high = offset.to_bytes(4, "big")
+        at = piece.find(high)
+        while at >= 0:
+            if any(piece[at + 8 : at + 12]):  # its size
+                yield at
+            at = piece.find(high, at + 1)
+
+
+def _header(piece: bytes, start: int, position: int) -> BatchHeader | None:
+    try:
+        return BatchHeader.parse(piece, start, position)
+    except (CorruptRecordsError, ValueError):  # of no format, or its head is not all there
+        return None
+
+
+def _is_sound(records: FileRecords, header: BatchHeader) -> bool:
+    try:
+        verify_checksum(records, header)
+    except CorruptRecordsError:
+        return False
+    return True

@@ -1,0 +1,88 @@
+"""What recovery takes out of a log is kept, and found to hold batches or not."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from downconvert.storage import aside
+from downconvert.storage.aside import copy_aside, holds_batch, move_aside
+from downconvert.storage.errors import DiskFullError
+from downconvert.storage.faulty_disk import FaultyDisk
+from downconvert.storage.names import parse_file_name
+
+from .logs import UNSYNCED, batch, segment
+
+HIGH = 2**32 - 3  # a base offset whose batches have either of two high halves
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("base", [0, HIGH])
+@pytest.mark.parametrize("before", [0, 1, 17, 5000])
+def test_a_batch_is_found_wherever_it_begins(
+    tmp_path: Path, magic: int, base: int, before: int
+) -> None:
+    noise = Random(before).randbytes(before)
+    made = segment(tmp_path, base, b"cut", noise, batch(base + 5, magic=magic), b"\0\0")
+    assert holds_batch(made, 3)
+
+
+@pytest.mark.parametrize("size", range(59, 64))
+def test_a_batch_is_found_where_two_windows_meet(
+    tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aside, "WINDOW_SIZE", size)
+    for before in range(2 * size):
+        made = segment(tmp_path, 0, b"\xff" * before, batch(3))
+        assert holds_batch(made, 0)
+        made.release()
+
+
+def test_what_only_looks_like_a_batch_is_none(tmp_path: Path) -> None:
+    good = batch(7, 8, size=100)
+    torn, damaged = good[:-1], good[:-1] + b"\xff"
+    of_another = batch(3)  # below the segment's offset
+    made = segment(tmp_path, 5, torn)
+    assert not holds_batch(made, 0)
+    made = segment(tmp_path, 5, of_another, damaged, bytes(70_000), torn)
+    assert not holds_batch(made, 0)
+    assert not holds_batch(made, made.size)
+
+
+def test_the_search_ends_where_too_much_looks_like_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged = batch(0)[:-1] + b"\xff"
+    made = segment(tmp_path, 0, damaged * 5)
+    monkeypatch.setattr(aside, "VERIFIED_MAX", 4 * len(damaged))
+    assert holds_batch(made, 0)
+    monkeypatch.setattr(aside, "VERIFIED_MAX", 5 * len(damaged))
+    assert not holds_batch(made, 0)
+
+
+def test_a_copy_is_made_once_and_of_what_follows(tmp_path: Path) -> None:
+    made = segment(tmp_path, 0, b"good", bytes(3 << 20), b"and", bytes(70))
+    target = copy_aside(made, 4, UNSYNCED)
+    assert target.read_bytes() == bytes(3 << 20) + b"and" + bytes(70)
+    assert target.stat().st_blocks * 512 < 2 << 20
+    assert parse_file_name(target.name) is None
+    assert copy_aside(made, 4, UNSYNCED) == target
+    assert copy_aside(made, 3, UNSYNCED).name == f"{made.path().name}.aside2"
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_nothing_is_written_over_by_what_is_set_aside(tmp_path: Path) -> None:
+    made = segment(tmp_path, 0, b"log")
+    (tmp_path / f"{made.path().name}.aside").symlink_to("nowhere")
+    (tmp_path / f"{made.path().name}.aside2").write_bytes(b"old")
+    assert move_aside(made.path(), UNSYNCED).read_bytes() == b"log"
+    assert (tmp_path / f"{made.path().name}.aside2").read_bytes() == b"old"
+
+
+def test_a_full_disk_leaves_nothing_of_a_copy(tmp_path: Path) -> None:
+    made = segment(tmp_path, 0, b"log")
+    disk = FaultyDisk(tmp_path)
+    disk.fill_in(3)
+    with pytest.raises(DiskFullError):
+        copy_aside(made, 0, disk)
+    assert [path.name for path in tmp_path.iterdir()] == [made.path().name]

@@ -9,7 +9,13 @@ from .batch import BatchHeader
 from .builder import build, build_empty, build_marker
 from .columns import Columns
 from .control import ControlRecordType, EndTransactionMarker
-from .errors import CorruptRecordsError, RecordsError, RecordTooLargeError, UnsupportedCodecError
+from .errors import (
+    ClosedRecordsError,
+    CorruptRecordsError,
+    RecordsError,
+    RecordTooLargeError,
+    UnsupportedCodecError,
+)
 from .file_records import FileRecords
 from .formats import Codec, TimestampType
 from .memory_records import MemoryRecords
@@ -19,6 +25,7 @@ from .source import Records
 
 __all__ = [
     "BatchHeader",
+    "ClosedRecordsError",
     "Codec",
     "Columns",
     "ControlRecordType",

@@ -12,6 +12,14 @@ class RecordsError(Exception):
     """What every error of this project derives from."""
 
 
+class ClosedRecordsError(RecordsError, ValueError):
+    """Records whose file has been closed. Nothing is wrong with the bytes: nobody may read them any
+    more."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the file of these records is closed: {name}")
+
+
 class CorruptRecordsError(RecordsError):
     """Bytes that are no records.
 

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Final
 
 from .batch import BatchHeader
+from .errors import ClosedRecordsError
 from .source import check_slice, read_headers
 from .zero_copy import ZeroCopySend
 
@@ -18,17 +19,38 @@ from .zero_copy import ZeroCopySend
 OPEN_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
+class SharedFile(FileIO):
+    """A file for reading that is closed when nothing refers to it any more.
+
+    Whoever reads it holds it for that long. So its descriptor never becomes another file's while it
+    is read, whatever other threads do."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class _Access:
+    """What slices share: the file, or None once one of them has been closed."""
+
+    __slots__ = ("file", "name")
+
+    def __init__(self, file: SharedFile) -> None:
+        self.file: SharedFile | None = file
+        self.name = str(file.name)
+
+
 class FileRecords:
     """A range of a file. Its size is fixed when it is made: what is appended later is not seen.
 
-    Slices share the descriptor, which lives until `close` of any of them; reading after that is a
-    ValueError. A slice of a slice follows the rules of every slice (Kafka's does not work)."""
+    Slices share the file. Once any of them was closed, reading any of them is a ClosedRecordsError,
+    and so is sending it: the descriptor may be another file's then. A slice of a slice follows the
+    rules of every slice (Kafka's does not work)."""
 
-    __slots__ = ("_file", "_first", "_origin", "_size", "_view", "is_sealed", "is_settled")
+    __slots__ = ("_access", "_first", "_origin", "_size", "_view", "is_sealed", "is_settled")
 
     def __init__(
         self,
-        file: FileIO,
+        file: SharedFile,
         origin: int,
         size: int,
         view: memoryview | None = None,
@@ -38,7 +60,7 @@ class FileRecords:
         first: BatchHeader | None = None,
     ) -> None:
         """`is_sealed`: see `sealed`. `is_settled`: see `settled`. `first`: see `beginning_with`."""
-        self._file = file
+        self._access = _Access(file)
         self._origin = origin
         self._size = size
         self._view = view
@@ -54,7 +76,7 @@ class FileRecords:
         nobody truncates, such as the segments before a log's last one: whoever looks at a page
         that is gone is killed by the system (SIGBUS)."""
         name = os.fspath(path)
-        file = FileIO(name, opener=lambda at, _: os.open(at, OPEN_FLAGS))
+        file = SharedFile(name, opener=lambda at, _: os.open(at, OPEN_FLAGS))
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             file.close()
@@ -65,9 +87,10 @@ class FileRecords:
         return cls(file, 0, status.st_size, view)
 
     def close(self) -> None:
-        """Closes the descriptor. A mapping lives as long as a slice of it does."""
+        """Nobody reads the file any more. Its descriptor is closed at once or, where another thread
+        is reading it, after that. A mapping lives as long as a slice of it does."""
         self._view = None
-        self._file.close()
+        self._access.file = None
 
     def __enter__(self) -> "FileRecords":
         return self
@@ -85,20 +108,26 @@ class FileRecords:
 
     @property
     def name(self) -> str:
-        return str(self._file.name)
+        return self._access.name
 
     @property
-    def file(self) -> FileIO:
-        """The open file, which all slices share."""
-        return self._file
+    def file(self) -> SharedFile:
+        """The open file, which all slices share. Whoever holds it keeps it open.
+
+        ClosedRecordsError: it has been closed."""
+        file = self._access.file
+        if file is None or file.closed:
+            raise ClosedRecordsError(self._access.name)
+        return file
 
     @property
     def view(self) -> memoryview | None:
         return self._view
 
     def fileno(self) -> int:
-        """The descriptor. ValueError once it is closed."""
-        return self._file.fileno()
+        """The descriptor, which is the file's for as long as the caller holds `file`.
+        ClosedRecordsError: it has been closed."""
+        return self.file.fileno()
 
     def read_into(self, target: memoryview, position: int) -> int:
         if position < 0:
@@ -106,9 +135,10 @@ class FileRecords:
         left = self._size - position
         if len(target) > left:
             target = target[: max(left, 0)]
-        read = os.preadv(self._file.fileno(), (target,), self._origin + position)
+        file = self.file  # held until it is read: another thread may close it
+        read = os.preadv(file.fileno(), (target,), self._origin + position)
         while read < len(target):  # only where the file was truncated, or for more than 2 GiB
-            more = os.preadv(self._file.fileno(), (target[read:],), self._origin + position + read)
+            more = os.preadv(file.fileno(), (target[read:],), self._origin + position + read)
             if not more:
                 break
             read += more
@@ -127,15 +157,15 @@ class FileRecords:
         first = self._first
         if first is not None and (position or first.size > size):
             first = None
-        return FileRecords(
-            self._file,
-            self._origin + position,
-            size,
-            view,
-            is_sealed=self.is_sealed,
-            is_settled=self.is_settled,
-            first=first,
-        )
+        part = FileRecords.__new__(FileRecords)
+        part._access = self._access
+        part._origin = self._origin + position
+        part._size = size
+        part._view = view
+        part._first = first
+        part.is_sealed = self.is_sealed
+        part.is_settled = self.is_settled
+        return part
 
     def beginning_with(self, first: BatchHeader) -> "FileRecords":
         """The same range, of whose first entry the header has just been read: `batches` does not

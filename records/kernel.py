@@ -17,6 +17,9 @@ Windows are index ranges of a buffer (`source[start:end]`), so that no slice is 
 What is incomplete in the window but not in `remaining` asks for more (`SOURCE`); what is longer
 than `remaining` is torn or damaged. A window that is longer than `remaining` ends with it.
 
+While a call runs, which is without the interpreter's lock, its caller keeps the descriptors that it
+names open.
+
 Not here: its functions, and objects made of records (kernel_functions.py), which implementation
 runs (backend.py), the byte layouts (formats.py)."""
 

@@ -5,6 +5,7 @@ Not here: converting on the way (downconvert)."""
 
 import errno
 import os
+from io import FileIO
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from .channel import is_plain_socket
@@ -24,7 +25,9 @@ NOT_SUPPORTED: Final = {errno.EINVAL, errno.ENOSYS, errno.ENOTSOCK, errno.EOPNOT
 class FileRange(Records, Protocol):
     """Records that lie in a file."""
 
-    def fileno(self) -> int: ...
+    @property
+    def file(self) -> FileIO:
+        """The open file. ClosedRecordsError: it has been closed."""
 
 
 class ZeroCopySend:
@@ -61,7 +64,8 @@ class ZeroCopySend:
         """Writes what the channel takes now, in one write; 0 if it takes nothing.
 
         CorruptRecordsError: the file has become shorter than the range. Then it stays at that, also
-        where the file grows again: what it grows by are other bytes."""
+        where the file grows again: what it grows by are other bytes. ClosedRecordsError: the file
+        has been closed."""
         if self.completed:
             return 0
         if self._error is not None:
@@ -91,8 +95,9 @@ class ZeroCopySend:
     def _send_file(self, channel: "socket") -> int:
         self._copied.left = memoryview(b"")
         at = self._records.origin + self._sent
+        file = self._records.file  # held until it is read: another thread may close it
         try:
-            written = os.sendfile(channel.fileno(), self._records.fileno(), at, self.remaining)
+            written = os.sendfile(channel.fileno(), file.fileno(), at, self.remaining)
         except BlockingIOError:
             return 0
         except OSError as error:

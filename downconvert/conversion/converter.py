@@ -290,8 +290,8 @@ class Converter:
         window, source = self.window, self._source
         assert source is not None
         direct.promised, end, held = self.output.before_direct(direct.promised, end)
-        where = (source, window.position, end, self.chunk_size)
-        consumed, outcome = direct.run(self._transcoder, *where, self._recodes, held)
+        stretch = (source, window.position, end, self.chunk_size)
+        consumed, outcome = direct.run(self._transcoder, *stretch, self._recodes, held)
         self.output.after_direct(direct.written + len(direct.rest or b""), direct.held)
         window.advance(consumed)
         self._compressed.counted_elsewhere()
@@ -302,11 +302,10 @@ class Converter:
         """Lets the kernel measure for as long as nothing has to be decided. Returns the size."""
         window, source = self.window, self._source
         assert source is not None
-        where, origin = source
-        consumed, size, outcome = self._transcoder.measure_from(
-            where,
-            origin + window.position,
-            origin + end,
+        consumed, size, outcome = source.call(
+            self._transcoder.measure_from,
+            window.position,
+            end,
             MEASURED_CHUNK_SIZE,
             RESPONSE_SIZE_MAX,
             MEASURED_SIZE,

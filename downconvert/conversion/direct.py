@@ -8,10 +8,15 @@ Not here: what the kernel leaves to its caller (converter.py), how the bytes wri
 
 import io
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from records.kernel import Buffer, Recodes, Transcoder
 from records.source import Records
+from records.zero_copy import FileRange
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 class Direct:
@@ -44,20 +49,18 @@ class Direct:
     def run(
         self,
         transcoder: Transcoder,
-        source: tuple[int | Buffer, int],
+        source: "Source",
         position: int,
         end: int,
         chunk_size: int,
         recodes: Recodes,
         held: bytes | None,
     ) -> tuple[int, int]:
-        """Bytes consumed, and the Outcome. `source`: a file or its bytes, and where the records
-        begin in it."""
-        where, origin = source
-        consumed, self.written, outcome, self.rest, self.error, self.held = transcoder.transfer(
-            where,
-            origin + position,
-            origin + end,
+        """Bytes consumed, and the Outcome."""
+        consumed, self.written, outcome, self.rest, self.error, self.held = source.call(
+            transcoder.transfer,
+            position,
+            end,
             chunk_size,
             self._descriptor,
             self._is_socket,
@@ -69,12 +72,40 @@ class Direct:
         return consumed, outcome
 
 
-def source_of(records: Records) -> tuple[int | Buffer, int] | None:
-    """What the kernel can read these records from, and where they begin there; or None."""
-    if records.view is not None:
-        return records.view, 0
-    fileno = getattr(records, "fileno", None)
-    return None if fileno is None else (fileno(), records.origin)
+class Source:
+    """Records that the kernel can read by itself: in memory, or in a file."""
+
+    __slots__ = ("_records", "_view")
+
+    def __init__(self, records: Records, view: Buffer | None) -> None:
+        """`view`: all of the records; None: they are in a file."""
+        self._records = records
+        self._view = view
+
+    def call(
+        self,
+        function: Callable[Concatenate[int | Buffer, int, int, Arguments], Result],
+        position: int,
+        end: int,
+        *arguments: Arguments.args,
+        **named: Arguments.kwargs,
+    ) -> Result:
+        """Calls a function of the kernel with these records from `position` up to `end`.
+
+        ClosedRecordsError: the file has been closed. While it is read it stays open."""
+        if self._view is not None:
+            return function(self._view, position, end, *arguments, **named)
+        records = cast(FileRange, self._records)
+        file, origin = records.file, records.origin
+        number = file.fileno()
+        return function(number, origin + position, origin + end, *arguments, **named)
+
+
+def source_of(records: Records) -> Source | None:
+    """What the kernel can read these records from; or None."""
+    if records.view is not None or hasattr(records, "file"):
+        return Source(records, records.view)
+    return None
 
 
 def descriptor_of(channel: Any) -> tuple[int, bool] | None:

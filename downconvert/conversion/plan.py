@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeVar
 
 from records.compressed import STEP_SIZE
-from records.errors import RecordsError
+from records.errors import ClosedRecordsError, RecordsError
 from records.source import Records
 
 from .converter import COMPRESSED_WEIGHT, Converter
@@ -113,6 +113,8 @@ def _exact(records: Records, request: Request) -> Steps[Plan | None]:
                 is_cut = True
                 break
             size += piece
+    except ClosedRecordsError:
+        raise
     except RecordsError as error:
         damage = error
     finally:

@@ -190,23 +190,16 @@ class PredictedEntries:
         otherwise."""
         window = self._window
         position = window.position + entry.size
-        if self._source is not None:
-            source, origin = self._source
-            end = window.records.size
-        else:  # what is in the window, without the entry that ends after it
-            source, origin = window.source, window.start - window.position
-            end = window.position + window.filled - window.start
-        if entry.magic < V2 or position > end:
+        wanted = entry.codec, self._request.first_offset, self._size_max, ALIKE_MAX
+        if entry.magic < V2:
             return 0, 0
-        return backend.count_alike(
-            source,
-            origin + position,
-            origin + end,
-            entry.codec,
-            self._request.first_offset,
-            self._size_max,
-            ALIKE_MAX,
-        )
+        if self._source is not None:
+            return self._source.call(backend.count_alike, position, window.records.size, *wanted)
+        # What is in the window, without the entry that ends after it.
+        start = window.start + entry.size
+        if start > window.filled:
+            return 0, 0
+        return backend.count_alike(window.source, start, window.filled, *wanted)
 
     def _measure_rest(self, entry: CompressedEntry, counted: Counted, before: int) -> Iterator[int]:
         size = 0

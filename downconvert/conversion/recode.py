@@ -16,7 +16,12 @@ from records.checksum import verifying
 from records.codecs import CompressionLevel, open_encoder
 from records.compressed import CompressedBytes
 from records.crc32c import crc32c
-from records.errors import CorruptRecordsError, RecordsError, UnsupportedCodecError
+from records.errors import (
+    ClosedRecordsError,
+    CorruptRecordsError,
+    RecordsError,
+    UnsupportedCodecError,
+)
 from records.formats import (
     ATTRIBUTES_AT_BATCH,
     BATCH_HEADER_SIZE,
@@ -97,6 +102,8 @@ class LazyRecodedRecords:
             for header in self._records.batches():
                 yield READ_COST
                 self._add(header, (yield from self._measured(header)))
+        except ClosedRecordsError:
+            raise
         except RecordsError as error:
             if not self._runs:
                 raise

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from records.errors import CorruptRecordsError, RecordsError
+from records.errors import ClosedRecordsError, CorruptRecordsError, RecordsError
 from records.sends import PendingBytes
 
 from .converter import Converter
@@ -41,6 +41,8 @@ def _pieces(converter: Converter, ends: Iterator[int]) -> Iterator[int]:
             yield from converter.pieces(end)
     except NoRoomError:
         pass
+    except ClosedRecordsError:
+        raise
     except RecordsError as error:
         damage = error
     is_settled = False

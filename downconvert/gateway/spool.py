@@ -6,7 +6,6 @@ converted from there, as on a broker."""
 
 import tempfile
 from collections.abc import Callable
-from io import FileIO
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +15,7 @@ from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.decoder import Cursor, reader
 from downconvert.broker.wire.schemas import Message
 from records import FileRecords, MemoryRecords
+from records.file_records import SharedFile
 
 MEMORY_MAX: Final = 64 * 1024  # bytes of a response that needs no budget
 
@@ -29,7 +29,7 @@ class Spool:
         self.size = size
         self.received = 0
         self._memory = bytearray()
-        self._file: FileIO | None = None
+        self._file: SharedFile | None = None
         if size > MEMORY_MAX:
             if budget is not None and budget.take(size):
                 self._memory = _Budgeted(budget, size)
@@ -73,16 +73,13 @@ class _Budgeted(bytearray):
         self._budget.release(self._size)
 
 
-class _Unnamed(FileIO):
+class _Unnamed(SharedFile):
     """A file without a name, deleted when nothing refers to it."""
 
     def __init__(self, directory: str) -> None:
         descriptor, path = tempfile.mkstemp(dir=directory, prefix="downconvert-")
         Path(path).unlink()
         super().__init__(descriptor, "r+")
-
-    def __del__(self) -> None:
-        self.close()
 
 
 class _SpoolCursor(Cursor):

@@ -8,9 +8,9 @@ Not here: reading (entries.py)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from io import FileIO
 
 from records import FileRecords, Records
+from records.file_records import SharedFile
 
 from .blobs import inflated
 from .boundaries import Boundaries, MountedBoundaries, StoredBoundaries, begins_batch
@@ -65,7 +65,7 @@ def _inflated(split: Split) -> OpenedSegment:
     """A gzipped segment is one stretch; it is decompressed to a file without a name."""
     file = split.segment
     log = file.blob_of_log
-    descriptor = FileIO(inflated(log))
+    descriptor = SharedFile(inflated(log))
     descriptor.name = log.name
     records = FileRecords(descriptor, 0, descriptor.seek(0, 2))
     return OpenedSegment(

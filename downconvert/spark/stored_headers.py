@@ -8,9 +8,9 @@ Not here: reading ahead (range_records.py), whole stretches (opening.py)."""
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from io import FileIO
 
 from records import BatchHeader, CorruptRecordsError, FileRecords
+from records.file_records import SharedFile
 
 from .blobs import inflated
 from .boundaries import StoredBoundaries
@@ -31,7 +31,7 @@ def headers_near(file: SegmentFile, offset: int) -> Iterator[Iterator[BatchHeade
         finally:
             segment.release()
     elif file.is_gzipped:
-        descriptor = FileIO(inflated(file.blob_of_log))
+        descriptor = SharedFile(inflated(file.blob_of_log))
         with FileRecords(descriptor, 0, descriptor.seek(0, os.SEEK_END)) as records:
             yield records.batches()
     else:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar
 
 from records import BatchHeader, CorruptRecordsError, FileRecords
+from records.file_records import SharedFile
 from records.reader import Record, read
 
 from .config import LogConfig
@@ -21,7 +22,7 @@ from .follower import ATTEMPTS, Follower, LogView
 from .log_writer import LogWriter
 from .names import TopicPartition, parse_file_name, parse_partition
 from .offline import OfflineView
-from .open_files import OpenFiles, SharedFile
+from .open_files import OpenFiles
 from .producer_state import ProducerState
 from .producers import Producers
 from .recovery import RecoveredLog

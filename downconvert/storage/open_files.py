@@ -2,7 +2,6 @@
 
 import resource
 from collections import OrderedDict
-from io import FileIO
 from threading import Lock
 from typing import Final, Protocol
 
@@ -18,16 +17,6 @@ def segments_max() -> int:
     if files_max == resource.RLIM_INFINITY:
         return OPEN_SEGMENTS_MAX
     return min(max(files_max // 2 // DESCRIPTORS, OPEN_SEGMENTS_MIN), OPEN_SEGMENTS_MAX)
-
-
-class SharedFile(FileIO):
-    """A file for reading that stays open as long as there is a slice of it.
-
-    A fetch may still be sending a slice when the segment has released the file, or has been
-    deleted."""
-
-    def __del__(self) -> None:
-        self.close()
 
 
 class Releasable(Protocol):

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from records import BatchHeader, FileRecords
+from records.file_records import SharedFile
 from records.units import KiB
-
-from .open_files import SharedFile
 
 INTERVAL: Final = 64 * KiB  # bytes of a log between two places, at first
 PLACES_MAX: Final = 1024  # of a segment, 16 bytes each: with more every other one is forgotten

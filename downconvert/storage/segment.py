@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Final
 
 from records import BatchHeader, CorruptRecordsError, FileRecords
+from records.file_records import SharedFile
 from records.formats import V2
 from records.reader import Record, read_batch
 
 from .names import Kind, State, file_name
 from .offset_index import OffsetIndex
-from .open_files import OpenFiles, SharedFile
+from .open_files import OpenFiles
 from .scanned_positions import ScannedPositions
 from .segment_index import SegmentIndex
 from .time_index import TimeIndex

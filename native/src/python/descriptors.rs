@@ -21,9 +21,9 @@ impl Readable {
     /// ValueError where it can be no descriptor.
     pub fn borrow(descriptor: i32) -> PyResult<Self> {
         check(descriptor)?;
-        // SAFETY: it is not -1, and `ManuallyDrop` leaves closing it to its owner. If Python closes
-        // it meanwhile, reads fail, or read another file's bytes, as os.preadv's would: any bytes
-        // are accepted.
+        // SAFETY: it is not -1, and `ManuallyDrop` leaves closing it to its owner, who keeps it open
+        // during the call (records/kernel.py). If they close it all the same, reads fail, or read
+        // another file's bytes, as os.preadv's would: any bytes are accepted.
         Ok(Self(ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) })))
     }
 }

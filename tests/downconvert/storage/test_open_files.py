@@ -13,11 +13,11 @@ from downconvert.storage.open_files import (
     OPEN_SEGMENTS_MAX,
     OPEN_SEGMENTS_MIN,
     OpenFiles,
-    SharedFile,
     segments_max,
 )
 from downconvert.storage.segment import Segment
 from records import FileRecords
+from records.file_records import SharedFile
 
 from .logs import batch, indexed_segment
 

@@ -8,9 +8,9 @@ from typing import Final
 
 import pytest
 
-from downconvert.storage.open_files import SharedFile
 from downconvert.storage.scanned_positions import INTERVAL, PLACES_MAX, ScannedPositions
 from records import FileRecords
+from records.file_records import SharedFile
 from records.units import KiB
 
 from .logs import batch, segment

@@ -15,6 +15,7 @@ from downconvert.broker.wire.responses import LENGTH_SIZE, ResponseSend
 from .errors import BadRequestError
 from .exchange import Client, Exchange
 from .limits import FREE_SIZE, RequestMemory
+from .places import Place
 
 
 class Channel(Protocol):
@@ -95,16 +96,20 @@ class Connection:
         "interest",
         "is_muted",
         "last_activity",
+        "place",
         "request_started",
         "send",
         "started",
         "waits_to_write",
     )
 
-    def __init__(self, client: Client, channel: Any, incoming: Incoming, now: float) -> None:
+    def __init__(
+        self, client: Client, channel: Any, incoming: Incoming, place: Place, now: float
+    ) -> None:
         self.client = client
         self.channel = channel
         self.incoming = incoming
+        self.place = place
         self.exchange: Exchange | None = None  # from the request's last byte to its answer's
         self.frame: memoryview | None = None  # a request for another thread
         self.send: ResponseSend | None = None  # the answer, while it is sent

@@ -3,9 +3,9 @@
 Each limit holds whatever a client claims or does. A client beyond it is disconnected, or waits; no
 other client does.
 
-Not here: where they are checked (server.py, network_thread.py, connection.py)."""
+Not here: who has a place where all are taken (places.py), where limits are checked (server.py,
+network_thread.py, connection.py)."""
 
-from collections import Counter
 from dataclasses import dataclass
 from threading import Lock
 from typing import Final
@@ -21,7 +21,8 @@ FREE_SIZE: Final = 4 * KiB
 class Limits:
     """Of one server. Sizes in bytes, times in seconds.
 
-    connections, connections_per_address: at a time; further ones are closed as they come.
+    connections, connections_per_address: at a time; further ones are closed as they come, or one
+        that has not logged in yet is.
     request_size: of one request [socket.request.max.bytes].
     requests_memory: of all requests that are being received or worked on
         [queued.max.request.bytes].
@@ -37,40 +38,6 @@ class Limits:
     idle: float = 600.0
     request: float = 30.0
     stop: float = 3.0
-
-
-class Admission:
-    """Counts connections. Thread-safe."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._lock = Lock()
-        self._by_address = Counter[str]()
-        self._total = 0
-
-    def __len__(self) -> int:
-        return self._total
-
-    def admit(self, address: str) -> bool:
-        """Counts a connection; False: there are too many."""
-        limits = self._limits
-        with self._lock:
-            if (
-                self._total >= limits.connections
-                or self._by_address[address] >= limits.connections_per_address
-            ):
-                return False
-            self._by_address[address] += 1
-            self._total += 1
-            return True
-
-    def dismiss(self, address: str) -> None:
-        """A connection has ended."""
-        with self._lock:
-            self._total -= 1
-            self._by_address[address] -= 1
-            if not self._by_address[address]:
-                del self._by_address[address]
 
 
 class RequestMemory:

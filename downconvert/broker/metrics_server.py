@@ -47,5 +47,5 @@ class _OfServer(Collector):
         self._server = server
 
     def collect(self) -> Iterator[Metric]:
-        yield gauge("connections", "Connections of clients.", len(self._server.admission))
+        yield gauge("connections", "Connections of clients.", len(self._server.places))
         yield gauge("ready", "1 while /readyz says so.", not self._server.unready())

@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
 from itertools import cycle
 from math import inf
 from selectors import EVENT_READ, EVENT_WRITE
@@ -27,7 +26,8 @@ from .broker import Broker
 from .clock import Clock
 from .connection import Connection, ConnectionEndedError
 from .exchange import Exchange
-from .limits import Admission, Limits
+from .limits import Limits
+from .muted import Muted
 from .owner import Owner
 from .request_log import log_answer
 from .served_connections import NOT_NOW, ServedConnections
@@ -51,7 +51,6 @@ class Serving:
     broker: Broker
     limits: Limits
     clock: Clock
-    admission: Admission
     wake_timekeeper: Callable[[float], None]
 
 
@@ -77,14 +76,13 @@ class NetworkThread:
         self._wake = Wake()
         self._owner = Owner(self._ring)
         self._new: deque[Connection] = deque()
+        self._evicted: deque[Connection] = deque()
         self._done: deque[Exchange] = deque()
         self._sending: deque[Connection] = deque()  # whose channels take more
         self._waiting_for_memory: deque[Connection] = deque()  # whose requests find none
         self._pending: deque[Connection] = deque()  # of which TLS has bytes already
-        self._served = ServedConnections(
-            serving.broker, serving.admission, self._selector, serving.clock
-        )
-        self._muted: list[tuple[float, int]] = []  # until when, which connection
+        self._served = ServedConnections(serving.broker, self._selector, serving.clock)
+        self._muted = Muted()
         self._until = 0.0  # when it looks at the clock next, at the latest
         self._stop_by: float | None = None
         self._next_sweep = 0.0
@@ -96,6 +94,11 @@ class NetworkThread:
 
     def take(self, connection: Connection) -> None:
         self._new.append(connection)
+        self._wake.ring()
+
+    def evict(self, connection: Connection) -> None:
+        """Its place is another's, as it has not logged in."""
+        self._evicted.append(connection)
         self._wake.ring()
 
     def wake_by(self, deadline: float) -> None:
@@ -152,9 +155,8 @@ class NetworkThread:
         if self.keeps_time:
             self._until = inf
             until = min(until, self._keep_time(now) or until)
-        if self._muted:
-            self._unmute(now)
-            until = min(until, self._muted[0][0]) if self._muted else until
+        self._unmute(now)
+        until = min(until, self._muted.next_end)
         self._until = until
         self._begin_sends()
         for key, events in self._selector.select(self._timeout(until - now)):
@@ -173,6 +175,8 @@ class NetworkThread:
                 self._served.guarded(connections.popleft(), self._read)
         while self._new:
             self._add(self._new.popleft())
+        while self._evicted:
+            self._served.evict(self._evicted.popleft())
         self._begin_sends()
         self._send_for(TURN)
         if now >= self._next_sweep:
@@ -283,9 +287,8 @@ class NetworkThread:
         else:
             connection.waits_to_write = connection.in_handshake = False
             self._see_certificate(connection)
-            connection.request_started = (
-                connection.request_started if connection.authenticates else None
-            )
+            if not connection.authenticates:
+                connection.request_started = None
         self._served.watch(connection)
         return not connection.in_handshake
 
@@ -296,8 +299,14 @@ class NetworkThread:
         if client.certificate is not None and connection.authenticates:
             found = self._broker.guard.find(client.address, None, client.certificate)
             if found is not None:
-                connection.authenticates = False
-                connection.incoming.size_max = self._limits.request_size
+                self._settle(connection)
+
+    def _settle(self, connection: Connection) -> None:
+        """It is known who the client is."""
+        connection.authenticates = False
+        connection.request_started = None
+        connection.incoming.size_max = self._limits.request_size
+        connection.place.settle()
 
     def _begin_sends(self) -> None:
         while self._done:
@@ -359,8 +368,7 @@ class NetworkThread:
             return
         connection.incoming.release()
         if connection.authenticates and connection.client.access is not None:
-            connection.authenticates = False
-            connection.incoming.size_max = self._limits.request_size
+            self._settle(connection)
         connection.request_started = now if connection.authenticates else None
         if exchange.throttle:
             self._mute(connection, exchange.now + exchange.throttle)
@@ -370,12 +378,11 @@ class NetworkThread:
     def _mute(self, connection: Connection, until: float) -> None:
         """Handles none of its requests until then, by the clock."""
         connection.is_muted = True
-        heappush(self._muted, (until, connection.client.id))
+        self._muted.add(connection.client.id, until)
         self._served.watch(connection)
 
     def _unmute(self, now: float) -> None:
-        while self._muted and self._muted[0][0] <= now:
-            _, number = heappop(self._muted)
+        for number in self._muted.over(now):
             connection = self._served.of(number)
             if connection is not None:
                 connection.is_muted, connection.last_activity = False, now
@@ -392,8 +399,7 @@ class NetworkThread:
         the system's clock."""
         self._broker.time_of_day.shift = self._clock.shift()
         self._served.close_late(now, self._limits)
-        self._muted = [one for one in self._muted if self._served.of(one[1]) is not None]
-        heapify(self._muted)
+        self._muted.keep(lambda number: self._served.of(number) is not None)
         if self.on_tick is not None:
             try:
                 self.on_tick(now)

@@ -16,7 +16,8 @@ from .clock import Clock
 from .connection import Connection, ConnectionEndedError
 from .endings import End
 from .errors import BadRequestError, ExpiredSessionError, FailedLoginError
-from .limits import Admission, Limits
+from .limits import Limits
+from .places import EVICTED
 from .request_log import log_end
 from .tls import WANTS_READ
 
@@ -27,12 +28,9 @@ NOT_NOW: Final = (BlockingIOError, InterruptedError, WANTS_READ)
 class ServedConnections:
     """The connections that a thread serves. Only that thread calls this."""
 
-    def __init__(
-        self, broker: Broker, admission: Admission, selector: BaseSelector, clock: Clock
-    ) -> None:
+    def __init__(self, broker: Broker, selector: BaseSelector, clock: Clock) -> None:
         self._broker = broker
         self._clock = clock
-        self._admission = admission
         self._selector = selector
         self._by_client: dict[int, Connection] = {}
 
@@ -108,7 +106,12 @@ class ServedConnections:
         finally:  # its memory and its place are released, whatever else is wrong
             connection.incoming.release()
             connection.channel.close()
-            self._admission.dismiss(connection.client.address)
+            connection.place.release()
+
+    def evict(self, connection: Connection) -> None:
+        """Its place is another's; unless it has logged in, or has ended, meanwhile."""
+        if self._by_client.get(connection.client.id) is connection:
+            self.close(connection, End.REFUSED, EVICTED)
 
     def close_all(self) -> None:
         """Ends all; the server stops."""

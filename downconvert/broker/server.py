@@ -14,6 +14,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import count, cycle
 from selectors import EVENT_READ
 from threading import Thread
@@ -27,9 +28,10 @@ from .connection import Connection, Incoming
 from .endings import End
 from .exchange import Client
 from .lifecycle import Startable
-from .limits import Admission, Limits, RequestMemory
+from .limits import Limits, RequestMemory
 from .maintenance import MaintenanceThread
 from .network_thread import NetworkThread, Serving
+from .places import NoPlaceError, Place, Places
 from .request_log import log_end
 from .served_connections import NOT_NOW
 from .tls import wrap
@@ -37,7 +39,6 @@ from .wake import Wake
 
 LOG: Final = logging.getLogger(__name__)
 BACKLOG: Final = 1024
-TOO_MANY: Final = "it has, or all have, too many connections"
 TOO_MANY_FILES: Final = 0.05  # seconds until the next try to accept
 
 
@@ -62,12 +63,12 @@ class Server(Startable):
         self.broker = broker
         self.limits = limits or Limits()
         self.clock = Clock()
-        self.admission = Admission(self.limits)
+        self.places = Places()
         self.memory = RequestMemory(self.limits.requests_memory)
         self._listen = listen
         self._advertise = advertise
         self.tls = tls  # may be replaced: later connections go by the new one
-        serving = Serving(broker, self.limits, self.clock, self.admission, self._wake_timekeeper)
+        serving = Serving(broker, self.limits, self.clock, self._wake_timekeeper)
         self._converting = [
             NetworkThread(serving, f"converting-{n}") for n in range(network_threads)
         ]
@@ -162,43 +163,49 @@ class Server(Startable):
                     LOG.warning("a connection is not taken: %s", error)
                     time.sleep(TOO_MANY_FILES)
                     continue
-                refused = self._refused(address[0])
-                if refused is not None:
-                    log_end(Client(0, address[0]), End.REFUSED, refused, 0.0)
+                try:
+                    place = self._place(address[0])
+                except NoPlaceError as error:
+                    log_end(Client(0, address[0]), End.REFUSED, str(error), 0.0)
                     self.broker.metrics.ended(End.REFUSED)
                     channel.close()
                     continue
+                thread = next(threads)
                 try:
-                    connection = self._connection(channel, address[0])
+                    connection = self._connection(channel, place)
                 except Exception as error:
                     if not isinstance(error, OSError):  # which says that the client has gone
                         LOG.exception("a defect: %s is not taken", address[0])
                     channel.close()
-                    self.admission.dismiss(address[0])
+                    place.release()
                 else:
-                    next(threads).take(connection)
+                    place.on_evicted = partial(thread.evict, connection)
+                    thread.take(connection)
 
-    def _refused(self, address: str) -> str | None:
-        """Why a connection is not taken; None: it is, and counted."""
+    def _place(self, address: str) -> Place:
+        """The place of a connection. NoPlaceError: it is not taken."""
         if not self.broker.guard.access.admits(address):
-            return "its network is not allowed"
-        return None if self.admission.admit(address) else TOO_MANY
+            raise NoPlaceError("its network is not allowed")
+        limits = self.limits
+        return self.places.take(address, limits.connections, limits.connections_per_address)
 
-    def _connection(self, channel: socket.socket, address: str) -> Connection:
+    def _connection(self, channel: socket.socket, place: Place) -> Connection:
         channel.setblocking(False)
         channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         host, port = self._advertise or channel.getsockname()[:2]
-        client = Client(next(self._ids), address, host, port)
-        authenticates = self.broker.guard.find(address) is None
+        client = Client(next(self._ids), place.address, host, port)
+        authenticates = self.broker.guard.find(place.address) is None
         size_max = self.limits.request_size
         incoming = Incoming(
             min(size_max, REQUEST_SIZE_MAX) if authenticates else size_max, self.memory
         )
-        connection = Connection(client, channel, incoming, self.clock())
+        connection = Connection(client, channel, incoming, place, self.clock())
         connection.authenticates = authenticates
         if self.tls is not None:
             connection.channel = wrap(self.tls, channel)
             connection.in_handshake = True
         if authenticates or connection.in_handshake:
             connection.request_started = connection.last_activity
+        if not authenticates:
+            place.settle()
         return connection

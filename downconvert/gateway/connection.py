@@ -3,14 +3,15 @@
 The client's connection and the one to the cluster are closed together: a client whose broker has
 gone must notice, so that it asks for metadata as it does with any broker."""
 
-from asyncio import Future, get_running_loop, sleep, timeout
+from asyncio import Future, get_running_loop, timeout
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from time import perf_counter
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from downconvert.broker.errors import BadRequestError
+from downconvert.broker.places import EVICTED, Place
 from downconvert.broker.wire.responses import ResponseSend
 from downconvert.broker.wire.schemas import Message
 from records import RecordsError
@@ -28,7 +29,6 @@ from .exchanges import (
     Nothing,
     Pause,
     Reply,
-    Steps,
     Turn,
     Whole,
 )
@@ -36,12 +36,12 @@ from .figures import Counters, End
 from .pieces import pieces, send_converted
 from .sent import converts
 from .session import Session
+from .steps import advance, advance_in_turns, nothing, same
 from .streams import CLIENT, Stream
 from .upstream import INLINE_MAX, UnreachableError, Upstream
 from .waiting import Waits
 
 Answered = TypeVar("Answered")
-Step: TypeAlias = Ask | Whole | Turn | Pause | Reply
 
 
 class RefusedLoginError(BadRequestError):
@@ -58,7 +58,7 @@ class Connection:
     __slots__ = (  # thousands of them wait
         *("_before_answer", "_broker_ended", "_client", "_client_gone", "_clock", "_counters"),
         *("_is_idle", "_is_last", "_is_over", "_is_waiting", "_mute", "_muted_until", "_pool"),
-        *("_reach", "_session", "_upstream", "_waits", "requests"),
+        *("_pause", "_reach", "_session", "_upstream", "_waits", "is_evicted", "place", "requests"),
     )
 
     def __init__(
@@ -70,8 +70,11 @@ class Connection:
         before_answer: Callable[[], Awaitable[None]],
         pool: ConversionPool,
         counters: Counters,
+        place: Place,
     ) -> None:
         self.requests = 0  # that were answered
+        self.place = place
+        place.on_evicted = self._evict
         self._counters = counters
         self._broker_ended = False  # between two requests
         self._client_gone = False  # while it waited, so that the broker's connection was closed
@@ -89,6 +92,9 @@ class Connection:
         self._muted_until = 0.0  # by perf_counter: it is over its rate
         self._is_waiting = False  # for the cluster's answer
         self._is_last = False
+        self._pause: Future[None] | None = None  # set when it is, while a login has to wait
+        self.is_evicted = False  # its place is another's
+        self._settle()
 
     @property
     def client_address(self) -> str:
@@ -105,6 +111,8 @@ class Connection:
 
     def end(self, error: BaseException) -> End:
         """Why the connection ended, from the exception that `serve` raised."""
+        if self.is_evicted:
+            return End.REFUSED
         match error:
             case UnreachableError():
                 return End.CLUSTER
@@ -124,6 +132,8 @@ class Connection:
 
     def why(self, error: BaseException) -> str:
         """The words for it."""
+        if self.is_evicted:
+            return EVICTED
         is_refused = self.end(error) is End.LOGIN and isinstance(error, ConnectionEndedError)
         return self._session.refusal if is_refused else str(error) or type(error).__name__
 
@@ -148,6 +158,7 @@ class Connection:
                 await self._client.ensure(min(size, PREFIX_SIZE), limit)
                 started = perf_counter()
                 await self._exchange(size)
+                self._settle()
                 self.requests += 1
                 self._counters.request_served(self._session.api, perf_counter() - started)
                 if (seconds := self._muted_until - perf_counter()) > 0:
@@ -158,6 +169,28 @@ class Connection:
                 raise
         finally:
             self.close()
+
+    def _settle(self) -> None:
+        """It keeps its place once it is known who the client is."""
+        if self._session.identified is not None:
+            self.place.settle()
+
+    def _evict(self) -> None:
+        self.is_evicted = True
+        self.close()
+
+    async def _wait(self, seconds: float) -> None:
+        """Before a login is looked at. ConnectionEndedError: its client has not waited so long;
+        what it has sent beyond is of no use to it."""
+        self._pause = get_running_loop().create_future()
+        try:
+            self._client_ended()  # perhaps it has, before
+            with suppress(TimeoutError):
+                async with timeout(seconds):
+                    await self._pause
+                raise ConnectionEndedError(CLIENT)
+        finally:
+            self._pause = None
 
     async def _stay_mute(self, seconds: float) -> None:
         """Reads no request for so long, or until there is nobody to read from."""
@@ -189,6 +222,8 @@ class Connection:
     def _client_ended(self) -> None:
         """Closes the broker's connection if the client has gone while it waits for an answer.
         Requests that the client had sent before are still handled."""
+        if self._client.has_ended and self._pause is not None and not self._pause.done():
+            self._pause.set_result(None)
         is_gone = self._client.has_ended and not self._client.available
         if is_gone:
             self._set_over()
@@ -221,22 +256,22 @@ class Connection:
         """What becomes of a request, once the cluster has been asked what the session wants to
         know."""
         steps = self._session.exchange(request.prefix, size, self._clock())
-        said: Callable[[], Any] = _nothing
+        said: Callable[[], Any] = nothing
         takes_time = False  # what the session does next
         while True:
             if takes_time:
-                step = await self._pool.run(partial(_advance_in_turns, steps, said, self._pool))
+                step = await self._pool.run(partial(advance_in_turns, steps, said, self._pool))
             else:
-                step = _advance(steps, said)
+                step = advance(steps, said)
             match step:
                 case Turn():
-                    said, takes_time = _nothing, True
+                    said, takes_time = nothing, True
                 case Pause(seconds):
-                    await sleep(seconds)
-                    said, takes_time = _nothing, False
+                    await self._wait(seconds)
+                    said, takes_time = nothing, False
                 case Whole():
                     whole = await request.whole()
-                    said, takes_time = partial(_same, whole), len(whole) > INLINE_MAX
+                    said, takes_time = partial(same, whole), len(whole) > INLINE_MAX
                 case Ask():
                     upstream = await self._reached()
                     said = await self._ask(upstream, step, request)
@@ -346,29 +381,3 @@ def _described(prefix: memoryview) -> str:
     except BadRequestError:
         return "a request"
     return f"{header.name} of client id {header.client_id!r:.100}"
-
-
-def _same(whole: memoryview) -> memoryview:
-    """What is said to an exchange that has asked for the whole request."""
-    return whole
-
-
-def _nothing() -> None:
-    """What is said to an exchange that has asked for nothing."""
-
-
-def _advance(steps: Steps, said: Callable[[], Any]) -> Step:
-    """What an exchange yields next, or returns. `said`: makes what it is told."""
-    try:
-        return steps.send(said())
-    except StopIteration as end:
-        reply: Reply = end.value
-        return reply
-
-
-def _advance_in_turns(steps: Steps, said: Callable[[], Any], pool: ConversionPool) -> Step:
-    """Likewise; turns that follow are taken at once while nobody else waits for one."""
-    turns, step = 1, _advance(steps, said)
-    while isinstance(step, Turn) and pool.goes_on(turns):
-        turns, step = turns + 1, _advance(steps, _nothing)
-    return step

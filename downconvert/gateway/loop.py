@@ -20,6 +20,7 @@ from downconvert.broker.access.identity import common_name
 from downconvert.broker.access.rights import ConfigError
 from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.errors import BadRequestError
+from downconvert.broker.places import NoPlaceError, Place
 from downconvert.broker.wire.schemas import ApiKey, Message
 
 from .accepting import Accepting
@@ -63,8 +64,7 @@ class Owner(Protocol):
 
     @property
     def shared(self) -> Shared: ...
-    def admit(self, address: str) -> str | None: ...
-    def dismiss(self, address: str) -> None: ...
+    def admit(self, address: str) -> Place: ...
     def note(self, address: Address, reason: str | None) -> None: ...
 
 
@@ -256,28 +256,39 @@ class ServingLoop:
 
     def _welcome(self, node_id: int, channel: socket.socket, address: str) -> None:
         """A client has connected: it is counted before anything is done for it."""
-        refused = "it is closing" if self._stopping.is_set() else self._gateway.admit(address)
-        if refused is not None:
-            LOG.warning("client %s is refused: %s", address, refused)
+        try:
+            if self._stopping.is_set():
+                raise NoPlaceError("it is closing")
+            place = self._gateway.admit(address)
+        except NoPlaceError as error:
+            LOG.warning("client %s is refused: %s", address, error)
             self._gateway.counters.connection_ended(End.REFUSED)
             channel.close()
             return
-        task = self._spawn(lambda: self._attend(channel, address, Greeting(node_id, channel.send)))
+        if not self._gateway.config.identities.is_needed:
+            place.settle()
+        task = self._spawn(lambda: self._attend(channel, place, Greeting(node_id, channel.send)))
+        place.on_evicted = partial(self._evict, task)
         self._greeting.add(task)
         task.add_done_callback(self._greeting.discard)
 
-    async def _attend(self, channel: socket.socket, address: str, greeting: Greeting) -> None:
+    def _evict(self, task: asyncio.Task[None]) -> None:
+        """In the midst of a handshake: its place is another's."""
+        self._gateway.counters.connection_ended(End.REFUSED)
+        task.cancel()
+
+    async def _attend(self, channel: socket.socket, place: Place, greeting: Greeting) -> None:
         """Shakes hands, and serves the client."""
-        connection = await self._greet(channel, address, greeting)
+        connection = await self._greet(channel, place, greeting)
         del channel, greeting  # there may be ten thousand
         if connection is not None:
             await self._serve(connection)
 
     async def _greet(
-        self, channel: socket.socket, address: str, greeting: Greeting
+        self, channel: socket.socket, place: Place, greeting: Greeting
     ) -> Connection | None:
         """Shakes hands."""
-        gateway = self._gateway
+        gateway, address = self._gateway, place.address
         client = Stream(CLIENT)
         tls, limit = gateway.server_tls, None
         if tls is not None:
@@ -290,7 +301,7 @@ class ServingLoop:
                 lambda: client, channel, ssl=tls, ssl_handshake_timeout=limit
             )
         except BaseException as error:
-            gateway.dismiss(address)
+            place.release()
             if not isinstance(error, OSError):
                 channel.close()
                 raise
@@ -310,6 +321,7 @@ class ServingLoop:
             self._know_nodes,
             gateway.pool,
             gateway.counters,
+            place,
         )
         self._connections.add(connection)
         if self._stopping.is_set():
@@ -355,7 +367,7 @@ class ServingLoop:
             LOG.exception("client %s: a defect of the gateway", connection.client_address)
         finally:
             self._connections.discard(connection)
-            self._gateway.dismiss(connection.client_address)
+            connection.place.release()
             self._gateway.counters.connection_ended(reason)
             log_end(connection, reason, text, self._loop.time() - started)
 

@@ -3,10 +3,8 @@
 Not here: the event loop (loop.py), several processes behind one port (processes.py)."""
 
 import logging
-from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from threading import Lock
 from typing import Final, Protocol
 
 from downconvert.broker.access.failed_logins import FailedLogins
@@ -15,6 +13,7 @@ from downconvert.broker.access.rights import ConfigError
 from downconvert.broker.access.tokens import keep
 from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.lifecycle import Startable
+from downconvert.broker.places import NoPlaceError, Place, Places
 from downconvert.broker.process_figures import cpu_seconds, resident_bytes
 
 from .census import ClientCensus
@@ -84,8 +83,7 @@ class Gateway(Startable):
         # Built once: they read files, which takes milliseconds.
         self.server_tls = server_context(config)
         self.cluster_tls = tls_context(config.security)
-        self.connections = Counter[str]()  # by the clients' addresses
-        self.lock = Lock()
+        self.places = Places()
         self._loop = ServingLoop(self)
 
     def start(self) -> None:
@@ -141,10 +139,8 @@ class Gateway(Startable):
         return [*reasons, *(f"broker {n}: {why}" for n, why in self.topology.unserved.items())]
 
     def figures(self) -> Figures:
-        with self.lock:
-            connections = self.connections.total()
         figures = Figures(
-            connections=connections,
+            connections=len(self.places),
             brokers=len(self.topology.nodes),
             unready=self.unready(),
             clients=self.census.rows(),
@@ -180,22 +176,9 @@ class Gateway(Startable):
             self.quotas,
         )
 
-    def admit(self, address: str) -> str | None:
-        """Counts a connection in. Returns why it is refused, if it is."""
-        limits = self.config.limits
+    def admit(self, address: str) -> Place:
+        """The place of a connection, until it is released. NoPlaceError: it is refused."""
         if not self.config.access.admits(address):
-            return "its network is not allowed"
-        with self.lock:
-            if self.connections.total() >= limits.connections:
-                return f"there are {limits.connections} connections already"
-            if self.connections[address] >= limits.connections_per_address:
-                return f"it has {limits.connections_per_address} connections already"
-            self.connections[address] += 1
-        return None
-
-    def dismiss(self, address: str) -> None:
-        """Counts a connection out."""
-        with self.lock:
-            self.connections[address] -= 1
-            if not self.connections[address]:
-                del self.connections[address]
+            raise NoPlaceError("its network is not allowed")
+        limits = self.config.limits
+        return self.places.take(address, limits.connections, limits.connections_per_address)

@@ -4,6 +4,7 @@ from downconvert.broker.connection import Connection, ConnectionEndedError, Inco
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.exchange import Client
 from downconvert.broker.limits import FREE_SIZE, RequestMemory
+from downconvert.broker.places import Place, Places
 
 MiB = 1024 * 1024
 
@@ -27,8 +28,14 @@ class Bytes:
         return self.data[:at], self.data[at:]
 
 
+def a_place() -> Place:
+    return Places().take("a", 1, 1)
+
+
 def connection(channel: Bytes, memory: int = 64 * MiB, size_max: int = 100 * MiB) -> Connection:
-    return Connection(Client(1, "a"), channel, Incoming(size_max, RequestMemory(memory)), 0.0)
+    return Connection(
+        Client(1, "a"), channel, Incoming(size_max, RequestMemory(memory)), a_place(), 0.0
+    )
 
 
 def read(client: Connection) -> bytes | None:
@@ -69,6 +76,7 @@ def test_a_claimed_length_takes_no_memory() -> None:
         Client(1, "a"),
         Bytes((2**31 - 1).to_bytes(4) + b"x" * 100),
         Incoming(2**31 - 1, memory),
+        a_place(),
         0.0,
     )
     with pytest.raises(BlockingIOError):
@@ -92,7 +100,7 @@ def test_a_request_waits_for_memory_and_gives_it_back() -> None:
     assert memory.take("another", 1)  # favoured from now on: it has what is left, and more
     assert memory.take("another", 2 * FREE_SIZE)
     frame = b"x" * 3 * FREE_SIZE
-    client = Connection(Client(1, "a"), Bytes(framed(frame)), Incoming(MiB, memory), 0.0)
+    client = Connection(Client(1, "a"), Bytes(framed(frame)), Incoming(MiB, memory), a_place(), 0.0)
     assert client.read() is None
     assert client.incoming.space() is None
     memory.release("another", 2 * FREE_SIZE + 1)

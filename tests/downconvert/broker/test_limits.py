@@ -1,28 +1,4 @@
-from downconvert.broker.limits import Admission, Limits, RequestMemory
-
-
-def test_connections_are_limited_in_all() -> None:
-    admission = Admission(Limits(connections=2))
-    assert admission.admit("a")
-    assert admission.admit("b")
-    assert not admission.admit("c")
-    admission.dismiss("a")
-    assert admission.admit("c")
-
-
-def test_connections_are_limited_by_address() -> None:
-    admission = Admission(Limits(connections_per_address=1))
-    assert admission.admit("a")
-    assert not admission.admit("a")
-    assert admission.admit("b")
-
-
-def test_who_is_refused_is_not_counted() -> None:
-    admission = Admission(Limits(connections=1))
-    assert admission.admit("a")
-    for _ in range(10):
-        assert not admission.admit("b")
-    assert len(admission) == 1
+from downconvert.broker.limits import RequestMemory
 
 
 def test_memory_is_given_until_there_is_none() -> None:

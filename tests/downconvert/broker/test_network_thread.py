@@ -101,7 +101,7 @@ def test_a_defect_in_what_waits_ends_that_one_and_not_who_woke_it(
                 assert topic.partition_responses[0].error_code == 0
             assert all(talk.has_ended() for talk in waiting)
             assert producer.is_served()
-        wait_for(lambda: len(server.admission) == 0)
+        wait_for(lambda: len(server.places) == 0)
     said = [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR]
     assert said == ["a defect: Fetch of 127.0.0.1 is not answered"] * len(waiting)
 
@@ -205,7 +205,7 @@ def test_one_that_is_handed_over_is_left_alone_by_who_had_it(
             with Talk(server.address) as other:
                 assert other.is_served()
         assert old.is_served()
-    assert len(server.admission) == 0
+    assert len(server.places) == 0
     assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING] == []
 
 
@@ -278,6 +278,6 @@ def test_who_goes_while_it_waits_for_its_rate_is_gone(tmp_path: Path) -> None:
             with Talk(server.address) as talk:
                 answer = talk.ask(ApiKey.Fetch, 4, fetch())
                 assert answer.throttle_time_ms > 3_600_000
-        wait_for(lambda: len(server.admission) == 0)
+        wait_for(lambda: len(server.places) == 0)
         threads = (*server._network, *server._converting)
         wait_for(lambda: not any(thread._muted for thread in threads))

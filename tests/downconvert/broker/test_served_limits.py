@@ -129,9 +129,9 @@ def test_a_flood_of_connections_leaves_nothing_behind(server: Server) -> None:
             flood.sendall(b"\0\0")
     assert eventually(lambda: Talk(server.address), lambda talk: talk.is_served())
     until = time.monotonic() + SECONDS
-    while len(server.admission) and time.monotonic() < until:
+    while len(server.places) and time.monotonic() < until:
         time.sleep(0.01)
-    assert len(server.admission) == 0
+    assert len(server.places) == 0
 
 
 @pytest.mark.parametrize("is_tls", [False, True])

@@ -141,8 +141,8 @@ def test_where_nobody_else_waits_an_answer_is_read_and_measured_in_one_go(
             monkeypatch.setattr(ConversionPool, "run", counted)
             answer = client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
     assert len(values_of(answer.responses[0].partitions[0])) == 20
-    assert runs.count("_advance_in_turns") == 1
-    assert runs[0] == "_advance_in_turns"
+    assert runs.count("advance_in_turns") == 1
+    assert runs[0] == "advance_in_turns"
 
 
 def test_turns_follow_each_other_while_nobody_waits_for_one() -> None:

@@ -120,7 +120,7 @@ def test_a_client_that_goes_in_the_midst_ends_it(tmp_path: Path) -> None:
         with Wire(running.address, SO_RCVBUF=4096) as client:
             client.send(ApiKey.Fetch, OLD, body())
             client.take(1000)
-        wait_for(lambda: running.connections.total() == 0)
+        wait_for(lambda: len(running.places) == 0)
         wait_for(lambda: bool(running.figures().ends["client_closed"]))
 
 

@@ -162,7 +162,7 @@ def test_connections_are_limited_in_all_and_by_address(tmp_path: Path) -> None:
         with Wire(running.address) as third:
             assert third.has_ended()
         first.socket.close()
-        wait_for(lambda: running.connections.total() == 1)
+        wait_for(lambda: len(running.places) == 1)
         with Wire(running.address) as third:
             assert third.ask(ApiKey.Metadata, 1, Message(topics=None)).topics
 

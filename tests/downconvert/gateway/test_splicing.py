@@ -99,7 +99,7 @@ def test_a_client_that_goes_in_the_midst_ends_it(served: tuple[Broker, Gateway])
     with Wire(running.address, SO_RCVBUF=4096) as client:
         client.send(ApiKey.Fetch, VERSION, body())
         client.take(1000)
-    wait_for(lambda: running.connections.total() == 0)
+    wait_for(lambda: len(running.places) == 0)
     wait_for(lambda: bool(running.figures().ends["client_closed"]))
 
 

@@ -136,7 +136,7 @@ def test_clients_that_go_leave_nothing_behind_at_a_broker_that_hangs(
         for client in clients:
             client.socket.close()
         wait_for(lambda: between.open == 0)
-        wait_for(lambda: running.connections.total() == 0)
+        wait_for(lambda: len(running.places) == 0)
 
 
 def test_a_client_hears_that_its_broker_has_gone_while_it_asks_nothing(

@@ -1,0 +1,107 @@
+"""The places for connections: how many there may be, in all and of one address.
+
+Whoever has logged in, or need not, keeps its place. Where all are taken, a client that has not
+logged in yet gives up its place for the next one: that of the address which holds most such places,
+and of those the oldest. So nobody keeps others out by connecting, or by guessing passwords.
+
+Not here: the numbers (limits.py, and the gateway's config.py)."""
+
+from collections import Counter
+from collections.abc import Callable
+from threading import Lock
+from typing import Final
+
+from .errors import BrokerError
+
+EVICTED: Final = "it has not logged in, and its place is another's"
+
+
+class NoPlaceError(BrokerError):
+    """All places are taken by clients that keep theirs."""
+
+
+class Place:
+    """Of one connection. Any thread may call it."""
+
+    __slots__ = ("_is_held", "_places", "address", "on_evicted")
+
+    def __init__(self, places: "Places", address: str) -> None:
+        self.address = address
+        self.on_evicted: Callable[[], object] = lambda: None  # it has to go: its place is another's
+        self._places = places
+        self._is_held = True
+
+    def settle(self) -> None:
+        """Its client has logged in, or need not."""
+        self._places._settle(self)
+
+    def release(self) -> None:
+        """The connection has ended."""
+        self._places._release(self)
+
+
+class Places:
+    """Of one server. Any thread may call it; `on_evicted` is called in the thread that takes."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._total = 0
+        self._by_address = Counter[str]()
+        self._unsettled: dict[str, dict[Place, None]] = {}  # by address, the oldest first
+
+    def __len__(self) -> int:
+        return self._total
+
+    def take(self, address: str, places_max: int, address_max: int) -> Place:
+        """A place, of at most so many in all and of this address. NoPlaceError."""
+        evicted = None
+        with self._lock:
+            if self._by_address[address] >= address_max:
+                evicted = self._evict_one_of(address, f"it has {address_max} connections already")
+            elif self._total >= places_max:
+                most = max(self._unsettled, key=lambda one: len(self._unsettled[one]), default="")
+                evicted = self._evict_one_of(most, f"there are {places_max} connections already")
+            place = Place(self, address)
+            self._by_address[address] += 1
+            self._total += 1
+            self._unsettled.setdefault(address, {})[place] = None
+        if evicted is not None:
+            evicted.on_evicted()
+        return place
+
+    def _evict_one_of(self, address: str, refusal: str) -> Place:
+        """The oldest that has not settled. It still has to be told."""
+        place = next(iter(self._unsettled.get(address, ())), None)
+        if place is None:
+            if not self._by_address[address]:
+                del self._by_address[address]
+            raise NoPlaceError(refusal)
+        self._take_back(place)
+        return place
+
+    def _settle(self, place: Place) -> None:
+        # Most often it has. A place that is evicted meanwhile is not here any more.
+        if place not in self._unsettled.get(place.address, ()):
+            return
+        with self._lock:
+            self._forget(place)
+
+    def _release(self, place: Place) -> None:
+        with self._lock:
+            self._take_back(place)
+
+    def _take_back(self, place: Place) -> None:
+        if not place._is_held:
+            return
+        place._is_held = False
+        self._forget(place)
+        self._total -= 1
+        self._by_address[place.address] -= 1
+        if not self._by_address[place.address]:
+            del self._by_address[place.address]
+
+    def _forget(self, place: Place) -> None:
+        unsettled = self._unsettled.get(place.address, {})
+        unsettled.pop(place, None)
+        if not unsettled:
+            self._unsettled.pop(place.address, None)

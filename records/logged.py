@@ -1,0 +1,62 @@
+"""The lines of all logs here: whatever they tell of others stays within its line.
+
+Clients choose their ids and the names of topics, and brokers the words of their errors. Such text
+may hold line breaks, which would begin a line of its own, and codes that a terminal obeys. So each
+message is escaped as a whole, and bounded, before it becomes a record of `logging`.
+
+Not here: what is logged, and where the lines go (the commands)."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+TEXT_MAX: Final = 256  # characters of one text in a line
+LINE_MAX: Final = 4096  # characters of a message
+
+
+def shown(text: str, length_max: int = TEXT_MAX) -> str:
+    """A text from somebody else as part of a line: no control characters, and no more than so
+    many of it."""
+    if len(text) > length_max:
+        text = text[: length_max - 1] + "…"
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else _escaped(one) for one in text)
+
+
+class Log(logging.LoggerAdapter[logging.Logger]):
+    """A logger, whose messages are escaped. So are their `fields` cut, which JSON escapes."""
+
+    def log(self, level: int, msg: object, *args: Any, **kwargs: Any) -> None:
+        """As that of `logging.Logger`."""
+        if not self.isEnabledFor(level):
+            return
+        if "extra" in kwargs:
+            kwargs["extra"] = {"fields": _cut(kwargs["extra"].get("fields", {}))}
+        message = str(msg) % tuple(_bounded(one) for one in args) if args else str(msg)
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
+        self.logger.log(level, "%s", shown(message, LINE_MAX), **kwargs)
+
+
+def log_of(name: str) -> Log:
+    """The log of a module."""
+    return Log(logging.getLogger(name), {})
+
+
+def _escaped(letter: str) -> str:
+    return letter.encode("unicode_escape").decode("ascii")
+
+
+def _bounded(argument: object) -> object:
+    """An argument of a message, without more of a text than a line needs."""
+    if isinstance(argument, (int, float)):
+        return argument
+    text = argument if isinstance(argument, str) else str(argument)
+    return text if len(text) <= LINE_MAX // 4 else text[: LINE_MAX // 4] + "…"
+
+
+def _cut(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value[:LINE_MAX] if isinstance(value, str) else value
+        for name, value in fields.items()
+    }

@@ -1,0 +1,21 @@
+from math import inf
+
+from downconvert.broker.muted import Muted
+
+
+def test_each_is_read_from_again_at_its_time() -> None:
+    muted = Muted()
+    for number, until in ((1, 3.0), (2, 1.0), (3, 2.0)):
+        muted.add(number, until)
+    assert muted.next_end == 1.0
+    assert list(muted.over(2.0)) == [2, 3]
+    assert (muted.next_end, list(muted.over(2.9))) == (3.0, [])
+    assert (list(muted.over(3.0)), muted.next_end) == ([1], inf)
+
+
+def test_those_that_have_gone_are_forgotten() -> None:
+    muted = Muted()
+    for number in range(10):
+        muted.add(number, 10.0 - number)
+    muted.keep(lambda number: number % 2 == 0)
+    assert list(muted.over(100.0)) == [8, 6, 4, 2, 0]

@@ -1,0 +1,99 @@
+from threading import Thread
+
+import pytest
+
+from downconvert.broker.places import NoPlaceError, Place, Places
+
+MANY = 1_000_000
+
+
+def settled(places: Places, address: str, places_max: int = MANY, address_max: int = MANY) -> Place:
+    place = places.take(address, places_max, address_max)
+    place.settle()
+    return place
+
+
+def test_connections_are_limited_in_all() -> None:
+    places = Places()
+    first = settled(places, "a", 2)
+    settled(places, "b", 2)
+    with pytest.raises(NoPlaceError, match="there are 2 connections already"):
+        places.take("c", 2, MANY)
+    first.release()
+    settled(places, "c", 2)
+
+
+def test_connections_are_limited_by_address() -> None:
+    places = Places()
+    settled(places, "a", address_max=1)
+    with pytest.raises(NoPlaceError, match="it has 1 connections already"):
+        places.take("a", MANY, 1)
+    settled(places, "b", address_max=1)
+
+
+def test_who_is_refused_is_not_counted() -> None:
+    places = Places()
+    settled(places, "a", 1)
+    for _ in range(10):
+        with pytest.raises(NoPlaceError):
+            places.take("b", 1, MANY)
+    assert len(places) == 1
+    assert list(places._by_address) == ["a"]
+
+
+def test_who_has_not_logged_in_gives_up_its_place_the_oldest_of_most_first() -> None:
+    places, evicted = Places(), list[str]()
+    for name, address in (("user", "a"), ("old", "b"), ("new", "b"), ("alone", "c")):
+        place = places.take(address, 4, MANY)
+        place.on_evicted = lambda name=name: evicted.append(name)
+        if name == "user":
+            place.settle()
+    for _ in range(3):
+        settled(places, "d", 4)
+    assert evicted[:2] == ["old", "new"] or evicted[:2] == ["old", "alone"]
+    assert sorted(evicted) == ["alone", "new", "old"]
+    with pytest.raises(NoPlaceError):
+        places.take("e", 4, MANY)
+    assert len(places) == 4
+
+
+def test_an_address_that_is_full_evicts_its_own() -> None:
+    places, evicted = Places(), list[str]()
+    for address in "ab":
+        place = places.take(address, MANY, 1)
+        place.on_evicted = lambda address=address: evicted.append(address)
+    places.take("b", MANY, 1)
+    assert evicted == ["b"]
+
+
+def test_a_place_that_was_evicted_is_given_back_once() -> None:
+    places = Places()
+    first = places.take("a", 1, MANY)
+    second = settled(places, "a", 1)
+    first.settle()
+    first.release()
+    first.release()
+    assert len(places) == 1
+    second.release()
+    assert len(places) == 0
+    assert not places._unsettled
+    assert not places._by_address
+
+
+def test_places_are_counted_right_whichever_threads_take_and_release() -> None:
+    places = Places()
+
+    def come_and_go() -> None:
+        for number in range(500):
+            place = places.take(str(number % 3), 4, 3)
+            if number % 2:
+                place.settle()
+            place.release()
+
+    threads = [Thread(target=come_and_go) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(places) == 0
+    assert not places._unsettled

@@ -1,0 +1,135 @@
+"""Clients that guess passwords at `serve` and at the gateway, and others that log in meanwhile.
+
+Over sockets, since what is held for a guess are connections, and places for them."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from kafka import KafkaConsumer
+from kafka.errors import KafkaError
+
+from downconvert.broker import Broker
+from downconvert.broker.access.guard import Guard
+from downconvert.broker.access.identity import Identities, Users
+from downconvert.broker.limits import Limits as BrokerLimits
+from downconvert.broker.server import Server
+from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway.config import Limits
+from downconvert.gateway.topology import Address
+from downconvert.storage import LogDir
+
+from .serving import Wire, cluster, gateway
+from .test_server import wait_for
+
+USERS = Users({"ann": "secret", "bob": "other"})
+PLACES = 100
+AT_ONCE = 2.0  # seconds, on a machine that does other things
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A server that clients log in to."""
+
+    address: Address
+    connections: Callable[[], int]
+
+
+@pytest.fixture(params=["serve", "gateway"])
+def guarded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Guarded]:
+    if request.param == "gateway":
+        identities = Identities(users=USERS)
+        with (
+            cluster(tmp_path, "t") as (_, port),
+            gateway(port, identities=identities, limits=Limits(connections=PLACES)) as running,
+        ):
+            wait_for(lambda: running.topology.hello is not None)
+            yield Guarded(running.address, lambda: len(running.places))
+        return
+    broker = Broker(LogDir.open(tmp_path))
+    broker.guard = Guard(identities=Identities(users=USERS))
+    with Server(broker, limits=BrokerLimits(connections=PLACES)) as server:
+        yield Guarded(Address(*server.address), lambda: len(server.places))
+
+
+def offer(client: Wire, user: str, password: str) -> None:
+    """Sends a login, and waits for no answer to it."""
+    client.ask(ApiKey.SaslHandshake, 1, Message(mechanism="PLAIN"))
+    token = f"\0{user}\0{password}".encode()
+    client.send(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=token))
+
+
+def seconds_to_log_in(address: Address, user: str, password: str) -> float:
+    started = time.monotonic()
+    with Wire(address) as client:
+        offer(client, user, password)
+        assert len(client.receive()) > 4
+        client.ask(ApiKey.Metadata, 1, Message(topics=None))
+    return time.monotonic() - started
+
+
+def test_logins_that_were_sent_and_dropped_delay_no_other_user(guarded: Guarded) -> None:
+    for _ in range(200):
+        with Wire(guarded.address) as client, suppress(EOFError, ConnectionError):
+            offer(client, "ann", "guess")
+    assert seconds_to_log_in(guarded.address, "bob", "other") < AT_ONCE
+
+
+def test_stock_clients_with_an_old_password_delay_no_other_user(guarded: Guarded) -> None:
+    def ask(user: str, password: str) -> None:
+        client = KafkaConsumer(
+            bootstrap_servers=str(guarded.address),
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="PLAIN",
+            sasl_plain_username=user,
+            sasl_plain_password=password,
+            bootstrap_timeout_ms=1500,
+        )
+        try:
+            client.topics()
+        finally:
+            client.close()
+
+    def fail() -> None:
+        with pytest.raises(KafkaError):
+            ask("ann", "old")
+
+    guessers = [Thread(target=fail) for _ in range(3)]
+    for guesser in guessers:
+        guesser.start()
+    started = time.monotonic()
+    for _ in range(3):
+        ask("bob", "other")
+    assert time.monotonic() - started < 3 * AT_ONCE
+    for guesser in guessers:
+        guesser.join()
+
+
+def test_who_leaves_while_it_waits_gives_its_place_back(guarded: Guarded) -> None:
+    with ExitStack() as stack:
+        for _ in range(40):
+            client = stack.enter_context(Wire(guarded.address))
+            with suppress(EOFError, ConnectionError):
+                offer(client, "ann", "guess")
+    started = time.monotonic()
+    wait_for(lambda: guarded.connections() == 0)
+    assert time.monotonic() - started < AT_ONCE
+
+
+@pytest.mark.parametrize("guesses", [True, False])
+def test_who_does_not_log_in_keeps_nobody_out(guarded: Guarded, guesses: bool) -> None:
+    with ExitStack() as stack, Wire(guarded.address) as user:
+        offer(user, "bob", "other")
+        user.receive()
+        for _ in range(PLACES + 20):
+            client = stack.enter_context(Wire(guarded.address))
+            with suppress(EOFError, ConnectionError):
+                if guesses:
+                    offer(client, "ann", "guess")
+        assert seconds_to_log_in(guarded.address, "bob", "other") < AT_ONCE
+        user.ask(ApiKey.Metadata, 1, Message(topics=None))  # who has logged in keeps its place
+        assert guarded.connections() <= PLACES

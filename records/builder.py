@@ -14,7 +14,7 @@ from typing import Final
 
 from .backend import encode
 from .batch import NONE
-from .codecs import CompressionLevel, compress
+from .codecs import CodecLevel, compress
 from .columns import Columns
 from .control import KEY, MARKER, ControlRecordType
 from .crc32c import crc32c
@@ -65,7 +65,7 @@ def build(
     base_sequence: int = NONE,
     transactional: bool = False,
     control: bool = False,
-    compression_level: CompressionLevel = "kafka",
+    compression_level: CodecLevel = "kafka",
 ) -> bytes:
     """The bytes of one batch. ValueError: no records, or what the format does not have.
 
@@ -214,7 +214,7 @@ def _messages(
     messages: memoryview,
     magic: int,
     codec: Codec,
-    compression_level: CompressionLevel,
+    compression_level: CodecLevel,
     is_append: bool,
     offset: int,
     timestamp: int,

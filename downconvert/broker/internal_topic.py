@@ -5,6 +5,7 @@ Not here: what the records say (internal_topics)."""
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import ClassVar, Final
 
 from downconvert.storage import Log, StorageError
@@ -135,7 +136,8 @@ class InternalTopic:
         time = self._time_of_day.ms(now)
         try:
             topic, partition = self._partition(index, time)
-            config = AppendConfig.of(topic.config, self._config)
+            # Older formats have no transactions, and nobody converts what only brokers read.
+            config = replace(AppendConfig.of(topic.config, self._config), magic=V2)
             prepared = _prepared(records, producer, config, time)
             appended = partition.append(prepared, time, check)
         except (ApiError, OSError, StorageError) as error:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from records import BatchHeader, Columns, MemoryRecords, Record, build, read
+from records.codecs import CodecLevel
 from records.formats import V0, V2, Codec, TimestampType
 from records.record import Headers
 
@@ -34,6 +35,7 @@ class Rewritten:
     columns: Columns
     magic: int
     codec: Codec
+    level: CodecLevel
     append_time: int | None  # milliseconds; None: the records' own timestamps
     producer: tuple[int, int, int]  # id, epoch, base sequence
     is_transactional: bool
@@ -57,6 +59,7 @@ class Rewritten:
                 producer_epoch=producer_epoch,
                 base_sequence=base_sequence,
                 transactional=self.is_transactional,
+                compression_level=self.level,
             )
         )
 
@@ -109,7 +112,9 @@ def rewrite(
         range(len(keys)), timestamps, keys, values, all_headers if has_headers else ()
     )
     transactional = first.is_transactional
-    return Rewritten(columns, config.magic, codec, append_time, producer, transactional)
+    return Rewritten(
+        columns, config.magic, codec, config.level, append_time, producer, transactional
+    )
 
 
 def _check_old(magic: int, codec: Codec, has_headers: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from downconvert import ConversionPolicy
 from downconvert.broker.conversions import RecodeRule
 from downconvert.broker.errors import ApiError
-from downconvert.broker.topic_configs import check
+from downconvert.broker.topic_settings import check
 
 from .values import Callback, parsed
 

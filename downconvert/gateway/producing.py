@@ -22,6 +22,7 @@ ANY_TIME: Final = 1 << 62  # milliseconds: which timestamps it takes too
 TAKEN: Final = AppendConfig(
     magic=V2,
     codec=None,
+    level="kafka",
     is_compacted=False,  # the cluster checks that there are keys
     is_append_time=False,
     message_size_max=MESSAGE_SIZE_MAX,

@@ -83,6 +83,8 @@ class LogConfig:
             given[name.replace(".", "_")] = int(settings[name])
         if "segment_index_bytes" in given:  # Kafka takes less, and rounds it up to an entry
             given["segment_index_bytes"] = max(INDEX_SIZE_MIN, given["segment_index_bytes"])
+        if "retention_bytes" in given:  # to Kafka all that is negative is no limit
+            given["retention_bytes"] = max(-1, given["retention_bytes"])
         if "cleanup.policy" in settings:
             parts = [part.strip() for part in settings["cleanup.policy"].split(",")]
             given["cleanup_policy"] = frozenset(part for part in parts if part)

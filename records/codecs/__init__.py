@@ -17,9 +17,10 @@ from records.formats import Codec
 from records.kernel import Buffer
 
 from . import gzip, lz4, none, snappy, zstd
-from .stream import CompressionLevel, Decoder, Encoder, PieceDecoder, Pull, Windows
+from .stream import CodecLevel, CompressionLevel, Decoder, Encoder, PieceDecoder, Pull, Windows
 
 __all__ = [
+    "CodecLevel",
     "CompressionLevel",
     "Decoder",
     "Encoder",
@@ -32,8 +33,8 @@ __all__ = [
 
 Pieces: TypeAlias = Callable[[Windows, int], Iterator[Buffer]]
 Decompress: TypeAlias = Callable[[Buffer, int, int], Buffer | None]
-Compress: TypeAlias = Callable[[Buffer, int, CompressionLevel], bytes]
-OpenEncoder: TypeAlias = Callable[[int, CompressionLevel], Encoder]
+Compress: TypeAlias = Callable[[Buffer, int, CodecLevel], bytes]
+OpenEncoder: TypeAlias = Callable[[int, CodecLevel], Encoder]
 
 # Functions by the codec's number, not modules: a batch of 16 KB takes 10 us, and notices a look-up.
 _CODECS: Final = (none, gzip, snappy, lz4, zstd)
@@ -62,11 +63,9 @@ def decompress(codec: Codec, data: Buffer, *, limit: int, magic: int) -> Buffer 
     return _DECOMPRESS[codec](data, limit, magic)
 
 
-def compress(
-    codec: Codec, data: Buffer, *, magic: int, compression_level: CompressionLevel
-) -> bytes:
+def compress(codec: Codec, data: Buffer, *, magic: int, compression_level: CodecLevel) -> bytes:
     """`data` as one compressed stream. `compression_level`: "fast", or "kafka" for about the size
-    that Kafka makes.
+    that Kafka makes, or a level that the codec has itself.
 
     ValueError: message format `magic` has no such codec."""
     return _COMPRESS[codec](data, magic, compression_level)
@@ -80,7 +79,7 @@ def open_decoder(codec: Codec, pull: Pull, *, magic: int) -> Decoder:
     return PieceDecoder(_PIECES[codec](Windows(pull, _NAMES[codec]), magic))
 
 
-def open_encoder(codec: Codec, *, magic: int, compression_level: CompressionLevel) -> Encoder:
+def open_encoder(codec: Codec, *, magic: int, compression_level: CodecLevel) -> Encoder:
     """An encoder, which makes the same stream however its data is written. Otherwise as
     `compress`."""
     return _OPEN_ENCODER[codec](magic, compression_level)

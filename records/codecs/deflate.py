@@ -18,12 +18,13 @@ from typing import Final, Protocol, cast
 from records import backend_name
 from records.kernel import Buffer
 
-from .stream import CompressionLevel
+from .stream import CodecLevel
 
 RAW: Final = -15  # deflate alone, with the largest window that there is: 32 KiB
 GZIP: Final = 31  # the same, framed
 LEVEL_FAST: Final = 1
 LEVEL_KAFKA: Final = 6  # Java's default; libdeflate's 6 reaches the size of zlib's
+LEVEL_DEFAULT: Final = -1  # as zlib and Kafka call it
 SIZE_FIELD: Final = Struct("<I")  # the last of a member: the size of its content
 
 
@@ -77,9 +78,9 @@ if backend_name.NAME == "native":
     native = compiled
 
 
-def compress(data: Buffer, compression_level: CompressionLevel) -> bytes:
+def compress(data: Buffer, compression_level: CodecLevel) -> bytes:
     """One gzip member, without a name or a time."""
-    level = LEVEL_FAST if compression_level == "fast" else LEVEL_KAFKA
+    level = _level(compression_level)
     if compression_level == "fast" and library is not zlib:
         return library.compress(data, level, GZIP)
     if native is not None:
@@ -102,11 +103,20 @@ def decompress(data: Buffer, limit: int) -> bytes | None:
     return content if inflate.eof and not inflate.unused_data else None
 
 
-def deflater(compression_level: CompressionLevel) -> Deflater:
+def deflater(compression_level: CodecLevel) -> Deflater:
     """For a stream, which libdeflate cannot: Kafka's size then costs zlib's time."""
+    level = _level(compression_level)
     if compression_level == "fast":
-        return library.compressobj(LEVEL_FAST, zlib.DEFLATED, GZIP)
-    return zlib.compressobj(LEVEL_KAFKA, zlib.DEFLATED, GZIP)
+        return library.compressobj(level, zlib.DEFLATED, GZIP)
+    return zlib.compressobj(level, zlib.DEFLATED, GZIP)
+
+
+def _level(compression_level: CodecLevel) -> int:
+    if compression_level == "fast":
+        return LEVEL_FAST
+    if compression_level in ("kafka", LEVEL_DEFAULT):
+        return LEVEL_KAFKA
+    return int(compression_level)
 
 
 def inflater() -> Inflater:

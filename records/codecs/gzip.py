@@ -13,7 +13,7 @@ from records.errors import CorruptRecordsError
 from records.kernel import Buffer
 
 from . import deflate
-from .stream import CompressionLevel, Encoder, Windows, gather, whole
+from .stream import CodecLevel, Encoder, Windows, gather, whole
 
 NAME: Final = "gzip"
 
@@ -126,18 +126,18 @@ def decompress(data: Buffer, limit: int, magic: int) -> Buffer | None:
     return gather(pieces(whole(data, NAME), magic), limit)
 
 
-def compress(data: Buffer, _magic: int, compression_level: CompressionLevel) -> bytes:
+def compress(data: Buffer, _magic: int, compression_level: CodecLevel) -> bytes:
     return deflate.compress(data, compression_level)
 
 
-def open_encoder(_magic: int, compression_level: CompressionLevel) -> Encoder:
+def open_encoder(_magic: int, compression_level: CodecLevel) -> Encoder:
     return _Encoder(compression_level)
 
 
 class _Encoder:
     __slots__ = ("_deflater",)
 
-    def __init__(self, compression_level: CompressionLevel) -> None:
+    def __init__(self, compression_level: CodecLevel) -> None:
         self._deflater = deflate.deflater(compression_level)
 
     def write(self, data: Buffer) -> bytes:

@@ -5,7 +5,7 @@ from typing import Final
 
 from records.kernel import Buffer
 
-from .stream import CompressionLevel, Encoder, Windows
+from .stream import CodecLevel, Encoder, Windows
 
 PIECE_SIZE_MAX: Final = 2**31  # every window is a piece
 
@@ -19,11 +19,11 @@ def decompress(data: Buffer, limit: int, _magic: int) -> Buffer | None:
     return data if len(data) <= limit else None
 
 
-def compress(data: Buffer, _magic: int, _level: CompressionLevel) -> bytes:
+def compress(data: Buffer, _magic: int, _level: CodecLevel) -> bytes:
     return bytes(data)
 
 
-def open_encoder(_magic: int, _level: CompressionLevel) -> Encoder:
+def open_encoder(_magic: int, _level: CodecLevel) -> Encoder:
     return _Through()
 
 

@@ -21,7 +21,7 @@ from records.kernel import Buffer
 
 from .blocks import BlockEncoder
 from .snappy_steps import ALL, DAMAGED, block_in_steps, claimed_size
-from .stream import CompressionLevel, Windows, gather, whole
+from .stream import CodecLevel, Windows, gather, whole
 
 NAME: Final = "snappy"
 
@@ -164,13 +164,13 @@ def _decompress_all(blocks: list[tuple[Buffer, int]], target: bytearray) -> bool
     return True
 
 
-def compress(data: Buffer, magic: int, compression_level: CompressionLevel) -> bytes:
+def compress(data: Buffer, magic: int, compression_level: CodecLevel) -> bytes:
     if 0 < len(data) <= BLOCK_SIZE:
         return b"".join((HEADER_WRITTEN, *_written(data)))
     return open_encoder(magic, compression_level).all(data)
 
 
-def open_encoder(_magic: int, _level: CompressionLevel) -> BlockEncoder:
+def open_encoder(_magic: int, _level: CodecLevel) -> BlockEncoder:
     return BlockEncoder(HEADER_WRITTEN, BLOCK_SIZE, _written)
 
 

@@ -16,6 +16,7 @@ from records.errors import CorruptRecordsError
 from records.kernel import Buffer
 
 CompressionLevel: TypeAlias = Literal["fast", "kafka"]
+CodecLevel: TypeAlias = CompressionLevel | int  # a number is a level that the codec has itself
 Pull: TypeAlias = Callable[[], Buffer]
 
 EMPTY: Final = memoryview(b"")

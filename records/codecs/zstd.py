@@ -22,7 +22,7 @@ from records.errors import CorruptRecordsError
 from records.formats import V2
 from records.kernel import Buffer
 
-from .stream import CompressionLevel, Encoder, Windows, gather, whole
+from .stream import CodecLevel, Encoder, Windows, gather, whole
 from .zstd_frame import (
     BLOCK_HEAD_SIZE,
     DESCRIPTOR_AT,
@@ -42,7 +42,7 @@ from .zstd_frame import (
 
 NAME: Final = "zstd"
 DAMAGED: Final = "zstd data is damaged"
-LEVELS: Final[dict[CompressionLevel, int]] = {"fast": 1, "kafka": 3}
+LEVELS: Final[dict[CodecLevel, int]] = {"fast": 1, "kafka": 3}
 
 
 def _decompressor() -> zstandard.ZstdDecompressor:
@@ -54,9 +54,8 @@ class _Contexts(threading.local):
 
     def __init__(self) -> None:
         self.decompressor = _decompressor()
-        self.compressors = {
-            compression_level: zstandard.ZstdCompressor(level=level)
-            for compression_level, level in LEVELS.items()
+        self.compressors: dict[CodecLevel, zstandard.ZstdCompressor] = {
+            name: zstandard.ZstdCompressor(level=level) for name, level in LEVELS.items()
         }
 
 
@@ -147,14 +146,21 @@ def decompress(data: Buffer, limit: int, magic: int) -> Buffer | None:
     return gather(pieces(whole(data, NAME), magic), limit)
 
 
-def compress(data: Buffer, magic: int, compression_level: CompressionLevel) -> bytes:
+def compress(data: Buffer, magic: int, compression_level: CodecLevel) -> bytes:
     _check_writable(magic)
-    return _contexts.compressors[compression_level].compress(data)
+    kept = _contexts.compressors.get(compression_level)
+    return (kept or zstandard.ZstdCompressor(level=_level(compression_level))).compress(data)
 
 
-def open_encoder(magic: int, compression_level: CompressionLevel) -> Encoder:
+def open_encoder(magic: int, compression_level: CodecLevel) -> Encoder:
     _check_writable(magic)
     return _Encoder(compression_level)
+
+
+def _level(compression_level: CodecLevel) -> int:
+    if isinstance(compression_level, int):
+        return compression_level
+    return LEVELS[compression_level]
 
 
 def _check_writable(magic: int) -> None:
@@ -165,8 +171,8 @@ def _check_writable(magic: int) -> None:
 class _Encoder:
     __slots__ = ("_stream",)
 
-    def __init__(self, compression_level: CompressionLevel) -> None:
-        self._stream = zstandard.ZstdCompressor(level=LEVELS[compression_level]).compressobj()
+    def __init__(self, compression_level: CodecLevel) -> None:
+        self._stream = zstandard.ZstdCompressor(level=_level(compression_level)).compressobj()
 
     def write(self, data: Buffer) -> bytes:
         return self._stream.compress(data)

@@ -139,6 +139,11 @@ class Groups:
         """The partition of `__consumer_offsets` that the group's offsets are in."""
         return self._offsets.topic.partition_of(group_id)
 
+    def offsets_partitions_added(self, before: int) -> None:
+        """`__consumer_offsets` has more partitions than it had, so that groups have others."""
+        with self._lock:
+            self._offsets.partitions_added(before, self._groups.keys())
+
     def is_elsewhere(self, group_id: str) -> bool:
         """Whether another broker coordinates the group: it leads the partition that the group's
         offsets are in."""

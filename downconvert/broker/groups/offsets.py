@@ -9,6 +9,7 @@ Not here: what the records look like (internal_topics/group_records.py), where t
 when the log is compacted (storage)."""
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
@@ -62,10 +63,19 @@ class Offsets:
         self._time_of_day = time_of_day
         self._is_writable = is_writable
         self._kept = CommittedOffsets()
-        self._found_in: dict[str, int] = {}  # the partition that a group's records are in
+        # Where groups have records beside their own partition: the topic had fewer of them once.
+        self._strays: defaultdict[str, set[int]] = defaultdict(set)
         self.stored: dict[str, StoredGroup] = {}  # that have not been asked for yet
-        self.topic.read(self._read, self._end)
-        self._say_what_is_odd()
+        found_in = self._read_all()
+        self._say_what_is_odd(found_in)
+
+    def partitions_added(self, before: int, groups: Iterable[str]) -> None:
+        """The topic had so many partitions when these groups, and those that have committed
+        something, last wrote to it."""
+        for group_id in self.ids() | set(groups):
+            index = partition_of(group_id, before)
+            if index != self.topic.partition_of(group_id):
+                self._strays[group_id].add(index)
 
     def ids(self) -> set[str]:
         """Of the groups that have committed something, or had members."""
@@ -164,7 +174,9 @@ class Offsets:
     # --- how
 
     def _bury(self, keys: list[Key], now: float) -> ErrorCode:
-        code = self.topic.bury(keys, now) if self._is_writable else ErrorCode.NONE
+        code = ErrorCode.NONE
+        if self._is_writable:
+            code = self.topic.bury(keys, now, self._strays)
         if not code:
             self._drop(keys)
         return code
@@ -174,18 +186,56 @@ class Offsets:
             if key.partition is not None:
                 self._kept.remove(key)
 
-    def _read(self, index: int, record: Record, producer_id: int | None) -> None:
+    def _read_all(self) -> dict[str, int]:
+        """Reads the topic; returns the partition that a group's records are in, or one of them.
+
+        Where groups have records in other partitions than their own, which are older, those are
+        read first."""
+        found_in: dict[str, int] = {}
+
+        def note(index: int, record: Record, producer_id: int | None) -> None:
+            key = self._read(index, record, producer_id)
+            if key is not None:
+                found_in[key.group_id] = index
+                if index != homes.setdefault(key.group_id, self.topic.partition_of(key.group_id)):
+                    self._strays[key.group_id].add(index)
+
+        homes: dict[str, int] = {}
+        self.topic.read(note, self._end)
+        if not self._strays:
+            return found_in
+        self._kept, self.stored = CommittedOffsets(), {}
+        for is_home in (False, True):
+
+            def again(
+                index: int, record: Record, producer_id: int | None, is_home: bool = is_home
+            ) -> None:
+                self._read(
+                    index, record, producer_id, lambda group: (homes[group] == index) is is_home
+                )
+
+            self.topic.read(again, self._end)
+        return found_in
+
+    def _read(
+        self,
+        index: int,
+        record: Record,
+        producer_id: int | None,
+        is_wanted: Callable[[str], bool] = lambda _: True,
+    ) -> Key | None:
+        """Takes a record in, if its group is wanted. Returns its key; None: it has none."""
+        key = None
         try:
             key = read_key(record.key or b"")
-            if key is None:
-                return
-            self._found_in[key.group_id] = index
+            if key is None or not is_wanted(key.group_id):
+                return key
             if key.partition is None:
                 if record.value is None:
                     self.stored.pop(key.group_id, None)
                 elif self._is_writable:
                     self.stored[key.group_id] = read_group(record.value)
-                return
+                return key
             producer: Producer | None = None if producer_id is None else (index, producer_id)
             committed = None if record.value is None else read_committed(record.value)
             if committed is None or self._is_of_another(key.partition[0], committed.topic_id):
@@ -194,6 +244,7 @@ class Offsets:
                 self._kept.put(key, committed, record.offset, producer)
         except UnreadableRecordError as error:
             LOG.warning("%s: the record at %d is damaged: %s", OFFSETS_TOPIC, record.offset, error)
+        return key
 
     def _is_of_another(self, name: str, topic_id: bytes) -> bool:
         """Whether a topic of this name is here, and is not the one that was committed."""
@@ -205,7 +256,7 @@ class Offsets:
     def _end(self, index: int, producer_id: int, committed: bool) -> None:
         self._kept.end((index, producer_id), committed=committed)
 
-    def _say_what_is_odd(self) -> None:
+    def _say_what_is_odd(self, found_in: Mapping[str, int]) -> None:
         """Logs which partitions of the topic are missing, and which transactions are open."""
         count, missing = self.topic.count, self.topic.missing
         if missing:
@@ -219,7 +270,6 @@ class Offsets:
                 named,
                 more,
             )
-        found_in, self._found_in = self._found_in, {}
         strays = sum(partition_of(group, count) != index for group, index in found_in.items())
         if strays:
             LOG.warning(

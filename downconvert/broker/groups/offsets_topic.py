@@ -5,7 +5,7 @@ Not here: which of its partitions a group is in (internal_topic.py), the format 
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final, TypeAlias
 
@@ -57,12 +57,16 @@ class OffsetsTopic(InternalTopic):
         index = self.partition_of(group_id)
         return self._append(index, records, now, producer=producer, check=check)
 
-    def bury(self, keys: Iterable[Key], now: float) -> ErrorCode:
+    def bury(
+        self, keys: Iterable[Key], now: float, strays: Mapping[str, Collection[int]]
+    ) -> ErrorCode:
         """Writes tombstones, in their order for each group. Returns the first error; the other
-        partitions' tombstones are written all the same."""
+        partitions' tombstones are written all the same. `strays`: other partitions that have
+        records of a group, too."""
         by_partition: defaultdict[int, list[Key]] = defaultdict(list)
         for key in keys:
-            by_partition[self.partition_of(key.group_id)].append(key)
+            for index in (self.partition_of(key.group_id), *strays.get(key.group_id, ())):
+                by_partition[index].append(key)
         first_code = ErrorCode.NONE
         for index, buried in by_partition.items():
             rest = iter(buried)

@@ -22,9 +22,14 @@ def check_writable(broker: BrokerState, code: ErrorCode) -> None:
         raise ApiError(code, "this broker only reads")
 
 
+def is_name(name: str) -> bool:
+    """Whether a topic can have this name."""
+    return name not in (".", "..") and TOPIC_NAME.fullmatch(name) is not None
+
+
 def check_name(name: str) -> None:
     """ApiError: no topic can have this name."""
-    if name in (".", "..") or not TOPIC_NAME.fullmatch(name):
+    if not is_name(name):
         said = f"{name[:100]!r} cannot be the name of a topic"
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, said)
 
@@ -53,8 +58,8 @@ def topic_of(broker: BrokerState, name: str) -> Topic:
     return topic
 
 
-def changeable(broker: BrokerState, name: str) -> Topic:
-    """A topic that clients may change. ApiError: there is none, or it is internal."""
+def clients_own(broker: BrokerState, name: str) -> Topic:
+    """A topic of which clients may delete anything. ApiError: there is none, or it is internal."""
     topic = topic_of(broker, name)
     if topic.is_internal:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic is the brokers' own")

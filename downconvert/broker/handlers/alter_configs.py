@@ -10,11 +10,11 @@ from enum import IntEnum
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
-from downconvert.broker.topic_configs import SETTINGS, ConfigType, check, default_of
+from downconvert.broker.topic_settings import SETTINGS, ConfigType, check, default_of
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import StorageError
 
-from .admin import changeable, check_writable, refusal
+from .admin import check_name, check_writable, refusal, topic_of
 from .describe_configs import ResourceType
 
 
@@ -60,8 +60,13 @@ def _alter(
             check_writable(broker, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             if asked.resource_type != ResourceType.TOPIC:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "only topics' settings can be altered")
+            if not asked.resource_name:
+                said = "Default topic resources are not allowed."
+                raise ApiError(ErrorCode.INVALID_REQUEST, said)
+            check_name(asked.resource_name)
             with broker.topics.lock:
-                topic = changeable(broker, asked.resource_name)
+                topic = topic_of(broker, asked.resource_name)
+                _check_each(asked.configs)
                 own = altered(broker.topics.configs.kept(topic.name), asked.configs)
                 if not body.validate_only:
                     broker.topics.configure(topic.name, own)
@@ -72,27 +77,42 @@ def _alter(
     exchange.reply(Message(responses=answers))
 
 
+def _check_each(configs: list[Message]) -> None:
+    """ApiError: a setting comes twice, or is to have no value."""
+    if len({one.name for one in configs}) < len(configs):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    for one in configs:
+        deletes = getattr(one, "config_operation", Operation.SET) == Operation.DELETE
+        if one.value is None and not deletes:
+            said = f"Null value not supported for : {one.name[:100]}"
+            raise ApiError(ErrorCode.INVALID_REQUEST, said)
+
+
 def _change(broker: BrokerState, own: dict[str, str], config: Message) -> None:
     name, value = config.name, config.value
-    setting = SETTINGS.get(name)
-    if setting is None:
-        check({name: value})  # says what is wrong
-        return
     match config.config_operation:
-        case Operation.DELETE:
+        case Operation.DELETE:  # also of what nobody knows, as tools do that clean up
             own.pop(name, None)
         case Operation.SET:
-            own |= check({name: value})
-        case Operation.APPEND | Operation.SUBTRACT as operation:
-            if setting.type is not ConfigType.LIST or value is None:
-                raise ApiError(ErrorCode.INVALID_CONFIG, f"{name} is no list")
+            own[name] = value
+        case Operation.APPEND | Operation.SUBTRACT:
+            operation = Operation(config.config_operation)
+            setting = SETTINGS.get(name)
+            if setting is None or setting.type is not ConfigType.LIST:
+                said = f"Can't {operation.name} to key {name[:100]} because its type is not LIST."
+                raise ApiError(ErrorCode.INVALID_CONFIG, said)
             before = own.get(name, default_of(name, broker.config))
             items = [item for item in before.split(",") if item]
-            given = value.split(",")
-            if operation == Operation.APPEND:
-                items += [item for item in given if item not in items]
-            else:
-                items = [item for item in items if item not in given]
+            for item in _split(value):
+                if operation == Operation.APPEND and item not in items:
+                    items.append(item)
+                elif operation == Operation.SUBTRACT and item in items:
+                    items.remove(item)
             own[name] = ",".join(items)
         case other:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"operation {other} is not known")
+
+
+def _split(value: str) -> list[str]:
+    """As Java splits it: without the empty items at the end."""
+    return value.rstrip(",").split(",") if value.rstrip(",") or not value else []

@@ -3,9 +3,10 @@
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
+from downconvert.broker.topics import OFFSETS_TOPIC
 from downconvert.broker.wire.schemas import Message
 
-from .admin import answers_for, changeable, check_count, check_replicas, check_writable
+from .admin import answers_for, check_count, check_replicas, check_writable, topic_of
 
 
 def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
@@ -25,7 +26,7 @@ def _refused(topic: Message, error: ApiError) -> Message:
 def _create(broker: BrokerState, asked: Message, validate_only: bool) -> None:
     check_writable(broker, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     with broker.topics.lock:
-        topic = changeable(broker, asked.name)
+        topic = topic_of(broker, asked.name)
         there = max(topic.partitions) + 1  # others may be missing, on the disk of another broker
         if asked.count <= there:
             said = f"{asked.count} partitions: the topic has {there} already"
@@ -36,5 +37,8 @@ def _create(broker: BrokerState, asked: Message, validate_only: bool) -> None:
                 said = f"{len(asked.assignments)} assignments for {asked.count - there} partitions"
                 raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, said)
             check_replicas(broker, (one.broker_ids for one in asked.assignments))
-        if not validate_only:
-            broker.topics.add_partitions(topic.name, range(there, asked.count))
+        if validate_only:
+            return
+        broker.topics.add_partitions(topic.name, range(there, asked.count))
+    if topic.name == OFFSETS_TOPIC:
+        broker.groups.offsets_partitions_added(there)

@@ -8,7 +8,7 @@ from typing import Final
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
-from downconvert.broker.topic_configs import check
+from downconvert.broker.topic_settings import check
 from downconvert.broker.wire.schemas import Message
 
 from .admin import answers_for, check_count, check_name, check_replicas, check_writable
@@ -16,6 +16,7 @@ from .describe_configs import topic_configs
 from .new_topics import check_free, make
 
 DEFAULT: Final = -1
+CLUSTER_METADATA: Final = "__cluster_metadata"  # a log of that name is Kafka's own metadata
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
@@ -35,6 +36,9 @@ def _create(broker: BrokerState, topic: Message, now: float, validate_only: bool
     check_writable(broker, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     name = topic.name
     check_name(name)
+    if name == CLUSTER_METADATA:
+        said = f"Creation of internal topic {name} is prohibited."
+        raise ApiError(ErrorCode.INVALID_REQUEST, said)
     check_free(broker, name)
     count = _partitions_count(broker, topic)
     config = check({one.name: one.value for one in topic.configs})

@@ -7,11 +7,11 @@ from typing import Final
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
-from downconvert.broker.topic_configs import SETTINGS
+from downconvert.broker.topic_settings import SETTINGS
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import StorageError
 
-from .admin import changeable, check_writable, refusal
+from .admin import check_writable, clients_own, refusal
 
 HIGH_WATERMARK: Final = -1
 NO_OFFSET: Final = -1
@@ -37,7 +37,7 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
 def _delete(broker: BrokerState, topic: str, index: int, offset: int) -> int:
     """Deletes, and returns the log's new start."""
     check_writable(broker, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    found = changeable(broker, topic)
+    found = clients_own(broker, topic)
     partition = found.partitions.get(index)
     if partition is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

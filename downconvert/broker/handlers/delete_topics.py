@@ -8,7 +8,7 @@ from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import StorageError
 
-from .admin import changeable, check_writable, refusal
+from .admin import check_writable, clients_own, refusal
 
 IDS_VERSION: Final = 6
 NO_ID: Final = bytes(16)
@@ -30,7 +30,7 @@ def _deleted(broker: BrokerState, asked: Message) -> Message:
     try:
         check_writable(broker, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         with broker.topics.lock:
-            topic = changeable(broker, _name(broker, asked))
+            topic = clients_own(broker, _name(broker, asked))
             answer.name, answer.topic_id = topic.name, topic.id
             broker.topics.delete(topic.name)
         for index in topic.partitions:

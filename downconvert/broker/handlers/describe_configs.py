@@ -6,7 +6,7 @@ from enum import IntEnum
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
-from downconvert.broker.topic_configs import SETTINGS, ConfigType, default_of
+from downconvert.broker.topic_settings import SETTINGS, ConfigType, default_of
 from downconvert.broker.wire.schemas import Message
 
 from .admin import check_name, topic_of
@@ -54,7 +54,10 @@ def topic_configs(broker: BrokerState, own: Mapping[str, str]) -> list[Message]:
         default = default_of(name, broker.config)
         from_broker = default != setting.default
         source = Source.BROKER if from_broker else Source.DEFAULT
-        synonyms = [Message(name=name, value=default, source=source)]
+        synonyms = []
+        if setting.synonym:
+            called = default if from_broker else setting.in_synonym or default
+            synonyms.append(Message(name=setting.synonym, value=called, source=source))
         if name in own:
             source = Source.TOPIC
             synonyms.insert(0, Message(name=name, value=own[name], source=source))
@@ -71,6 +74,8 @@ def _configs(broker: BrokerState, asked: Message) -> list[Message]:
             return topic_configs(broker, topic_of(broker, asked.resource_name).config)
         case ResourceType.BROKER if asked.resource_name == str(broker.config.node_id):
             return _broker_configs(broker)
+        case ResourceType.BROKER if not asked.resource_name:
+            return []  # of all brokers together, which clients cannot set here
         case ResourceType.BROKER:
             said = f"this is broker {broker.config.node_id}, not {asked.resource_name[:100]!r}"
             raise ApiError(ErrorCode.INVALID_REQUEST, said)

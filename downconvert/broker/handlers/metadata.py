@@ -17,7 +17,7 @@ from downconvert.broker.topics import INTERNAL_TOPICS, Topic
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import StorageError
 
-from .admin import check_name
+from .admin import is_name
 from .new_topics import make
 
 LOG: Final = logging.getLogger(__name__)
@@ -76,19 +76,25 @@ def _asked(broker: BrokerState, asked: Message, create_at: float | None) -> Mess
     if topic is not None:
         return _topic(topic)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not is_name(asked.name):  # of which a client need not wait for the topic
+        code, create_at = ErrorCode.INVALID_TOPIC_EXCEPTION, None
     if create_at is not None:
         made = _made(broker, asked.name, create_at)
         if isinstance(made, Topic):
             return _topic(made)
         code = made
-    return Message(error_code=code, name=asked.name, topic_authorized_operations=NOT_ASKED)
+    return Message(
+        error_code=code,
+        name=asked.name,
+        is_internal=asked.name in INTERNAL_TOPICS,
+        topic_authorized_operations=NOT_ASKED,
+    )
 
 
 def _made(broker: BrokerState, name: str, now: float) -> Topic | ErrorCode:
     """A new topic; why there is none, in a code that clients of 0.8 know."""
     count = broker.config.num_partitions
     try:
-        check_name(name)
         if name in INTERNAL_TOPICS:  # which the brokers make, when they need them
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         topic = make(broker, name, count, {}, now)

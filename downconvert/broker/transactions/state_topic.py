@@ -4,6 +4,7 @@ Not here: the format of the records (internal_topics/transaction_records.py), wh
 partitions an id is in (internal_topic.py)."""
 
 import logging
+from collections.abc import Iterator
 from typing import Final
 
 from downconvert.broker.errors import ErrorCode
@@ -33,7 +34,20 @@ class StateTopic(InternalTopic):
     def read(self) -> dict[str, Transaction]:
         """What each transactional id was doing last, as `read_each`."""
         found: dict[str, Transaction] = {}
-        self.read_each(lambda _, log: _read(log, found))
+        own: set[str] = set()  # of which the id's own partition has said what they were doing
+
+        def take(index: int, log: Log) -> None:
+            for record in _records(log):
+                transactional_id = _key_of(record)
+                if transactional_id is None:
+                    continue
+                if index == self.partition_of(transactional_id):
+                    own.add(transactional_id)
+                elif transactional_id in own:  # left there when the topic had fewer partitions
+                    continue
+                _take(transactional_id, record, found)
+
+        self.read_each(take)
         return found
 
     def coordinator_epoch(self, transactional_id: str) -> int:
@@ -59,23 +73,30 @@ class StateTopic(InternalTopic):
         return ErrorCode.UNKNOWN_SERVER_ERROR if too_large else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def _read(log: Log, found: dict[str, Transaction]) -> None:
+def _records(log: Log) -> Iterator[Record]:
     for source, header in log.batches():
-        if header.is_control:
-            continue
-        for record in read_batch(source, header):
-            try:
-                _take(record, found)
-            except UnreadableRecordError as error:
-                said = "%s: the record at %d is damaged: %s"
-                LOG.warning(said, TRANSACTIONS_TOPIC, record.offset, error)
+        if not header.is_control:
+            yield from read_batch(source, header)
 
 
-def _take(record: Record, found: dict[str, Transaction]) -> None:
-    transactional_id = read_key(record.key or b"")
-    if transactional_id is None:
-        return
+def _key_of(record: Record) -> str | None:
+    try:
+        return read_key(record.key or b"")
+    except UnreadableRecordError as error:
+        _say_damaged(record, error)
+        return None
+
+
+def _take(transactional_id: str, record: Record, found: dict[str, Transaction]) -> None:
     if record.value is None:
         found.pop(transactional_id, None)
-    else:
+        return
+    try:
         found[transactional_id] = read_value(transactional_id, record.value)
+    except UnreadableRecordError as error:
+        _say_damaged(record, error)
+
+
+def _say_damaged(record: Record, error: UnreadableRecordError) -> None:
+    said = "%s: the record at %d is damaged: %s"
+    LOG.warning(said, TRANSACTIONS_TOPIC, record.offset, error)

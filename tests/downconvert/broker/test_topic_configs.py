@@ -1,61 +1,14 @@
-"""Settings of topics: which there are, and where they stay."""
+"""Settings of topics: where they stay, and what they say of appending."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from downconvert.broker.config import BrokerConfig
-from downconvert.broker.errors import ApiError
-from downconvert.broker.topic_configs import FILE_NAME, SETTINGS, AppendConfig, TopicConfigs, check
+from downconvert.broker.topic_configs import FILE_NAME, AppendConfig, TopicConfigs
 from downconvert.storage import CorruptFileError
 from records.formats import V0, V1, V2, Codec
-
-
-def test_every_default_may_be_given() -> None:
-    defaults: dict[str, str | None] = {name: one.default for name, one in SETTINGS.items()}
-    assert check(defaults) == defaults
-
-
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("cleanup.policy", ("delete", "compact", "compact,delete", "delete, compact")),
-        ("compression.type", ("producer", "none", "uncompressed", "zstd")),
-        ("max.message.bytes", ("0", "2147483647", " 5 ")),
-        ("retention.ms", ("-1", "9223372036854775807")),
-        ("min.cleanable.dirty.ratio", ("0", "0.25", "1.0")),
-        ("message.format.version", ("0.8.2", "0.10.2-IV0", "2.8")),
-        ("leader.replication.throttled.replicas", ("", "*", "0:1,1:2")),
-    ],
-)
-def test_what_a_setting_may_be(name: str, values: tuple[str, ...]) -> None:
-    for value in values:
-        assert check({name: value}) == {name: value.strip()}
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("no.such.setting", "1"),
-        ("cleanup.policy", "burn"),
-        ("cleanup.policy", ""),
-        ("compression.type", "LZ4"),
-        ("max.message.bytes", "-1"),
-        ("max.message.bytes", "2147483648"),
-        ("max.message.bytes", "1_000"),
-        ("max.message.bytes", "\u0661"),
-        ("retention.ms", "-2"),
-        ("retention.ms", "9" * 30),
-        ("min.insync.replicas", "0"),
-        ("min.cleanable.dirty.ratio", "1.5"),
-        ("message.downconversion.enable", "yes"),
-        ("message.format.version", "new"),
-        ("retention.ms", None),
-    ],
-)
-def test_what_a_setting_may_not_be(name: str, value: str | None) -> None:
-    with pytest.raises(ApiError, match=r".*\S"):
-        check({name: value})
 
 
 def test_what_is_kept_is_there_again_and_what_an_operator_gives_comes_first(
@@ -108,3 +61,38 @@ def test_what_decides_how_records_are_taken_in() -> None:
     assert (config.is_compacted, config.is_append_time) == (True, True)
     old = AppendConfig.of({"message.format.version": "0.9.0.1"}, BrokerConfig())
     assert old.magic == V0
+
+
+def test_a_codec_has_the_level_that_the_topic_sets_for_it() -> None:
+    levels = {
+        "compression.gzip.level": "7",
+        "compression.lz4.level": "12",
+        "compression.zstd.level": "-5",
+    }
+    expected = {"gzip": 7, "lz4": 12, "zstd": -5, "snappy": "kafka", "producer": "kafka"}
+    for codec, level in expected.items():
+        own = levels | {"compression.type": codec}
+        assert AppendConfig.of(own, BrokerConfig()).level == level
+        assert AppendConfig.of({"compression.type": codec}, BrokerConfig()).level == "kafka"
+
+
+def test_the_older_limit_of_timestamps_holds_where_the_newer_ones_are_not_set() -> None:
+    both = {"message.timestamp.difference.max.ms": "77"}
+    config = AppendConfig.of(both, BrokerConfig())
+    assert (config.before_max, config.after_max) == (77, 77)
+    config = AppendConfig.of(both | {"message.timestamp.before.max.ms": "5"}, BrokerConfig())
+    assert (config.before_max, config.after_max) == (5, 77)
+
+
+def test_what_earlier_versions_kept_and_kafka_does_not_know_means_what_it_meant(
+    tmp_path: Path,
+) -> None:
+    own = {"compression.type": "none", "message.format.version": "4.1", "max.message.bytes": " 7 "}
+    text = json.dumps({"version": 1, "topics": {"t": own}})
+    (tmp_path / FILE_NAME).write_text(text)
+    found = TopicConfigs(tmp_path, BrokerConfig()).of("t")
+    assert found == {
+        "compression.type": "uncompressed",
+        "message.format.version": "3.0-IV1",
+        "max.message.bytes": "7",
+    }

@@ -134,3 +134,24 @@ def test_a_damaged_message_in_a_compressed_one_is_refused(tmp_path: Path) -> Non
     with writable_broker(tmp_path, "t") as broker:
         assert send(broker, 2, data) is ErrorCode.CORRUPT_MESSAGE
         assert stored(broker) == []
+
+
+@pytest.mark.parametrize(
+    ("codec", "low", "high"), [("gzip", "1", "9"), ("lz4", "9", "12"), ("zstd", "-50", "19")]
+)
+def test_a_topic_s_level_says_how_well_it_is_compressed(
+    tmp_path: Path, codec: str, low: str, high: str
+) -> None:
+    words = [f"{number * 7919 % 1000} of {number * 104729 % 997}" for number in range(3000)]
+    records = [Record(0, NOW_MS, CREATE, b"k", " ".join(words).encode())]
+    sizes = []
+    with writable_broker(tmp_path, "t") as broker:
+        log = broker.topics["t"].partitions[0].log
+        for level in (low, high):
+            before = sum(segment.size for segment in log.segments)
+            own = {"compression.type": codec, f"compression.{codec}.level": level}
+            broker.topics.configure("t", own)
+            assert send(broker, 9, build(records, magic=V2)) is ErrorCode.NONE
+            assert stored(broker)[-1].value == records[0].value
+            sizes.append(sum(segment.size for segment in log.segments) - before)
+    assert sizes[1] < 0.95 * sizes[0]

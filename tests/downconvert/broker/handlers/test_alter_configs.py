@@ -67,13 +67,74 @@ def test_what_is_wrong_changes_nothing(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t") as broker:
         good = ("retention.ms", "5")
         assert alter(broker, 2, good, ("no.such", "1")) is invalid
-        assert alter(broker, 2, good, ("segment.ms", None)) is invalid
+        assert alter(broker, 2, good, ("segment.ms", None)) is ErrorCode.INVALID_REQUEST
+        assert alter(broker, 2, good, ("retention.ms", "6")) is ErrorCode.INVALID_REQUEST
         assert alter(broker, 2, good, validate_only=True) is ErrorCode.NONE
         assert alter(broker, 2, good, topic="none") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert alter(broker, 2, good, kind=BROKER, topic="0") is ErrorCode.INVALID_REQUEST
         assert change(broker, 1, ("retention.ms", APPEND, "5")) is invalid
         assert change(broker, 1, ("cleanup.policy", APPEND, "burn")) is invalid
-        assert change(broker, 1, ("cleanup.policy", SUBTRACT, "delete")) is invalid
-        assert change(broker, 1, ("no.such", DELETE, None)) is invalid
+        assert change(broker, 1, ("no.such", SET, "1")) is invalid
+        assert change(broker, 1, ("no.such", APPEND, "1")) is invalid
+        assert change(broker, 1, ("retention.ms", SET, None)) is ErrorCode.INVALID_REQUEST
+        lags = [("min.compaction.lag.ms", SET, "10"), ("max.compaction.lag.ms", SET, "5")]
+        assert change(broker, 1, *lags) is invalid
+        twice = [("retention.ms", SET, "1"), ("retention.ms", DELETE, None)]
+        assert change(broker, 1, *twice) is ErrorCode.INVALID_REQUEST
         assert change(broker, 1, ("retention.ms", 9, "5")) is ErrorCode.INVALID_REQUEST
         assert broker.topics["t"].config == {}
+
+
+def test_a_setting_that_nobody_knows_may_be_deleted(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        assert change(broker, 1, ("no.such", DELETE, None)) is ErrorCode.NONE
+        assert broker.topics["t"].config == {}
+
+
+def test_what_changes_is_checked_against_what_was_there(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        assert change(broker, 1, ("max.compaction.lag.ms", SET, "5")) is ErrorCode.NONE
+        least = ("min.compaction.lag.ms", SET, "10")
+        assert change(broker, 1, least) is ErrorCode.INVALID_CONFIG
+        assert change(broker, 1, least, ("max.compaction.lag.ms", DELETE, None)) is ErrorCode.NONE
+
+
+def test_lists_are_joined_and_parted_as_java_does_it(tmp_path: Path) -> None:
+    throttled = "leader.replication.throttled.replicas"
+    with writable_broker(tmp_path, "t") as broker:
+        for operation, value, expected in (
+            (APPEND, "0:1", "0:1"),
+            (APPEND, "0:1,0:2,", "0:1,0:2"),
+            (SUBTRACT, "*", "0:1,0:2"),
+            (APPEND, "", "0:1,0:2,"),
+            (SUBTRACT, "0:1", "0:2"),
+        ):
+            assert change(broker, 1, (throttled, operation, value)) is ErrorCode.NONE
+            assert broker.topics["t"].config == {throttled: expected}
+        assert change(broker, 1, ("cleanup.policy", SUBTRACT, "delete")) is ErrorCode.NONE
+        assert broker.topics["t"].config["cleanup.policy"] == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("..", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("x" * 250, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("", ErrorCode.INVALID_REQUEST),
+        ("x" * 249, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_a_name_that_no_topic_can_have_is_told_from_one_that_none_has(
+    tmp_path: Path, name: str, expected: ErrorCode
+) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        assert alter(broker, 2, ("retention.ms", "5"), topic=name) is expected
+        assert change(broker, 1, ("retention.ms", SET, "5"), topic=name) is expected
+
+
+def test_an_operator_may_set_how_the_brokers_own_topic_is_kept(tmp_path: Path) -> None:
+    name = "__consumer_offsets"
+    with writable_broker(tmp_path, name) as broker:
+        assert change(broker, 1, ("segment.bytes", SET, "1000"), topic=name) is ErrorCode.NONE
+        assert broker.topics[name].config == {"segment.bytes": "1000"}

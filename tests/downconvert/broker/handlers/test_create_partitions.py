@@ -8,9 +8,11 @@ import pytest
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.handlers.admin import PARTITIONS_MAX
+from downconvert.broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.offset_logs import commit, fetch
 from tests.downconvert.broker.writable import writable_broker
 
 
@@ -62,3 +64,44 @@ def test_of_a_topic_that_is_here_in_part_only_what_follows_is_made(tmp_path: Pat
         assert enlarge(broker, 3, ("t", 4)) == [ErrorCode.INVALID_PARTITIONS]
         assert enlarge(broker, 3, ("t", 5)) == [ErrorCode.NONE]
         assert sorted(broker.topics["t"].partitions) == [0, 3, 4]
+
+
+@pytest.mark.parametrize("group", [f"g{number}" for number in range(6)])
+def test_groups_keep_their_offsets_when_the_topic_of_offsets_grows(
+    tmp_path: Path, group: str
+) -> None:
+    """Most groups are then in another partition, and have older records in the one before."""
+    with writable_broker(tmp_path, "t", partitions=2) as broker:
+        assert [commit(broker, 3, group), commit(broker, 4, group, ("t", 1))] == [0, 0]
+        assert enlarge(broker, 3, (OFFSETS_TOPIC, 5)) == [ErrorCode.NONE]
+        assert len(broker.topics[OFFSETS_TOPIC].partitions) == 5
+        assert [fetch(broker, group), fetch(broker, group, ("t", 1))] == [(3, 0), (4, 0)]
+        assert commit(broker, 7, group) == 0
+    for count in (5, 9):
+        with writable_broker(tmp_path) as broker:
+            assert [fetch(broker, group), fetch(broker, group, ("t", 1))] == [(7, 0), (4, 0)]
+            if count == 5:
+                assert enlarge(broker, 3, (OFFSETS_TOPIC, 9)) == [ErrorCode.NONE]
+    with writable_broker(tmp_path) as broker:
+        groups = Message(groups_names=[group])
+        (deleted,) = ask(broker, ApiKey.DeleteGroups, 2, groups).results
+        assert deleted.error_code == ErrorCode.NONE
+        for partition in broker.topics[OFFSETS_TOPIC].partitions.values():
+            last = {record.key: record.value for record in partition.log.records()}
+            assert set(last.values()) <= {None}
+
+
+@pytest.mark.parametrize("name", [f"id-{number}" for number in range(6)])
+def test_a_transactional_id_keeps_its_epoch_when_the_topic_of_transactions_grows(
+    tmp_path: Path, name: str
+) -> None:
+    asked = Message(
+        transactional_id=name, transaction_timeout_ms=1000, producer_id=-1, producer_epoch=-1
+    )
+    epochs = []
+    for count in (3, 7, 9):
+        with writable_broker(tmp_path) as broker:
+            epochs.append(ask(broker, ApiKey.InitProducerId, 4, asked).producer_epoch)
+            assert enlarge(broker, 3, (TRANSACTIONS_TOPIC, count)) == [ErrorCode.NONE]
+            epochs.append(ask(broker, ApiKey.InitProducerId, 4, asked).producer_epoch)
+    assert epochs == list(range(6))

@@ -158,3 +158,9 @@ def test_assignments_are_refused_in_words(tmp_path: Path, asked: Message, said: 
         (answer,) = create(broker, 7, asked)
         assert answer.error_message == said
         assert list(broker.topics) == []
+
+
+def test_the_name_of_kafkas_own_metadata_is_nobodys(tmp_path: Path) -> None:
+    with writable_broker(tmp_path) as broker:
+        assert code(broker, topic("__cluster_metadata")) == ErrorCode.INVALID_REQUEST
+        assert list(broker.topics) == []

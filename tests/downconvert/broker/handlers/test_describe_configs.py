@@ -7,7 +7,7 @@ import pytest
 
 from downconvert.broker import Broker
 from downconvert.broker.errors import ErrorCode
-from downconvert.broker.topic_configs import SETTINGS, ConfigType
+from downconvert.broker.topic_settings import SETTINGS, ConfigType
 from downconvert.broker.wire.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import ask
 from tests.downconvert.broker.writable import writable_broker
@@ -51,7 +51,10 @@ def test_some_of_them_with_their_synonyms(tmp_path: Path) -> None:
         broker.topics.configure("t", {"retention.ms": "5"})
         result = describe(broker, 4, TOPIC, "t", ["retention.ms", "no.such"], include_synonyms=True)
         (config,) = result.configs
-        assert [(one.value, one.source) for one in config.synonyms] == [("5", 1), ("604800000", 5)]
+        assert [(one.name, one.value, one.source) for one in config.synonyms] == [
+            ("retention.ms", "5", 1),
+            ("log.retention.hours", "168", 5),
+        ]
 
 
 def test_the_broker_s_own(tmp_path: Path) -> None:
@@ -61,6 +64,12 @@ def test_the_broker_s_own(tmp_path: Path) -> None:
         assert found["message.max.bytes"] == "5000"
         assert found["broker.id"] == "0"
         assert all(config.read_only for config in result.configs)
+
+
+def test_all_brokers_together_have_no_settings(tmp_path: Path) -> None:
+    with writable_broker(tmp_path) as broker:
+        result = describe(broker, 4, BROKER, "")
+        assert (result.error_code, list(result.configs)) == (ErrorCode.NONE, [])
 
 
 @pytest.mark.parametrize(

@@ -120,3 +120,21 @@ def test_one_request_makes_only_so_many(broker: Broker) -> None:
     codes = [one.error_code for one in topics_of(broker, 1, "a.b", *names)]
     assert codes == [0] * (metadata.MADE_MAX + 1) + [UNKNOWN] * 5
     assert {one.error_code for one in topics_of(broker, 1, "a.b", *names)} == {0}
+
+
+@pytest.mark.parametrize("version", range(14))
+@pytest.mark.parametrize("name", ["", "..", "a b", "x" * 250])
+def test_nobody_waits_for_a_topic_whose_name_cannot_be(
+    version: int, name: str, tmp_path: Path
+) -> None:
+    with writable_broker(tmp_path) as broker:
+        found, other = topics_of(broker, version, name, "x" * 249)
+        assert (found.name, found.error_code) == (name, ErrorCode.INVALID_TOPIC_EXCEPTION)
+        assert list(found.partitions) == []
+        assert other.error_code == UNKNOWN
+
+
+def test_the_brokers_own_topics_are_internal_before_they_are_there(tmp_path: Path) -> None:
+    with writable_broker(tmp_path) as broker:
+        found = topics_of(broker, 1, *INTERNAL_TOPICS, "other")
+        assert [one.is_internal for one in found] == [True, True, False]

@@ -1,0 +1,111 @@
+"""Which settings topics have, which values, and how these are shown: as in Kafka 3.9.1.
+
+Not here: Kafka itself, asked the same (test_api_differential.py)."""
+
+import pytest
+
+from downconvert.broker.errors import ApiError
+from downconvert.broker.topic_settings import SETTINGS, check, parse
+
+LONG_MAX = 2**63 - 1
+
+
+def test_every_default_may_be_given_and_is_shown_as_it_is() -> None:
+    defaults: dict[str, str | None] = {name: one.default for name, one in SETTINGS.items()}
+    assert check(defaults) == defaults
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("cleanup.policy", ("", "delete", "compact", "compact,delete", "delete,delete")),
+        ("compression.type", ("producer", "uncompressed", "zstd")),
+        ("compression.gzip.level", ("-1", "1", "9")),
+        ("compression.lz4.level", ("1", "17")),
+        ("compression.zstd.level", ("-131072", "0", "22")),
+        ("local.retention.ms", ("-2", "-1", "0")),
+        ("max.message.bytes", ("0", "2147483647")),
+        ("retention.ms", ("-1", f"{LONG_MAX}")),
+        ("retention.bytes", ("-1", "-7", f"{-LONG_MAX - 1}")),
+        ("min.cleanable.dirty.ratio", ("0.25", "1.0", "1.0E-4", "0.001")),
+        ("message.format.version", ("0.8.2", "0.10.2-IV0", "2.8", "3.9.1", "4.0-IV0", "1.0.5")),
+        ("leader.replication.throttled.replicas", ("", "*", "0:1,1:2", "0:1,", ",0:1", "*,")),
+        ("remote.log.copy.disable", ("true", "false")),
+    ],
+)
+def test_what_a_setting_may_be(name: str, values: tuple[str, ...]) -> None:
+    for value in values:
+        assert check({name: value}) == {name: value}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("preallocate", "TRUE", "true"),
+        ("preallocate", " False ", "false"),
+        ("max.message.bytes", " +05\t", "5"),
+        ("max.message.bytes", "\u0665", "5"),
+        ("retention.ms", "0" * 40 + "5", "5"),
+        ("compression.type", " gzip", "gzip"),
+        ("cleanup.policy", " compact , delete", "compact,delete"),
+        ("min.cleanable.dirty.ratio", "1", "1.0"),
+        ("min.cleanable.dirty.ratio", ".5f", "0.5"),
+        ("min.cleanable.dirty.ratio", "0.00012345", "1.2345E-4"),
+        ("message.format.version", " 2.0 ", "2.0"),
+    ],
+)
+def test_a_value_is_shown_as_java_shows_it(name: str, value: str, shown: str) -> None:
+    assert check({name: value}) == {name: shown}
+    assert check({name: shown}) == {name: shown}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("no.such.setting", "1"),
+        ("cleanup.policy", "burn"),
+        ("cleanup.policy", "delete,"),
+        ("compression.type", "LZ4"),
+        ("compression.type", "none"),
+        ("compression.gzip.level", "0"),
+        ("compression.gzip.level", "10"),
+        ("compression.lz4.level", "18"),
+        ("compression.zstd.level", "23"),
+        ("compression.zstd.level", "-131073"),
+        ("local.retention.bytes", "-3"),
+        ("max.message.bytes", "-1"),
+        ("max.message.bytes", "2147483648"),
+        ("max.message.bytes", "1_000"),
+        ("max.message.bytes", "5.0"),
+        ("max.message.bytes", "\xa05"),
+        ("retention.ms", "-2"),
+        ("retention.ms", f"{LONG_MAX + 1}"),
+        ("retention.ms", "9" * 3000),
+        ("min.insync.replicas", "0"),
+        ("min.cleanable.dirty.ratio", "1.5"),
+        ("min.cleanable.dirty.ratio", "-1"),
+        ("min.cleanable.dirty.ratio", "."),
+        ("message.downconversion.enable", "yes"),
+        ("message.format.version", "new"),
+        ("message.format.version", "4.0"),
+        ("message.format.version", "1"),
+        ("message.format.version", "0.10"),
+        ("message.format.version", "3.9-IV1"),
+        ("message.format.version", "2.0."),
+        ("leader.replication.throttled.replicas", "0:a"),
+        ("leader.replication.throttled.replicas", "*,0:1"),
+        ("remote.storage.enable", "true"),
+        ("retention.ms", None),
+    ],
+)
+def test_what_a_setting_may_not_be(name: str, value: str | None) -> None:
+    with pytest.raises(ApiError, match=r".*\S"):
+        check({name: value})
+
+
+def test_settings_must_not_contradict_each_other() -> None:
+    least, most = "min.compaction.lag.ms", "max.compaction.lag.ms"
+    assert check({least: "5", most: "5"})
+    with pytest.raises(ApiError, match=r"min\.compaction\.lag\.ms \(10\) > max"):
+        check({least: "10", most: "5"})
+    assert parse({least: "10", most: "5"}) == {least: "10", most: "5"}  # each alone is fine

@@ -73,10 +73,10 @@ def started(*arguments: str) -> Iterator[Serving]:
     ) as process:
         try:
             assert process.stdout is not None
-            ready = process.stdout.readline()
-            if not ready:
+            lines = map(json.loads, process.stdout)
+            address = next((line for line in lines if line["ready"]), None)
+            if address is None:
                 raise RuntimeError("the server did not start")
-            address = json.loads(ready)
             where = (address["host"], address["port"])
             pages = address.get("metricsPort", address.get("httpPort"))
             yield Serving(process.pid, where, pages)

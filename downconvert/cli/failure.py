@@ -53,6 +53,28 @@ def in_words(error: Exception) -> str | None:
     return None
 
 
+def no_partitions(directory: object) -> CommandError:
+    """For a directory in which there is nothing to work on."""
+    return CommandError(
+        f"{directory}: no partitions there; name a broker's log directory, or a partition's "
+        "(topic-0)"
+    )
+
+
+def reason(error: Exception) -> str:
+    """Why a URL could not be read, without the names that Python has for it."""
+    from urllib.error import HTTPError, URLError  # 30 ms, which help would wait for
+
+    if isinstance(error, HTTPError):
+        return f"the server says {error.code} {error.reason}"
+    if isinstance(error, URLError):
+        cause = error.reason
+        return reason(cause) if isinstance(cause, Exception) else str(cause)
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__
+
+
 def shortened(problems: Sequence[str], shown_max: int = 5) -> list[str]:
     """The first of many problems, and how many more there are."""
     more = len(problems) - shown_max

@@ -23,10 +23,12 @@ from .logs import level_of, show_logs
 from .open_files import allow_files
 from .serve_options import RECODE
 from .terminal import REFERENCE_NOTICE
+from .values import OutputFile
 
 LOG: Final = logging.getLogger("downconvert.gateway")
 LOGS: Final = ("downconvert.gateway",)
 SECONDS: Final = click.FloatRange(min=0, min_open=True)
+LOOK_SECONDS: Final = 0.1  # between two looks at whether the cluster has answered
 LIMITS: Final = ("connect_timeout", "request_timeout", "idle_timeout")
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Settings of the same names; one that is empty, as of a variable that is not set, is an error.
@@ -127,7 +129,7 @@ FLAGS: Final = ("listen", "advertise", "advertise_without_name", "tls_cert", "tl
     metavar="N",
     type=click.IntRange(1, 64),
     default=1,
-    help="Processes behind the one port; one for each core. [default: 1]",
+    help="Processes behind the one port; one for each core.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Log each request, too.")
 @click.option("-q", "--quiet", is_flag=True, help="Log warnings and errors only.")
@@ -140,7 +142,7 @@ FLAGS: Final = ("listen", "advertise", "advertise_without_name", "tls_cert", "tl
 @click.option(
     "--html",
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=OutputFile(),
     help="With --report: write it as a page.",
 )
 def gateway(
@@ -175,7 +177,7 @@ def gateway(
     from downconvert.broker.access.rights import ConfigError
     from downconvert.gateway.config import GatewayConfig
     from downconvert.gateway.processes import Processes
-    from downconvert.gateway.server import Gateway, Running, ports_of
+    from downconvert.gateway.server import Gateway, Running
     from downconvert.gateway.settings import build, load
 
     def read() -> GatewayConfig:
@@ -211,19 +213,37 @@ def gateway(
             stack.callback(observation.close)
         if NAME == REFERENCE:
             LOG.warning("%s", REFERENCE_NOTICE)
-        address = running.address
-        ready = {"ready": True, "host": address.host, "port": address.port}
-        if observation is not None:
-            ready["httpPort"] = observation.address.port
-        text = f"ready: clients connect to {address}, "
-        if config.has_node_ports:
-            text += f"brokers follow from port {ports_of(config).first} on; Ctrl-C ends it"
-        else:
-            text += "and name the broker that they want; Ctrl-C ends it"
-        click.echo(json.dumps(ready) if as_json else text)
-        sys.stdout.flush()
+        announce = partial(_announce, running, config, observation, as_json=as_json)
+        announce(is_ready=False)
+        while running.figures().unready and not stop.wait(LOOK_SECONDS):
+            pass
+        if not stop.is_set():
+            announce(is_ready=True)
         stop.wait()
         LOG.info("closing: requests under way are finished")
+
+
+def _announce(
+    running: Any, config: Any, observation: Any, *, is_ready: bool, as_json: bool
+) -> None:
+    """Two lines, at the start and when the cluster has answered: where clients connect."""
+    address = running.address
+    if as_json:
+        line = {"ready": is_ready, "host": address.host, "port": address.port}
+        if observation is not None:
+            line["httpPort"] = observation.address.port
+        click.echo(json.dumps(line))
+    elif not is_ready:
+        cluster = ", ".join(map(str, config.bootstrap))
+        click.echo(f"connecting to {cluster}; clients will connect to {address}")
+    else:
+        text = f"ready: clients connect to {address}, "
+        if config.has_node_ports:
+            text += f"brokers follow from port {config.ports(address.port).first} on"
+        else:
+            text += "and name the broker that they want"
+        click.echo(f"{text}; Ctrl-C ends it")
+    sys.stdout.flush()
 
 
 def _settings(flags: dict[str, Any]) -> dict[str, Any]:

@@ -6,22 +6,17 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from typing import Any, Final
-from urllib.error import URLError
 from urllib.request import urlopen
 
 import click
-from rich.console import Console
-from rich.text import Text
 
 from downconvert.report.style import CSS
 from records.units import format_size
 
-from .failure import CommandError
-from .grid import grid
+from .failure import CommandError, reason
+from .grid import grid, output
 
 TIMEOUT: Final = 10.0  # seconds
-NAME_WIDTH: Final = 36  # characters of a name in the table
-FILE_WIDTH: Final = 160  # characters, where no terminal says how many there are
 COLUMNS: Final = ("software", "address", "requests", "translated", "converted", "last seen")
 WRAPPED: Final = """
 th:first-child, td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 180px; }
@@ -56,8 +51,10 @@ def _fetched(url: str) -> list[dict[str, Any]]:
     try:
         with urlopen(f"{where.rstrip('/')}/clients", timeout=TIMEOUT) as answer:
             rows: list[dict[str, Any]] = json.load(answer)
-    except (URLError, OSError, ValueError) as error:
-        raise CommandError(f"{url}: {error}; is a gateway running there with --http?") from None
+    except (OSError, ValueError) as error:
+        raise CommandError(
+            f"{url}: {reason(error)}; is a gateway running there with --http?"
+        ) from None
     return rows
 
 
@@ -106,8 +103,8 @@ def _print(rows: list[dict[str, Any]]) -> None:
     for client in clients:
         style = "yellow" if client["translated"] else None
         table.add_row(
-            _cut(client["client"]),
-            _cut(client["software"]),
+            client["client"],
+            client["software"],
             client["address"],
             f"{client['requests']:,}",
             f"{client['translated']:,}",
@@ -115,13 +112,11 @@ def _print(rows: list[dict[str, Any]]) -> None:
             _when(client["last_seen"]),
             style=style,
         )
-    console = Console()
-    if not console.is_terminal:
-        console.width = FILE_WIDTH
+    console = output()
     console.print(table)
     console.print(f"\n{len(old)} of {len(clients)} clients need the gateway.")
     for client in old:
-        console.print(f"  {client['client']}: {', '.join(sorted(client['old']))}", markup=False)
+        console.print(f"  {client['client']}: {', '.join(sorted(client['old']))}")
 
 
 def _shown(name: str) -> str:
@@ -129,12 +124,6 @@ def _shown(name: str) -> str:
     return "".join(
         letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name
     )
-
-
-def _cut(name: str) -> Text:
-    text = Text(name)
-    text.truncate(NAME_WIDTH, overflow="ellipsis")
-    return text
 
 
 def _when(seconds: float) -> str:

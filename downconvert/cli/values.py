@@ -1,6 +1,8 @@
 """Option values that are more than text: sizes, policies."""
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -30,6 +32,21 @@ def parsed(parse: Callable[[str], object], *, keep_text: bool = False) -> Callba
             raise click.BadParameter(str(error)) from None
 
     return callback
+
+
+class OutputFile(click.Path):
+    """A file to write, in a directory that is there; found out before anything is done."""
+
+    def __init__(self, *, allow_dash: bool = False) -> None:
+        super().__init__(path_type=Path, allow_dash=allow_dash)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if path.is_dir():
+            self.fail(f"{path}: is a directory: name a file in it", param, ctx)
+        if not path.absolute().parent.is_dir():
+            self.fail(f"{path}: there is no directory {path.parent} to write it to", param, ctx)
+        return path
 
 
 SIZE: Final = parsed(parse_size)

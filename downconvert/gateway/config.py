@@ -15,7 +15,7 @@ from downconvert.broker.conversions import DEFAULT_RULES, RecodeRule
 from .advertised import Advertised
 from .identity import Identified, Identities
 from .security import ClusterSecurity
-from .topology import Address
+from .topology import Address, Ports
 
 DEFAULT_LISTEN: Final = Address("127.0.0.1", 9092)
 
@@ -111,6 +111,11 @@ class GatewayConfig:
         """Whether each broker has a port of its own."""
         return not self.goes_by_name or self.advertised_without_name is not None
 
+    def ports(self, port: int) -> Ports:
+        """Which port stands for which broker. `port`: where clients bootstrap, as it was bound."""
+        first = port + 1 if self.node_port_first is None else self.node_port_first
+        return Ports(first, self.node_ports)
+
     def advertised_to(self, name: str | None, reached: str) -> Advertised:
         """What a client is told that asks for this name, or for none, and reached us there."""
         if self.goes_by_name and name is None and self.advertised_without_name is not None:
@@ -123,11 +128,12 @@ class GatewayConfig:
         return Identified(name="", access=self.access, credentials=self.security.credentials)
 
 
-def parse_address(text: str, default_port: int = 9092) -> Address:
-    """`host`, `host:port`, `[::1]:port`. ConfigError."""
+def parse_address(text: str, default_port: int | None = 9092) -> Address:
+    """`host`, `host:port`, `[::1]:port`. ConfigError; where no port is the default, it must be
+    said."""
     host, colon, port = text.strip().rpartition(":")
     if not colon or (host and host.count(":") and not host.startswith("[")):
-        host, port = text.strip(), str(default_port)
+        host, port = text.strip(), str(default_port or "")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdecimal() or not 0 <= int(port) < 1 << 16:
         raise ConfigError(f"{text!r} is no address: write HOST:PORT")

@@ -121,8 +121,10 @@ class ServingLoop:
             self._loop.close()
 
     async def _main(self) -> None:
+        config = self._gateway.config
         try:
-            self._listen(BOOTSTRAP, self._gateway.config.listen.port)
+            self._listen(BOOTSTRAP, config.listen.port)
+            self._gateway.topology.ports = config.ports(self.address.port)
         except (OSError, ConfigError) as error:
             self._failure = error
         finally:

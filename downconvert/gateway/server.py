@@ -24,7 +24,7 @@ from .listeners import Listeners, ListensFor, server_context
 from .loop import ServingLoop
 from .security import tls_context
 from .shared import Ledgers, Shared
-from .topology import Address, Ports, Topology
+from .topology import Address, Topology
 
 LOG: Final = logging.getLogger(__name__)
 NEEDS_RESTART: Final = ("listen", "node_port_first", "node_ports", "shares_ports")
@@ -48,12 +48,6 @@ class Running(AbstractContextManager[object], Protocol):
         """Applies these settings to later connections. ConfigError: nothing has changed."""
 
 
-def ports_of(config: GatewayConfig) -> Ports:
-    """Which port stands for which broker."""
-    first = config.listen.port + 1 if config.node_port_first is None else config.node_port_first
-    return Ports(first, config.node_ports)
-
-
 class Gateway(Startable):
     """A running gateway. ConfigError: a certificate is invalid.
 
@@ -75,7 +69,7 @@ class Gateway(Startable):
         self.quotas = Quotas(ledgers.quotas)
         self.pool = ConversionPool()
         self.budget = MemoryBudget(config.limits.memory)
-        self.topology = Topology(config.bootstrap, ports_of(config))
+        self.topology = Topology(config.bootstrap, config.ports(config.listen.port))
         self.cluster_failure: str | None = "the cluster has not answered yet"
         self.listeners = listeners or Listeners(
             config.listen.host, shares_ports=config.shares_ports

@@ -104,7 +104,7 @@ def build(
     access = access_of(settings, Access())
     security = _security(cluster, environment)
     config = GatewayConfig(
-        bootstrap=tuple(parse_address(text) for text in texts_of(settings, "bootstrap")),
+        bootstrap=tuple(parse_address(text, None) for text in texts_of(settings, "bootstrap")),
         access=access,
         identities=identities_of(
             settings,
@@ -175,6 +175,8 @@ def _secret(cluster: Mapping[str, Any], environment: Mapping[str, str]) -> str:
     if path is not None:
         try:
             return Path(path).read_text(encoding="utf-8").rstrip("\n")
+        except UnicodeDecodeError:
+            raise ConfigError(f"the secret of the cluster: {path} is not UTF-8") from None
         except OSError as error:
             raise ConfigError(f"the secret of the cluster: {error}") from None
     if SECRET_VARIABLE not in environment:

@@ -32,9 +32,13 @@ OAUTH: Final = frozenset(field.name for field in fields(TokenSettings))
 
 def load(path: Path) -> dict[str, Any]:
     """A file's settings. ConfigError: it is not TOML; OSError: it cannot be read."""
+    data = path.read_bytes()
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return tomllib.loads(data.decode())
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}: line {line} is not UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: {error}") from None
 
 

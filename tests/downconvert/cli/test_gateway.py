@@ -46,15 +46,20 @@ class Running:
     def __init__(self, process: "subprocess.Popen[str]", *, as_json: bool) -> None:
         self.process = process
         assert process.stdout is not None
-        self.ready = process.stdout.readline()
-        assert self.ready, process.communicate()
+        self.connecting = process.stdout.readline()
+        assert self.connecting, process.communicate()
         if as_json:
-            said = json.loads(self.ready)
+            said = json.loads(self.connecting)
             self.address = Address(said["host"], said["port"])
         else:
-            found = re.search(r"connect to ([\d.]+):(\d+)", self.ready)
-            assert found is not None, self.ready
+            found = re.search(r"connect to ([\d.]+):(\d+)", self.connecting)
+            assert found is not None, self.connecting
             self.address = Address(found[1], int(found[2]))
+        self._lines = process.stdout
+
+    def ready(self) -> str:
+        """What it says once the cluster has answered."""
+        return self._lines.readline()
 
     def ask(self, api: ApiKey, version: int, body: Message) -> Message:
         with Wire(self.address) as client:
@@ -103,9 +108,12 @@ def test_it_says_where_clients_connect_and_serves_the_oldest(
         assert produce(running) == 0
         answer = running.ask(ApiKey.Fetch, 0, fetch_body(0))
         assert values_of(answer.responses[0].partitions[0]) == [b"a"]
-        if not options:
-            assert running.ready.startswith("ready: clients connect to")
-            assert running.ready.endswith("; Ctrl-C ends it\n")
+        ready = running.ready()
+        if options:
+            assert json.loads(ready)["ready"]
+        else:
+            assert ready.startswith("ready: clients connect to")
+            assert ready.endswith("; Ctrl-C ends it\n")
         code, said = running.end()
     assert code == 0
     assert "closing" in said
@@ -123,15 +131,15 @@ def test_settings_come_from_a_file_and_flags_go_before_them(port: int, tmp_path:
     [
         ((), "", "--bootstrap HOST:PORT"),
         (("--bootstrap", "kafka:port"), "", "write HOST:PORT"),
-        (("--bootstrap", "k", "--sasl", "PLAIN"), "", SECRET_VARIABLE),
-        (("--bootstrap", "k", "--tls-cert", "c"), "", "--tls-key"),
-        (("--bootstrap", "k", "--networks", "10.0/8"), "", "write for example 10.1.0.0/16"),
-        (("--bootstrap", "k", "--recode", "lz4"), "", "such as lz4=gzip"),
-        (("--bootstrap", "k", "--node-port", "x"), "", "broker ids"),
-        (("--bootstrap", "k", "--topics", ""), "", "topics is an empty list"),
-        (("--bootstrap", "k", "--groups", " "), "", "groups is an empty list"),
-        (("--bootstrap", "k", "--topics", "t", "--observe"), "", "passes everything through"),
-        (("--bootstrap", "k", "--listen", "192.0.2.1:1"), "", "192.0.2.1:1"),
+        (("--bootstrap", "k:1", "--sasl", "PLAIN"), "", SECRET_VARIABLE),
+        (("--bootstrap", "k:1", "--tls-cert", "c"), "", "--tls-key"),
+        (("--bootstrap", "k:1", "--networks", "10.0/8"), "", "write for example 10.1.0.0/16"),
+        (("--bootstrap", "k:1", "--recode", "lz4"), "", "such as lz4=gzip"),
+        (("--bootstrap", "k:1", "--node-port", "x"), "", "broker ids"),
+        (("--bootstrap", "k:1", "--topics", ""), "", "topics is an empty list"),
+        (("--bootstrap", "k:1", "--groups", " "), "", "groups is an empty list"),
+        (("--bootstrap", "k:1", "--topics", "t", "--observe"), "", "passes everything through"),
+        (("--bootstrap", "k:1", "--listen", "192.0.2.1:1"), "", "192.0.2.1:1"),
         ((), "lisen = 1", "'lisen' is not a setting; there are: .*listen"),
         ((), "= 1", "settings.toml"),
         (("--report", f"{LOOPBACK}:1"), "", "is a gateway running there with --http"),
@@ -150,7 +158,7 @@ def test_what_makes_no_sense_ends_in_one_line_that_says_what_to_write(
 def test_nothing_of_a_command_is_left_in_the_process(command: Command) -> None:
     threads = set(threading.enumerate())
     before = [signal.getsignal(number) for number in SIGNALS]
-    ran = command("gateway", "--bootstrap", "k", "--listen", "192.0.2.1:1")
+    ran = command("gateway", "--bootstrap", "k:1", "--listen", "192.0.2.1:1")
     assert ran.code == 2
     assert [signal.getsignal(number) for number in SIGNALS] == before
     assert set(threading.enumerate()) == threads
@@ -206,7 +214,7 @@ def test_the_secret_is_in_nothing_that_it_says(port: int, monkeypatch: pytest.Mo
     assert code == 0
     assert all(json.loads(line)["message"] for line in said.splitlines())
     assert "client 127.0.0.1" in said
-    assert SECRET not in running.ready + said
+    assert SECRET not in running.connecting + said
 
 
 # --- which clients use old versions?
@@ -326,3 +334,60 @@ def test_requests_are_in_the_log_if_wanted(port: int) -> None:
     (line,) = (one for one in lines if one.get("request") == "Fetch v0")
     assert line["client_id"] == "test"
     assert line["translation"] in ("is translated", "passes")
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_it_is_ready_only_when_the_cluster_has_answered(tmp_path: Path, as_json: bool) -> None:
+    """Before that it says what it connects to; clients may come, and wait."""
+    directory = tmp_path / "log"
+    directory.mkdir()
+    (port,) = free_ports(1)
+    with gateway(port, *(["--json"] if as_json else [])) as running:
+        if as_json:
+            assert json.loads(running.connecting)["ready"] is False
+        else:
+            assert running.connecting.startswith(f"connecting to {LOOPBACK}:{port}; ")
+        wait_for_line(running, "cannot be asked for its brokers")
+        with cluster(directory, "t", port=port):
+            ready = running.ready()
+    assert json.loads(ready)["ready"] if as_json else ready.startswith("ready: ")
+
+
+def test_a_bootstrap_address_without_a_port_is_refused(command: Command) -> None:
+    ran = command("gateway", "--bootstrap", "abc")
+    assert ran.code == 2
+    assert one_line(ran.err) == "downconvert: 'abc' is no address: write HOST:PORT"
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_brokers_follow_the_port_that_the_system_chose(port: int, workers: str) -> None:
+    process = start(
+        "gateway",
+        *("--bootstrap", f"{LOOPBACK}:{port}", "--listen", f"{LOOPBACK}:0", "--workers", workers),
+    )
+    try:
+        running = Running(process, as_json=False)
+        first = running.address.port + 1
+        assert f"brokers follow from port {first} on" in running.ready()
+        with Wire(running.address) as client:
+            said = client.ask(ApiKey.Metadata, 1, Message(topics=None))
+        assert [broker.port for broker in said.brokers] == [first + said.brokers[0].node_id]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_report_says_why_no_gateway_answers(command: Command) -> None:
+    ran = command("gateway", "--report", f"{LOOPBACK}:1")
+    assert "Connection refused; is a gateway running there" in one_line(ran.err)
+    assert "urlopen" not in ran.err
+
+
+def test_a_settings_file_that_is_not_utf_8_is_named_with_the_line(
+    command: Command, tmp_path: Path
+) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_bytes(b'# one\nlisten = "\xff"\n')
+    assert one_line(command("gateway", "--config", file).err).endswith(
+        f"{file}: line 2 is not UTF-8"
+    )

@@ -183,5 +183,5 @@ def start(port: int, first: int, node: int) -> "subprocess.Popen[str]":
         cwd=ROOT,
     )
     assert process.stdout is not None
-    assert json.loads(process.stdout.readline())["ready"]
+    assert any(json.loads(line)["ready"] for line in process.stdout)
     return process

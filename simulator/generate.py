@@ -33,7 +33,7 @@ def generate(
     paths of the logs.
 
     `progress` is called with the bytes of keys and values so far. FileExistsError: there are
-    segments already."""
+    segments already. Where it does not come to its end it leaves no file."""
     directory.mkdir(parents=True, exist_ok=True)
     if any(directory.glob("*.log")):
         raise FileExistsError(f"{directory} holds segments already")
@@ -53,12 +53,18 @@ def generate(
             written += len(batch)
             done += size
             progress(done)
-    finally:
         if file is not None:
             file.close()
-    for path in paths:
-        with FileRecords.open(path) as records:
-            write_indexes(records, directory, int(path.stem), DISK, LogConfig())
+        for path in paths:
+            with FileRecords.open(path) as records:
+                write_indexes(records, directory, int(path.stem), DISK, LogConfig())
+    except BaseException:  # Ctrl-C too: what is left would be in the way of the next run
+        if file is not None:
+            file.close()
+        for path in paths:
+            for left in directory.glob(f"{path.stem}.*"):
+                left.unlink()
+        raise
     return paths
 
 

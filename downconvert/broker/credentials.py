@@ -83,7 +83,11 @@ class Credentials:
 
         OSError; ValueError: a line is malformed."""
         passwords = {}
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        for number, raw in enumerate(path.read_bytes().splitlines(), 1):
+            try:
+                line = raw.decode()
+            except UnicodeDecodeError:
+                raise ValueError(f"{path}: line {number} is not UTF-8") from None
             if not line.strip() or line.startswith("#"):
                 continue
             name, colon, password = line.partition(":")

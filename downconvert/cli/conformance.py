@@ -20,6 +20,7 @@ from downconvert.gateway.settings import SECRET_VARIABLE
 
 from .failure import CommandError
 from .terminal import name_the_backend, progress
+from .values import OutputFile
 
 WRONG = 1  # exit code
 
@@ -45,7 +46,7 @@ WRONG = 1  # exit code
 )
 @click.option("--username", metavar="NAME", help="With --sasl.")
 @click.option("--keep", is_flag=True, help="Leave the topics there.")
-@click.option("--html", type=click.Path(path_type=Path), help="Also write a page.")
+@click.option("--html", type=OutputFile(), help="Also write a page.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object.")
 @click.option("--markdown", "title", metavar="TITLE", help="A section of a document.")
 def conformance(

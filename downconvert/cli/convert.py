@@ -21,14 +21,14 @@ from records.units import format_seconds, format_size
 from .advice import advice
 from .failure import CommandError
 from .terminal import name_the_backend, progress
-from .values import POLICY, POLICY_HELP
+from .values import POLICY, POLICY_HELP, OutputFile
 
 _STANDARD_OUTPUT = Path("-")
 
 
 @click.command()
 @click.argument("source", metavar="IN", type=click.Path(path_type=Path))
-@click.argument("target", metavar="OUT", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("target", metavar="OUT", type=OutputFile(allow_dash=True))
 @click.option(
     "--to-magic",
     metavar="0|1",
@@ -37,7 +37,11 @@ _STANDARD_OUTPUT = Path("-")
     help="Message format to write.",
 )
 @click.option(
-    "--first-offset", metavar="N", type=int, default=0, help="Leave out records below this offset."
+    "--first-offset",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Leave out records below this offset.",
 )
 @click.option("--policy", metavar="POLICY", default="default", callback=POLICY, help=POLICY_HELP)
 @click.option("--force", is_flag=True, help="Write over OUT if it is there.")
@@ -110,8 +114,6 @@ def _written_to(target: Path, source: Path, force: bool) -> Iterator[BinaryIO]:
     if target.exists():
         if target.samefile(source):
             raise CommandError(f"{target}: this is what is read: write to another file")
-        if target.is_dir():
-            raise CommandError(f"{target}: is a directory: name a file in it")
         if not force:
             raise CommandError(f"{target}: exists already: use --force to write over it")
     partial = target.with_name(f".{target.name}.{os.getpid()}.part")

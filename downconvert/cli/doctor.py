@@ -19,7 +19,7 @@ from downconvert.doctor.releases import NEWEST, parse_release
 from .doctor_lines import newly_broken, print_report, shown
 from .doctor_sources import Source, opened
 from .failure import CommandError
-from .values import parsed
+from .values import OutputFile, parsed
 
 BROKEN = 1  # exit code
 POLL_SECONDS = 1.0  # between two looks at what is followed
@@ -48,7 +48,7 @@ POLL_SECONDS = 1.0  # between two looks at what is followed
     is_flag=True,
     help="Go on reading what is added, until Ctrl-C; say of each client when it is found.",
 )
-@click.option("--html", type=click.Path(path_type=Path), help="Also write a page.")
+@click.option("--html", type=OutputFile(), help="Also write a page.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object.")
 def doctor(
     sources: Sequence[str],

@@ -3,10 +3,8 @@
 Not here: as a page (doctor/page.py)."""
 
 from collections.abc import Collection, Iterator, Sequence
-
-from rich.console import Console
-from rich.markup import escape
-from rich.text import Text
+from textwrap import wrap
+from typing import Final
 
 from downconvert.doctor.census import Census, ClientKey
 from downconvert.doctor.diagnosis import Client, diagnose
@@ -14,11 +12,10 @@ from downconvert.doctor.page import called, span, when
 from downconvert.doctor.releases import alike
 from records.units import format_count
 
-from .grid import grid
+from .grid import output
 
-FILE_WIDTH = 160  # characters, where no terminal says how many there are
-NAME_WIDTH = 36  # characters of a name in the table
-SHOWN_MAX = 200  # clients; --json and --html have more
+LABEL_WIDTH: Final = 14  # characters before what is said of a client
+SHOWN_MAX: Final = 200  # clients; --json and --html have more
 
 
 def shown(name: str) -> str:
@@ -29,28 +26,25 @@ def shown(name: str) -> str:
 
 
 def print_report(clients: Sequence[Client], release: str, problems: Sequence[str]) -> None:
-    """The table of those that some release refuses, what to do, and what could not be read."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = FILE_WIDTH
+    """A block for each client that some release refuses, how many these are, and what could not be
+    read. Lines are wrapped at the terminal's width; in a file each statement is a line."""
+    console = output()
     refused = [client for client in clients if client.refused]
-    broken = [client for client in clients if client.refused_by(release)]
-    if refused:
-        table = grid("client", "software", "address", "requests", "last seen", "refused")
-        for client in refused[:SHOWN_MAX]:
-            table.add_row(
-                _cut(called(client)),
-                _cut(client.software or client.name or "unknown"),
-                _cut(client.address),
-                f"{sum(one.requests for one in client.refused):,}",
-                when(client.last_seen),
-                ", ".join(_refused(client, release)),
-                style="yellow" if client in broken else None,
+    for client in refused[:SHOWN_MAX]:
+        console.print(_title(client), style="yellow" if client.refused_by(release) else None)
+        for label, text in _block(client, release):
+            indent = " " * LABEL_WIDTH
+            lines = wrap(
+                text,
+                console.width - 1,
+                initial_indent=f"  {label}".ljust(LABEL_WIDTH),
+                subsequent_indent=indent,
+                break_on_hyphens=False,
             )
-        console.print(table)
-        if len(refused) > SHOWN_MAX:
-            console.print(f"and {len(refused) - SHOWN_MAX:,} more: --json lists all")
-        console.print("")
+            console.print("\n".join(lines), soft_wrap=True)
+        console.print()
+    if len(refused) > SHOWN_MAX:
+        console.print(f"and {len(refused) - SHOWN_MAX:,} more: --json lists all\n")
     for releases in alike():
         count = sum(bool(client.refused_by(releases[0])) for client in clients)
         console.print(
@@ -58,11 +52,22 @@ def print_report(clients: Sequence[Client], release: str, problems: Sequence[str
             "would break.",
             style="yellow" if count and release in releases else None,
         )
-    for what, names in _advice(refused).items():
-        more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
-        console.print(f"  {escape(', '.join(names[:5]))}{more}: {escape(what)}", soft_wrap=True)
     for problem in problems:
-        console.print(f"not read: {escape(problem)}", soft_wrap=True)
+        console.print(f"not read: {problem}", soft_wrap=True)
+
+
+def _title(client: Client) -> str:
+    """Who it is, and where it was seen."""
+    parts = (called(client), client.software or client.name, client.address)
+    return ", ".join(shown(part) for part in parts if part)
+
+
+def _block(client: Client, release: str) -> Iterator[tuple[str, str]]:
+    """What is refused of it, how much that is, and what to do."""
+    yield "refused", ", ".join(_refused(client, release))
+    last = f", last seen {when(client.last_seen)}" if client.last_seen is not None else ""
+    yield "requests", f"{client.requests_refused:,} of {client.requests:,}{last}"
+    yield "what to do", client.advice
 
 
 def newly_broken(
@@ -75,28 +80,9 @@ def newly_broken(
         refused = client.refused_by(release)
         if refused:
             told.add((client.client_id, client.software, client.address))
-            who = [called(client), client.software or client.name, client.address]
-            said = ", ".join(shown(part) for part in who if part)
-            yield f"{said}: {', '.join(map(str, refused))}; {client.advice}"
-
-
-def _advice(clients: Sequence[Client]) -> dict[str, list[str]]:
-    """What to do, and for whom."""
-    found: dict[str, list[str]] = {}
-    for client in clients:
-        names = found.setdefault(client.advice, [])
-        name = shown(called(client))
-        if name not in names:
-            names.append(name)
-    return found
+            yield f"{_title(client)}: {', '.join(map(str, refused))}; {client.advice}"
 
 
 def _refused(client: Client, release: str) -> Iterator[str]:
     for one in client.refused:
         yield str(one) if release in one.releases else f"{one} (by {span(one.releases)})"
-
-
-def _cut(name: str) -> Text:
-    text = Text(shown(name))
-    text.truncate(NAME_WIDTH, overflow="ellipsis")
-    return text

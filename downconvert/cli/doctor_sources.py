@@ -19,7 +19,7 @@ from downconvert.doctor.evidence import Seen
 from downconvert.doctor.kinds import Evidence
 
 from .doctor_lines import shown
-from .failure import CommandError
+from .failure import CommandError, reason
 
 CHUNK: Final = 256 * 1024  # bytes
 URL_SECONDS: Final = 10.0  # for a page
@@ -107,6 +107,11 @@ def opened(names: Sequence[str], ports: Collection[int], *, follow: bool) -> Ite
                 file: BinaryIO = BytesIO(_fetched(name))
             elif name == STANDARD_INPUT:
                 file = sys.stdin.buffer
+            elif Path(name).is_dir():
+                raise CommandError(
+                    f"{name}: is a directory; name request logs, captures or pages in it, such as "
+                    f"{name.rstrip('/')}/kafka-request.log*"
+                )
             else:
                 file = Path(name).open("rb")
             source = Source(name, file, ports, follow=follow)
@@ -121,5 +126,5 @@ def _fetched(url: str) -> bytes:
         with urlopen(url, timeout=URL_SECONDS) as answer:
             data: bytes = answer.read(URL_SIZE_MAX)
     except (OSError, ValueError, HTTPException) as error:  # URLError is an OSError
-        raise CommandError(f"{url}: {error}") from None
+        raise CommandError(f"{url}: {reason(error)}") from None
     return data

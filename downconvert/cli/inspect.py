@@ -11,7 +11,6 @@ from pathlib import Path
 from time import perf_counter
 
 import click
-from rich.console import Console
 
 from downconvert import ConversionPolicy, convert
 from downconvert.storage import Log, LogDir
@@ -21,8 +20,8 @@ from records import Codec, RecordsError
 from records.units import format_count, format_seconds, format_size
 
 from .app import BAD_INPUT
-from .failure import CommandError, shortened
-from .grid import grid
+from .failure import CommandError, no_partitions, shortened
+from .grid import grid, output
 from .terminal import name_the_backend, progress
 
 
@@ -100,6 +99,8 @@ def _logs(directory: Path) -> Iterator[tuple[str, Callable[[], Log]]]:
         yield partition.topic if partition else directory.name, partial(Log.open, path)
         return
     with LogDir.open(directory) as log_dir:
+        if not log_dir.logs:
+            raise no_partitions(directory)
         for partition in log_dir.logs:
             yield partition.topic, partial(log_dir.logs.__getitem__, partition)
 
@@ -128,7 +129,7 @@ def _print(topics: dict[str, Topic]) -> None:
             f"{found.records:,}" if found.counts_all else "? (--deep)",
             _shares(found),
         )
-    Console(highlight=False).print(table)
+    output().print(table)
     for name, topic in topics.items():
         for line in _remarks(topic):
             click.echo(f"{name}: {line}")

@@ -16,7 +16,7 @@ from downconvert.storage.segment_recovery import check_segment
 from records.units import format_count, format_size
 
 from .app import BAD_INPUT
-from .failure import CommandError, shortened
+from .failure import CommandError, no_partitions, shortened
 from .terminal import name_the_backend, progress
 
 
@@ -68,6 +68,8 @@ def _recovered(directory: Path, everything: bool) -> Iterator[tuple[str, Recover
             yield directory.name, log.writer.recovery
         return
     with LogDir.open(directory, writable=True, verify_all=everything) as log_dir:
+        if not log_dir.logs:
+            raise no_partitions(directory)
         for partition in log_dir.logs:
             log = log_dir.logs.open_or_offline(partition)
             yield str(partition), log.offline_reason or log.writer.recovery
@@ -77,6 +79,8 @@ def _surveyed(directory: Path) -> Iterator[tuple[str, Recovery | str]]:
     partitions = [directory.resolve()]
     if not _is_partition(directory):
         with LogDir.open(directory) as log_dir:
+            if not log_dir.logs:
+                raise no_partitions(directory)
             partitions = [directory / str(partition) for partition in log_dir.logs]
     for path in partitions:
         try:

@@ -7,22 +7,20 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 from records.units import format_count, format_seconds, format_size
 
 from .app import BAD_INPUT
-from .failure import CommandError, shortened
-from .grid import grid
+from .failure import shortened
+from .grid import grid, output
 from .spark_job import Job, of_topics
+from .values import OutputFile
 
 if TYPE_CHECKING:
     from downconvert.spark.audit_summary import Topic
-
-WIDTH: Final = 120  # columns of a table, where no terminal says how many there are
 
 
 @click.command()
@@ -39,7 +37,7 @@ WIDTH: Final = 120  # columns of a table, where no terminal says how many there 
 @click.option(
     "--report",
     metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OutputFile(),
     help="As one HTML file that opens offline.",
 )
 @of_topics
@@ -62,8 +60,6 @@ def audit(
     downconvert spark audit /backup/broker-* --report audit.html
     downconvert spark audit --topics 'orders-*' --json /var/kafka | jq '.topics[].shares'
     """
-    if report is not None and not report.absolute().parent.is_dir():
-        raise CommandError(f"{report}: there is no directory {report.parent} to write it to")
     with job.session("audit") as (session, step):
         from downconvert.spark.audit import run
         from downconvert.spark.audit_summary import summarise
@@ -108,8 +104,7 @@ def _print_audit(topics: "Sequence[Topic]") -> None:
             format_seconds(topic.v0.cpu_seconds),
             "ready" if topic.is_ready else f"{format_size(topic.old_bytes)} old",
         )
-    width = None if Console().is_terminal else WIDTH
-    Console(highlight=False, width=width).print(table)
+    output().print(table)
     size, sampled = (
         sum(getattr(t, name) for t in topics) for name in ("log_bytes", "sampled_bytes")
     )

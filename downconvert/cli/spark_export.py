@@ -7,13 +7,12 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 import click
-from rich.console import Console
 
 from records.units import format_count
 
 from .extras import words_for
 from .failure import CommandError
-from .grid import grid
+from .grid import grid, output
 from .spark_job import Job, of_topics, pairs
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ def export(
     table = grid("topic", "date", "records")
     for row in folders:
         table.add_row(row.topic, str(row.date or "without"), f"{row.records:,}")
-    Console(highlight=False).print(table)
+    output().print(table)
     total = sum(row.records for row in folders)
     click.echo(
         f"\n{format_count(total, 'record')} added to {format_count(len(folders), 'folder')} of "

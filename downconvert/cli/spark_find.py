@@ -7,11 +7,10 @@ import json
 from typing import Any, Final
 
 import click
-from rich.console import Console
 
 from records.units import format_count
 
-from .grid import grid
+from .grid import grid, output
 from .spark_job import Job, of_topics
 
 LIMIT: Final = 10_000  # records
@@ -103,4 +102,4 @@ def _print_found(found: list[dict[str, Any]]) -> None:
             bytes(row["key"]).decode(errors="backslashreplace"),
             row["segment"],
         )
-    Console(highlight=False, soft_wrap=True).print(table)
+    output().print(table)

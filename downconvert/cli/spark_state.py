@@ -9,11 +9,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.console import Console
 
 from records.units import format_count
 
-from .grid import grid
+from .grid import grid, output
 from .spark_job import Job, on_spark
 
 if TYPE_CHECKING:
@@ -142,7 +141,7 @@ def _print(
             table = grid(*columns)
             for row in found:
                 table.add_row(*(show(row) for show in columns.values()))
-            Console(highlight=False, soft_wrap=True, markup=False).print(table)
+            output().print(table)
         click.echo(format_count(len(found), what))
     if not is_all:
         click.echo(f"downconvert: there are more than {limit:,}: raise --limit", err=True)

@@ -8,14 +8,14 @@ from pathlib import Path
 from time import perf_counter
 
 import click
-from rich.console import Console
 
+from downconvert.storage import LogDir
 from downconvert.storage.upgrade_log import Upgrade, survey_upgrade, upgrade_in_place
 from downconvert.storage.upgrade_log import upgrade as upgrade_into
 from records.units import format_count, format_seconds, format_size
 
-from .failure import CommandError
-from .grid import grid
+from .failure import CommandError, no_partitions
+from .grid import grid, output
 from .terminal import name_the_backend, progress
 
 
@@ -44,6 +44,10 @@ def upgrade(
         raise click.UsageError("say one of OUT, --in-place and --dry-run")
     if not source.is_dir():
         raise CommandError(f"{source}: is not a directory")
+    if not any(source.glob("*.log")):
+        with LogDir.open(source) as log_dir:
+            if not log_dir.logs:
+                raise no_partitions(source)
     name_the_backend()
     started = perf_counter()
     with progress() as step:
@@ -91,4 +95,4 @@ def _print(done: Upgrade) -> None:
                 format_size(count.bytes_out),
             )
     if table.row_count:
-        Console(highlight=False).print(table)
+        output().print(table)

@@ -47,6 +47,11 @@ class Client:
     def refused_by(self, release: str) -> list[Refused]:
         return [one for one in self.refused if release in one.releases]
 
+    @property
+    def requests_refused(self) -> int:
+        """Those that some release of Kafka 4 refuses."""
+        return sum(one.requests for one in self.refused)
+
     def as_json(self, release: str) -> dict[str, Any]:
         """For another program; times are seconds since the epoch."""
         return {
@@ -54,6 +59,7 @@ class Client:
             "software": self.software,
             "address": self.address,
             "requests": self.requests,
+            "requests_refused": self.requests_refused,
             "last_seen": self.last_seen,
             "breaks": bool(self.refused_by(release)),
             "refused": [

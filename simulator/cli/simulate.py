@@ -11,11 +11,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
-from rich.console import Console
 
 from downconvert.cli.failure import CommandError, in_words, shortened
+from downconvert.cli.grid import output
 from downconvert.cli.terminal import Step, name_the_backend, progress
-from downconvert.cli.values import POLICY, POLICY_HELP, SIZE
+from downconvert.cli.values import POLICY, POLICY_HELP, SIZE, OutputFile
 from downconvert.storage.segment_files import segment_files
 from records.backend import NAME
 from records.units import plain_size
@@ -129,7 +129,7 @@ def _modes(_context: click.Context, _option: click.Parameter, text: str) -> tupl
 @click.option(
     "--report",
     metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OutputFile(),
     help="Write the results with plots to one HTML file, which opens offline.",
 )
 @click.pass_context
@@ -188,13 +188,11 @@ def simulate(
         raise click.UsageError(str(error)) from None
     if keep is not None and not workloads:
         raise click.UsageError("--keep is for the segments of --generate")
-    if report is not None and not report.absolute().parent.is_dir():
-        raise CommandError(f"{report}: there is no directory {report.parent} to write it to")
     write_report = _report_writer() if report is not None else None
     if not paths and not workloads:
         workloads = (Workload.parse("size=32MiB"),)
     jobs = _jobs(paths, workloads, keep)
-    console = Console(highlight=False, quiet=as_json, soft_wrap=True)
+    console = output(quiet=as_json)
     name_the_backend()
     console.print(f"{NAME} kernel, {options.describe()}", style="dim")
     for workload in workloads:

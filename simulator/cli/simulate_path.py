@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.console import Console
 
 from downconvert.cli.failure import CommandError
+from downconvert.cli.grid import output
 from downconvert.cli.terminal import name_the_backend, progress
-from downconvert.cli.values import parsed
+from downconvert.cli.values import OutputFile, parsed
 from records.backend import NAME
 from records.units import parse_size, plain_size
 from simulator import Workload, environment
@@ -75,7 +75,7 @@ PATH_OPTIONS: Final = (
     click.option(
         "--prometheus",
         metavar="FILE",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=OutputFile(),
         help="Over TCP: write the results in Prometheus' text format.",
     ),
 )
@@ -142,9 +142,6 @@ def simulate_path(
     prometheus: Path | None,
 ) -> None:
     """Runs a simulation, prints its result. CommandError: it cannot be run, or a check failed."""
-    for path in (report, prometheus):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise CommandError(f"{path}: there is no directory {path.parent} to write it to")
     # A broker takes a while to load, and so do plots: only where they are asked for, but before
     # everything is measured.
     from simulator.load.metrics import write_prometheus
@@ -154,7 +151,7 @@ def simulate_path(
     if report is not None:
         from simulator.load.report import write_report
     command = shlex.join(["downconvert", "simulate", *options.arguments()])
-    console = Console(highlight=False, quiet=as_json, soft_wrap=True)
+    console = output(quiet=as_json)
     name_the_backend()
     console.print(f"{NAME} kernel, {options.describe()}", style="dim")
     console.print(command, style="dim")

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-from rich.console import Console
 
 from downconvert.cli.failure import CommandError
-from downconvert.cli.grid import grid
+from downconvert.cli.grid import grid, output
 from downconvert.cli.spark_job import Job, on_spark
-from downconvert.cli.values import SIZE
+from downconvert.cli.values import SIZE, OutputFile
 from records.units import format_count, format_rate, format_size, parse_size
 
 ONE_AT_A_TIME: Final = "local[1]"
@@ -56,7 +55,7 @@ def _list_of(parse: Callable[[str], object]) -> Callable[..., object]:
 @click.option(
     "--report",
     metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OutputFile(),
     help="With plots, as one HTML file that opens offline.",
 )
 @on_spark
@@ -127,4 +126,4 @@ def _print_sweep(rows: Sequence[dict[str, Any]]) -> None:
             format_size(row["peak_bytes"]),
             format_rate(row["records_per_second"]),
         )
-    Console(highlight=False).print(table)
+    output().print(table)

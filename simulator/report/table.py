@@ -72,7 +72,7 @@ def verdict_text(failures: Sequence[str], success: str) -> Text:
 
 def _grid(headings: Sequence[str]) -> Table:
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
-    grid.add_column("", no_wrap=True)
+    grid.add_column("", overflow="fold")
     for heading in headings:
-        grid.add_column(heading, justify="right", no_wrap=True)
+        grid.add_column(heading, justify="right", overflow="fold")
     return grid

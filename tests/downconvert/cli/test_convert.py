@@ -100,7 +100,7 @@ def test_what_is_no_segment_makes_no_output(no_log: Path, tmp_path: Path, comman
         ("00000000000000000000.log", "00000000000000000000.log", "this is what is read"),
         ("00000000000000000000.log", "there.log", "exists already: use --force"),
         ("00000000000000000000.log", ".", "is a directory: name a file in it"),
-        ("00000000000000000000.log", "no/such/old.log", "no such file"),
+        ("00000000000000000000.log", "no/such/old.log", "there is no directory"),
     ],
 )
 def test_paths_that_cannot_be_are_refused(

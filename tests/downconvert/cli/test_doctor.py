@@ -187,4 +187,27 @@ def test_a_page_of_metrics_is_asked_for(command: Command, url: str) -> None:
 
 def test_a_url_that_does_not_answer_is_bad_input(command: Command) -> None:
     ran = command("doctor", "http://127.0.0.1:1/metrics")
-    assert (ran.code, "127.0.0.1:1" in one_line(ran.err)) == (2, True)
+    assert ran.code == 2
+    assert one_line(ran.err).endswith("http://127.0.0.1:1/metrics: Connection refused")
+
+
+def test_a_directory_is_told_what_to_name(command: Command, tmp_path: Path) -> None:
+    said = one_line(command("doctor", tmp_path).err)
+    assert said.endswith(
+        f"{tmp_path}: is a directory; name request logs, captures or pages in it, such as "
+        f"{tmp_path}/kafka-request.log*"
+    )
+
+
+def test_requests_refused_are_counted_among_all_in_the_block_and_in_json(
+    command: Command, tmp_path: Path
+) -> None:
+    """A gateway's report counts all requests of a client; a block says how many are refused."""
+    report = tmp_path / "report.json"
+    row = {"client_id": "app", "software": "", "address": "10.0.0.1", "last_seen": 1.0}
+    rows = [row | {"api": "Fetch", "version": 2, "requests": 390}]
+    rows += [row | {"api": "Metadata", "version": 5, "requests": 2454}]
+    report.write_text(json.dumps(rows))
+    assert "390 of 2,844" in command("doctor", report).out
+    [client] = json.loads(command("doctor", "--json", report).out)["clients"]
+    assert (client["requests_refused"], client["requests"]) == (390, 2844)

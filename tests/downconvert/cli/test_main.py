@@ -81,3 +81,4 @@ def test_ctrl_c_is_quiet(tmp_path: Path) -> None:
     interrupt(process)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, without_notice(err)) == (130, "", "")
+    assert not list(kept.iterdir())  # or the next run would find files in its way

@@ -3,7 +3,6 @@
 Not here: the conversion (downconvert)."""
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import click
 from downconvert import convert as converted
 from downconvert.conversion.policies import parse_policy
 from records import FileRecords, RecordsError
+from records.paths import check_replaceable, whole_file
 from records.units import format_seconds, format_size
 
 from .advice import advice
@@ -44,7 +44,9 @@ _STANDARD_OUTPUT = Path("-")
     help="Leave out records below this offset.",
 )
 @click.option("--policy", metavar="POLICY", default="default", callback=POLICY, help=POLICY_HELP)
-@click.option("--force", is_flag=True, help="Write over OUT if it is there.")
+@click.option(
+    "--force", is_flag=True, help="Write over OUT if it is there. Only a regular file is."
+)
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON, on standard output.")
 def convert(
     source: Path,
@@ -114,12 +116,15 @@ def _written_to(target: Path, source: Path, force: bool) -> Iterator[BinaryIO]:
     if target.exists():
         if target.samefile(source):
             raise CommandError(f"{target}: this is what is read: write to another file")
-        if not force:
-            raise CommandError(f"{target}: exists already: use --force to write over it")
-    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        with partial.open("wb") as file:
+        check_replaceable(target)
+        if target.exists() and not force:
+            raise CommandError(f"{target}: exists already: use --force to write over it")
+        with whole_file(target) as file:
             yield file
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
+            if target.exists() and not force:
+                raise CommandError(f"{target}: has come while this was written")
+    except FileExistsError as error:
+        raise CommandError(
+            f"{error.filename}: {error.strerror}; name another file, or - for standard output"
+        ) from None

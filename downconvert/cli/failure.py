@@ -23,7 +23,6 @@ _SYSTEM: Final = {
     errno.EISDIR: "is a directory, not a segment file",
     errno.ENOTDIR: "is not a directory",
     errno.ENOSPC: "the disk is full",
-    errno.EEXIST: "exists already",
     errno.EMFILE: "too many open files: allow more (ulimit -n), or use fewer consumers or files",
     errno.EROFS: "the file system is read-only",
 }

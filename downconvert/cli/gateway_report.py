@@ -10,6 +10,7 @@ from urllib.request import urlopen
 
 import click
 
+from downconvert.report.page import write_page
 from downconvert.report.style import CSS
 from records.units import format_size
 
@@ -42,7 +43,7 @@ def show(url: str, html: Path | None, *, as_json: bool) -> None:
     else:
         _print(rows)
     if html is not None:
-        html.write_text("".join(_page(rows, url)), encoding="utf-8")
+        write_page(html, _page(rows, url))
         click.echo(f"{html}: open it in a browser", err=True)
 
 

@@ -5,12 +5,10 @@ Not here: how it looks (style.py)."""
 from collections.abc import Iterable
 from pathlib import Path
 
+from records.paths import whole_file
+
 
 def write_page(path: Path, parts: Iterable[str]) -> None:
-    """Writes a file, all of it or nothing."""
-    partial = path.with_name(f".{path.name}.part")
-    try:
-        partial.write_text("".join(parts), encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    """Writes a file, all of it or nothing. FileExistsError: as `whole_file`."""
+    with whole_file(path) as file:
+        file.write("".join(parts).encode())

@@ -14,6 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from records.paths import whole_file
+
 PACKAGES: Final = ("records", "downconvert", "simulator", "pyspark_kafka_segments")
 SUFFIXES: Final = {".py", ".so", ".typed"}
 FOLDER: Final = "lazy-downconvert"  # beside the executor, where the archive is unpacked
@@ -23,18 +25,14 @@ EARLIEST: Final = (1980, 1, 1, 0, 0, 0)  # of what a zip can say: the same files
 def write_archive(path: Path) -> Path:
     """Writes the package as it runs here, all of it or nothing; the same package, the same bytes.
 
-    The kernel is this machine's: executors need the same system and processor."""
-    partial = path.with_name(f".{path.name}.part")
-    try:
-        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, file in _files():
-                info = zipfile.ZipInfo(name, EARLIEST)
-                info.external_attr = 0o644 << 16
-                info.compress_type = zipfile.ZIP_DEFLATED
-                archive.writestr(info, file.read_bytes())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    The kernel is this machine's: executors need the same system and processor. FileExistsError: as
+    `whole_file`."""
+    with whole_file(path) as target, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, file in _files():
+            info = zipfile.ZipInfo(name, EARLIEST)
+            info.external_attr = 0o644 << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, file.read_bytes())
     return path
 
 

@@ -1,11 +1,15 @@
 """`downconvert convert`: the bytes of the library in a file; of a damaged segment the good part."""
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from downconvert import ConversionPolicy, eager
+from downconvert import convert as converted
 from records import Codec, FileRecords, MemoryRecords
 from records.reader import read
 
@@ -121,6 +125,54 @@ def test_force_writes_over_a_file(segment: Path, tmp_path: Path, command: Comman
     target.write_text("old")
     assert command("convert", segment, target, "--to-magic", 1, "--force").code == 0
     assert target.read_bytes() != b"old"
+
+
+def make_link(path: Path) -> None:
+    path.symlink_to(path.with_name("there.log"))
+
+
+def make_dangling_link(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+def make_link_to_itself(path: Path) -> None:
+    path.symlink_to(path)
+
+
+@pytest.mark.parametrize("options", [[], ["--force"]])
+@pytest.mark.parametrize("make", [make_link, make_dangling_link, make_link_to_itself, os.mkfifo])
+def test_what_is_no_regular_file_is_never_replaced(
+    segment: Path,
+    tmp_path: Path,
+    command: Command,
+    make: Callable[[Path], None],
+    options: list[str],
+) -> None:
+    (tmp_path / "there.log").write_bytes(b"mine")
+    make(tmp_path / "out")
+    before = (tmp_path / "out").lstat()
+    ran = command("convert", segment, tmp_path / "out", "--to-magic=1", *options)
+    assert ran.code == 2
+    assert "which is not written over" in one_line(ran.err)
+    after = (tmp_path / "out").lstat()
+    assert (before.st_ino, before.st_mode) == (after.st_ino, after.st_mode)
+    assert (tmp_path / "there.log").read_bytes() == b"mine"
+
+
+def test_a_file_that_comes_while_it_is_written_is_left_alone(
+    segment: Path, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "out"
+
+    def converted_slowly(*arguments: Any) -> Any:
+        target.write_bytes(b"somebody was faster")
+        return converted(*arguments)
+
+    monkeypatch.setattr("downconvert.cli.convert.converted", converted_slowly)
+    ran = command("convert", segment, target, "--to-magic=1")
+    assert ran.code == 2
+    assert "has come while this was written" in one_line(ran.err)
+    assert target.read_bytes() == b"somebody was faster"
 
 
 def test_a_dash_is_standard_output(segment: Path) -> None:

@@ -1,0 +1,69 @@
+"""Paths that are named: an empty one is refused, and only regular files are replaced."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from records.paths import named, whole_file
+
+
+def test_an_empty_path_is_refused() -> None:
+    with pytest.raises(ValueError, match="an empty path"):
+        named("")
+    assert named(".") == Path()
+
+
+def test_a_file_has_its_name_when_all_of_it_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    for content in (b"first", b"another"):
+        with whole_file(path) as file:
+            file.write(content)
+            file.flush()
+            assert content not in (path.read_bytes() if path.exists() else b"")
+        assert path.read_bytes() == content
+    with pytest.raises(KeyboardInterrupt):
+        write(path, b"half of it", interrupt)
+    assert path.read_bytes() == b"another"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def write(path: Path, data: bytes, then: Callable[[Path], None]) -> None:
+    with whole_file(path) as file:
+        file.write(data)
+        then(path)
+
+
+def interrupt(_: Path) -> None:
+    raise KeyboardInterrupt
+
+
+def make_link(path: Path) -> None:
+    path.symlink_to("target")
+
+
+def make_dangling_link(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+def make_link_to_itself(path: Path) -> None:
+    path.symlink_to(path)
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+@pytest.mark.parametrize(
+    "make", [make_link, make_dangling_link, make_link_to_itself, os.mkfifo, Path.mkdir]
+)
+def test_nothing_but_a_regular_file_is_replaced(
+    tmp_path: Path, make: Callable[[Path], None], when: str
+) -> None:
+    path, target = tmp_path / "f", tmp_path / "target"
+    target.write_bytes(b"of somebody else")
+    if when == "before":
+        make(path)
+    with pytest.raises(FileExistsError, match="which is not written over"):
+        write(path, b"x", make)
+    assert target.read_bytes() == b"of somebody else"
+    assert not path.is_file() or path.is_symlink()
+    assert {one.name for one in tmp_path.iterdir()} == {"f", "target"}

@@ -8,8 +8,10 @@ Not here: the subcommands (one file each), what errors are called (failure.py), 
 says (versions.py), how subcommands are found (lazy_group.py)."""
 
 import os
+import re
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 import click
@@ -45,6 +47,7 @@ COMMANDS: Final = {
         "downconvert.cli.conformance", "Judge whether a broker serves old clients.", "kafka"
     ),
 }
+EMPTY_OPTION: Final = re.compile(r"(-[-a-z]*)=")
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130  # 128 + SIGINT, as a shell says it
 BROKEN_PIPE: Final = 141  # 128 + SIGPIPE
@@ -127,8 +130,19 @@ def _completed() -> int:
     return shell_complete(app, {}, PROGRAM, COMPLETION, os.environ[COMPLETION])
 
 
+def _check_not_empty(arguments: Sequence[str]) -> None:
+    """UsageError: an argument, or the value of an option, is empty, as of a variable that is not
+    set. For a path that would be the directory that the command is in."""
+    for before, argument in pairwise(("", *arguments)):
+        named = EMPTY_OPTION.fullmatch(argument)
+        if named is not None or not argument:
+            what = named[1] if named else before if before.startswith("-") else "an argument"
+            raise click.UsageError(f"{what} is empty: is a variable not set?")
+
+
 def _invoked(arguments: Sequence[str]) -> int:
     """Not `app.main`, which has its own words for Ctrl-C and for a broken pipe."""
+    _check_not_empty(arguments)
     try:
         with app.make_context(PROGRAM, list(arguments)) as context:
             code = app.invoke(context)

@@ -23,6 +23,7 @@ from downconvert.storage.files import DISK, replace_file
 from downconvert.storage.names import CLEAN_SHUTDOWN, LOCK, LOG_STARTS, META_PROPERTIES
 from records import RecordsError
 from records.formats import V2
+from records.paths import named
 
 from .convert_segment import Task, convert_segment, failed, remove_leftovers
 from .convert_stored import StoredTask, convert_stored
@@ -112,7 +113,7 @@ def run(
     converted are counted, and are in the manifest, which is written also where the run fails."""
     if is_stored(target):
         return _run_to_store(session, paths, pinned(target), settings, topics, step)
-    into = Path(target).absolute()
+    into = named(target).absolute()
     tasks = plan(paths, into, settings, topics)
     into.mkdir(parents=True, exist_ok=True)
     directories = sorted({Path(_segment_task(task).target) for task in tasks})

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
 from downconvert.storage.names import TopicPartition
+from records.paths import named
 
 from .export_manifest import Exported, Notes, named_below
 from .export_plan import Plan, as_json, check_same, given_options, identity_of, plan_of
@@ -36,10 +37,10 @@ STAGING: Final = "_run-"  # readers of a directory pass over names that begin so
 def directory_of(target: str) -> Path:
     """The directory of a target that is not in a store: a path, or a URI of `file`.
 
-    JobError: it has another scheme, without a host."""
+    JobError: it has another scheme, without a host. ValueError: it is empty."""
     found = SCHEME.match(target)
     if found is None:
-        return Path(target).absolute()
+        return named(target).absolute()
     if found[1].lower() != "file":
         raise JobError(
             f"{target}: name it by a path that all machines have mounted, or as {found[1]}://..."

@@ -272,7 +272,7 @@ class _Reader:
         found: list[str] = []
         for name in ("path", "paths"):
             text = self.take(name)
-            if text:
+            if text is not None:
                 found += _json_list(text) if text.startswith("[") else [text]
         location = self.take("location")
         is_chosen = self.take("is_managed_location") == "true"
@@ -280,6 +280,8 @@ class _Reader:
             found.append(location)
         if not found:
             raise ValueError("no path: load(directory), or load([directory, ...])")
+        if not all(found):
+            raise ValueError("an empty path: is a variable not set?")
         return tuple(_plain(path) for path in found)
 
     def choice(self, name: str, *choices: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 from records import BatchHeader, CorruptRecordsError, FileRecords
 from records.file_records import SharedFile
+from records.paths import named
 from records.reader import Record, read
 
 from .config import LogConfig
@@ -75,12 +76,13 @@ class Log:
         open_files: OpenFiles | None = None,
         verify_all: bool = False,
     ) -> "Log":
-        """The log in a partition's directory. OSError where there is no such directory.
+        """The log in a partition's directory. OSError where there is no such directory; ValueError:
+        the path is empty.
 
         `writable`: it is recovered first. The log directory around it is locked (LogInUseError);
         to write several of its logs open a `LogDir`. `verify_all`: recovery reads all of it, not
         only what had not been flushed."""
-        path, open_files = Path(path), open_files or OpenFiles()
+        path, open_files = named(path), open_files or OpenFiles()
         if not writable:
             return cls(path, Follower(path, open_files))
         session = Session(path.parent, files, verify_all=verify_all)

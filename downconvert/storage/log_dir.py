@@ -15,6 +15,7 @@ from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
 from records import RecordsError
+from records.paths import named
 
 from .checkpoint import read_offsets, write_offsets
 from .config import LogConfig
@@ -218,11 +219,12 @@ class LogDir:
         files: Files = DISK,
         verify_all: bool = False,
     ) -> "LogDir":
-        """OSError where there is no such directory; LogInUseError: a broker is writing to it.
+        """OSError where there is no such directory; ValueError: the path is empty; LogInUseError: a
+        broker is writing to it.
 
         `writable`: every log is recovered when it is first asked for, and all are on closing;
         `verify_all`: all of it is read then, not only what had not been flushed."""
-        path = Path(path)
+        path = named(path)
         if not path.is_dir():
             raise NotADirectoryError(f"{path} is not a directory")
         session = Session(path, files, verify_all=verify_all) if writable else None

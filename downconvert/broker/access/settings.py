@@ -181,6 +181,8 @@ def number_of(settings: Mapping[str, Any], name: str) -> Any:
 def value_of(kind: Callable[..., Any], settings: Mapping[str, Any], name: str, default: Any) -> Any:
     """A value of this type, or the default."""
     value = settings.get(name, default)
+    if value == "" and name in settings:
+        raise ConfigError(f"{name} is empty: leave it out, or say what it is")
     if value is not default and type(value) is not kind:
         raise ConfigError(f"{name} is {value!r}, which should be of type {kind.__name__}")
     return value

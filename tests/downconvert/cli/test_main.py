@@ -1,11 +1,13 @@
 """The command as a whole: help, usage errors, Ctrl-C, and nobody reading."""
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
-from downconvert.cli.app import COMMANDS
+from downconvert.cli.app import COMMANDS, app
 
 from .running import Command, interrupt, one_line, start, without_notice
 
@@ -22,6 +24,50 @@ def test_every_subcommand_has_help_with_an_example(name: str, command: Command) 
     ran = command(name, "--help")
     assert ran.code == 0
     assert f"\n  downconvert {name} " in ran.out
+
+
+def paths_of(name: str) -> Iterator[list[str]]:
+    """The command lines of a subcommand, in which one path or other text is empty."""
+    found = lazy_command(name)
+    commands: dict[str, click.Command | None] = {name: found}
+    if isinstance(found, click.Group):
+        context = click.Context(found)
+        names = found.list_commands(context)
+        commands = {f"{name} {sub}": found.get_command(context, sub) for sub in names}
+    for words, one in commands.items():
+        assert one is not None
+        for parameter in one.params:
+            if isinstance(parameter, click.Option) and not parameter.is_flag:
+                yield [*words.split(), parameter.opts[0], ""]
+                if parameter.opts[0].startswith("--"):
+                    yield [*words.split(), f"{parameter.opts[0]}="]
+            elif isinstance(parameter, click.Argument):
+                yield [*words.split(), ""]
+
+
+def lazy_command(name: str) -> click.Command:
+    found = app.get_command(click.Context(app), name)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_empty_argument_is_refused_everywhere(
+    name: str, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of a variable which is not set: as a path it would be this directory."""
+    partition = tmp_path / "t-0"
+    partition.mkdir()
+    log = partition / "00000000000000000000.log"
+    log.write_bytes(b"no batch")
+    monkeypatch.chdir(partition)
+    lines = list(paths_of(name))
+    for line in lines:
+        ran = command(*line)
+        assert (ran.code, " is empty" in one_line(ran.err)) == (2, True), line
+    assert lines
+    assert log.read_bytes() == b"no batch"
+    assert list(tmp_path.rglob("*")) == [partition, log]
 
 
 @pytest.mark.parametrize(

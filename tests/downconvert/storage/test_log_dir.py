@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.storage import DiskFullError, LogConfig, LogDir, LogDirOfflineError, TopicPartition
+from downconvert.storage import (
+    DiskFullError,
+    Log,
+    LogConfig,
+    LogDir,
+    LogDirOfflineError,
+    TopicPartition,
+)
 from downconvert.storage.checkpoint import read_offsets
 from downconvert.storage.faulty_disk import FaultyDisk
 from records import read
@@ -211,6 +218,34 @@ def test_a_directory_that_is_full_as_it_closes_loses_nothing(tmp_path: Path) -> 
     disk.survivors(left)
     with LogDir.open(left) as found:  # it was flushed: that needs no room
         assert offsets(found.logs[TopicPartition("t", 0)].records()) == [0, 1]
+
+
+@pytest.mark.parametrize("writable", [False, True])
+def test_an_empty_path_is_not_the_directory_that_the_process_is_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writable: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for opened in (Log.open, LogDir.open):
+        with pytest.raises(ValueError, match="an empty path"):
+            opened("", writable=writable)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("when", ["first", "at the next start"])
+def test_a_partition_that_is_a_link_is_deleted_without_what_it_leads_to(
+    tmp_path: Path, when: str
+) -> None:
+    outside, log_dir_path = tmp_path / "outside", tmp_path / "logs"
+    outside.mkdir()
+    (outside / "precious").write_bytes(b"of somebody else")
+    log_dir_path.mkdir()
+    name = "t-0" if when == "first" else f"t.{'0' * 32}-delete"
+    (log_dir_path / name).symlink_to(outside)
+    with LogDir.open(log_dir_path, writable=True, files=UNSYNCED) as log_dir:
+        if when == "first":
+            log_dir.logs.delete(TopicPartition("t", 0))
+            assert not [path for path in log_dir_path.iterdir() if path.is_symlink()]
+    assert (outside / "precious").read_bytes() == b"of somebody else"
 
 
 def spoil_log(partition: Path) -> None:

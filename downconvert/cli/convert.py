@@ -113,9 +113,8 @@ def _written_to(target: Path, source: Path, force: bool) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    if target.exists():
-        if target.samefile(source):
-            raise CommandError(f"{target}: this is what is read: write to another file")
+    if target.exists() and target.samefile(source):
+        raise CommandError(f"{target}: this is what is read: write to another file")
     try:
         check_replaceable(target)
         if target.exists() and not force:

@@ -8,6 +8,7 @@ mod arrow;
 mod buffers;
 mod codecs;
 mod descriptors;
+mod isal;
 mod record;
 mod records;
 mod sources;
@@ -105,6 +106,9 @@ fn gzip_compress<'py>(
 /// The compiled kernel. What it does is in records/kernel.py and records/kernel_functions.py.
 #[pymodule]
 fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    // Now, and not in a thread that may be there when the interpreter ends (`isal::call`).
+    isal::find(module.py());
+    record::find_timestamp_types(module.py())?;
     module.add_class::<transcoder::Transcoder>()?;
     module.add_class::<record::Record>()?;
     module.add_class::<arrow::ArrowColumns>()?;

@@ -71,7 +71,7 @@ impl Record {
 
     #[getter]
     fn timestamp_type<'py>(&self, py: Python<'py>) -> PyResult<&'py Bound<'py, PyAny>> {
-        timestamp_type(py, self.timestamp_type)
+        Ok(timestamp_type(py, self.timestamp_type)?.0.bind(py))
     }
 
     #[getter]
@@ -108,7 +108,7 @@ impl Record {
              sequence={})",
             self.offset.bind(py),
             self.timestamp.bind(py),
-            self.timestamp_type(py)?.repr()?,
+            timestamp_type(py, self.timestamp_type)?.1,
             self.key.bind(py).repr()?,
             self.value.bind(py).repr()?,
             self.headers(py)?.repr()?,
@@ -173,20 +173,26 @@ pub fn timestamp_type_of(number: i64) -> PyResult<i8> {
     found.ok_or_else(|| PyValueError::new_err(format!("{number} is not a valid TimestampType")))
 }
 
-/// The members of `records.formats.TimestampType`, from NONE, which is -1, upwards.
-static TIMESTAMP_TYPES: PyOnceLock<[Py<PyAny>; 3]> = PyOnceLock::new();
+/// A member of `records.formats.TimestampType`, and how it is printed: an enumeration prints itself
+/// by Python's own code.
+type TimestampType = (Py<PyAny>, String);
 
-fn timestamp_type<'py>(py: Python<'py>, kind: i8) -> PyResult<&'py Bound<'py, PyAny>> {
-    let members = TIMESTAMP_TYPES.get_or_try_init(py, || {
+/// All of them, from NONE, which is -1, upwards.
+static TIMESTAMP_TYPES: PyOnceLock<[TimestampType; 3]> = PyOnceLock::new();
+
+pub fn find_timestamp_types(py: Python<'_>) -> PyResult<&[TimestampType; 3]> {
+    TIMESTAMP_TYPES.get_or_try_init(py, || {
         let class = py.import("records.formats")?.getattr("TimestampType")?;
-        let member = |kind: i8| class.call1((kind,)).map(Bound::unbind);
-        Ok::<_, PyErr>([
-            member(TIMESTAMP_TYPE_NONE)?,
-            member(CREATE_TIME)?,
-            member(LOG_APPEND_TIME)?,
-        ])
-    })?;
-    let member = members.get((kind - TIMESTAMP_TYPE_NONE) as usize);
-    let member = member.ok_or_else(|| PyValueError::new_err("no such timestamp type"))?;
-    Ok(member.bind(py))
+        let member = |kind: i8| {
+            let member = class.call1((kind,))?;
+            let printed = member.repr()?.extract()?;
+            Ok::<_, PyErr>((member.unbind(), printed))
+        };
+        Ok([member(TIMESTAMP_TYPE_NONE)?, member(CREATE_TIME)?, member(LOG_APPEND_TIME)?])
+    })
+}
+
+fn timestamp_type(py: Python<'_>, kind: i8) -> PyResult<&TimestampType> {
+    let member = find_timestamp_types(py)?.get((kind - TIMESTAMP_TYPE_NONE) as usize);
+    member.ok_or_else(|| PyValueError::new_err("no such timestamp type"))
 }

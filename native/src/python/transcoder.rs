@@ -9,6 +9,7 @@ use super::arguments::{self, Index, guarded, magic, part, part_mut, progress};
 use super::buffers::Buffer;
 use super::codecs;
 use super::descriptors::Writable;
+use super::isal;
 use super::sources::Source;
 use crate::layout::{BATCH_HEADER_SIZE, V1, V2};
 use crate::{
@@ -218,13 +219,13 @@ impl Transcoder {
             inner_size_max: inner_size_max.0,
             made_size_max: usize::MAX,
         };
-        let isal = if fast && codec == Codec::Gzip { codecs::isal(py) } else { None };
+        let isal = if fast && codec == Codec::Gzip { isal::find(py) } else { None };
         let kernel = &mut self.kernel;
         codecs::with_workspace(|workspace| {
             let recoded = guarded(py, || match isal {
                 Some(isal) => {
                     let mut compress =
-                        |data: &[u8], target: &mut Vec<u8>| codecs::compress_by(isal, data, target);
+                        |data: &[u8], target: &mut Vec<u8>| isal::compress(isal, data, target);
                     kernel.recode(entry, &job, workspace, Some(&mut compress))
                 }
                 None => kernel.recode(entry, &job, workspace, None),
@@ -265,7 +266,7 @@ impl Transcoder {
         };
         let recodes = recodes.map(|recodes| recodes_of(recodes, held.is_some())).transpose()?;
         let isal = match &recodes {
-            Some(recodes) if recodes.level == CompressionLevel::Fast => codecs::isal(py),
+            Some(recodes) if recodes.level == CompressionLevel::Fast => isal::find(py),
             _ => None,
         };
         let mut channel = Writable::borrow(channel, is_socket)?;
@@ -274,7 +275,7 @@ impl Transcoder {
             workspace.hold(held.unwrap_or_default());
             let done = guarded(py, || {
                 let mut compress = |data: &[u8], target: &mut Vec<u8>| {
-                    isal.and_then(|isal| codecs::compress_by(isal, data, target))
+                    isal.and_then(|isal| isal::compress(isal, data, target))
                 };
                 let gzip: Option<Compress<'_>> =
                     if isal.is_some() { Some(&mut compress) } else { None };

@@ -3,7 +3,7 @@
 Not here: the log itself (storage.Log), the followers (replication/replica.py)."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from threading import RLock
 from typing import Final, TypeAlias
@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from downconvert.broker.replication.leader_epochs import EpochEnd
 from downconvert.broker.replication.replica import IsrChange, Leadership, Replicas
 from downconvert.storage import AbortedTransaction, Log, TopicPartition
+from downconvert.storage.checkpoint import EpochEntry
 from downconvert.storage.names import OFFSET_MAX
 from downconvert.storage.producer_state import ProducerState
 from records import BatchHeader, ControlRecordType, FileRecords, MemoryRecords, build_marker
@@ -177,17 +178,26 @@ class Partition:
         with self.lock:
             return self.log.aborted(start, self.log.upper_bound(records))
 
+    def epochs(self) -> Sequence[EpochEntry]:
+        """The leader epochs of the log, in their order. A leader's epoch begins where it has
+        written nothing yet; a controller that makes it the leader has it noted."""
+        with self.lock:
+            found = leader_epochs.epochs_of(self.log)
+            if found or self._writer is None or self.leader != self.node_id:
+                return found
+            return (EpochEntry(self.leader_epoch, self.end_offset),)
+
     def end_of_epoch(self, epoch: int) -> EpochEnd:
         """As `leader_epochs.end_of`."""
         with self.lock:
-            return leader_epochs.end_of(leader_epochs.epochs_of(self.log), epoch, self.end_offset)
+            return leader_epochs.end_of(self.epochs(), epoch, self.end_offset)
 
     def divergence(self, offset: int, last_epoch: int) -> EpochEnd | None:
         """Where a log with this end and last epoch diverges from this one; None: nowhere.
 
         ApiError: that cannot be told."""
         with self.lock:
-            epochs, end = leader_epochs.epochs_of(self.log), self.end_offset
+            epochs, end = self.epochs(), self.end_offset
         found = leader_epochs.divergence(epochs, end, offset, last_epoch)
         if found == leader_epochs.UNKNOWN:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {last_epoch} is not known here")
@@ -206,12 +216,16 @@ class Partition:
         log cannot hold this much. OSError, StorageError: the disk; then nothing is appended."""
         with self.lock:
             self.check(-1, leader=True)
+            batch = prepared.batches[0]
+            has_begun = self._has_begun(batch)
+            if batch.is_transactional:
+                if check_batch is None:
+                    raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+                if not has_begun:  # of what was ended, nothing is a duplicate
+                    check_batch(batch)
             appended = self._known(prepared)
             if appended is None:
-                batch = prepared.batches[0]
-                if batch.is_transactional:
-                    if check_batch is None:
-                        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+                if has_begun and check_batch is not None:
                     check_batch(batch)
                 appended = self._append(prepared, now)
             self._advance(now / 1000)
@@ -245,6 +259,17 @@ class Partition:
         """What the log knows of its producers."""
         with self.lock:
             return self.log.producers()
+
+    def _has_begun(self, batch: BatchHeader) -> bool:
+        """Whether the batch is of a transaction that is open in the log."""
+        if not batch.is_transactional:
+            return False
+        state = self.log.writer.producers.get(batch.producer_id)
+        return (
+            state is not None
+            and state.transaction_start >= 0
+            and state.epoch == batch.producer_epoch
+        )
 
     def _known(self, prepared: Prepared) -> Appended | None:
         """Where a batch of an idempotent producer is in the log, if it is there already."""

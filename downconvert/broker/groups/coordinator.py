@@ -220,7 +220,10 @@ class Groups:
                 for partition in partitions
             }
             free = [partition for partition, code in codes.items() if not code]
-            return self._offsets.remove(group_id, free, now), codes
+            code = self._offsets.remove(group_id, free, now)
+            if free and not code:
+                code = self._end_if_over(group, now)
+            return code, codes
 
     def forget_topics(self, names: Collection[str], now: float) -> None:
         """Forgets what all groups have committed for topics that are deleted, or about to be
@@ -288,9 +291,17 @@ class Groups:
                 old = [at for at in old if at not in pending]
                 if old and not self._offsets.remove(group_id, old, now):
                     LOG.info("group %s: %d offsets have expired", group_id, len(old))
-            is_over = group.state is State.EMPTY and not self._offsets.has(group_id)
-            if is_over and group.generation and not self._offsets.delete(group, now):
-                group.kill()
+            self._end_if_over(group, now)
+
+    def _end_if_over(self, group: Group, now: float) -> ErrorCode:
+        """Forgets a group that has neither members nor offsets any more."""
+        is_over = group.state is State.EMPTY and not self._offsets.has(group.id)
+        if not is_over or not group.generation:
+            return ErrorCode.NONE
+        code = self._offsets.delete(group, now)
+        if not code:
+            group.kill()
+        return code
 
     def wake(self, group_id: str, deadline: float, now: float) -> None:
         """Runs a group's timers at a deadline. Called by the purgatory."""

@@ -12,7 +12,7 @@ from typing import Final
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.partition import CONSUMER, DEBUG_CONSUMER, Partition
-from downconvert.broker.replication.leader_epochs import NO_EPOCH, epochs_of
+from downconvert.broker.replication.leader_epochs import NO_EPOCH
 from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import Segment, StorageError
@@ -176,11 +176,10 @@ def _timestamps(partition: Partition, segment: Segment, claimed: int | None) -> 
 def _epoch_of(partition: Partition, offset: int) -> int:
     """The epoch in which an offset was written; -1 where that is unknown."""
     epoch = NO_EPOCH
-    with partition.lock:
-        for entry in epochs_of(partition.log):
-            if entry.start_offset > offset:
-                break
-            epoch = entry.epoch
+    for entry in partition.epochs():
+        if entry.start_offset > offset:
+            break
+        epoch = entry.epoch
     return epoch
 
 

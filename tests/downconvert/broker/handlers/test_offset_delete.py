@@ -98,3 +98,40 @@ def test_it_is_the_way_out_of_a_transaction_that_nobody_ends(tmp_path: Path, api
         assert fetch(broker, stable=True) == (-1, 0)
     with writable_broker(tmp_path) as broker:
         assert broker.groups.ids() == []
+
+
+def test_a_group_goes_with_its_last_offset(tmp_path: Path) -> None:
+    """It was in every list otherwise, with the generation that it had."""
+
+    def listed(broker: Broker) -> list[str]:
+        return [one.group_id for one in ask(broker, ApiKey.ListGroups, 4, Message()).groups]
+
+    with writable_broker(tmp_path, "t", group_initial_rebalance_delay_ms=0) as broker:
+        join(broker, "consumer", write_subscription(Subscription(("t",))))
+        body = Message(groups=["g"])
+        (group,) = ask(broker, ApiKey.DescribeGroups, 5, body).groups
+        commit_as_member(broker, group.members[0].member_id)
+        assert delete(broker, ("t", 0)) == [SUBSCRIBED]
+        leaving = Message(group_id="g", member_id=group.members[0].member_id)
+        ask(broker, ApiKey.LeaveGroup, 1, leaving)
+        assert delete(broker, ("t", 9)) == [UNKNOWN]
+        assert listed(broker) == ["g"]
+        assert delete(broker, ("t", 0)) == [0]
+        assert listed(broker) == []
+        (group,) = ask(broker, ApiKey.DescribeGroups, 5, body).groups
+        assert group.group_state == "Dead"
+        assert delete(broker, ("t", 0)) == [ErrorCode.GROUP_ID_NOT_FOUND]
+    with writable_broker(tmp_path) as broker:
+        assert listed(broker) == []
+
+
+def commit_as_member(broker: Broker, member_id: str) -> None:
+    partition = Message(partition_index=0, committed_offset=7, committed_metadata="")
+    body = Message(
+        group_id="g",
+        member_id=member_id,
+        generation_id_or_member_epoch=1,
+        topics=[Message(name="t", partitions=[partition])],
+    )
+    (topic,) = ask(broker, ApiKey.OffsetCommit, 6, body).topics
+    assert topic.partitions[0].error_code == 0

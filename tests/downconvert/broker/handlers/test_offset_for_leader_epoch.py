@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from downconvert.broker import Broker
 from downconvert.broker.wire.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import ask
 from tests.downconvert.broker.fetching import broker_of
+from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage.logs import batch
 
 UNKNOWN = (-1, -1)
@@ -41,3 +43,44 @@ def test_errors_are_told_for_each_partition(tmp_path: Path) -> None:
         body = Message(topics=[Message(topic="t", partitions=asked)])
         answer = ask(broker, ApiKey.OffsetForLeaderEpoch, 4, body)
     assert [one.error_code for one in answer.topics[0].partitions] == [75, 3]
+
+
+def test_the_leaders_epoch_begins_before_anything_is_written(tmp_path: Path) -> None:
+    def ends(broker: Broker) -> list[tuple[int, int]]:
+        asked = [Message(partition=0, leader_epoch=epoch) for epoch in (-1, 0, 1)]
+        body = Message(topics=[Message(topic="t", partitions=asked)])
+        answer = ask(broker, ApiKey.OffsetForLeaderEpoch, 4, body)
+        return [(one.leader_epoch, one.end_offset) for one in answer.topics[0].partitions]
+
+    def earliest(broker: Broker, timestamp: int) -> tuple[int, int, int]:
+        asked = Message(partition_index=0, timestamp=timestamp, current_leader_epoch=-1)
+        body = Message(replica_id=-1, topics=[Message(name="t", partitions=[asked])])
+        (one,) = ask(broker, ApiKey.ListOffsets, 9, body).topics[0].partitions
+        return one.error_code, one.offset, one.leader_epoch
+
+    with writable_broker(tmp_path, "t") as broker:
+        assert ends(broker) == [UNKNOWN, (0, 0), UNKNOWN]
+        assert [earliest(broker, timestamp) for timestamp in (-1, -2, -4)] == [(0, 0, 0)] * 3
+        broker.topics["t"].partitions[0].log.writer.append(batch(0, 1, leader_epoch=0))
+        assert ends(broker) == [UNKNOWN, (0, 2), UNKNOWN]
+        broker.topics["t"].partitions[0].log.writer.delete_records(2)
+        assert ends(broker) == [UNKNOWN, (0, 2), UNKNOWN]
+        assert earliest(broker, -2) == (0, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("offset", "last_epoch", "code", "diverging"),
+    [(0, 0, 0, None), (1, 0, 0, (0, 0)), (0, 1, 1, None), (0, -1, 0, None), (1, -1, 1, None)],
+)
+def test_a_client_that_knows_the_epoch_may_fetch_from_an_empty_log(
+    tmp_path: Path, offset: int, last_epoch: int, code: int, diverging: tuple[int, int] | None
+) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        asked = Message(partition=0, fetch_offset=offset, last_fetched_epoch=last_epoch)
+        asked.partition_max_bytes = 100
+        topics = [Message(topic="t", partitions=[asked])]
+        body = Message(replica_id=-1, max_wait_ms=0, max_bytes=100, topics=topics)
+        (one,) = ask(broker, ApiKey.Fetch, 12, body).responses[0].partitions
+        assert one.error_code == code
+        found = one.diverging_epoch
+        assert ((found.epoch, found.end_offset) if found.epoch >= 0 else None) == diverging

@@ -90,12 +90,16 @@ def test_nothing_is_ended_that_has_not_begun(producer: Producing) -> None:
     assert producer.end() is ErrorCode.INVALID_TXN_STATE
 
 
-def test_a_batch_that_is_sent_again_is_answered_also_after_its_end(
+def test_a_batch_that_is_sent_again_is_a_duplicate_until_its_transaction_ends(
     broker: Broker, producer: Producing
 ) -> None:
+    """A producer that is fenced learns it from any batch, also from one that is in the log."""
     producer.write([b"a"])
-    producer.end()
     assert producer.send(b"a", retry=True) is ErrorCode.NONE
+    producer.end()
+    assert producer.send(b"a", retry=True) is ErrorCode.INVALID_TXN_STATE
+    Producing(broker).begin()
+    assert producer.send(b"a", retry=True) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert committed(broker) == [b"a"]
 
 

@@ -38,7 +38,7 @@ def test_a_new_producer_fences_the_last_one_and_aborts_what_it_had_open(broker: 
     assert value(broker, "transactions_begun_total") == 2
     assert value(broker, "transactions_ended_total", outcome="fenced") == 1
     assert value(broker, "transactions_ended_total", outcome="committed") == 1
-    assert value(broker, "fenced_producer_requests_total") == 5
+    assert value(broker, "fenced_producer_requests_total") == 6
     assert value(broker, "open_transactions") == 0
 
 

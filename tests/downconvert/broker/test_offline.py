@@ -1,6 +1,8 @@
 """A partition that is offline is no partition's problem but its own, and clients are told."""
 
 import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import pytest
 
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.errors import ErrorCode
+from downconvert.broker.following import Following
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir, LogDirOfflineError, TopicPartition
 from downconvert.storage.faulty_disk import FaultyDisk
@@ -146,3 +149,87 @@ def test_a_topic_that_could_not_be_deleted_is_a_topic_still(
                 broker.topics.delete(TOPIC)
         assert produced(broker, 0) is fetched(broker, 0) is ErrorCode.NONE
         assert produced(broker, 1) is ErrorCode.NONE
+
+
+def link_to_itself(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to(path)
+
+
+def dangling_link(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to("nowhere")
+
+
+PLACES = [
+    ".",  # the partition's directory
+    "00000000000000000000.log",
+    "00000000000000000000.index",
+    "00000000000000000000.timeindex",
+    "00000000000000000000.txnindex",
+    "00000000000000000005.log",
+    "00000000000000000001.snapshot",
+    "leader-epoch-checkpoint",
+    "partition.metadata",
+]
+
+
+@pytest.mark.parametrize("how", ["write", "follow", "follow, and it comes"])
+@pytest.mark.parametrize("spoil", [link_to_itself, dangling_link])
+@pytest.mark.parametrize("place", PLACES)
+def test_a_bad_partition_does_not_stop_a_broker(
+    tmp_path: Path, place: str, spoil: Callable[[Path], None], how: str
+) -> None:
+    made(tmp_path)
+    bad = tmp_path / "t-1" / place
+
+    def spoiled() -> None:
+        if place == ".":
+            shutil.rmtree(bad)
+        else:
+            bad.unlink(missing_ok=True)
+        spoil(bad)
+
+    if "comes" not in how:
+        spoiled()
+    writable = how == "write"
+    with LogDir.open(tmp_path, writable=writable, files=UNSYNCED) as log_dir:
+        broker = Broker(log_dir, BrokerConfig(is_writable=writable))
+        if "follow" in how:
+            following = Following(broker)
+            for now in range(3):
+                following.refresh(float(now))
+                assert fetched(broker, 0) is ErrorCode.NONE
+                if now == 0 and "comes" in how:
+                    spoiled()
+            following.refresh(3.0)
+        assert fetched(broker, 0) is ErrorCode.NONE
+        if writable:
+            assert produced(broker, 0) is ErrorCode.NONE
+        fetched(broker, 1)  # has an answer
+        described(broker)
+
+
+@pytest.mark.parametrize("spoil", [link_to_itself, os.mkfifo])
+@pytest.mark.parametrize("writable", [False, True])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "recovery-point-offset-checkpoint",
+        "replication-offset-checkpoint",
+        "log-start-offset-checkpoint",
+        "cleaner-offset-checkpoint",
+        "topic-configs",
+    ],
+)
+def test_a_bad_file_of_the_directory_does_not_stop_a_broker(
+    tmp_path: Path, name: str, spoil: Callable[[Path], None], *, writable: bool
+) -> None:
+    made(tmp_path)
+    (tmp_path / name).unlink(missing_ok=True)
+    spoil(tmp_path / name)
+    with LogDir.open(tmp_path, writable=writable, files=UNSYNCED) as log_dir:
+        broker = Broker(log_dir, BrokerConfig(is_writable=writable))
+        if not writable:
+            Following(broker).refresh(0.0)
+        assert fetched(broker, 0) is ErrorCode.NONE

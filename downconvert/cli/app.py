@@ -18,6 +18,7 @@ import click
 from click.shell_completion import shell_complete
 
 from .failure import CommandError, in_words
+from .invocation import PROGRAM
 from .lazy_group import Entry, lazy_group
 
 # Names of modules, not imports: experiments live above this package. kafka and pyspark are packages
@@ -51,7 +52,6 @@ EMPTY_OPTION: Final = re.compile(r"(-[-a-z]*)=")
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130  # 128 + SIGINT, as a shell says it
 BROKEN_PIPE: Final = 141  # 128 + SIGPIPE
-PROGRAM: Final = "downconvert"
 COMPLETION: Final = "_DOWNCONVERT_COMPLETE"  # set by a shell: what it asks for
 
 
@@ -144,7 +144,7 @@ def _invoked(arguments: Sequence[str]) -> int:
     """Not `app.main`, which has its own words for Ctrl-C and for a broken pipe."""
     _check_not_empty(arguments)
     try:
-        with app.make_context(PROGRAM, list(arguments)) as context:
+        with app.make_context(PROGRAM, list(arguments), obj=list(arguments)) as context:
             code = app.invoke(context)
     except click.exceptions.Exit as end:  # --help, --version
         return end.exit_code

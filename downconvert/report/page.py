@@ -1,14 +1,61 @@
-"""Writes a report: one HTML file that opens offline.
+"""The frame of every report, and how it is written: one HTML file that opens offline.
 
-Not here: how it looks (style.py)."""
+At the top is one sentence, the conclusion. Below it stands when, with which version and by which
+command the report was made. Not here: how it looks (style.py)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from functools import cache
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Final
 
 from records.paths import whole_file
+
+from .style import CSS
+
+DISTRIBUTION: Final = "lazy-downconvert"
+
+
+def framed(
+    title: str,
+    conclusion: str,
+    command: str,
+    parts: Iterable[str],
+    *,
+    is_good: bool | None = None,
+    lead: str = "",
+    style: str = "",
+) -> Iterator[str]:
+    """A whole page around its sections. title, conclusion, command and lead are text, parts are
+    HTML. is_good: None where the conclusion is neither good nor bad."""
+    tone = {True: "good", False: "bad", None: "same"}[is_good]
+    yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    yield '<meta name="color-scheme" content="light dark">'
+    yield f"<title>{escape(title)}</title><style>{CSS}{style}</style></head><body><main>"
+    yield f'<h1>{escape(title)}</h1><p class="conclusion {tone}">{escape(conclusion)}</p>'
+    if lead:
+        yield f'<p class="lead">{escape(lead)}</p>'
+    yield f'<p class="made">{escape(_made())}</p><pre>{escape(command)}</pre>'
+    yield from parts
+    yield "</main></body></html>\n"
 
 
 def write_page(path: Path, parts: Iterable[str]) -> None:
     """Writes a file, all of it or nothing. FileExistsError: as `whole_file`."""
     with whole_file(path) as file:
         file.write("".join(parts).encode())
+
+
+def _made() -> str:
+    return f"Made on {datetime.now(UTC):%Y-%m-%d at %H:%M} UTC by {DISTRIBUTION} {_version()}:"
+
+
+@cache
+def _version() -> str:
+    try:
+        return version(DISTRIBUTION)
+    except PackageNotFoundError:
+        return "(not installed)"

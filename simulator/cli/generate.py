@@ -1,5 +1,6 @@
 """`downconvert generate`: segments made up for experiments."""
 
+import json
 from pathlib import Path
 from time import perf_counter
 
@@ -16,7 +17,8 @@ from .values import WORKLOAD
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.argument("spec", callback=WORKLOAD, default="")
-def generate(directory: Path, spec: Workload) -> None:
+@click.option("--json", "as_json", is_flag=True, help="The summary as JSON.")
+def generate(directory: Path, spec: Workload, as_json: bool) -> None:
     """Write the segments of a workload into DIRECTORY, with their indexes.
 
     SPEC is name=value,...: the same line makes the same bytes on every machine.
@@ -41,6 +43,10 @@ def generate(directory: Path, spec: Workload) -> None:
     with progress() as step:
         paths = write_segments(spec, directory, lambda done: step("write", done, spec.size))
     size = sum(path.stat().st_size for path in paths)
+    if as_json:
+        files = [str(path) for path in paths]
+        click.echo(json.dumps({"workload": str(spec), "bytes": size, "segments": files}))
+        return
     click.echo(
         f"{spec}: {format_count(len(paths), 'segment')}, {format_size(size)} "
         f"in {format_seconds(perf_counter() - started)}"

@@ -1,16 +1,20 @@
 """`downconvert simulate-cluster`, and `downconvert simulate --brokers …`: replicated brokers under
 faults, in simulated time."""
 
+import json
 import shlex
 from collections.abc import Callable
 from math import inf
+from pathlib import Path
 from typing import Any, Final
 
 import click
 from click.core import ParameterSource
 
 from downconvert.cli.failure import CommandError
+from downconvert.cli.invocation import command_line
 from downconvert.cli.terminal import name_the_backend
+from downconvert.cli.values import OutputFile
 from simulator.cluster.options import BROKERS_MAX, FAULTS, options_for
 from simulator.cluster.truth import InvariantError
 
@@ -62,7 +66,7 @@ CLUSTER_OPTIONS: Final = (
     ),
 )
 ONLY_HERE: Final = ("brokers", "faults", "seed", "seeds")
-SETTINGS: Final = (*ONLY_HERE, "seconds")
+SETTINGS: Final = (*ONLY_HERE, "seconds", "as_json", "report")
 
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -106,8 +110,21 @@ def cluster_settings(context: click.Context) -> dict[str, Any]:
     type=float,
     help="Simulated seconds with faults.  [default: by the seed]",
 )
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and nothing else.")
+@click.option(
+    "--report",
+    metavar="FILE",
+    type=OutputFile(),
+    help="Write the result to one HTML file, which opens offline.",
+)
 def simulate_cluster(
-    brokers: int, faults: tuple[str, ...], seed: int, seeds: int, seconds: float | None
+    brokers: int,
+    faults: tuple[str, ...],
+    seed: int,
+    seeds: int,
+    seconds: float | None,
+    as_json: bool,
+    report: Path | None,
 ) -> None:
     """Run brokers, producers and consumers in simulated time, and let things go wrong.
 
@@ -123,17 +140,34 @@ def simulate_cluster(
         raise click.UsageError(f"--seconds is at least {SECONDS_MIN:g} and finite, not {seconds:g}")
     # Brokers take a while to load: only where they run.
     from simulator.cluster.cluster import simulate_cluster as run_cluster
+    from simulator.cluster.summary import Run, verdict, write_report
+    from simulator.cluster.summary import faults as all_faults
 
     name_the_backend()
+    say = (lambda _line: None) if as_json else click.echo
+    runs: list[Run] = []
     for one in range(seed, seed + seeds):
         options = options_for(one, brokers=brokers, faults=faults, seconds=seconds)
         for line in options.describe():
-            click.echo(line)
+            say(line)
         try:
-            click.echo(run_cluster(options).describe())
+            outcome = run_cluster(options)
         except InvariantError as error:
-            command = _command(one, brokers, faults, seconds)
-            raise CommandError(f"{error}\nreproduce: {command}", CHECK_FAILED) from None
+            runs.append(Run(options, None, str(error)))
+            break
+        say(outcome.describe())
+        runs.append(Run(options, outcome))
+    say(f"{verdict(runs)}; {all_faults(runs)}")
+    if as_json:
+        document = {"verdict": verdict(runs), "runs": [run.to_json() for run in runs]}
+        click.echo(json.dumps(document))
+    if report is not None:
+        write_report(report, runs, command_line())
+        say(f"report: {report}")
+    failure = runs[-1].failure
+    if failure is not None:
+        command = _command(runs[-1].options.seed, brokers, faults, seconds)
+        raise CommandError(f"{failure}\nreproduce: {command}", CHECK_FAILED)
 
 
 def _command(seed: int, brokers: int, faults: tuple[str, ...], seconds: float | None) -> str:

@@ -39,16 +39,24 @@ class Outcome:
 
     seconds: float  # simulated
     written: int  # records, by producers
-    committed: int
+    promised: int  # of these, acknowledged with acks all: no fault may take them
+    committed: int  # in the logs at the end; a record that was sent again may be there twice
     faults: dict[str, int]
     epochs: int  # the highest of all partitions
 
     def describe(self) -> str:
         faults = ", ".join(f"{name} {n}" for name, n in sorted(self.faults.items())) or "no faults"
         return (
-            f"{self.written} records written, {self.committed} in the logs, {self.epochs} leader "
+            f"held: all of {self.promised} records acknowledged with acks=all are on every "
+            f"replica; of {self.written - self.promised} written without that promise, which "
+            f"faults may take or repeat, {self.others} are in the logs; {self.epochs} leader "
             f"epochs, {self.seconds:.1f} s: {faults}"
         )
+
+    @property
+    def others(self) -> int:
+        """Records in the logs that were not promised."""
+        return self.committed - self.promised
 
 
 def simulate_cluster(options: ClusterOptions) -> Outcome:
@@ -213,6 +221,7 @@ class Cluster:
         return Outcome(
             seconds=self.timeline.now - START,
             written=sum(producer.written for producer in self.producers),
+            promised=sum(len(one.acknowledged) for one in self.truth.partitions.values()),
             committed=committed,
             faults=self.faults.happened,
             epochs=max(one.leader_epoch for one in self.controller.partitions.values()),

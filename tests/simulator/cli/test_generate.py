@@ -1,5 +1,6 @@
 """`downconvert generate`: segments in a directory."""
 
+import json
 from pathlib import Path
 
 from records import FileRecords
@@ -28,3 +29,10 @@ def test_a_file_is_no_directory(no_log: Path, command: Command) -> None:
     ran = command("generate", no_log, "size=1KiB")
     assert ran.code == 2
     assert str(no_log) in one_line(ran.err)
+
+
+def test_json_names_the_segments(command: Command, tmp_path: Path) -> None:
+    ran = command("generate", "--json", tmp_path / "made", "size=64KiB,segment=32KiB")
+    said = json.loads(ran.out)
+    assert said["segments"] == sorted(map(str, (tmp_path / "made").glob("*.log")))
+    assert said["bytes"] == sum(Path(path).stat().st_size for path in said["segments"])

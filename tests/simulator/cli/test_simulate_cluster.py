@@ -1,6 +1,8 @@
 """`downconvert simulate-cluster`: all options first, and on failure the command that repeats it."""
 
+import json
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +17,8 @@ def test_options_come_first_and_then_what_was_done(command: Command) -> None:
     assert lines[0].startswith("seed 3, 3 brokers, ")
     assert lines[1].startswith("1 s with faults every ")
     assert lines[1].endswith(": none")
-    assert "records written" in lines[-1]
+    assert lines[-2].startswith("held: all of ")
+    assert lines[-1].startswith("1 seed: every invariant held; all ")
 
 
 def test_a_failure_ends_with_the_command_that_repeats_it(
@@ -61,3 +64,41 @@ def test_what_makes_no_sense_with_brokers_is_refused_in_a_line(
     ran = command("simulate", *arguments)
     assert (ran.code, len(ran.err.splitlines())) == (2, 1)
     assert said in ran.err
+
+
+def test_several_seeds_end_with_a_verdict_on_all(command: Command) -> None:
+    ran = command("simulate", "--brokers", "3", "--seeds", "3", "--seconds", "1")
+    assert ran.code == 0
+    assert ran.out.count("held: all of ") == 3
+    last = ran.out.splitlines()[-1]
+    assert last.startswith("3 seeds: every invariant held; all ")
+    assert "acknowledged with acks=all are on every replica; " in last
+
+
+def test_json_and_a_report_say_the_same_verdict(command: Command, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    words = ("--brokers", "3", "--seed", "3", "--seconds", "1", "--json", "--report", page)
+    ran = command("simulate", *words)
+    said = json.loads(ran.out)
+    (run,) = said["runs"]
+    outcome = run["outcome"]
+    assert run["options"]["seed"] == 3
+    assert outcome["written"] >= outcome["promised"] > 0
+    assert outcome["committed"] >= outcome["promised"]
+    assert said["verdict"].startswith(f"1 seed: every invariant held; all {outcome['promised']} ")
+    text = page.read_text()
+    assert said["verdict"][1:] in text
+    assert f"downconvert simulate --brokers 3 --seed 3 --seconds 1 --json --report {page}" in text
+
+
+def test_a_broken_invariant_is_in_json_and_in_the_report(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(produce._Written, "_is_replicated", lambda _self: True)
+    page = tmp_path / "report.html"
+    ran = command("simulate-cluster", "--seed", "1", "--json", "--report", page)
+    assert ran.code == 1
+    said = json.loads(ran.out)
+    assert "2 brokers hold" in said["runs"][-1]["failure"]
+    assert "broke an invariant" in said["verdict"]
+    assert "2 brokers hold" in page.read_text()

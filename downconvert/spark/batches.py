@@ -34,9 +34,10 @@ def read_batches(split: Split, options: Options, schema: Any) -> Iterator[Any]:
     """Record batches of a split's batches, with the columns of an Arrow schema.
 
     FileNotFoundError: the segment is gone. CorruptSegmentError, where damage is to fail."""
-    entries = Entries(split, options)
+    entries = Entries(split, options, lambda other: read_batches(other, options, schema))
     heads, window = Heads(ROWS_MAX), memoryview(bytearray(WINDOW_SIZE))
     try:
+        near = entries.position
         while entries.position < entries.end:
             damage: CorruptRecordsError | None = None
             try:
@@ -44,9 +45,12 @@ def read_batches(split: Split, options: Options, schema: Any) -> Iterator[Any]:
             except CorruptRecordsError as error:
                 damage = error
             yield from _batch(heads, entries, schema)
+            near = heads.positions[-1] if len(heads) else near
             heads.clear()
             if damage is not None:
-                yield from entries.recover(damage, entries.position, schema)
+                yield from entries.recover(damage, entries.position, near, schema)
+                near = entries.position
+        yield from entries.after_last(near, schema)
     finally:
         entries.close()
 

@@ -1,34 +1,47 @@
-"""The entries of a split one after another, and how reading goes on after damage.
+"""The entries of a split one after another, and how reading goes on after damage, and after the
+last entry of a segment that ends too early.
 
 After an entry that cannot be read its size leads to the next one, unless the index knows of a
 nearer one. So what is read is the same however a segment is split: splits begin where the index
-knows of a batch.
+knows of a batch. What is damaged or missing is taken from other copies of the log, and reported
+where none has it.
 
 Not here: what is read of an entry (rows.py, batches.py)."""
 
-from collections.abc import Iterator
-from typing import Any, Final
+import warnings
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from downconvert.storage.tail import NOT_WRITTEN
+from downconvert.storage.names import OFFSET_MAX
 from downconvert.storage.transactions import AbortedRanges
-from records import BatchHeader, CorruptRecordsError, Records
+from records import BatchHeader, Codec, CorruptRecordsError, Records
 from records.checksum import MISMATCH, verify_checksum
-from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE
+from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE, V2
 
 from .checksums import is_sound
-from .errors import CorruptSegmentError
+from .completeness import State, Stretch, is_cleaned, is_last, is_unwritten, mended
+from .errors import CorruptSegmentError, MissingOffsetsError
 from .opening import OpenedSegment, opened
 from .options import Mode, Options
 from .splits import Split
+
+Read: TypeAlias = Callable[[Split], Iterator[Any]]
 
 
 class Entries:
     """The entries of a split; `position` is the next byte to read."""
 
-    def __init__(self, split: Split, options: Options) -> None:
-        """FileNotFoundError: the segment is gone. SegmentChangedError: it was cleaned or cut."""
+    def __init__(self, split: Split, options: Options, read: Read) -> None:
+        """`read`: the record batches of another split, of another copy of the log.
+
+        FileNotFoundError: the segment is gone. SegmentChangedError: it was cleaned or cut."""
+        self._read = read
+        self._is_reported = False  # what is missing after the last entry of the segment
+        self._resumed = (-1, 0)  # where reading went on last: the byte, and the offset there
         self._opened: OpenedSegment = opened(split)
         self.size = self._opened.records.size
         self.split = split
@@ -54,9 +67,12 @@ class Entries:
             return None
         return header if header.position + header.size <= self.size else None
 
-    def is_cut_short(self) -> bool:
-        """Whether there are entries after the one at `position`, which runs past the end."""
-        return self.position < self.size and self._boundary(self.position + 1) is not None
+    def is_torn(self) -> bool:
+        """Whether the entry at `position`, which runs past the end, is damaged: other entries come
+        after it, or other segments. Else the log ends there, for now."""
+        if self.position >= self.size:
+            return False
+        return not is_last(self.split.segment) or self._boundary(self.position + 1) is not None
 
     def verify(self, header: BatchHeader, held: memoryview) -> None:
         """CorruptRecordsError where checksums are to be compared and one is not right.
@@ -69,28 +85,69 @@ class Entries:
         elif not is_sound(held):
             raise CorruptRecordsError(MISMATCH, header.position)
 
-    def recover(self, damage: CorruptRecordsError, entry: int, schema: Any) -> Iterator[Any]:
+    def recover(
+        self, damage: CorruptRecordsError, entry: int, near: int, schema: Any
+    ) -> Iterator[Any]:
         """Handles damage in the entry that begins at `entry`: moves `position` to where reading
-        goes on.
+        goes on. `near`: where an entry before it begins.
 
-        Yields a record batch of one row that reports it, with mode PERMISSIVE. CorruptSegmentError
-        with FAILFAST."""
+        Yields what other copies have instead, and a record batch of one row that reports what none
+        has, with mode PERMISSIVE. CorruptSegmentError with FAILFAST."""
         self.end = self._end
-        if self._is_unwritten(entry):
+        if is_last(self.split.segment) and self._is_unwritten(entry):
             self.position = self.end
             return
+        following = self._following(entry)
+        lost = self._lost(entry, near, following)
+        if lost is not None and lost[0] >= self.split.end_offset:
+            self.position = self.end = self.size  # nothing of it is wanted
+            self._is_reported = True
+            return
+        if self.split.copies and lost is not None:
+            start, end = lost
+            absent = yield from self._mended(start, min(end, self.split.end_offset))
+            if not absent:
+                self._go_on_at(following, lost)
+                return
         if self.options.mode is Mode.FAILFAST:
             raise CorruptSegmentError(self.path, damage)
-        following = self._following(entry)
-        self.position = self.size if following is None else following
+        self._go_on_at(following, lost)
+        offsets = _offsets(lost)
         if following is None:
-            left = "nothing after it in this segment can be read"
+            left = f"{offsets}; nothing after it in this segment can be read"
         else:
-            left = f"reading goes on at byte {following}"
-        column = self.options.corrupt_column
-        if self.options.mode is Mode.PERMISSIVE and column in schema.names:
-            report = {"segment": self.path, "position": entry, "reason": f"{damage}; {left}"}
-            yield self._row({column: report}, schema)
+            left = f"; reading goes on at byte {following}{offsets}"
+        yield from self._report(entry, f"{damage}{left}", schema)
+
+    def after_last(self, near: int, schema: Any) -> Iterator[Any]:
+        """Handles offsets between the last entry of a segment and the next segment, where the
+        split reaches up to the end of the segment. `near`: where an entry begins.
+
+        As `recover`. MissingOffsetsError with FAILFAST."""
+        split, file = self.split, self.split.segment
+        if is_last(file) or self._is_reported or self._end < self.size:
+            return
+        until = min(file.next_offset, split.end_offset)
+        if until <= split.first_offset:
+            return
+        after, _ = self._offset_after(near, self.size)
+        start = max(after, split.first_offset)
+        if start >= until:
+            return
+        absent = yield from self._mended(start, until)
+        if not absent or is_cleaned(file, after, split.cleaned, self.records.batches()):
+            return
+        for first, last in absent:
+            what = (
+                f"{split.topic}-{split.partition}: offsets {first} up to {last} are missing: "
+                f"{self.path} ends at {after}, and the next segment begins at {file.next_offset}"
+            )
+            if self.options.mode is Mode.PERMISSIVE:
+                yield from self._report(self.size, what, schema)
+            elif not self.options.fail_on_data_loss:
+                warnings.warn(what, RuntimeWarning, stacklevel=2)
+            elif self.options.mode is Mode.FAILFAST:
+                raise MissingOffsetsError(what)
 
     def entry_of(self, position: int, anchor: int) -> int:
         """Where the entry begins that contains a position; an earlier one begins at `anchor`."""
@@ -105,6 +162,68 @@ class Entries:
         except CorruptRecordsError:
             pass
         return following if following <= position else entry
+
+    def _mended(self, start: int, end: int) -> Generator[Any, None, list[tuple[int, int]]]:
+        """Yields what other copies have of some offsets; returns which offsets none has."""
+        absent: list[tuple[int, int]] = []
+        for piece in mended(self.split.copies, start, end):
+            if piece.state is State.WHOLE:
+                yield from self._read(_split_of(piece, self.split))
+            else:
+                absent.append((piece.start, piece.end))
+        return absent
+
+    def _go_on_at(self, following: int | None, lost: tuple[int, int] | None) -> None:
+        self.position = self.size if following is None else following
+        self._is_reported = self.position >= self.size
+        self._resumed = (-1, 0) if lost is None else (self.position, lost[1])
+
+    def _lost(self, entry: int, near: int, following: int | None) -> tuple[int, int] | None:
+        """The offsets that cannot be read for damage in an entry; None: that cannot be told."""
+        start = self._start_of(entry, near)
+        end: int | None = self.split.segment.next_offset
+        if following is not None and following < self.size:
+            end = self._base_offset(following)
+        if start is None or end is None:
+            return None
+        start = max(start, self.split.first_offset)
+        return (start, end) if start < end else None
+
+    def _start_of(self, entry: int, near: int) -> int | None:
+        """The offset after what is before an entry; None: it cannot be told."""
+        if entry == self._resumed[0]:
+            return self._resumed[1]
+        if not entry:
+            return self.split.segment.base_offset
+        after, end = self._offset_after(near, entry)
+        if end < entry:
+            after, end = self._offset_after(0, entry)
+        return after if end == entry else self._base_offset(entry)
+
+    def _base_offset(self, position: int) -> int | None:
+        """That of the entry there; None: it does not say."""
+        try:
+            header = self.header(position)
+        except CorruptRecordsError:
+            return None
+        if header is None or (header.magic != V2 and header.codec is not Codec.NONE):
+            return None
+        return header.base_offset
+
+    def _offset_after(self, near: int, end: int) -> tuple[int, int]:
+        """The offset after the last whole entry that ends up to `end`, and where that one ends;
+        `near` where none does from there on."""
+        after, reached = self.split.segment.base_offset, near
+        with suppress(CorruptRecordsError):
+            for header in self.records.slice(near, end - near).batches():
+                after, reached = header.last_offset + 1, near + header.position + header.size
+        return after, reached
+
+    def _report(self, position: int, reason: str, schema: Any) -> Iterator[Any]:
+        column = self.options.corrupt_column
+        if self.options.mode is Mode.PERMISSIVE and column in schema.names:
+            report = {"segment": self.path, "position": position, "reason": reason}
+            yield self._row({column: report}, schema)
 
     def _row(self, known: dict[str, Any], schema: Any) -> Any:
         """A row of which only the partition and these columns are known."""
@@ -138,10 +257,30 @@ class Entries:
         return self._opened.boundaries().from_position(position)
 
     def _is_unwritten(self, position: int) -> bool:
-        """Whether only zeros follow, as in a file that was extended before it is written."""
-        head = bytearray(ENTRY_HEAD_SIZE)
-        read = self.records.read_into(memoryview(head), position)
-        return head[:read] == NOT_WRITTEN[:read] and self._boundary(position + 1) is None
+        return is_unwritten(self.records, position) and self._boundary(position + 1) is None
+
+
+def _split_of(piece: Stretch, split: Split) -> Split:
+    """The same of another copy, which has been looked at already."""
+    assert piece.segment is not None
+    file = replace(piece.segment, next_offset=OFFSET_MAX)
+    return replace(
+        split,
+        segment=file,
+        start=piece.first,
+        end=piece.last,
+        first_offset=piece.start,
+        end_offset=piece.end,
+        is_cut=False,
+        copies=(),
+    )
+
+
+def _offsets(lost: tuple[int, int] | None) -> str:
+    if lost is None:
+        return ""
+    start, end = lost
+    return f"; offsets from {start} " + ("on" if end == OFFSET_MAX else f"up to {end}")
 
 
 RUNS_PAST: Final = "entry runs past the end of its segment"

@@ -19,6 +19,17 @@ class CorruptSegmentError(RecordsError):
         super().__init__(f"{path}: {damage}{MODES}")
 
 
+class MissingOffsetsError(RecordsError):
+    """Offsets that no copy of a log has, and that no compaction has removed, where `mode` is
+    FAILFAST."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}; if compaction has removed them, name the topic in the option compacted; the "
+            f"option failOnDataLoss=false goes on with a warning{MODES}"
+        )
+
+
 class CorruptStateError(RecordsError):
     """A record of a broker's own topic that cannot be read, where `mode` is FAILFAST."""
 

@@ -14,12 +14,13 @@ from downconvert.storage.open_files import OpenFiles
 from records import CorruptRecordsError
 from records.batch import NONE
 
+from .completeness import CleanerPoints
 from .follow import FollowedLog
 from .gaps import Gap, end_of, first_gap
 from .isolation import committed
 from .options import Options
 from .places import Place, changed_from, epoch_of
-from .planner import starting_offset, stretches
+from .planner import cleaned_of, starting_offset, stretches
 from .replicas import best_of, look
 from .splits import Split
 from .trees import find_directories, read_partition
@@ -85,7 +86,9 @@ class MountedLog:
 
     def splits(self, start: int, end: int) -> Iterator[Split]:
         transactions = committed(self.directory) if self._options.committed else None
-        yield from stretches(read_partition(self._name, self.directory), start, end, transactions)
+        log = read_partition(self._name, self.directory)
+        cleaned = cleaned_of(log, self._options, CleanerPoints())
+        yield from stretches(log, start, end, transactions, cleaned)
 
 
 class MountedLogs:

@@ -19,13 +19,14 @@ from records import BatchHeader, CorruptRecordsError
 from records.batch import NONE
 
 from .boundaries import StoredBoundaries
+from .completeness import CleanerPoints
 from .follow import GONE, FollowedLog
 from .gaps import Gap, end_of, first_gap
 from .isolation import Committed, committed_of
 from .kept import Kept
 from .options import Options
 from .places import Place, where_changed
-from .planner import start_of, stretches
+from .planner import cleaned_of, start_of, stretches
 from .range_records import Blocks, Direct, RangeRecords
 from .replicas import leader_epochs
 from .segment_files import PartitionLog, SegmentFile
@@ -126,7 +127,8 @@ class StoredLog:
 
     def splits(self, start: int, end: int) -> Iterator[Split]:
         transactions = self._committed() if self._options.committed else None
-        yield from stretches(self._log, start, end, transactions)
+        cleaned = cleaned_of(self._log, self._options, CleanerPoints())
+        yield from stretches(self._log, start, end, transactions, cleaned)
 
     def _look(self) -> Tail:
         """Reads the last batch, unless it has been read."""

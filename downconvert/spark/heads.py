@@ -109,7 +109,7 @@ class Heads:
             position += size
         entries.position = position
         if position < end and not self.is_full:
-            if entries.is_cut_short():
+            if entries.is_torn():
                 raise CorruptRecordsError(RUNS_PAST, position)
             entries.position = end
 

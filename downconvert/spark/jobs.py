@@ -25,6 +25,7 @@ from .errors import (
     MODES,
     CorruptSegmentError,
     DataLossError,
+    MissingOffsetsError,
     NotMountedError,
     SegmentChangedError,
     TaskFailedError,
@@ -46,6 +47,7 @@ SAY_WHERE: Final = (
     OSError,
     CorruptSegmentError,
     DataLossError,
+    MissingOffsetsError,
     NotMountedError,
     SegmentChangedError,
 )

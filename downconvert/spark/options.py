@@ -93,6 +93,7 @@ class Options:
     mode: Mode = Mode.FAILFAST
     corrupt_column: str = "_corrupt"
     fail_on_data_loss: bool = True
+    compacted: tuple[str, ...] = ()  # topics that are compacted: names, also with * and ?
     cluster_id: str | None = None  # of those whose directories are there; None: there is but one
     stop_at_high_watermark: bool = False
     max_offsets_per_trigger: int | None = None
@@ -159,6 +160,7 @@ class Options:
             mode=Mode(reader.choice("mode", *reversed([m.value for m in Mode])).upper()),
             corrupt_column=reader.take("columnNameOfCorruptRecord") or "_corrupt",
             fail_on_data_loss=reader.boolean("failOnDataLoss", default=True),
+            compacted=reader.names("compacted"),
             cluster_id=reader.take("clusterId") or None,
             stop_at_high_watermark=reader.boolean("stopAtHighWatermark", default=bool(streaming)),
             max_offsets_per_trigger=reader.integer("maxOffsetsPerTrigger", minimum=1),
@@ -237,6 +239,10 @@ class Options:
         if self.topics_pattern is not None and re.fullmatch(self.topics_pattern, topic) is None:
             return False
         return not self.topics or any(fnmatchcase(topic, name) for name in self.topics)
+
+    def is_compacted(self, topic: str) -> bool:
+        """Whether a topic is said to be compacted."""
+        return any(fnmatchcase(topic, name) for name in self.compacted)
 
     def starting_time(self, topic: str, partition: int) -> int | None:
         """The timestamp to begin at, in milliseconds; None: the starting offset says where."""

@@ -19,6 +19,7 @@ from downconvert.storage.transaction_index import AbortedTransaction
 
 from .boundaries import boundaries_of
 from .bounds import INT64_MIN, Bounds
+from .completeness import CleanerPoints, is_last
 from .gather import MICROSECONDS
 from .isolation import Committed, committed_of
 from .options import Options
@@ -42,11 +43,12 @@ def plan_logs(
 ) -> list[tuple[Split, ...]]:
     """The same, of partitions that were found before."""
     watermarks = HighWatermarks() if options.stop_at_high_watermark else None
+    cleaners = CleanerPoints()
     wholes = [
         found
         for log in logs
         if bounds.takes(*log.topic_partition)
-        for found in stretches_of(log, options, bounds, watermarks)
+        for found in stretches_of(log, options, bounds, watermarks, cleaners)
     ]
     if options.state_topic is not None:
         return whole_logs(wholes, options.max_partition_bytes)
@@ -118,6 +120,7 @@ def stretches_of(
     options: Options,
     bounds: Bounds,
     watermarks: HighWatermarks | None = None,
+    cleaners: CleanerPoints | None = None,
 ) -> Iterator[Split]:
     """The stretches to read of one partition, up to its high watermark where these are given."""
     transactions = committed_of(log) if options.committed else None
@@ -131,7 +134,8 @@ def stretches_of(
         end = min(end, watermarks.of(log.topic_partition, log.noted))
     if start >= end:
         return
-    for found in stretches(log, start, end, transactions):
+    cleaned = cleaned_of(log, options, cleaners or CleanerPoints())
+    for found in stretches(log, start, end, transactions, cleaned):
         if not _is_older(found.segment, log, bounds):
             yield found
 
@@ -211,23 +215,48 @@ def start_of(log: PartitionLog, end: int, options: Options) -> int:
         return starting_offset(opened, name, end, options)
 
 
+def cleaned_of(log: PartitionLog, options: Options, cleaners: CleanerPoints) -> int:
+    """The offset up to which compaction has removed what a log lacks."""
+    name = log.topic_partition
+    if options.is_compacted(name.topic):
+        return OFFSET_MAX
+    return cleaners.of(name, [log.noted, *(other.noted for other in log.others)])
+
+
 def stretches(
-    log: PartitionLog, start: int, end: int, transactions: Committed | None
+    log: PartitionLog, start: int, end: int, transactions: Committed | None, cleaned: int
 ) -> Iterator[Split]:
-    """A stretch of each segment, which hold the offsets from `start` up to `end`."""
+    """A stretch of each segment, which hold the offsets from `start` up to `end`. `cleaned`: how
+    far a cleaner has been."""
     for file in log.segments:
         if file.next_offset <= start:
             continue
         if file.base_offset >= end:
             break
-        if not file.size:
+        if not file.size and is_last(file):
             continue
         aborted: tuple[AbortedTransaction, ...] = ()
         if transactions is not None:
             aborted = transactions.between(max(start, file.base_offset), file.next_offset)
         first, last = _positions(file, start, end)
         until = min(end, file.next_offset) if file.is_clipped else end
-        yield Split(*log.topic_partition, file, first, last, start, until, aborted)
+        lent = tuple(
+            one
+            for other in log.others
+            for one in other.segments
+            if one.base_offset < file.next_offset and file.base_offset < one.next_offset
+        )
+        yield Split(
+            *log.topic_partition,
+            file,
+            first,
+            last,
+            start,
+            until,
+            aborted,
+            copies=lent,
+            cleaned=cleaned,
+        )
 
 
 def _positions(file: SegmentFile, start: int, end: int) -> tuple[int, int]:

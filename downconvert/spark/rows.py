@@ -37,7 +37,7 @@ def read_records(split: Split, options: Options, bounds: Bounds, schema: Any) ->
     """Record batches of a split's records, with the columns of an Arrow schema.
 
     FileNotFoundError: the segment is gone. CorruptSegmentError, where damage is to fail."""
-    entries = Entries(split, options)
+    entries = Entries(split, options, lambda other: read_records(other, options, bounds, schema))
     try:
         yield from _RowReader(entries, bounds, schema).read()
     finally:
@@ -63,7 +63,7 @@ class _RowReader:
         )
         self._window: _EntryWindow | None = None
         self._left: int | None = None  # an entry that is not ordinary
-        self._anchor = self._entry = entries.position
+        self._anchor = self._entry = self._near = entries.position
         self._verified = entries.position if options.verify_crc else entries.size
 
     def read(self) -> Iterator[Any]:
@@ -78,6 +78,7 @@ class _RowReader:
                 yield from self._rest()
                 yield from self._recover(damage)
         yield from self._rest()
+        yield from entries.after_last(self._near, self._schema)
 
     def _rest(self) -> Iterator[Any]:
         yield from self._accumulator.flush()
@@ -86,10 +87,11 @@ class _RowReader:
     def _recover(self, damage: CorruptRecordsError) -> Iterator[Any]:
         entries = self._entries
         entry = entries.entry_of(entries.position, self._anchor)
-        yield from entries.recover(damage, entry, self._schema)
+        near = self._near if self._anchor >= entry else self._anchor
+        yield from entries.recover(damage, entry, near, self._schema)
         self._transcoder.leave()
         self._accumulator.clear()
-        self._anchor = self._entry = entries.position
+        self._anchor = self._entry = self._near = entries.position
         if self._options.verify_crc:
             self._verified = entries.position
 
@@ -114,7 +116,7 @@ class _RowReader:
                 if is_full:
                     yield from self._gatherer.rest()
             entries.position += start
-            self._anchor = self._entry = entries.position
+            self._anchored()
             self._left = entries.position
             if verify:
                 self._verified = max(self._verified, entries.position)
@@ -166,7 +168,7 @@ class _RowReader:
                 if self._is_left_out(header):
                     start += header.size
                     entries.position += header.size
-                    self._anchor = self._entry = entries.position
+                    self._anchored()
                     if start > end:
                         return
                 elif header.codec is Codec.NONE:
@@ -181,7 +183,14 @@ class _RowReader:
         An entry begins there, unless bytes are left in the batch after its last record. At `anchor`
         one certainly does."""
         if position != self._entry:
-            self._anchor, self._entry = self._entry, position
+            self._near, self._anchor, self._entry = self._anchor, self._entry, position
+
+    def _anchored(self) -> None:
+        """Notes that an entry begins at the next byte to read."""
+        position = self._entries.position
+        if position != self._anchor:
+            self._near = self._anchor
+        self._anchor = self._entry = position
 
     def _make_room(self) -> Iterator[Any]:
         """Makes room for what is next, which is not whole in the buffer."""
@@ -200,7 +209,7 @@ class _RowReader:
         header = entries.header(entries.position)
         if header is not None:  # only what the split has of it is cut off
             entries.end = entries.position + header.size
-        elif entries.is_cut_short():
+        elif entries.is_torn():
             raise CorruptRecordsError(RUNS_PAST, entries.position)
         else:
             entries.position = entries.end  # a torn tail
@@ -249,7 +258,7 @@ class _RowReader:
             header = window.header(entries.position)
             if header is None or (header.codec is Codec.NONE and not header.is_control):
                 return
-            self._anchor = self._entry = entries.position
+            self._anchored()
             if not self._is_left_out(header):
                 entry = window.view(header.position, header.size)
                 if self._verified <= header.position:
@@ -257,7 +266,7 @@ class _RowReader:
                 if not self._is_unwanted(header):
                     yield from self._inflation.read(header, entry)
             entries.position += header.size
-            self._anchor = self._entry = entries.position
+            self._anchored()
             if self._options.verify_crc:
                 self._verified = max(self._verified, entries.position)
 

@@ -71,6 +71,7 @@ class PartitionLog:
     broker: str | None = None
     sides: tuple[tuple[str, Blob], ...] = ()
     topic_id: str | None = None
+    others: tuple["PartitionLog", ...] = ()
 
     @property
     def is_mounted(self) -> bool:

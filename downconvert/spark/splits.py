@@ -35,7 +35,8 @@ class Split:
     """A stretch of a segment: the batches that begin from `start` up to `end`.
 
     Wanted are the records with offsets from `first_offset` up to `end_offset` that are not of an
-    aborted transaction."""
+    aborted transaction. `copies`: segments of other copies of the log, for what this one lacks;
+    `cleaned`: how far a cleaner has been in it."""
 
     topic: str
     partition: int
@@ -46,6 +47,8 @@ class Split:
     end_offset: int
     aborted: tuple[AbortedTransaction, ...] = ()
     is_cut: bool = False  # `start` is where another stretch ends
+    copies: tuple[SegmentFile, ...] = ()
+    cleaned: int = 0
 
     @property
     def size(self) -> int:

@@ -23,6 +23,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from downconvert.storage.checkpoint import read_offsets
 from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.names import (
+    CLEANER_POINTS,
     HIGH_WATERMARKS,
     LEADER_EPOCHS,
     LOG_STARTS,
@@ -48,7 +49,7 @@ from .tars import COMPRESSED, TAR, members
 from .tiers import Remote, Tier, is_of_tier, joined, remotes, tier_of
 
 GZ: Final = ".gz"
-OF_BROKER: Final = {META_PROPERTIES, LOG_STARTS, HIGH_WATERMARKS}
+OF_BROKER: Final = {META_PROPERTIES, LOG_STARTS, HIGH_WATERMARKS, CLEANER_POINTS}
 OF_PARTITION: Final = {LEADER_EPOCHS, PARTITION_METADATA}
 SMALL: Final = 64 * 1024 * 1024  # bytes; a checkpoint is not larger
 THREADS: Final = 16  # requests at a time, of the driver

@@ -1,0 +1,254 @@
+"""What the copies of a partition have of its offsets, and what none of them has.
+
+All copies of a partition are one log. What one lacks is taken from another, as long as their leader
+epochs agree. What is left over is named by its offsets: nothing is left out silently.
+
+A segment that is not the last one of its log goes up to where the next one begins. Where it ends
+before that, its records were removed by compaction, or the file is not whole. Compaction it is
+where a cleaner's checkpoint goes at least that far, where the topic is known to be compacted, and
+where offsets are missing inside the segment, too: only a cleaner removes these. It is not, however,
+where the segment's indexes lead beyond its end. What cannot be told is missing.
+
+Not here: which copies there are (trees.py, replicas.py), reading them (rows.py, batches.py)."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from downconvert.storage.checkpoint import read_offsets
+from downconvert.storage.errors import CorruptFileError, StorageError
+from downconvert.storage.names import CLEANER_POINTS, OFFSET_MAX, Kind, TopicPartition, file_name
+from records import BatchHeader, Codec, CorruptRecordsError, Records
+from records.batch import NONE
+from records.checksum import verify_checksum
+from records.formats import ENTRY_HEAD_SIZE, V2
+
+from .opening import opened
+from .segment_files import SegmentFile
+from .splits import Split
+
+# A broker compacts these, whatever else it is told.
+COMPACTED: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
+TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
+INDEX_SIZE_MAX: Final = 10 * 1024 * 1024
+ZEROS_AT_ONCE: Final = 1024 * 1024
+
+
+class State(StrEnum):
+    """What there is of some offsets."""
+
+    WHOLE = "whole"
+    COMPACTED = "compacted"  # a cleaner has removed them
+    TORN = "torn"  # a file was cut off there
+    DAMAGED = "damaged"
+    MISSING = "missing"  # nothing says that they were ever here, or where they went
+    SUPERSEDED = "superseded"  # a later leader has truncated them
+
+
+class Stretch(NamedTuple):
+    """The offsets from `start` up to `end`, in the leader epoch of the last of them (-1: not
+    known); and where in a segment's log they are, in bytes."""
+
+    start: int
+    end: int
+    state: State
+    epoch: int = NONE
+    segment: SegmentFile | None = None
+    first: int = 0
+    last: int = 0
+
+
+class CleanerPoints:
+    """How far cleaners have been, by their checkpoints, each of which is read once."""
+
+    def __init__(self) -> None:
+        self._noted: dict[Path, dict[TopicPartition, int]] = {}
+
+    def of(self, name: TopicPartition, noted: Iterable[str]) -> int:
+        """The offset up to which one of the copies was cleaned; 0: none was. `noted`: paths
+        beside which brokers' checkpoints are."""
+        if name.topic in COMPACTED:
+            return OFFSET_MAX
+        return max((self._of(Path(path).parent).get(name, 0) for path in noted), default=0)
+
+    def _of(self, broker: Path) -> dict[TopicPartition, int]:
+        if broker not in self._noted:
+            self._noted[broker] = {}
+            with suppress(OSError, CorruptFileError):
+                self._noted[broker] = read_offsets(broker / CLEANER_POINTS)
+        return self._noted[broker]
+
+
+def is_last(file: SegmentFile) -> bool:
+    """Whether nothing is known to follow a segment. Then a batch that is not whole is the end of
+    the log, and so are zeros up to the end of the file."""
+    return file.next_offset == OFFSET_MAX
+
+
+def is_cleaned(file: SegmentFile, end: int, cleaned: int, headers: Iterable[BatchHeader]) -> bool:
+    """Whether compaction has removed what is between the end of a segment's records and the next
+    segment. `end`: the offset after its records; `cleaned`: how far a cleaner has been; `headers`:
+    of the segment, of which no more are read than are needed."""
+    if _is_indexed_beyond(file, end):
+        return False
+    return cleaned >= file.next_offset or _has_gap(headers)
+
+
+def _has_gap(headers: Iterable[BatchHeader]) -> bool:
+    """Whether offsets are missing inside of a batch or between two. Compressed messages of v0 and
+    v1 do not say which they hold."""
+    after: int | None = None
+    with suppress(CorruptRecordsError):
+        for header in headers:
+            if header.magic == V2:
+                count = header.last_offset - header.base_offset + 1
+                if header.records_count is not None and header.records_count < count:
+                    return True
+            elif header.codec is not Codec.NONE:
+                after = header.last_offset + 1
+                continue
+            if after is not None and header.base_offset > after:
+                return True
+            after = header.last_offset + 1
+    return False
+
+
+def _is_indexed_beyond(file: SegmentFile, end: int) -> bool:
+    """Whether a segment's indexes know of records after those that it has."""
+    offsets = _entries(file, Kind.OFFSET_INDEX, OFFSET_ENTRY)
+    if len(offsets):
+        last = offsets[-1]
+        if file.base_offset + int(last["offset"]) >= end:
+            return True
+        if not file.is_gzipped and int(last["position"]) >= file.size:
+            return True
+    times = _entries(file, Kind.TIME_INDEX, TIME_ENTRY)
+    return len(times) > 0 and file.base_offset + int(times[-1]["offset"]) >= end
+
+
+def _entries(file: SegmentFile, kind: Kind, entry: "np.dtype[np.void]") -> "np.ndarray":
+    """The entries of an index up to one that is not in order; empty where there is no index."""
+    data = b""
+    with suppress(OSError, StorageError):
+        if file.blobs:
+            blob = file.blob(kind)
+            if blob is not None and 0 < blob.size <= INDEX_SIZE_MAX:
+                data = blob.read()
+        else:
+            path = Path(file.directory) / file_name(file.base_offset, kind, file.state)
+            if path.stat().st_size <= INDEX_SIZE_MAX:
+                data = path.read_bytes()
+    table = np.frombuffer(data[: len(data) // entry.itemsize * entry.itemsize], entry)
+    keys = table[entry.names[0]].astype(np.int64)  # type: ignore[index]
+    falling = np.flatnonzero(np.diff(keys) <= 0)
+    table = table[: falling[0] + 1] if len(falling) else table
+    return table[:0] if len(table) == 1 and not table.tobytes().strip(b"\0") else table
+
+
+def is_unwritten(records: Records, position: int) -> bool:
+    """Whether only zeros follow, as in a file that was extended before it is written."""
+    head = bytearray(min(ENTRY_HEAD_SIZE, records.size - position))
+    records.read_into(memoryview(head), position)
+    if any(head):
+        return False
+    block = bytearray(ZEROS_AT_ONCE)
+    while position < records.size:
+        read = records.read_into(memoryview(block)[: records.size - position], position)
+        if not read or block.count(0, 0, read) != read:
+            return False
+        position += read
+    return True
+
+
+def scan(file: SegmentFile, start: int, end: int) -> Iterator[Stretch]:
+    """What a segment has of the offsets from `start` up to `end`, in order: by the headers of its
+    batches and their checksums. What a cleaner has removed between two batches counts as had.
+
+    FileNotFoundError: it is gone. SegmentChangedError, StoreError."""
+    whole = Split("", 0, file, 0, file.size, start, end)
+    found = opened(whole)
+    try:
+        yield from _scanned(file, found.records, start, min(end, file.next_offset))
+    finally:
+        found.close()
+
+
+def _scanned(file: SegmentFile, records: Records, start: int, end: int) -> Iterator[Stretch]:
+    at, first, last, epoch = start, 0, 0, NONE  # what was found so far, and not yielded
+    after = file.base_offset
+    position = 0
+    while position < records.size and after < end:
+        try:
+            header = next(records.slice(position, records.size - position).batches(), None)
+            if header is None:
+                break
+            header = header._replace(position=position)
+            verify_checksum(records, header)
+            if header.last_offset + 1 <= after:
+                raise CorruptRecordsError("offsets do not rise", position)
+        except CorruptRecordsError:
+            if at < after:
+                yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last)
+                at = max(at, after)
+            following = _after(records, position, after)
+            if following is None:
+                break
+            position = first = following.position
+            if at < following.base_offset < end:
+                yield Stretch(at, following.base_offset, State.DAMAGED, epoch, file)
+            at = max(at, following.base_offset)
+            after = following.base_offset
+            continue
+        if header.last_offset < at:
+            first = position + header.size
+        epoch, last = header.leader_epoch, position + header.size
+        after = header.last_offset + 1
+        position += header.size
+    if at < min(after, end):
+        yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last)
+
+
+def _after(records: Records, position: int, after: int) -> BatchHeader | None:
+    """The batch that a damaged one's size leads to; None: it leads to none."""
+    try:
+        damaged = next(records.slice(position, records.size - position).batches(), None)
+        if damaged is None:
+            return None
+        at = position + damaged.size
+        found = next(records.slice(at, records.size - at).batches(), None)
+    except CorruptRecordsError:
+        return None
+    return None if found is None or found.base_offset < after else found._replace(position=at)
+
+
+def mended(copies: Sequence[SegmentFile], start: int, end: int) -> list[Stretch]:
+    """The offsets from `start` up to `end` as other copies have them, in order: stretches of their
+    segments, and what none has."""
+    found: list[Stretch] = []
+    _mend(copies, start, end, found)
+    return found
+
+
+def _mend(copies: Sequence[SegmentFile], start: int, end: int, found: list[Stretch]) -> None:
+    at = start
+    for index, file in enumerate(copies):
+        if at >= end:
+            return
+        if not file.base_offset < end or not at < file.next_offset:
+            continue
+        try:
+            pieces = [one for one in scan(file, at, end) if one.state is State.WHOLE]
+        except (OSError, StorageError):
+            continue
+        for piece in pieces:
+            if piece.start > at:
+                _mend(copies[index + 1 :], at, piece.start, found)
+            found.append(piece)
+            at = piece.end
+    if at < end:
+        found.append(Stretch(at, end, State.MISSING))

@@ -1,0 +1,120 @@
+"""What a log lacks is an error, or is named: it is never left out silently."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
+from downconvert.storage.names import Kind, file_name
+from tests.downconvert.storage.logs import batch, indexed_segment, segment
+
+from .reading import rows
+
+BATCHES = [batch(*range(base, base + 10)) for base in range(0, 300, 10)]
+LEVELS = ["record", "batch"]
+
+
+def offsets(path: Path, **options: object) -> list[int]:
+    return [row["offset"] for row in rows(path, **options) if row["offset"] is not None]
+
+
+def reasons(path: Path, **options: object) -> list[str]:
+    found = rows(path, mode="PERMISSIVE", **options)
+    return [row["_corrupt"]["reason"] for row in found if row["_corrupt"] is not None]
+
+
+def rolled(path: Path, keep: int, *, is_indexed: bool) -> Path:
+    """Three segments of a hundred records, of the first of which only some bytes were copied."""
+    directory = path / "a-0"
+    make = indexed_segment if is_indexed else segment
+    for base in (0, 100, 200):
+        make(directory, base, *BATCHES[base // 10 : base // 10 + 10])
+    log = directory / file_name(0, Kind.LOG)
+    log.write_bytes(log.read_bytes()[:keep])
+    return directory
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("is_indexed", [False, True])
+@pytest.mark.parametrize("torn", [0, 1, 17, 100])
+def test_a_rolled_segment_that_was_not_copied_to_its_end_is_an_error(
+    tmp_path: Path, torn: int, is_indexed: bool, level: str
+) -> None:
+    size = sum(map(len, BATCHES[:6]))
+    rolled(tmp_path, size + torn, is_indexed=is_indexed)
+    error = CorruptSegmentError if torn else MissingOffsetsError
+    with pytest.raises(error, match=r"0\.log"):
+        rows(tmp_path, level=level)
+    (reason,) = reasons(tmp_path, level=level)
+    assert "60 up to 100" in reason
+    if level == "record":
+        left = [*range(60), *range(100, 300)]
+        assert offsets(tmp_path, mode="PERMISSIVE") == left
+        assert offsets(tmp_path, mode="DROPMALFORMED") == left
+        assert offsets(tmp_path, endingOffsets='{"a":{"0":60}}') == left[:60]
+        assert offsets(tmp_path, startingOffsets='{"a":{"0":100}}') == left[60:]
+
+
+@pytest.mark.parametrize("is_indexed", [False, True])
+def test_a_rolled_segment_of_which_nothing_was_copied_is_an_error(
+    tmp_path: Path, is_indexed: bool
+) -> None:
+    rolled(tmp_path, 0, is_indexed=is_indexed)
+    with pytest.raises(MissingOffsetsError, match="a-0: offsets 0 up to 100 are missing"):
+        rows(tmp_path)
+    with pytest.warns(RuntimeWarning, match="offsets 0 up to 100 are missing"):
+        assert offsets(tmp_path, failOnDataLoss=False) == list(range(100, 300))
+
+
+def test_the_last_segment_ends_where_it_is_torn_or_preallocated(tmp_path: Path) -> None:
+    for tail in (b"", BATCHES[3][:-1], BATCHES[3][:5], bytes(5), bytes(3_000_000)):
+        segment(tmp_path / "a-0", 0, *BATCHES[:3], tail)
+        assert offsets(tmp_path) == list(range(30))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("base", [0, 200])
+def test_zeros_over_a_header_without_an_index_are_damage(
+    tmp_path: Path, base: int, level: str
+) -> None:
+    directory = rolled(tmp_path, 1_000_000, is_indexed=False)
+    log = directory / file_name(base, Kind.LOG)
+    data = bytearray(log.read_bytes())
+    at = sum(map(len, BATCHES[base // 10 : base // 10 + 4]))
+    data[at : at + 61] = bytes(61)
+    log.write_bytes(data)
+    with pytest.raises(CorruptSegmentError, match=f"at byte {at}"):
+        rows(tmp_path, level=level)
+    (reason,) = reasons(tmp_path, level=level)
+    assert ("from 40 up to 100" if base == 0 else "from 240 on") in reason
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_a_cleaner_has_removed_is_not_missing(tmp_path: Path, level: str) -> None:
+    directory = tmp_path / "a-0"
+    segment(directory, 0, batch(0, 1), batch(2))
+    segment(directory, 10, batch(10))
+    with pytest.raises(MissingOffsetsError, match="offsets 3 up to 10"):
+        rows(tmp_path, level=level)
+    assert len(rows(tmp_path, level=level, compacted="a*")) > 1
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\na 0 10\n")
+    assert offsets(tmp_path) == [0, 1, 2, 10]
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\na 0 9\n")
+    with pytest.raises(MissingOffsetsError):
+        rows(tmp_path, level=level)
+    segment(directory, 0, batch(0, 2))  # offsets are missing inside, too
+    assert offsets(tmp_path) == [0, 2, 10]
+
+
+def test_an_index_that_leads_beyond_the_end_shows_that_a_cleaned_segment_is_not_whole(
+    tmp_path: Path,
+) -> None:
+    directory = tmp_path / "a-0"
+    cleaned = [batch(0, 2), batch(5), batch(7, 8)]
+    indexed_segment(directory, 0, *cleaned)
+    segment(directory, 10, batch(10))
+    assert offsets(tmp_path) == [0, 2, 5, 7, 8, 10]
+    log = directory / file_name(0, Kind.LOG)
+    log.write_bytes(b"".join(cleaned[:2]))
+    with pytest.raises(MissingOffsetsError, match="offsets 6 up to 10"):
+        rows(tmp_path)

@@ -150,7 +150,7 @@ class Broker(BrokerState):
             body.topics = body.topics or None  # an empty list means all, and later none
         permission = Permission(access, api, version, body, self._named(api, version, body))
         if api is ApiKey.Produce and not body.acks and not permission.takes_all:
-            exchange.errors[ErrorCode.TOPIC_AUTHORIZATION_FAILED] += 1
+            exchange.errors[ErrorCode.TOPIC_AUTHORIZATION_FAILED] = 1
             exchange.hang_up("it may not produce there, and acks=0 has no other answer")
         elif permission.refusal is not None:
             exchange.reply(permission.refusal)

@@ -7,7 +7,6 @@ An exchange belongs to the thread that owns its connection: only that thread wor
 and sends the answer. Other threads post what is to be done."""
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from functools import partial
@@ -98,7 +97,7 @@ class Exchange:
         self.quota: Quota | None = None  # of a client that has one
         self.throttle = 0.0  # seconds from `now` on in which its client is not read from
         self.now = received  # when it was worked on last
-        self.errors = Counter[int]()  # that its answer tells
+        self.errors: dict[int, int] = {}  # that its answer tells, and how often
         self._on_done = on_done
         self._owner = Owner() if owner is None else owner
         self._paused: Step | None = None

@@ -140,6 +140,8 @@ def has_record_from(records: Records, header: BatchHeader, offset: int) -> bool:
         return False
     if header.base_offset >= offset:
         return bool(header.records_count)
+    if header.records_count == header.last_offset - header.base_offset + 1:  # none was removed
+        return header.last_offset >= offset
     try:
         found = read_batch(records, header, verify=False, record_size_max=LOOKED_AT_MAX)
         return any(record.offset >= offset for record in found)

@@ -1,12 +1,15 @@
 """Reads messages from untrusted bytes.
 
-One cursor, which only moves forward, by `take`, and never past the end. A length or a count that
-the bytes claim allocates nothing: elements are read one by one, and each takes at least one byte.
-Numbers that follow one another are read at once. Whatever is wrong is a BadRequestError that says
-what and where."""
+The position only moves forward, and never past the end. A length or a count that the bytes claim
+allocates nothing: elements are read one by one, and each takes at least one byte. Numbers that
+follow one another are read at once. Whatever is wrong is a BadRequestError that says what and
+where.
 
+A message's reader is one function that is written from its definition (source.py)."""
+
+import struct
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from itertools import groupby
 from struct import Struct
 from typing import Any, Final, TypeAlias
@@ -14,10 +17,11 @@ from typing import Any, Final, TypeAlias
 from downconvert.broker.errors import BadRequestError
 from downconvert.internal_topics import cursor
 
+from . import malformed
 from .schemas import Field, Message, schema
+from .source import Source
 
 Read: TypeAlias = Callable[["Cursor"], Any]
-Step: TypeAlias = Callable[["Cursor", dict[str, Any]], None]  # reads fields into a message's dict
 
 NUMBERS: Final = {
     "int8": Struct(">b"),
@@ -29,6 +33,7 @@ NUMBERS: Final = {
     "float64": Struct(">d"),
 }
 UUID_SIZE: Final = 16
+ONE_BYTE_MAX: Final = 0x7F  # of a variable-length number
 
 
 class Cursor(cursor.Cursor):
@@ -56,36 +61,8 @@ def decode(name: str, version: int, data: memoryview) -> Message:
 def reader(name: str, version: int) -> Read:
     """What reads a message of this name and version."""
     message = schema(name)
-    return _structure(message.fields, version, version in message.flexible)
-
-
-def _structure(fields: tuple[Field, ...], version: int, flexible: bool) -> Read:
-    here = [field for field in fields if version in field.versions]
-    absent = {field.name: field.default for field in fields if field not in here}
-    plain = [field for field in here if version not in field.tagged]
-    steps = [
-        step
-        for is_number, run in groupby(plain, is_fixed)
-        for step in ([_numbers(list(run))] if is_number else _one_by_one(run, version, flexible))
-    ]
-    tagged = {
-        field.tag: (field.name, _field(field, version, flexible))
-        for field in here
-        if version in field.tagged
-    }
-    absent |= {field.name: field.default for field in here if field.tag in tagged}
-
-    def read(cursor: Cursor) -> Message:
-        message = Message()
-        values = message.__dict__
-        values.update(absent)
-        for step in steps:
-            step(cursor, values)
-        if flexible:
-            _read_tags(cursor, tagged, values)
-        return message
-
-    return read
+    flexible = version in message.flexible
+    return _compiled(lambda code: _structure(code, message.fields, version, flexible))
 
 
 def is_fixed(field: Field) -> bool:
@@ -98,157 +75,183 @@ def together(fields: Iterable[Field]) -> Struct:
     return Struct(">" + "".join(NUMBERS[field.type].format[1:] for field in fields))
 
 
-def _numbers(fields: list[Field]) -> Step:
+# --- writing a reader: each function adds lines, and returns the variable that has the value
+
+
+def _compiled(value: Callable[[Source], str]) -> Read:
+    code = Source()
+    code.line("data, at = cursor.data, cursor.position")
+    code.line("end = len(data)")
+    with code.block("try"):
+        code.line(f"value = {value(code)}")
+    with code.block(f"except ({code.constant(struct.error)}, IndexError)"):
+        code.line(f"raise {code.constant(malformed.ended)}(end, at) from None")
+    code.line("cursor.position = at")
+    code.line("return value")
+    read: Read = code.compiled("cursor")
+    return read
+
+
+def _structure(code: Source, fields: tuple[Field, ...], version: int, flexible: bool) -> str:
+    here = [field for field in fields if version in field.versions]
+    variables = {field.name: code.constant(field.default) for field in fields}
+    tagged = [field for field in here if version in field.tagged]
+    for is_number, run in groupby((field for field in here if field not in tagged), is_fixed):
+        if is_number:
+            variables |= _numbers(code, list(run))
+        else:
+            variables |= {field.name: _field(code, field, version, flexible) for field in run}
+    if flexible:
+        variables |= _tags(code, tagged, version)
+    values = ", ".join(f"{name!r}: {variable}" for name, variable in variables.items())
+    message = code.variable()
+    code.line(f"{message} = {code.constant(Message)}(**{{{values}}})")
+    return message
+
+
+def _numbers(code: Source, fields: list[Field]) -> dict[str, str]:
     """Reads numbers one after the other, by one call."""
-    names, whole = [field.name for field in fields], together(fields)
-    one_by_one = [(field.name, _number(NUMBERS[field.type])) for field in fields]
-    size, unpack = whole.size, whole.unpack_from
-
-    def step(cursor: Cursor, values: dict[str, Any]) -> None:
-        at = cursor.position
-        if size > len(cursor.data) - at:
-            for name, read in one_by_one:  # to the one that is cut off, which says so
-                values[name] = read(cursor)
-        cursor.position = at + size
-        values.update(zip(names, unpack(cursor.data, at), strict=True))
-
-    return step
+    variables = {field.name: code.variable() for field in fields}
+    _unpack(code, ", ".join(variables.values()), together(fields))
+    return variables
 
 
-def _one_by_one(fields: Iterable[Field], version: int, flexible: bool) -> list[Step]:
-    return [_one(field.name, _field(field, version, flexible)) for field in fields]
+def _unpack(code: Source, variables: str, kind: Struct) -> None:
+    code.line(f"{variables}, = {code.constant(kind.unpack_from)}(data, at)")
+    code.line(f"at += {kind.size}")
 
 
-def _one(name: str, read: Read) -> Step:
-    def step(cursor: Cursor, values: dict[str, Any]) -> None:
-        values[name] = read(cursor)
-
-    return step
-
-
-def _read_tags(cursor: Cursor, tagged: dict[int, tuple[str, Read]], values: dict[str, Any]) -> None:
-    before = -1
-    for _ in range(cursor.uvarint()):
-        tag, size = cursor.uvarint(), cursor.uvarint()
-        if tag <= before:
-            raise BadRequestError(f"tag {tag} after tag {before} at {cursor.position}")
-        before = tag
-        start = cursor.take(size)
-        if tag in tagged:
-            name, read = tagged[tag]
-            inner = Cursor(cursor.data[: cursor.position], start)
-            values[name] = read(inner)
-            if inner.remaining:
-                raise BadRequestError(f"{inner.remaining} bytes too many in tag {tag} at {start}")
-
-
-def _field(field: Field, version: int, flexible: bool) -> Read:
-    nullable = version in field.nullable
-    compact = flexible and not field.never_compact
+def _field(code: Source, field: Field, version: int, flexible: bool) -> str:
     if field.is_array:
-        return _array(field, _element(field, version, flexible, False), nullable, compact)
-    return _element(field, version, flexible, nullable)
+        return _array(code, field, version, flexible)
+    return _element(code, field, version, flexible, version in field.nullable)
 
 
-def _element(field: Field, version: int, flexible: bool, nullable: bool) -> Read:
-    compact = flexible and not field.never_compact
+def _element(code: Source, field: Field, version: int, flexible: bool, nullable: bool) -> str:
+    value = code.variable()
     match field.type:
+        case "struct" if not nullable:
+            return _structure(code, field.fields, version, flexible)
         case "struct":
-            read = _structure(field.fields, version, flexible)
-            return _nullable_structure(read) if nullable else read
-        case "string":
-            return _string(field.name, nullable, compact)
-        case "bytes":
-            return _bytes(field.name, nullable, compact)
-        case "records":
-            return _records(field.name, nullable, compact)
+            _unpack(code, value, NUMBERS["int8"])
+            with code.block(f"if {value} < 0"):
+                code.line(f"{value} = None")
+            with code.block("else"):
+                code.line(f"{value} = {_structure(code, field.fields, version, flexible)}")
+        case "string" | "bytes" | "records":
+            kind = "int16" if field.type == "string" else "int32"
+            size = _length(code, field, kind, nullable, flexible)
+            with code.block(f"if {size} < 0"):
+                code.line(f"{value} = None")
+            with code.block("else"):
+                _sized(code, field, value, size)
         case "bool":
-            return lambda cursor: cursor.data[cursor.take(1)] != 0
+            code.line(f"{value} = data[at] != 0")
+            code.line("at += 1")
         case "uuid":
-            return _uuid
+            _check(code, str(UUID_SIZE))
+            code.line(f"{value} = bytes(data[at : at + {UUID_SIZE}])")
+            code.line(f"at += {UUID_SIZE}")
         case kind:
-            return _number(NUMBERS[kind])
+            _unpack(code, value, NUMBERS[kind])
+    return value
 
 
-def _number(kind: Struct) -> Read:
-    size, unpack = kind.size, kind.unpack_from
-
-    def read(cursor: Cursor) -> Any:
-        return unpack(cursor.data, cursor.take(size))[0]
-
-    return read
-
-
-def _uuid(cursor: Cursor) -> bytes:
-    start = cursor.take(UUID_SIZE)
-    return bytes(cursor.data[start : start + UUID_SIZE])
-
-
-def _nullable_structure(read: Read) -> Read:
-    presence = _number(NUMBERS["int8"])
-    return lambda cursor: None if presence(cursor) < 0 else read(cursor)
+def _sized(code: Source, field: Field, value: str, size: str) -> None:
+    """Reads what takes as many bytes as its length says."""
+    _check(code, size)
+    if field.type == "records":
+        code.line(f"{value} = cursor.records(at, {size})")
+    elif field.type == "bytes":
+        code.line(f"{value} = data[at : at + {size}]")
+    else:
+        with code.block("try"):
+            code.line(f"{value} = str(data[at : at + {size}], 'utf-8')")
+        with code.block("except UnicodeDecodeError as error"):
+            no_utf8 = code.constant(malformed.no_utf8)
+            code.line(f"raise {no_utf8}({field.name!r}, at, error) from None")
+    code.line(f"at += {size}")
 
 
-def _length(name: str, kind: str, nullable: bool, compact: bool) -> Read:
-    """Reads the length of something; -1 for null."""
-    classic = _number(NUMBERS[kind])
-
-    def read(cursor: Cursor) -> int:
-        length: int = cursor.uvarint() - 1 if compact else classic(cursor)
-        if length < -1 or (length < 0 and not nullable):
-            raise BadRequestError(f"{name} before {cursor.position} has a length of {length}")
-        return length
-
-    return read
+def _check(code: Source, size: str) -> None:
+    """So many bytes must be left."""
+    with code.block(f"if {size} > end - at"):
+        code.line(f"raise {code.constant(malformed.too_few)}({size}, end, at)")
 
 
-def _string(name: str, nullable: bool, compact: bool) -> Read:
-    length_of = _length(name, "int16", nullable, compact)
-
-    def read(cursor: Cursor) -> str | None:
-        length = length_of(cursor)
-        if length < 0:
-            return None
-        return cursor.text(length, name)
-
-    return read
-
-
-def _bytes(name: str, nullable: bool, compact: bool) -> Read:
-    length_of = _length(name, "int32", nullable, compact)
-
-    def read(cursor: Cursor) -> memoryview | None:
-        length = length_of(cursor)
-        if length < 0:
-            return None
-        start = cursor.take(length)
-        return cursor.data[start : start + length]
-
-    return read
+def _length(code: Source, field: Field, kind: str, nullable: bool, flexible: bool) -> str:
+    """Reads the length of something; -1 for null. `kind`: where it is not compact."""
+    if flexible and not field.never_compact:
+        length = _uvarint(code)
+        code.line(f"{length} -= 1")
+    else:
+        length = code.variable()
+        _unpack(code, length, NUMBERS[kind])
+    with code.block(f"if {length} < {-1 if nullable else 0}"):
+        code.line(f"raise {code.constant(malformed.bad_length)}({field.name!r}, at, {length})")
+    return length
 
 
-def _records(name: str, nullable: bool, compact: bool) -> Read:
-    length_of = _length(name, "int32", nullable, compact)
+def _uvarint(code: Source) -> str:
+    number = code.variable()
+    code.line(f"{number} = data[at]")
+    code.line("at += 1")
+    with code.block(f"if {number} > {ONE_BYTE_MAX}"):
+        code.line(f"{number}, at = {code.constant(_long_uvarint)}(data, at - 1)")
+    return number
 
-    def read(cursor: Cursor) -> Any:
-        length = length_of(cursor)
-        return None if length < 0 else cursor.records(cursor.take(length), length)
 
-    return read
-
-
-def _array(field: Field, element: Read, nullable: bool, compact: bool) -> Read:
-    length_of = _length(field.name, "int32", nullable, compact)
-
-    def read(cursor: Cursor) -> list[Any] | None:
-        length = length_of(cursor)
-        if length < 0:
-            return None
-        if length > cursor.remaining:  # each element takes at least one byte
-            raise BadRequestError(
-                f"{field.name} before {cursor.position} has {length} elements in "
-                f"{cursor.remaining} bytes"
+def _array(code: Source, field: Field, version: int, flexible: bool) -> str:
+    values = code.variable()
+    count = _length(code, field, "int32", version in field.nullable, flexible)
+    with code.block(f"if {count} < 0"):
+        code.line(f"{values} = None")
+    with code.block("else"):
+        with code.block(f"if {count} > end - at"):  # each element takes at least one byte
+            code.line(
+                f"raise {code.constant(malformed.too_many)}({field.name!r}, end, at, {count})"
             )
-        return [element(cursor) for _ in range(length)]
+        code.line(f"{values} = []")
+        with code.block(f"for _ in range({count})"):
+            code.line(f"{values}.append({_element(code, field, version, flexible, False)})")
+    return values
 
-    return read
+
+def _tags(code: Source, fields: list[Field], version: int) -> dict[str, str]:
+    variables = {field.name: code.variable() for field in fields}
+    for field in fields:
+        code.line(f"{variables[field.name]} = {code.constant(field.default)}")
+    count, before = _uvarint(code), code.variable()
+    code.line(f"{before} = -1")
+    with code.block(f"for _ in range({count})"):
+        tag, size = _uvarint(code), _uvarint(code)
+        with code.block(f"if {tag} <= {before}"):
+            code.line(f"raise {code.constant(malformed.bad_tag)}(at, {tag}, {before})")
+        code.line(f"{before} = {tag}")
+        _check(code, size)
+        for field in fields:
+            reads = _compiled(partial(_field, field=field, version=version, flexible=True))
+            inside = f"{code.constant(_inside)}({code.constant(reads)}"
+            with code.block(f"if {tag} == {field.tag}"):
+                inside += f", data[: at + {size}], at, {tag})"
+                code.line(f"{variables[field.name]} = {inside}")
+        code.line(f"at += {size}")
+    return variables
+
+
+# --- what readers call
+
+
+def _inside(read: Read, data: memoryview, start: int, tag: int) -> Any:
+    """A tagged field, which must take all of its bytes."""
+    inner = Cursor(data, start)
+    value = read(inner)
+    if inner.remaining:
+        raise BadRequestError(f"{inner.remaining} bytes too many in tag {tag} at {start}")
+    return value
+
+
+def _long_uvarint(data: memoryview, at: int) -> tuple[int, int]:
+    """A number of several bytes, and the position after it."""
+    cursor = Cursor(data, at)
+    return cursor.uvarint(), cursor.position

@@ -2,23 +2,26 @@
 
 A message becomes a list of parts: bytes, and wherever a records field holds something that can be
 sent, that, untouched. So a response of a hundred converted partitions holds nothing but their
-headers until it is sent."""
+headers until it is sent.
+
+A message's writer is one function that is written from its definition (source.py)."""
 
 import struct
-from collections.abc import Callable, Iterable
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from records.sends import Send
 
-from .decoder import NUMBERS, UUID_SIZE, is_fixed, together
+from .decoder import NUMBERS, ONE_BYTE_MAX, UUID_SIZE, is_fixed, together
 from .schemas import Field, Message, schema
+from .source import Source
 
 Part: TypeAlias = "bytearray | Send"
 Write: TypeAlias = Callable[["Parts", Any], None]
-Step: TypeAlias = Callable[["Parts", dict[str, Any]], None]  # writes fields of a message's dict
+NULL: Final = {kind: NUMBERS[kind].pack(-1) for kind in ("int8", "int16", "int32")}
 
 
 class Parts:
@@ -67,55 +70,137 @@ def write(parts: Parts, name: str, version: int, message: Message) -> None:
 def writer(name: str, version: int) -> Write:
     """What writes a message of this name and version."""
     message = schema(name)
-    return _structure(message.fields, version, version in message.flexible)
+    flexible = version in message.flexible
+    return _compiled(lambda code: _structure(code, "value", message.fields, version, flexible))
 
 
-def _structure(fields: tuple[Field, ...], version: int, flexible: bool) -> Write:
-    here = [field for field in fields if version in field.versions]
-    plain = [field for field in here if version not in field.tagged]
-    steps = [
-        step
-        for is_number, run in groupby(plain, is_fixed)
-        for step in ([_numbers(list(run))] if is_number else _one_by_one(run, version, flexible))
-    ]
-    tagged = sorted((field for field in here if version in field.tagged), key=attrgetter("tag"))
-    tags = [(f.tag, f.name, f.default, _field(f, version, flexible)) for f in tagged]
-
-    def write_structure(parts: Parts, message: Message) -> None:
-        values = message.__dict__
-        for step in steps:
-            step(parts, values)
-        if flexible:
-            _write_tags(parts, tags, values)
-
-    return write_structure
+# --- writing a writer: each function adds the lines that write the value of an expression
 
 
-def _numbers(fields: list[Field]) -> Step:
-    """Writes numbers one after the other, by one call."""
-    pack, defaults = together(fields).pack, [(field.name, field.default) for field in fields]
-
-    def step(parts: Parts, values: dict[str, Any]) -> None:
-        get = values.get
-        parts.bytes += pack(*[get(name, default) for name, default in defaults])
-
-    return step
+def _compiled(add: Callable[[Source], None]) -> Write:
+    code = Source()
+    code.line("out = parts.bytes")
+    add(code)
+    write: Write = code.compiled("parts, value")
+    return write
 
 
-def _one_by_one(fields: Iterable[Field], version: int, flexible: bool) -> list[Step]:
-    return [_one(field.name, field.default, _field(field, version, flexible)) for field in fields]
-
-
-def _one(name: str, default: Any, write_field: Write) -> Step:
-    def step(parts: Parts, values: dict[str, Any]) -> None:
-        write_field(parts, values.get(name, default))
-
-    return step
-
-
-def _write_tags(
-    parts: Parts, tags: list[tuple[int, str, Any, Write]], values: dict[str, Any]
+def _structure(
+    code: Source, value: str, fields: tuple[Field, ...], version: int, flexible: bool
 ) -> None:
+    here = [field for field in fields if version in field.versions]
+    tagged = [field for field in here if version in field.tagged]
+    get = code.variable()
+    code.line(f"{get} = {value}.__dict__.get")
+    for is_number, run in groupby((field for field in here if field not in tagged), is_fixed):
+        if is_number:
+            numbers = list(run)
+            values = ", ".join(_got(code, get, field) for field in numbers)
+            code.line(f"out += {code.constant(together(numbers).pack)}({values})")
+            continue
+        for field in run:
+            variable = code.variable()
+            code.line(f"{variable} = {_got(code, get, field)}")
+            _field(code, variable, field, version, flexible)
+    if tagged and flexible:
+        tags = code.constant(_tags_of(tagged, version))
+        code.line(f"{code.constant(_write_tags)}(parts, {tags}, {value}.__dict__)")
+    elif flexible:
+        code.line("out.append(0)")
+
+
+def _got(code: Source, get: str, field: Field) -> str:
+    return f"{get}({field.name!r}, {code.constant(field.default)})"
+
+
+def _field(code: Source, value: str, field: Field, version: int, flexible: bool) -> None:
+    if field.is_array:
+        _array(code, value, field, version, flexible)
+    elif field.type == "struct" and version in field.nullable:
+        with code.block(f"if {value} is None"):
+            code.line(f"out += {NULL['int8']!r}")
+        with code.block("else"):
+            code.line("out.append(1)")
+            _structure(code, value, field.fields, version, flexible)
+    else:
+        _element(code, value, field, version, flexible)
+
+
+def _element(code: Source, value: str, field: Field, version: int, flexible: bool) -> None:
+    compact = flexible and not field.never_compact
+    match field.type:
+        case "struct":
+            _structure(code, value, field.fields, version, flexible)
+        case "string":
+            _nullable(code, value, "int16", compact)
+            with code.block("else"):
+                code.line(f"{value} = {value}.encode()")
+                _length(code, f"len({value})", "int16", compact)
+                code.line(f"out += {value}")
+        case "bytes" | "records":
+            _nullable(code, value, "int32", compact)
+            with code.block(f"elif isinstance({value}, bytes | bytearray | memoryview)"):
+                _length(code, f"len({value})", "int32", compact)
+                code.line(f"out += {value}")
+            with code.block("else"):
+                _length(code, f"{value}.size", "int32", compact)
+                code.line(f"parts.add_send({value})")
+                code.line("out = parts.bytes")
+        case "bool":
+            code.line(f"out.append(bool({value}))")
+        case "uuid":
+            code.line(f"out += {code.constant(_uuid)}({value})")
+        case kind:
+            code.line(f"out += {code.constant(NUMBERS[kind].pack)}({value})")
+
+
+def _nullable(code: Source, value: str, kind: str, compact: bool) -> None:
+    """Begins the two cases of something with a length, which can be null."""
+    with code.block(f"if {value} is None"):
+        code.line("out.append(0)" if compact else f"out += {NULL[kind]!r}")
+
+
+def _length(code: Source, length: str, kind: str, compact: bool) -> None:
+    if not compact:
+        code.line(f"out += {code.constant(NUMBERS[kind].pack)}({length})")
+        return
+    number = code.variable()
+    code.line(f"{number} = {length} + 1")
+    with code.block(f"if {number} > {ONE_BYTE_MAX}"):
+        code.line(f"parts.uvarint({number})")
+    with code.block("else"):
+        code.line(f"out.append({number})")
+
+
+def _array(code: Source, values: str, field: Field, version: int, flexible: bool) -> None:
+    compact = flexible and not field.never_compact
+    _nullable(code, values, "int32", compact)
+    with code.block("else"):
+        _length(code, f"len({values})", "int32", compact)
+        one = code.variable()
+        with code.block(f"for {one} in {values}"):
+            _element(code, one, field, version, flexible)
+
+
+Tag: TypeAlias = tuple[int, str, Any, Write]  # its number, the field's name and default
+
+
+def _tags_of(fields: list[Field], version: int) -> list[Tag]:
+    return [
+        (
+            field.tag,
+            field.name,
+            field.default,
+            _compiled(partial(_field, value="value", field=field, version=version, flexible=True)),
+        )
+        for field in sorted(fields, key=attrgetter("tag"))
+    ]
+
+
+# --- what writers call
+
+
+def _write_tags(parts: Parts, tags: list[Tag], values: dict[str, Any]) -> None:
     present = [tag for tag in tags if values.get(tag[1], tag[2]) not in _same(tag[2])]
     parts.uvarint(len(present))
     for tag, name, _, write_field in present:
@@ -131,97 +216,7 @@ def _same(default: Any) -> tuple[Any, ...]:
     return (default, []) if default == () else (default,)
 
 
-def _field(field: Field, version: int, flexible: bool) -> Write:
-    compact = flexible and not field.never_compact
-    if field.is_array:
-        return _array(_element(field, version, flexible), compact)
-    if field.type == "struct" and version in field.nullable:
-        return _nullable_structure(_element(field, version, flexible))
-    return _element(field, version, flexible)
-
-
-def _element(field: Field, version: int, flexible: bool) -> Write:
-    compact = flexible and not field.never_compact
-    match field.type:
-        case "struct":
-            return _structure(field.fields, version, flexible)
-        case "string":
-            return _string(compact)
-        case "bytes" | "records":
-            return _bytes(compact)
-        case "bool":
-            return lambda parts, value: parts.bytes.append(bool(value))
-        case "uuid":
-            return _uuid
-        case kind:
-            pack = NUMBERS[kind].pack
-
-            def number(parts: Parts, value: int) -> None:
-                parts.bytes += pack(value)
-
-            return number
-
-
-def _uuid(parts: Parts, value: bytes) -> None:
+def _uuid(value: bytes) -> bytes:
     if len(value) != UUID_SIZE:
         raise ValueError(f"a UUID of {len(value)} bytes")
-    parts.bytes += value
-
-
-def _nullable_structure(write_structure: Write) -> Write:
-    def write_nullable(parts: Parts, value: Message | None) -> None:
-        parts.bytes += b"\xff" if value is None else b"\x01"
-        if value is not None:
-            write_structure(parts, value)
-
-    return write_nullable
-
-
-def _length(kind: str, compact: bool) -> Callable[[Parts, int], None]:
-    pack = NUMBERS[kind].pack
-
-    def write_length(parts: Parts, length: int) -> None:
-        if compact:
-            parts.uvarint(length + 1)
-        else:
-            parts.bytes += pack(length)
-
-    return write_length
-
-
-def _string(compact: bool) -> Write:
-    write_length = _length("int16", compact)
-
-    def write_string(parts: Parts, value: str | None) -> None:
-        encoded = b"" if value is None else value.encode()
-        write_length(parts, -1 if value is None else len(encoded))
-        parts.bytes += encoded
-
-    return write_string
-
-
-def _bytes(compact: bool) -> Write:
-    write_length = _length("int32", compact)
-
-    def write_bytes(parts: Parts, value: Any) -> None:
-        if value is None:
-            write_length(parts, -1)
-        elif isinstance(value, bytes | bytearray | memoryview):
-            write_length(parts, len(value))
-            parts.bytes += value
-        else:
-            write_length(parts, value.size)
-            parts.add_send(value)
-
-    return write_bytes
-
-
-def _array(write_element: Write, compact: bool) -> Write:
-    write_length = _length("int32", compact)
-
-    def write_array(parts: Parts, values: Any) -> None:
-        write_length(parts, -1 if values is None else len(values))
-        for value in values or ():
-            write_element(parts, value)
-
-    return write_array
+    return value

@@ -1,55 +1,62 @@
 """Which errors an answer tells, wherever in it they stand: found by the fields of its schema."""
 
-from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cache
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Final
 
 from .schemas import ApiKey, Field, schema
+from .source import Source
 
 SUFFIX: Final = "error_code"
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """Of a structure: its fields that are errors, and those that have errors inside."""
-
-    codes: tuple[str, ...]
-    inside: tuple[tuple[str, bool, "_Places"], ...]  # name, whether it is an array, where inside
-
-    @property
-    def is_empty(self) -> bool:
-        return not (self.codes or self.inside)
-
-
-def error_codes(api: ApiKey, body: SimpleNamespace) -> Counter[int]:
+def error_codes(api: ApiKey, body: SimpleNamespace) -> dict[int, int]:
     """How often an answer tells each error; that there is none does not count."""
-    found = Counter[int]()
-    _count(body, _places_in(api), found)
+    found: dict[int, int] = {}
+    _counter(api)(body, found)
     return found
 
 
-def _count(message: Any, places: _Places, found: Counter[int]) -> None:
-    fields = vars(message)  # those that are not there are written as their defaults
-    for name in places.codes:
-        code = fields.get(name, 0)
-        if code:
-            found[int(code)] += 1
-    for name, is_array, inside in places.inside:
-        value = fields.get(name)
-        if value is None:
-            continue
-        for one in value if is_array else (value,):
-            _count(one, inside, found)
-
-
 @cache
-def _places_in(api: ApiKey) -> _Places:
-    return _places(schema(f"{api.name}Response").fields)
+def _counter(api: ApiKey) -> Callable[[SimpleNamespace, dict[int, int]], None]:
+    """What counts the errors of an API's answers."""
+    code = Source()
+    _add(code, "body", schema(f"{api.name}Response").fields)
+    code.line("return")
+    counter: Callable[[SimpleNamespace, dict[int, int]], None] = code.compiled("body, found")
+    return counter
 
 
-def _places(fields: tuple[Field, ...]) -> _Places:
-    codes = tuple(one.name for one in fields if one.name.endswith(SUFFIX) and one.type == "int16")
-    inside = [(one.name, one.is_array, _places(one.fields)) for one in fields if one.fields]
-    return _Places(codes, tuple(one for one in inside if not one[2].is_empty))
+def _add(code: Source, message: str, fields: tuple[Field, ...]) -> None:
+    """Adds the lines that count a structure's errors. Fields that are not there have none."""
+    get = code.variable()
+    code.line(f"{get} = {message}.__dict__.get")
+    for field in fields:
+        if field.fields and _has_errors(field):
+            _add_inner(code, get, field)
+        elif _is_error(field):
+            error = code.variable()
+            code.line(f"{error} = {get}({field.name!r}, 0)")
+            with code.block(f"if {error}"):
+                code.line(f"found[int({error})] = found.get(int({error}), 0) + 1")
+
+
+def _add_inner(code: Source, get: str, field: Field) -> None:
+    value = code.variable()
+    code.line(f"{value} = {get}({field.name!r})")
+    if field.is_array:
+        one = code.variable()
+        with code.block(f"for {one} in {value} or ()"):
+            _add(code, one, field.fields)
+    else:
+        with code.block(f"if {value} is not None"):
+            _add(code, value, field.fields)
+
+
+def _is_error(field: Field) -> bool:
+    return field.name.endswith(SUFFIX) and field.type == "int16"
+
+
+def _has_errors(field: Field) -> bool:
+    return _is_error(field) or any(_has_errors(inner) for inner in field.fields)

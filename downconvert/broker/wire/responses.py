@@ -13,6 +13,7 @@ from .schemas import ApiKey, Message, is_flexible
 
 LENGTH_SIZE = 4  # bytes: what frames begin with
 INT32_MAX = (1 << 31) - 1
+NAMES = {api: f"{api.name}Response" for api in ApiKey}
 
 
 class ResponseSend:
@@ -90,7 +91,7 @@ def response(request: RequestHeader, body: Message, version: int | None = None) 
     header = Message(correlation_id=request.correlation_id)
     parts.bytes += bytes(LENGTH_SIZE)
     write(parts, "ResponseHeader", int(flexible), header)
-    write(parts, f"{request.api.name}Response", version, body)
+    write(parts, NAMES[request.api], version, body)
     first = parts.parts[0]
     assert isinstance(first, bytearray)
     first[:LENGTH_SIZE] = (parts.size - LENGTH_SIZE).to_bytes(LENGTH_SIZE)

@@ -136,7 +136,12 @@ _definitions()  # where it is missing, importing this says so
 
 def is_flexible(api: ApiKey, version: int) -> bool:
     """Whether a request of this version has the header with tagged fields."""
-    return version in schema(f"{api.name}Request").flexible
+    return version in _flexible_versions(api)
+
+
+@cache
+def _flexible_versions(api: ApiKey) -> range:
+    return schema(f"{api.name}Request").flexible
 
 
 def _fields(about: dict[str, Any], common: dict[str, Any]) -> tuple[Field, ...]:

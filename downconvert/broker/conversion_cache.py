@@ -32,6 +32,7 @@ from records.units import KiB
 
 from .buffered_send import Keeping, MemoryBudget, NoMemoryError
 from .chunk_budget import LARGE, SMALL
+from .conversions_under_way import ConversionsUnderWay
 from .converted_chunk import WHOLE, Chunk, Converting, Key, Place
 from .planning_slots import Wake
 
@@ -41,7 +42,6 @@ V = TypeVar("V")
 ENTRY_OVERHEAD: Final = KiB  # bytes that the bookkeeping of a chunk takes, generously
 ASKED_MAX: Final = 4096  # places of which it is remembered who asked for them
 SCAN_MAX: Final = 64  # chunks looked at to find one that can be evicted
-CONVERTING_MAX: Final = 64  # conversions under way, some of which nobody may want any more
 # Chunks evicted before anybody else had asked for them, more than were shared.
 WASTED_MAX: Final = 64
 # Plain records are converted in less time than they are sent in, so that keeping them pays only
@@ -70,7 +70,7 @@ class ConversionCache:
         self.hits = self.misses = self.evictions = 0
         self._lock = Lock()
         self._chunks: OrderedDict[Key, Chunk] = OrderedDict()  # the least recently used first
-        self._converting: OrderedDict[Key, Converting] = OrderedDict()
+        self._under_way = ConversionsUnderWay()
         self._files: WeakKeyDictionary[FileIO, int] = WeakKeyDictionary()
         self._files_count = 0
         self._asked: OrderedDict[Place, _Asked] = OrderedDict()
@@ -81,6 +81,11 @@ class ConversionCache:
 
     def __len__(self) -> int:
         return len(self._chunks)
+
+    @property
+    def under_way(self) -> int:
+        """Conversions that take another turn."""
+        return len(self._under_way)
 
     def keeps(self, policy: ConversionPolicy) -> bool:
         """Whether anything that a policy asks for is kept: what has an exact size, and does not
@@ -121,7 +126,7 @@ class ConversionCache:
         return (file, magic) in self._shared
 
     def is_converting(self, key: Key) -> bool:
-        return key in self._converting
+        return key in self._under_way
 
     # --- who has asked
 
@@ -165,26 +170,32 @@ class ConversionCache:
         batches: FileRecords,
         first: BatchHeader,
         work: int,
+        client: int,
         wake: Wake,
     ) -> tuple[Chunk | None, int | None]:
         """Converts a chunk of batches, or goes on with that, until `work` is used up. Returns the
         chunk, held for its caller, and what is left of the work; None and 0 or less: it takes
-        another turn; None and more: it is not kept; None and None: another thread has its turn at
-        it, and calls `wake` when that is over, so that the caller does something else until then.
-        OSError: the disk."""
+        another turn; None and more: it is not kept, or too many others are under way; None and
+        None: another thread has its turn at it, and calls `wake` when that is over, so that the
+        caller does something else until then. Where it takes another turn, it stays under way until
+        the client `leaves`. OSError: the disk."""
         with self._lock:
-            converting = self._converting.get(key)
+            converting = self._under_way.get(key)
             is_made = converting is None and key in self._chunks  # since the caller looked for it
             if converting is None and not is_made:
                 self.misses += 1
+                if not self._under_way.has_room():
+                    return None, work
                 converting = Converting(self._keeping(key, batches, first), first)
-                _remember(self._converting, key, converting, CONVERTING_MAX)
+                self._under_way.add(key, converting)
+            if converting is not None:
+                self._under_way.wait(client, converting)
         if converting is None:
             return self.find(key), work
         if not converting.begin_turn(wake):
             return None, None
         try:
-            if self._converting.get(key) is not converting:  # somebody else has come to its end
+            if self._under_way.get(key) is not converting:  # somebody else has come to its end
                 return self.find(key), work
             return self._turn(key, place, converting, work)
         finally:
@@ -210,7 +221,12 @@ class ConversionCache:
         finally:
             if is_over:
                 with self._lock:
-                    self._converting.pop(key, None)
+                    self._under_way.remove(key, converting)
+
+    def leave(self, client: int) -> None:
+        """The client waits for no conversion any more: it has its answer, or is gone."""
+        with self._lock:
+            self._under_way.leave(client)
 
     def _keeping(self, key: Key, batches: FileRecords, first: BatchHeader) -> Keeping:
         # In a log whose offsets fall, what is before the first one is left out: nobody who asks for

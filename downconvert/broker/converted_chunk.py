@@ -67,13 +67,15 @@ class Chunk:
 
 
 class Converting:
-    """A conversion under way, which any thread may take further, one at a time."""
+    """A conversion under way, which any thread may take further, one at a time. clients: that wait
+    for what is made."""
 
-    __slots__ = ("_is_busy", "_lock", "_waiting", "first", "keeping")
+    __slots__ = ("_is_busy", "_lock", "_waiting", "clients", "first", "keeping")
 
     def __init__(self, keeping: Keeping, first: BatchHeader) -> None:
         self.keeping = keeping
         self.first = first
+        self.clients: set[int] = set()
         self._is_busy = False
         self._waiting: list[Wake] = []
         self._lock = Lock()

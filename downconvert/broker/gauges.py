@@ -90,6 +90,8 @@ class StateCollector(Collector):
         what = "Converted bytes in memory: kept for the next clients, or being sent."
         yield gauge("conversion_cache_bytes", what, cache.budget.held)
         yield gauge("conversion_cache_max_bytes", "How many there may be.", cache.budget.size)
+        what = "Ranges for several clients whose conversion takes several turns, up to 64."
+        yield gauge("conversions_under_way", what, cache.under_way)
 
     def _lag(self) -> Metric:
         family = GaugeMetricFamily(

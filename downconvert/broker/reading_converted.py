@@ -82,6 +82,13 @@ class _Conversion:
     reader: Reader
 
     def read(self) -> Reading:
+        try:
+            return (yield from self._read())
+        finally:
+            if self.reader.cache is not None:
+                self.reader.cache.leave(self.reader.client)
+
+    def _read(self) -> Reading:
         partition, limits, policy, offset = self.partition, self.limits, self.policy, self.offset
         position, up_to, skipped = offset, self.up_to, 0
         cache = self.reader.cache

@@ -204,7 +204,7 @@ class _Taker:
         if self._work > 0:
             batches = records.slice(at, end - at)
             chunk, left = self._cache.convert(
-                key, place, batches, first, self._work, self._asker.wake
+                key, place, batches, first, self._work, self._asker.client, self._asker.wake
             )
             if left is None:
                 taken.ends = Ends.ELSEWHERE

@@ -1,0 +1,66 @@
+"""Conversions of shared chunks that take several turns, and which clients wait for them.
+
+There is a bound on how many there are, since each holds what it has made so far. One that a client
+waits for stays until it is made, whoever else comes: otherwise clients of many chunks would evict
+each other's for ever. One that nobody waits for any more goes when its room is needed. Where all
+are waited for, the next client converts for itself.
+
+Not here: a conversion (converted_chunk.py), what is kept of it (conversion_cache.py)."""
+
+from collections import OrderedDict
+from typing import Final
+
+from .converted_chunk import Converting, Key
+
+COUNT_MAX: Final = 64
+
+
+class ConversionsUnderWay:
+    """Not thread-safe: its owner has a lock. A client waits for one conversion at a time."""
+
+    __slots__ = ("_by_key", "_count_max", "_of_client")
+
+    def __init__(self, count_max: int = COUNT_MAX) -> None:
+        self._count_max = count_max
+        self._by_key: OrderedDict[Key, Converting] = OrderedDict()  # the oldest first
+        self._of_client: dict[int, Converting] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._by_key
+
+    def get(self, key: Key) -> Converting | None:
+        return self._by_key.get(key)
+
+    def has_room(self) -> bool:
+        """Whether another one may be added. One that nobody waits for is dropped for that."""
+        if len(self._by_key) < self._count_max:
+            return True
+        for key, converting in self._by_key.items():
+            if not converting.clients:
+                del self._by_key[key]
+                return True
+        return False
+
+    def add(self, key: Key, converting: Converting) -> None:
+        self._by_key[key] = converting
+
+    def remove(self, key: Key, converting: Converting) -> None:
+        """It is made, or has failed. The clients that wait for it find that out by themselves."""
+        if self._by_key.get(key) is converting:
+            del self._by_key[key]
+
+    def wait(self, client: int, converting: Converting) -> None:
+        """The client will come back for what is made."""
+        if self._of_client.get(client) is not converting:
+            self.leave(client)
+            self._of_client[client] = converting
+            converting.clients.add(client)
+
+    def leave(self, client: int) -> None:
+        """The client no longer waits: it has its answer, or is gone."""
+        converting = self._of_client.pop(client, None)
+        if converting is not None:
+            converting.clients.discard(client)

@@ -1,0 +1,115 @@
+"""Conversions of many chunks at a time: nobody who waits for one starts again for ever."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from downconvert.broker import Broker, Client, Exchange, Owner, shared_range
+from downconvert.broker.conversions_under_way import ConversionsUnderWay
+from downconvert.broker.gauges import StateCollector
+from records import Codec
+from tests.downconvert.storage.logs import batch
+
+from .asking import sent
+from .fetching import broker_of, fetched, fetching, records_of
+
+BATCHES = 6  # of a log, of which each takes a turn
+COUNT_MAX = 8
+TOPICS = 12
+ROUNDS_MAX = 40
+
+
+@pytest.fixture(autouse=True)
+def a_batch_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_range, "WORK_A_TURN", 1)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    log = [batch(*range(n, n + 5), codec=Codec.GZIP) for n in range(0, 5 * BATCHES, 5)]
+    with broker_of(tmp_path, {f"t{n}": {0: log} for n in range(TOPICS)}) as broker:
+        broker.conversion_cache._under_way = ConversionsUnderWay(COUNT_MAX)
+        yield broker
+
+
+class Waiting:
+    """A client that fetches the tail of one topic, and has its turns when it is told to."""
+
+    def __init__(self, broker: Broker, number: int, topic: int) -> None:
+        self._broker = broker
+        self._owner = Owner()
+        client = Client(number, "127.0.0.1")
+        self.exchange: Exchange = fetching(
+            broker, 2, f"t{topic}", 0, now=0.0, client=client, owner=self._owner
+        )
+
+    def turn(self) -> None:
+        self._broker.run_due(self._owner, 0.0) or self._broker.run_turn(self._owner, 0.0)
+
+    def leave(self) -> None:
+        self._broker.finished(self.exchange)
+
+
+def rounds_until_all_are_answered(clients: list[Waiting]) -> int:
+    """How many turns the one that is answered last has."""
+    for count in range(ROUNDS_MAX):
+        waiting = [client for client in clients if not client.exchange.is_done]
+        if not waiting:
+            return count
+        for client in waiting:
+            client.turn()
+    raise AssertionError(f"{len(waiting)} of {len(clients)} still wait")
+
+
+def test_clients_of_more_chunks_than_are_converted_at_a_time_are_all_answered(
+    broker: Broker,
+) -> None:
+    clients = [Waiting(broker, n + 1, n) for n in range(TOPICS)]
+    assert broker.conversion_cache.under_way == COUNT_MAX
+    broker.metrics.registry.register(StateCollector(broker))
+    name = "downconvert_broker_conversions_under_way"
+    assert broker.metrics.registry.get_sample_value(name) == COUNT_MAX
+    assert rounds_until_all_are_answered(clients) >= BATCHES - 1
+    assert len({len(sent(client.exchange)) for client in clients}) <= 2  # padded, or as it is
+    assert broker.conversion_cache.under_way == 0
+    assert not broker.conversion_cache._under_way._of_client
+
+
+def test_who_comes_to_a_conversion_under_way_shares_it_however_many_there_are(
+    broker: Broker,
+) -> None:
+    clients = [Waiting(broker, n + 1, n % TOPICS) for n in range(2 * TOPICS)]
+    rounds_until_all_are_answered(clients)
+    assert broker.conversion_cache.hits >= COUNT_MAX
+    for client in clients:
+        offsets = [record.offset for record in records_of(fetched(client.exchange))]
+        assert offsets == list(range(5 * BATCHES))
+
+
+def test_what_nobody_waits_for_any_more_makes_room_and_what_somebody_waits_for_stays(
+    broker: Broker,
+) -> None:
+    clients = [Waiting(broker, n + 1, n) for n in range(COUNT_MAX)]
+    under_way = broker.conversion_cache._under_way
+    begun = list(under_way._by_key)
+    for gone in (3, 5):
+        clients[gone].leave()
+    later = [Waiting(broker, 1000 + n, COUNT_MAX + n) for n in range(3)]
+    assert len(under_way) == COUNT_MAX
+    assert [n for n, key in enumerate(begun) if key not in under_way] == [3, 5]
+    rounds_until_all_are_answered([*later, *(c for n, c in enumerate(clients) if n not in (3, 5))])
+
+
+def test_a_client_that_left_and_came_back_goes_on_where_it_was(broker: Broker) -> None:
+    client = Waiting(broker, 1, 0)
+    client.turn()
+    client.leave()
+    again = Waiting(broker, 1, 0)
+    assert broker.conversion_cache.misses == 1
+    assert rounds_until_all_are_answered([again]) < BATCHES - 1
+
+
+def test_the_bound_is_the_callers() -> None:
+    assert not ConversionsUnderWay(0).has_room()
+    assert ConversionsUnderWay(1).has_room()

@@ -24,7 +24,7 @@ def shown(text: str, length_max: int = TEXT_MAX) -> str:
     return "".join(one if one.isprintable() else _escaped(one) for one in text)
 
 
-class Log(logging.LoggerAdapter[logging.Logger]):
+class EscapedLog(logging.LoggerAdapter[logging.Logger]):
     """A logger, whose messages are escaped. So are their `fields` cut, which JSON escapes."""
 
     def log(self, level: int, msg: object, *args: Any, **kwargs: Any) -> None:
@@ -38,9 +38,9 @@ class Log(logging.LoggerAdapter[logging.Logger]):
         self.logger.log(level, "%s", shown(message, LINE_MAX), **kwargs)
 
 
-def log_of(name: str) -> Log:
+def log_of(name: str) -> EscapedLog:
     """The log of a module."""
-    return Log(logging.getLogger(name), {})
+    return EscapedLog(logging.getLogger(name), {})
 
 
 def _escaped(letter: str) -> str:

@@ -6,7 +6,6 @@ been sent, as Kafka does, so that answers keep their order.
 An exchange belongs to the thread that owns its connection: only that thread works on it, answers it
 and sends the answer. Other threads post what is to be done."""
 
-import logging
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +15,7 @@ from downconvert.broker.wire.error_codes import error_codes
 from downconvert.broker.wire.requests import Request
 from downconvert.broker.wire.responses import LENGTH_SIZE, ResponseSend, response, throttled
 from downconvert.broker.wire.schemas import Message
+from records.logged import log_of
 
 from .access.permissions import Permission
 from .access.rights import Access
@@ -23,7 +23,7 @@ from .credentials import Proved
 from .endings import End
 from .owner import Owner, Step
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 # Is told the bytes of an answer, and the time; returns the seconds of throttling.
 Quota: TypeAlias = Callable[[int, float], float]
 

@@ -7,13 +7,13 @@ in turns, between which other requests are worked on.
 Not here: what a partition contributes (reading.py, reading_converted.py), the policy of conversions
 (conversions.py), when a fetch is answered and when it waits (handlers/fetch.py)."""
 
-import logging
 from typing import Final
 
 from downconvert.broker.replication.leader_epochs import EpochEnd
 from downconvert.broker.wire.schemas import Message
 from downconvert.conversion.recode import LazyRecodedSend
 from records import RecordsError
+from records.logged import log_of
 from records.units import MiB
 from records.zero_copy import ZeroCopySend
 
@@ -41,7 +41,7 @@ from .reading_converted import Reader, read_converted
 from .state import BrokerState
 from .topics import Topic
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 UNKNOWN: Final = -1  # an offset, an epoch
 READ_COMMITTED: Final = 1
 

@@ -7,16 +7,16 @@ counts.
 
 Not here: the log's end, which is looked at whenever it is asked for (storage)."""
 
-import logging
 from typing import Final
 
 from downconvert.storage import StorageError
 from downconvert.storage.names import HIGH_WATERMARKS
+from records.logged import log_of
 
 from .broker import Broker
 from .topics import Topic, id_without_file
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 
 
 class Following:

@@ -3,7 +3,6 @@ records are in, reading and writing them.
 
 Not here: what the records say (internal_topics)."""
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
@@ -11,6 +10,7 @@ from typing import ClassVar, Final
 from downconvert.storage import Log, StorageError
 from records import Columns, RecordsError, build
 from records.formats import V2
+from records.logged import EscapedLog, log_of
 
 from .appending import Prepared, prepare
 from .config import BrokerConfig
@@ -21,7 +21,7 @@ from .time_of_day import TimeOfDay
 from .topic_configs import AppendConfig
 from .topics import Topic, Topics
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024)}
 HASH_BITS: Final = 31  # of Java's String.hashCode, without its sign
 KAFKA_COUNT: Final = 50  # partitions of each such topic, where nothing is configured
@@ -36,7 +36,7 @@ class InternalTopic:
     here tells it."""
 
     name: ClassVar[str]
-    log: ClassVar[logging.Logger]
+    log: ClassVar[EscapedLog]
     count_setting: ClassVar[str]
 
     def __init__(

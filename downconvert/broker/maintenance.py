@@ -10,7 +10,6 @@ configured here stay as they are; internal topics are compacted, as everywhere.
 
 Not here: what is due, and doing it (storage/maintenance.py)."""
 
-import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from downconvert.storage import DiskFullError, LogConfig, TopicPartition
 from downconvert.storage import maintenance as storage
 from downconvert.storage.config import COMPACT
 from records import RecordsError
+from records.logged import log_of
 
 from .metrics import PREFIX
 from .partition import Partition
@@ -33,7 +33,7 @@ from .topics import INTERNAL_TOPICS, Topic
 if TYPE_CHECKING:
     from .broker import Broker
 
-LOG: Final = logging.getLogger(__name__)  # whose lines are shown by default
+LOG: Final = log_of(__name__)  # whose lines are shown by default
 STEP: Final = 256 * 1024  # bytes that a step reads: about 30 ms of work
 SLEEP_MIN: Final = 0.001  # seconds, so that threads with clients waiting come first
 AFTER_DEFECT: Final = 1.0  # seconds

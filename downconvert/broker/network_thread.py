@@ -8,7 +8,6 @@ new requests in between.
 Not here: listening, and how many threads there are (server.py); how a connection ends
 (served_connections.py), and its state (connection.py); what requests do (broker.py)."""
 
-import logging
 import selectors
 import socket
 from collections import deque
@@ -20,6 +19,8 @@ from math import inf
 from selectors import EVENT_READ, EVENT_WRITE
 from threading import Thread, get_ident
 from typing import Final
+
+from records.logged import log_of
 
 from .access.identity import common_name
 from .broker import Broker
@@ -34,7 +35,7 @@ from .served_connections import NOT_NOW, ServedConnections
 from .tls import WANTS_READ, WANTS_WRITE, has_pending
 from .wake import Wake
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 SWEEP: Final = 1.0  # seconds between looks for connections that have taken too long
 TURN_SIZE: Final = 128 * 1024  # bytes of an answer that are written before a look at the clock
 TURN_SIZE_MAX: Final = 256 * 1024  # where that takes a small part of a turn

@@ -8,13 +8,15 @@ Not here: where the lines go (the command)."""
 import logging
 from typing import Any, Final
 
+from records.logged import log_of
+
 from .contribution import ConvertedSend
 from .endings import End
 from .errors import ErrorCode
 from .exchange import Client, Exchange
 from .metrics import name_of, stats_of
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 WARNED: Final = (End.LOGIN, End.ANSWER, End.DEFECT)
 SHOWN_MAX: Final = 128  # characters of what a client says of itself
 REFUSALS: Final = {

@@ -4,12 +4,12 @@ Whatever goes wrong in a step of one connection closes that connection and no ot
 
 Not here: the steps (network_thread.py), the state of a connection (connection.py)."""
 
-import logging
 from collections.abc import Callable
 from selectors import EVENT_READ, EVENT_WRITE, BaseSelector
 from typing import Final
 
 from records import RecordsError
+from records.logged import log_of
 
 from .broker import Broker
 from .clock import Clock
@@ -21,7 +21,7 @@ from .places import EVICTED
 from .request_log import log_end
 from .tls import WANTS_READ
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 NOT_NOW: Final = (BlockingIOError, InterruptedError, WANTS_READ)
 
 

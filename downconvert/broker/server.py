@@ -8,7 +8,6 @@ which records are converted, so that no other client waits for that.
 Not here: what such a thread does (network_thread.py), what requests do (broker.py), what clients
 may take (limits.py)."""
 
-import logging
 import selectors
 import socket
 import ssl
@@ -21,6 +20,7 @@ from threading import Thread
 from typing import Final
 
 from downconvert.broker.handlers.sasl import REQUEST_SIZE_MAX
+from records.logged import log_of
 
 from .broker import Broker
 from .clock import Clock
@@ -37,7 +37,7 @@ from .served_connections import NOT_NOW
 from .tls import wrap
 from .wake import Wake
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 BACKLOG: Final = 1024
 TOO_MANY_FILES: Final = 0.05  # seconds until the next try to accept
 

@@ -3,7 +3,6 @@
 A topic's id is the one that its partitions' metadata files have; a topic of an old broker has none
 there and gets one that depends on its name only, so that it stays the same."""
 
-import logging
 from collections import defaultdict
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from contextlib import suppress
@@ -17,12 +16,13 @@ from downconvert.internal_topics.names import TRANSACTIONS_TOPIC as TRANSACTIONS
 from downconvert.storage import LogConfig, LogDir, StorageError, TopicPartition
 from downconvert.storage.metadata import read_topic_id, write_topic_id
 from records.formats import V2
+from records.logged import log_of
 
 from .config import BrokerConfig
 from .partition import Partition
 from .topic_configs import AppendConfig, TopicConfigs
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 INTERNAL_TOPICS: Final = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
 

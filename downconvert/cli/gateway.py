@@ -3,7 +3,6 @@
 Not here: the gateway (gateway), the report of clients of old versions (gateway_report.py)."""
 
 import json
-import logging
 import signal
 import sys
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from typing import Any, Final
 import click
 
 from records.backend import NAME, REFERENCE
+from records.logged import log_of
 
 from .failure import CommandError
 from .logs import level_of, show_logs
@@ -25,7 +25,7 @@ from .serve_options import RECODE
 from .terminal import REFERENCE_NOTICE
 from .values import OutputFile
 
-LOG: Final = logging.getLogger("downconvert.gateway")
+LOG: Final = log_of("downconvert.gateway")
 LOGS: Final = ("downconvert.gateway",)
 SECONDS: Final = click.FloatRange(min=0, min_open=True)
 LOOK_SECONDS: Final = 0.1  # between two looks at whether the cluster has answered

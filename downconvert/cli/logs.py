@@ -6,8 +6,25 @@ import json
 import logging
 import time
 from collections.abc import Callable, Sequence
+from typing import Any, Final
 
-FORMAT = "%(asctime)s %(message)s"
+from records.logged import LINE_MAX, shown
+
+FORMAT: Final = "%(asctime)s %(message)s"
+INDENT: Final = "    "  # before each line of a trace
+
+
+class Lines(logging.Formatter):
+    """A line for each record, and where there is a trace more lines, none of which begins with what
+    somebody else has sent."""
+
+    def __init__(self) -> None:
+        super().__init__(FORMAT)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the name is that of `logging`
+        """The trace of an exception, whose text may be anybody's."""
+        lines = super().formatException(ei).splitlines()
+        return "\n".join(f"{INDENT}{shown(line, LINE_MAX)}" for line in lines)
 
 
 class JsonLines(logging.Formatter):
@@ -40,7 +57,7 @@ def show_logs(
     """Shows these loggers on standard error, and what is below them. Returns what ends that, so
     that nothing of it outlives its command."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines() if as_json else logging.Formatter(FORMAT))
+    handler.setFormatter(JsonLines() if as_json else Lines())
     logs = [logging.getLogger(name) for name in names]
     before = [(log, log.level, log.propagate) for log in logs]
     for log in logs:

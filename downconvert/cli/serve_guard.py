@@ -3,7 +3,6 @@ again on SIGHUP.
 
 Not here: what the settings mean (broker/access)."""
 
-import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
 from ssl import SSLContext
@@ -15,10 +14,11 @@ from downconvert.broker.access.rights import ConfigError
 from downconvert.broker.access.tokens import keep
 from downconvert.broker.server import Server
 from downconvert.broker.tls import TlsError, server_context
+from records.logged import log_of
 
 from .failure import CommandError
 
-LOG: Final = logging.getLogger("downconvert.broker.access")
+LOG: Final = log_of("downconvert.broker.access")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,16 @@ Not here: what becomes of a client (loop.py)."""
 
 import asyncio
 import errno
-import logging
 import socket
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from records.logged import log_of
+
 from .listeners import BACKLOG
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 # The client has gone meanwhile, which is its own affair.
 GONE: Final = (BlockingIOError, InterruptedError, ConnectionError)
 EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)

@@ -6,7 +6,6 @@ listening sockets.
 
 Not here: the parent (processes.py)."""
 
-import logging
 import signal
 import socket
 from collections.abc import Callable
@@ -16,12 +15,13 @@ from struct import Struct
 from typing import Any, Final
 
 from downconvert.broker.access.rights import ConfigError
+from records.logged import log_of
 
 from .config import GatewayConfig
 from .server import Gateway
 from .shared import Ledgers
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 REQUEST: Final = Struct(">?ii")  # whether a node is gone, its id, its port
 # errno of the failure or 0; length of the failure's text, or how many sockets there are
 ANSWER: Final = Struct(">iB")

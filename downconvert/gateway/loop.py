@@ -22,6 +22,7 @@ from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.places import NoPlaceError, Place
 from downconvert.broker.wire.schemas import ApiKey, Message
+from records.logged import log_of
 
 from .accepting import Accepting
 from .config import GatewayConfig
@@ -40,7 +41,7 @@ from .streams import CLIENT, Stream
 from .topology import BOOTSTRAP, Address, Topology
 from .upstream import SilentBrokerError, UnreachableError, Upstream, reach
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 METADATA_VERSION: Final = 1  # the first in which one can ask for no topics
 EXPECTED: Final = (ConnectionEndedError, BadRequestError, TimeoutError, UnreachableError, OSError)
 # A client that goes in the midst of its handshake: one that only looks whether somebody listens.

@@ -7,7 +7,6 @@ restarts a child that died. A child whose parent died ends by itself.
 Limits of connections and memory are for the whole gateway: each child has an equal share. Rates of
 clients, and waits after failed logins, are kept in one place for all (shared_ledger.py)."""
 
-import logging
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -21,6 +20,7 @@ from typing import Any, Final
 
 from downconvert.broker.access.rights import ConfigError
 from downconvert.broker.lifecycle import Startable
+from records.logged import log_of
 
 from . import child_process
 from .child_process import ANSWER, FIRST, REQUEST, Configure
@@ -32,7 +32,7 @@ from .shared import Ledgers
 from .shared_ledger import SharedLedger
 from .topology import BOOTSTRAP, Address
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 # A process that has threads must not fork: a lock that another thread holds stays locked.
 CONTEXT: Final = get_context("spawn")
 ANSWER_SECONDS: Final = 10.0  # for a child to say something

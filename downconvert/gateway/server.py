@@ -2,7 +2,6 @@
 
 Not here: the event loop (loop.py), several processes behind one port (processes.py)."""
 
-import logging
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Final, Protocol
@@ -15,6 +14,7 @@ from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.lifecycle import Startable
 from downconvert.broker.places import NoPlaceError, Place, Places
 from downconvert.broker.process_figures import cpu_seconds, resident_bytes
+from records.logged import log_of
 
 from .census import ClientCensus
 from .config import GatewayConfig
@@ -26,7 +26,7 @@ from .security import tls_context
 from .shared import Ledgers, Shared
 from .topology import Address, Topology
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 NEEDS_RESTART: Final = ("listen", "node_port_first", "node_ports", "shares_ports")
 
 

@@ -14,10 +14,12 @@ from downconvert.broker.access.rights import Access
 from downconvert.broker.credentials import Proved
 from downconvert.broker.errors import BadRequestError, ErrorCode
 from downconvert.broker.series import NAME_MAX
+from downconvert.broker.software import is_valid, software_of
 from downconvert.broker.wire.decoder import decode
 from downconvert.broker.wire.error_codes import error_codes
 from downconvert.broker.wire.responses import ResponseSend, response, throttled
 from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
+from records.logged import log_of
 
 from . import headers, producing, sent
 from .advertised import Advertised
@@ -45,7 +47,7 @@ from .topology import WITH_ADDRESSES
 from .translator import Translator
 from .versions import AUTHENTICATION, Versions
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 PRODUCE_WITH_ENDPOINTS: Final = 10
 THROTTLED_SINCE: Final = 1  # versions of Produce and of Fetch whose answers have throttle_time_ms
 CORRELATION_SIZE: Final = 4
@@ -263,7 +265,10 @@ class Session:
             )
             return Answer(response(request_header(header), answer, version=0))
         body = decode("ApiVersionsRequest", header.version, frame[header.size :])
-        self.software = f"{body.client_software_name} {body.client_software_version}".strip()
+        if not is_valid(body, header.version):
+            refusal = Message(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+            return self._answered(header, refusal)
+        self.software = software_of(body)
         answer = self._versions.answer(self._cluster, self.software)
         return Answer(response(request_header(header), answer))
 

@@ -10,17 +10,17 @@ A full disk is no such failure: what did not fit is cut off, and there may be sp
 
 Not here: what becomes of the directory's partitions (log_dir.py, and the broker)."""
 
-import logging
 import os
 from pathlib import Path
 from typing import Final
 
 from records.kernel import Buffer
+from records.logged import log_of
 
 from .errors import DiskFullError, LogDirOfflineError
 from .files import Files, WritableFile
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 
 
 class FencedFiles:

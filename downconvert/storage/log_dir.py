@@ -15,6 +15,7 @@ from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
 from records import RecordsError
+from records.logged import log_of
 from records.paths import named
 
 from .checkpoint import read_offsets, write_offsets
@@ -29,7 +30,7 @@ from .open_files import OpenFiles
 from .recovery import Recovery
 from .session import Session
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 NAME_SIZE_MAX: Final = 255  # bytes of a name in a directory
 
 

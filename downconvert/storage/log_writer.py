@@ -7,13 +7,13 @@ before anything refers to them, and removed from the end of the log that nothing
 Not here: the active segment's files (segment_writer.py), those of the others
 (segment_directory.py), which segments are old (retention.py)."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
 from records import CorruptRecordsError, MemoryRecords
 from records.kernel import Buffer
+from records.logged import log_of
 
 from .appended import check_appended, first_offset
 from .checkpoint import EpochEntry
@@ -31,7 +31,7 @@ from .segment_directory import SegmentDirectory
 from .segment_writer import SegmentWriter
 from .tail import Tail
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 
 
 class LogWriter:

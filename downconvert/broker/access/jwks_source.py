@@ -6,7 +6,6 @@ or is of no use, the last good one stays, and it is tried again after 1, 2, 4, â
 
 Not here: what is in the document (jwks.py)."""
 
-import logging
 import ssl
 import time
 from collections.abc import Callable
@@ -17,10 +16,12 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, build_opener
 
+from records.logged import log_of
+
 from .jwks import DOCUMENT_MAX, Jwks, JwksError
 from .rights import ConfigError
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 HTTPS: Final = "https"
 SILENCE_MAX: Final = 5.0  # seconds without a byte
 TRANSFER_MAX: Final = 15.0  # seconds for a document

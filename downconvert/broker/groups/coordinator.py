@@ -3,7 +3,6 @@
 Members are answered when no lock is held. Not here: what groups do (group.py), where offsets are
 kept (offsets.py)."""
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import RLock
@@ -15,6 +14,7 @@ from downconvert.broker.partition import CheckBatch
 from downconvert.broker.purgatory import Purgatory
 from downconvert.broker.time_of_day import TimeOfDay
 from downconvert.broker.wire.schemas import Message
+from records.logged import log_of
 
 from .group import Group
 from .member import Join, Joined, MemberIdentity, Synced
@@ -22,7 +22,7 @@ from .offset_expiry import CONSUMER, expired, subscribed_topics
 from .offsets import Committed, Offsets, Partition
 from .rebalance import Limits, State
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 ID_MAX: Final = 0x7FFF  # bytes; older versions and records have no more for a string
 
 

@@ -8,7 +8,6 @@ Not here: what the records look like (internal_topics/group_records.py), where t
 (offsets_topic.py), what transactions do to them (committed_offsets.py), who may commit (group.py),
 when the log is compacted (storage)."""
 
-import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
@@ -34,6 +33,7 @@ from downconvert.internal_topics.group_records import (
 )
 from downconvert.storage.names import OFFSET_MAX
 from records import Record
+from records.logged import log_of
 
 from .committed_offsets import CommittedOffsets, Producer
 from .group import Group
@@ -42,7 +42,7 @@ from .rebalance import State
 
 __all__ = ["NO_TIME", "Committed", "Offsets", "Partition"]
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 SHOWN_MAX: Final = 60  # partitions that one line of the log names
 
 

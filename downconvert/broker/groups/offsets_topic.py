@@ -3,7 +3,6 @@
 Not here: which of its partitions a group is in (internal_topic.py), the format of the records
 (internal_topics/group_records.py), what they add up to (offsets.py)."""
 
-import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
@@ -19,13 +18,14 @@ from downconvert.storage.producer_state import read_marker
 from downconvert.storage.runs import runs
 from records import BatchHeader, Record, read
 from records.control import ControlRecordType
+from records.logged import log_of
 
 # A partition's index, a record of it, and in whose transaction it was written.
 TakeRecord: TypeAlias = Callable[[int, Record, int | None], None]
 # A partition's index, a producer's id, and whether its transaction is committed.
 TakeEnd: TypeAlias = Callable[[int, int, bool], None]
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 TOMBSTONES_MAX: Final = 1000  # in a batch, which stays far below what a message may be
 
 

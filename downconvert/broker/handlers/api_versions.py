@@ -1,25 +1,29 @@
 """ApiVersions: which requests are served here, in which versions.
 
 A client that asks in a version that is not known gets the answer of version 0 with an error and the
-list, as brokers since 2.4 do, and asks again [KIP-511]."""
+list, as brokers since 2.4 do, and asks again [KIP-511]. One whose software has a name that Kafka
+does not take is told so."""
 
 from downconvert.broker.access.guard import offered
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.fetch_versions import served_to
+from downconvert.broker.software import is_valid, software_of
 from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import ApiKey, Message
 
 
 def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     body = exchange.request.body
+    if not is_valid(body, exchange.request.version):
+        exchange.reply(Message(error_code=ErrorCode.INVALID_REQUEST, api_keys=[]))
+        return
     exchange.client.software_name = body.client_software_name
     exchange.client.software_version = body.client_software_version
     access = exchange.client.access or broker.guard.access
     found = dict(offered(access, broker.versions))
     if ApiKey.Fetch in found:
-        software = f"{body.client_software_name} {body.client_software_version}"
-        found[ApiKey.Fetch] = served_to(software, found[ApiKey.Fetch])
+        found[ApiKey.Fetch] = served_to(software_of(body), found[ApiKey.Fetch])
     keys = [_versions(key, versions) for key, versions in sorted(found.items())]
     exchange.reply(Message(api_keys=keys))
 

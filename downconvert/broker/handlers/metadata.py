@@ -6,7 +6,6 @@ Where the operator allows it, a topic that is asked for by its name, and is not 
 only way for producers of 0.8 and 0.9 to get one. Clients from version 4 on can say that they do not
 want that, as consumers do [KIP-361]."""
 
-import logging
 from typing import Final
 
 from downconvert.broker.errors import ApiError, ErrorCode
@@ -16,11 +15,12 @@ from downconvert.broker.state import BrokerState
 from downconvert.broker.topics import INTERNAL_TOPICS, Topic
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import StorageError
+from records.logged import log_of
 
 from .admin import is_name
 from .new_topics import make
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 NOT_ASKED: Final = -(2**31)  # authorized operations
 NO_LEADER: Final = -1
 MADE_MAX: Final = 20  # topics for one request: making one takes milliseconds

@@ -14,7 +14,6 @@ coordinator's is not held when markers are written.
 Not here: the steps (internal_topics/transaction.py), the log (state_topic.py), timers
 (sweep.py)."""
 
-import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -28,12 +27,13 @@ from downconvert.broker.topics import Topics
 from downconvert.internal_topics.transaction import NO_EPOCH, State, Transaction
 from downconvert.storage import TopicPartition
 from records import BatchHeader
+from records.logged import log_of
 
 from .counts import Counts, Outcome
 from .markers import Markers
 from .state_topic import StateTopic
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 ID_MAX: Final = 0x7FFF  # bytes of a transactional id
 
 

@@ -2,7 +2,6 @@
 
 Not here: when they are due (coordinator.py), what logs do with them (storage/producer_state.py)."""
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -15,8 +14,9 @@ from downconvert.broker.topics import OFFSETS_TOPIC, Topics
 from downconvert.internal_topics.transaction import Transaction
 from downconvert.storage import StorageError, TopicPartition
 from records import ControlRecordType
+from records.logged import log_of
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 
 
 class Markers:

@@ -3,7 +3,6 @@
 Not here: the format of the records (internal_topics/transaction_records.py), which of its
 partitions an id is in (internal_topic.py)."""
 
-import logging
 from collections.abc import Iterator
 from typing import Final
 
@@ -20,8 +19,9 @@ from downconvert.internal_topics.transaction_records import (
 )
 from downconvert.storage import Log
 from records import Record, read_batch
+from records.logged import log_of
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 
 
 class StateTopic(InternalTopic):

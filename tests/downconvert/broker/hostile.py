@@ -139,7 +139,7 @@ def attempt(broker: Broker, seed: int, number: int, now: float) -> str:
 def attempt_as_somebody(broker: Broker, seed: int, number: int, now: float) -> str:
     """Tries one as a client of `guarded_broker`."""
     random = Random(f"{seed}/{number}")
-    client = someone(random.choice((KNOWN_NETWORK, OTHER_NETWORK)).format(number % 250))
+    client = someone(random.choice((KNOWN_NETWORK, OTHER_NETWORK)).format(number % 25))
     kind = random.random()
     if kind < 0.2:
         return _log_in(broker, client, random, now)

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.broker import Broker, BrokerConfig
+from downconvert.broker import Broker, BrokerConfig, ErrorCode
 from downconvert.broker.fetch_versions import FLEXIBLE_SINCE
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
-from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.asking import ask, someone
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,6 @@ from tests.downconvert.broker.asking import ask
         ("librdkafka", "2.5.0", FLEXIBLE_SINCE - 1),
         ("confluent-kafka-python", "2.12.1-rdkafka-2.12.1", FLEXIBLE_SINCE - 1),
         ("apache-kafka-java", "3.9.1", None),
-        ("", "", None),
     ],
 )
 def test_librdkafka_is_offered_no_fetch_in_which_it_misreads_old_messages(
@@ -33,3 +32,19 @@ def test_librdkafka_is_offered_no_fetch_in_which_it_misreads_old_messages(
         assert found[ApiKey.Fetch] == (served.start, newest or served.stop - 1)
         others = {api: range(least, most + 1) for api, (least, most) in found.items()}
         assert others.items() - {(ApiKey.Fetch, others[ApiKey.Fetch])} <= broker.versions.items()
+
+
+@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize("name", ["", "a b", "forged\nline", "\x1b[31m"])
+def test_a_name_of_software_that_kafka_refuses_is_refused_and_kept_nowhere(
+    name: str, version: int, tmp_path: Path
+) -> None:
+    with LogDir.open(tmp_path) as log_dir:
+        broker, client = Broker(log_dir, BrokerConfig()), someone()
+        for names in ((name, "1.0"), ("test", name)):
+            body = Message(client_software_name=names[0], client_software_version=names[1])
+            said = ask(broker, ApiKey.ApiVersions, version, body, client=client)
+            assert (said.error_code, said.api_keys) == (ErrorCode.INVALID_REQUEST, [])
+        assert client.software_name == ""
+        body = Message(client_software_name="test", client_software_version="1.0")
+        assert ask(broker, ApiKey.ApiVersions, version, body, client=client).api_keys

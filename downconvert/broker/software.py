@@ -1,0 +1,22 @@
+"""What clients may call their software in ApiVersions, from version 3 on [KIP-511]."""
+
+import re
+from typing import Final
+
+from .wire.schemas import Message
+
+SAID_SINCE: Final = 3  # versions of ApiVersions in which clients name their software
+VALID: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")  # Kafka's own
+
+
+def is_valid(body: Message, version: int) -> bool:
+    """Whether Kafka takes an ApiVersions request that names its client's software like this."""
+    if version < SAID_SINCE:
+        return True
+    names = (body.client_software_name, body.client_software_version)
+    return all(VALID.fullmatch(name) is not None for name in names)
+
+
+def software_of(body: Message) -> str:
+    """The software and its version, as one name."""
+    return f"{body.client_software_name} {body.client_software_version}".strip()

@@ -1,0 +1,23 @@
+import pytest
+
+from downconvert.broker.software import is_valid
+from downconvert.broker.wire.schemas import Message
+
+
+def said(name: str, version: str = "1.0") -> Message:
+    return Message(client_software_name=name, client_software_version=version)
+
+
+@pytest.mark.parametrize("name", ["a", "7", "apache-kafka-java", "sarama", "a.b-c.9", "a" * 1000])
+def test_what_kafka_takes_is_taken(name: str) -> None:
+    assert is_valid(said(name), 3)
+    assert is_valid(said("x", name), 3)
+
+
+@pytest.mark.parametrize(
+    "name", ["", " ", "-a", "a-", ".a", "a.", "a b", "a_b", "a\n", "\na", "ä", "a\x1b[31m", "٣"]
+)
+def test_what_kafka_refuses_is_refused(name: str) -> None:
+    assert not is_valid(said(name), 3)
+    assert not is_valid(said("x", name), 4)
+    assert is_valid(said(name), 2)  # it names no software

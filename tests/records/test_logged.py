@@ -1,0 +1,70 @@
+import ast
+import logging
+from pathlib import Path
+
+import pytest
+
+import downconvert
+import records
+from records.logged import LINE_MAX, TEXT_MAX, log_of, shown
+
+# The one file that makes loggers, and the one that says where their lines go.
+MAKERS = {"logged.py", "logs.py"}
+EVIL = "t\n2026-01-01 00:00:00,000 all is well\r\x1b[2J\x9b31m\u2028\u202e"
+
+
+def test_text_that_harms_no_line_is_shown_as_it_is() -> None:
+    assert shown("orders of größe 5 \N{SNOWMAN}") == "orders of größe 5 \N{SNOWMAN}"
+
+
+@pytest.mark.parametrize("letter", "\0\n\r\t\x0b\x0c\x1b\x7f\x85\x9b\u2028\u2029\u202e\ud800")
+def test_what_ends_a_line_or_obeys_a_terminal_is_escaped(letter: str) -> None:
+    text = shown(f"a{letter}b")
+    assert text.isprintable()
+    assert text.startswith("a\\")
+    assert text.endswith("b")
+
+
+def test_a_text_has_a_bounded_length() -> None:
+    assert shown("x" * TEXT_MAX) == "x" * TEXT_MAX
+    assert len(shown("x" * (TEXT_MAX + 1))) == TEXT_MAX
+
+
+def test_a_message_is_one_line_whatever_it_tells(caplog: pytest.LogCaptureFixture) -> None:
+    log = log_of("downconvert.test")
+    error = ValueError(EVIL * 1000)
+    log.warning("topic %s of %d: %s", EVIL, 5, error, extra={"fields": {"topic": EVIL * 1000}})
+    log.warning(EVIL)
+    log.info("100 %")
+    first, second = caplog.records
+    assert first.getMessage().startswith("topic t\\n2026")
+    assert " of 5: t\\n" in first.getMessage()
+    for record in (first, second):
+        assert record.getMessage().isprintable()
+        assert len(record.getMessage()) <= LINE_MAX
+        assert record.pathname == __file__  # where it was logged, not where it was escaped
+    assert len(first.fields["topic"]) <= LINE_MAX  # type: ignore[attr-defined]
+
+
+def test_an_exception_goes_with_its_message(caplog: pytest.LogCaptureFixture) -> None:
+    try:
+        raise ValueError("x")
+    except ValueError:
+        log_of("downconvert.test").exception("a defect")
+    (record,) = caplog.records
+    assert (record.levelno, record.exc_info is not None) == (logging.ERROR, True)
+
+
+def test_nothing_is_logged_but_through_it() -> None:
+    """Or somebody's text goes into a line as it is."""
+    for package in (records, downconvert):
+        for path in Path(package.__path__[0]).rglob("*.py"):
+            made = [
+                node
+                for node in ast.walk(ast.parse(path.read_text()))
+                if isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == "logging"
+                and node.attr not in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", "LogRecord")
+            ]
+            assert not made or path.name in MAKERS, f"{path}: use records.logged.log_of"

@@ -18,7 +18,10 @@ from .failure import CommandError, reason
 from .grid import grid, output
 
 TIMEOUT: Final = 10.0  # seconds
-COLUMNS: Final = ("software", "address", "requests", "translated", "converted", "last seen")
+COLUMNS: Final = (
+    *("software", "address", "requests", "translated", "converted"),
+    *("first seen", "last seen"),
+)
 WRAPPED: Final = """
 th:first-child, td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 180px; }
 th:nth-child(n+2), td:nth-child(n+2) { padding-left: 16px; }
@@ -74,11 +77,13 @@ def _clients(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "translated": 0,
                 "old": set(),
                 "bytes_converted": 0,
+                "first_seen": row["first_seen"],
                 "last_seen": 0.0,
             },
         )
         for name in ("requests", "translated", "bytes_converted"):
             client[name] += row[name]
+        client["first_seen"] = min(client["first_seen"], row["first_seen"])
         client["last_seen"] = max(client["last_seen"], row["last_seen"])
         if row["translated"]:
             client["old"].add(f"{row['api']} v{row['version']}")
@@ -98,9 +103,7 @@ def _age(rows: list[dict[str, Any]], key: tuple[str, str, str]) -> str:
 def _print(rows: list[dict[str, Any]]) -> None:
     clients = _clients(rows)
     old = [client for client in clients if client["translated"]]
-    table = grid(
-        "client", "software", "address", "requests", "translated", "converted", "last seen"
-    )
+    table = grid("client", *COLUMNS)
     for client in clients:
         style = "yellow" if client["translated"] else None
         table.add_row(
@@ -110,6 +113,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
             f"{client['requests']:,}",
             f"{client['translated']:,}",
             format_size(client["bytes_converted"]),
+            _when(client["first_seen"]),
             _when(client["last_seen"]),
             style=style,
         )
@@ -160,5 +164,5 @@ def _page(rows: list[dict[str, Any]], url: str) -> Iterator[str]:
         yield f"<td>{client['requests']:,}</td>"
         yield f"<td>{client['translated']:,}</td>"
         yield f"<td>{format_size(client['bytes_converted'])}</td>"
-        yield f"<td>{_when(client['last_seen'])}</td></tr>"
+        yield f"<td>{_when(client['first_seen'])}</td><td>{_when(client['last_seen'])}</td></tr>"
     yield "</table></section></main></body></html>\n"

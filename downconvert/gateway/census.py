@@ -1,16 +1,34 @@
 """Which clients use old versions: what every client asks, in which version, and what was done.
 
 Brokers do not report this, and it is the list of what must be upgraded. Its size is bounded,
-because a client may use another client id in every request."""
+because a client may use another client id in every request, and a scheduler gives its pods new
+names for years. Where it is full, what was asked in a version that needs the gateway stays:
 
-from collections.abc import Iterable, Iterator
+1. Of what needs no gateway, what was seen least recently is counted as `(others)`.
+2. Where nothing of that is left, clients whose ids differ in what was generated become one, and
+   then those whose ids begin alike. Their dates stay: the first, and the last.
+3. Last, the half that asked least is counted as `(others)`, too.
+
+Not here: what is generated in an id (client_names.py)."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
+from math import inf
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
 from downconvert.broker.series import NAME_MAX, OTHERS
 
+from .client_names import ANY, pattern_of, prefix_of
+from .headers import NAMES
+
 KEYS_MAX: Final = 10_000
+ROOM: Final = 10  # one of so many rows is free after clients have become one
+VERSIONS: Final = range(64)  # of requests; no API has as many
+UNKNOWN_KEYS: Final = 256  # keys of APIs that are told apart though they are not known here
+KNOWN_APIS: Final = {*NAMES.values(), *(f"API {key}" for key in range(UNKNOWN_KEYS))}
+NO_VERSION: Final = -1
 
 
 class ClientKey(NamedTuple):
@@ -25,66 +43,162 @@ class ClientKey(NamedTuple):
 
 @dataclass(slots=True)
 class ClientUse:
-    """What was counted for one ClientKey."""
+    """What was counted for one ClientKey. Times in seconds since the epoch."""
 
     requests: int = 0
     translated: int = 0  # requests that the cluster does not take, or not serve, as they are
     records_converted: int = 0
     bytes_converted: int = 0  # that were sent
-    last_seen: float = 0.0  # seconds since the epoch
+    first_seen: float = inf
+    last_seen: float = 0.0
+    merged: int = 1  # keys that this was counted for
+
+    def add(self, other: "ClientUse") -> None:
+        """Counts what was counted for another key as well."""
+        self.requests += other.requests
+        self.translated += other.translated
+        self.records_converted += other.records_converted
+        self.bytes_converted += other.bytes_converted
+        self.first_seen = min(self.first_seen, other.first_seen)
+        self.last_seen = max(self.last_seen, other.last_seen)
+        self.merged += other.merged
 
 
 class ClientCensus:
     """Everything counted since the gateway started. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, keys_max: int = KEYS_MAX) -> None:
         self._lock = Lock()
-        self._uses: dict[ClientKey, ClientUse] = {}
+        self._keys_max = keys_max
+        self._old: dict[ClientKey, ClientUse] = {}  # of which something was translated
+        self._current: OrderedDict[ClientKey, ClientUse] = OrderedDict()  # the rest, as last seen
+        self._others: dict[ClientKey, ClientUse] = {}  # by API and version, of which there are few
 
     def see(self, key: ClientKey, now: float, *, translated: bool) -> ClientKey:
         """Counts a request. Returns the key under which what follows is to be counted."""
-        key = key._replace(client_id=key.client_id[:NAME_MAX], software=key.software[:NAME_MAX])
+        key = key._replace(
+            client_id=key.client_id[:NAME_MAX],
+            software=key.software[:NAME_MAX],
+            api=key.api if key.api in KNOWN_APIS else OTHERS,
+            version=key.version if key.version in VERSIONS else NO_VERSION,
+        )
         with self._lock:
-            if key not in self._uses and len(self._uses) >= KEYS_MAX:
-                key = ClientKey(OTHERS, OTHERS, OTHERS, key.api, key.version)
-            use = self._uses.setdefault(key, ClientUse())
-            use.requests += 1
-            use.translated += translated
-            use.last_seen = now
+            self._add(key, ClientUse(1, int(translated), 0, 0, now, now))
         return key
 
     def converted(self, key: ClientKey, records: int, sent: int) -> None:
         """Adds what a conversion did."""
         with self._lock:
-            use = self._uses.setdefault(key, ClientUse())
+            use = self._known(key)
             use.records_converted += records
             use.bytes_converted += sent
 
     def recoded(self, key: ClientKey, sent: int) -> None:
         """Adds an answer whose records got another codec. The cluster takes the request itself."""
         with self._lock:
-            use = self._uses.setdefault(key, ClientUse())
+            use = self._known(key)
             use.translated += 1
             use.bytes_converted += sent
+            if self._current.pop(key, None) is not None:
+                self._old[key] = use
 
     def __iter__(self) -> Iterator[tuple[ClientKey, ClientUse]]:
         with self._lock:
-            return iter(sorted(self._uses.items()))
+            return iter(sorted((self._old | self._current | self._others).items()))
 
     def rows(self) -> list[dict[str, Any]]:
         """One for each client, API and version, for a report or another program."""
         return [key._asdict() | asdict(use) for key, use in self]
 
-
-def merged(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of several censuses as those of one."""
-    found: dict[ClientKey, dict[str, Any]] = {}
-    for row in rows:
+    def add(self, row: dict[str, Any]) -> None:
+        """Counts what another census has counted: one of its rows."""
         key = ClientKey(*(row[name] for name in ClientKey._fields))
-        if key not in found and len(found) >= KEYS_MAX:
-            key = ClientKey(OTHERS, OTHERS, OTHERS, key.api, key.version)
-        known = found.setdefault(key, key._asdict() | asdict(ClientUse()))
-        for name in ("requests", "translated", "records_converted", "bytes_converted"):
-            known[name] += row[name]
-        known["last_seen"] = max(known["last_seen"], row["last_seen"])
-    return [found[key] for key in sorted(found)]
+        use = ClientUse(**{name: row[name] for name in ClientUse.__dataclass_fields__})
+        with self._lock:
+            self._add(key, use)
+
+    def _add(self, key: ClientKey, use: ClientUse) -> None:
+        if key.client_id == OTHERS:
+            self._count_as_others(key, use)
+            return
+        known = self._old.get(key)
+        if known is None and (known := self._current.get(key)) is not None:
+            self._current.move_to_end(key)
+            if use.translated:
+                self._old[key] = self._current.pop(key)
+        if known is not None:
+            known.add(use)
+            known.merged -= use.merged == 1  # it is the same client
+        elif self._has_room(needs_gateway=bool(use.translated)):
+            (self._old if use.translated else self._current)[key] = use
+        else:
+            self._count_as_others(key, use)
+
+    def _has_room(self, *, needs_gateway: bool) -> bool:
+        """Whether another key may be counted by itself; makes room where that is possible."""
+        if len(self._old) + len(self._current) < self._keys_max:
+            return True
+        if self._current:
+            self._count_as_others(*self._current.popitem(last=False))
+            return True
+        if needs_gateway:
+            self._make_room()
+        return needs_gateway
+
+    def _make_room(self) -> None:
+        """Makes one of the clients that are alike, until enough is free."""
+        enough = self._keys_max - max(self._keys_max // ROOM, 1)
+        for alike in (_by_pattern, _by_prefix):
+            self._merge(alike)
+            if len(self._old) <= enough:
+                return
+        ranked = sorted(self._old, key=lambda key: _weight(self._old[key]))
+        for key in ranked[: -(-len(ranked) // 2)]:
+            self._count_as_others(key, self._old.pop(key))
+
+    def _merge(self, alike: Callable[[ClientKey], ClientKey]) -> None:
+        groups: dict[ClientKey, list[ClientKey]] = {}
+        for key in self._old:
+            groups.setdefault(alike(key), []).append(key)
+        for common, keys in groups.items():
+            if len(keys) > 1:
+                first, *rest = (self._old.pop(key) for key in keys)
+                for use in rest:
+                    first.add(use)
+                self._old[common] = first
+
+    def _count_as_others(self, key: ClientKey, use: ClientUse) -> None:
+        others = ClientKey(OTHERS, OTHERS, OTHERS, key.api, key.version)
+        known = self._others.setdefault(others, use)
+        if known is not use:
+            known.add(use)
+
+    def _known(self, key: ClientKey) -> ClientUse:
+        """Where a key is counted by now."""
+        for table in (self._old, self._current):
+            for one in (key, _by_pattern(key), _by_prefix(key)):
+                if one in table:
+                    return table[one]
+        others = ClientKey(OTHERS, OTHERS, OTHERS, key.api, key.version)
+        return self._others.setdefault(others, ClientUse(first_seen=0.0, merged=0))
+
+
+def _by_pattern(key: ClientKey) -> ClientKey:
+    return key._replace(client_id=pattern_of(key.client_id), address=ANY)
+
+
+def _by_prefix(key: ClientKey) -> ClientKey:
+    return key._replace(client_id=prefix_of(key.client_id), software=ANY, address=ANY)
+
+
+def _weight(use: ClientUse) -> tuple[int, float]:
+    """What a client is worth knowing: it asked much, and lately."""
+    return use.requests, use.last_seen
+
+
+def merged(rows: Iterable[dict[str, Any]], keys_max: int = KEYS_MAX) -> list[dict[str, Any]]:
+    """The rows of several censuses as those of one."""
+    census = ClientCensus(keys_max)
+    for row in sorted(rows, key=lambda row: float(row["last_seen"])):
+        census.add(row)
+    return census.rows()

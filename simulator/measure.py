@@ -78,11 +78,6 @@ class Cpu:
         return usage.ru_utime - first.ru_utime + usage.ru_stime - first.ru_stime
 
 
-def mean(values: Sequence[float]) -> float:
-    """0 of none."""
-    return sum(values) / len(values) if values else 0.0
-
-
 def percentile(values: Sequence[float], percent: float) -> float:
     """A percentile of sorted values, by nearest rank; 0 of none."""
     if not values:

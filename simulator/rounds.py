@@ -5,7 +5,7 @@ then slows all of them, and none is always the first."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from statistics import median, median_low
+from statistics import median_high, median_low
 from typing import Any, Final, Generic, TypeVar
 
 ROUNDS: Final = 3  # by default
@@ -20,9 +20,9 @@ class Rounds(Generic[T]):
 
     each: list[T] = field(default_factory=list)
 
-    def middle(self, value: Callable[[T], float]) -> float:
-        """The median of the rounds; of two in the middle the lesser, as that was measured."""
-        return median_low(map(value, self.each))
+    def middle(self, value: Callable[[T], float], *, higher: bool = False) -> float:
+        """The median of the rounds; of two in the middle one, as that was measured."""
+        return (median_high if higher else median_low)(map(value, self.each))
 
     def spread(self, value: Callable[[T], float]) -> float:
         """From the least to the most of the rounds, as a share of the median; 0 of a median of
@@ -44,14 +44,6 @@ def turns(names: Sequence[T], number: int) -> list[T]:
     """The order of a round: each begins with the one after that which began the round before."""
     at = number % len(names)
     return [*names[at:], *names[:at]]
-
-
-def paired(a: Rounds[T], b: Rounds[T], value: Callable[[T], float]) -> float | None:
-    """The median of the ratios a / b, round by round: noise that lasts cancels out. None: there is
-    nothing to divide by."""
-    pairs = [(value(x), value(y)) for x, y in zip(a.each, b.each, strict=True)]
-    ratios = [x / y for x, y in pairs if y > 0]
-    return median(ratios) if ratios else None
 
 
 def merged(documents: Sequence[Any]) -> Any:

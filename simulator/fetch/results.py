@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from records.units import format_count
-from simulator.measure import mean, percentile, thinned
+from simulator.measure import percentile, thinned
 from simulator.modes import Mode
 from simulator.report.costs import Cost, costs
 from simulator.rounds import Rounds, merged
@@ -54,10 +54,6 @@ class Run:
     @property
     def cpu_per_record(self) -> float:
         return self.sent.cpu_seconds / max(self.reading.records, 1)
-
-    @property
-    def last_byte_mean(self) -> float:
-        return mean(self.reading.latencies)
 
     def first_byte(self, percent: float) -> float:
         return percentile(self.reading.first_bytes, percent)

@@ -45,7 +45,7 @@ _NOTES: Final = (
     "Memory is the broker's resident set (VmHWM, reset at the beginning, and samples from "
     "outside), less what it was after everything had been imported and every log opened.",
     "After a short warm-up the modes take turns, round by round, and each round begins with "
-    "another. A figure is the median of its rounds, a ratio the median of the rounds' ratios. The "
+    "another. A figure is the median of its rounds, a ratio that of the two figures beside it. The "
     "spread is the distance from the least to the most of a figure's rounds, beside its median.",
     "Latency is measured by the clients that are not slow, from the request to the first and the "
     "last byte of the answer.",

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from records.units import format_count
-from simulator.measure import mean, percentile, thinned
+from simulator.measure import percentile, thinned
 from simulator.modes import Mode
 from simulator.report.costs import Cost, costs
 from simulator.report.figures import records_per_cpu_second
-from simulator.rounds import Rounds, merged, paired
+from simulator.rounds import Rounds, merged
 
 from .clients import ClientStats, RunStats
 from .options import TODAYS, Group, LoadOptions
@@ -88,10 +88,6 @@ class LoadRun:
         served = self.served
         known = served.finding + served.converting + served.turning + served.sending
         return max(0.0, served.cpu - known)
-
-    @property
-    def last_byte_mean(self) -> float:
-        return mean(self._of_old_clients(lambda stats: stats.latencies))
 
     def first_byte(self, percent: float) -> float:
         """Of fetches for which records are converted; without conversion, of the same clients'."""
@@ -205,7 +201,11 @@ class LoadResult:
         there are not both kinds."""
         if self.alone is None:
             return None
-        return paired(self.modes[mode], self.alone, lambda run: run.todays(percent))
+        beside, alone = (
+            rounds.middle(lambda run: run.todays(percent))
+            for rounds in (self.modes[mode], self.alone)
+        )
+        return beside / alone if alone > 0 else None
 
     def failures(self) -> list[str]:
         """One line for each check that did not hold."""

@@ -19,7 +19,7 @@ class Measured(Protocol):
 
     peak: memory of the process that converts, above idle. cpu_per_record: CPU seconds of the same
     process. first_byte, last_byte: percentiles over the fetches for which records are converted,
-    from the request on, by consumers that read as fast as they can; last_byte_mean: of the same."""
+    from the request on, by consumers that read as fast as they can."""
 
     @property
     def peak(self) -> int: ...
@@ -32,9 +32,6 @@ class Measured(Protocol):
 
     @property
     def records_per_second(self) -> float: ...
-
-    @property
-    def last_byte_mean(self) -> float: ...
 
     def first_byte(self, percent: float) -> float: ...
 
@@ -55,14 +52,22 @@ class Figure(Generic[M]):
     better: Literal["less", "more", ""] = ""
 
     def shown(self, rounds: Rounds[M]) -> str:
-        return self.text(rounds.middle(self.value))
+        return self.text(self.middle(rounds))
+
+    def middle(self, rounds: Rounds[M]) -> float:
+        """The median; of two in the middle the worse, so that a rate and its inverse agree."""
+        return rounds.middle(self.value, higher=self.better == "more")
 
     def comparison(self, modes: Mapping[Mode, Rounds[M]]) -> tuple[str, bool | None]:
-        """Lazy beside eager in words ("21x less"), and whether that is good; None: neither."""
+        """Lazy beside eager in words ("21x less"), and whether that is good; None: neither, or
+        they differ by less than the rounds of one mode do."""
         if not self.better or not is_compared(modes):
             return "", None
-        lazy, eager = (modes[mode].middle(self.value) for mode in ("lazy", "eager"))
-        return compared(lazy, eager, self.better)
+        lazy, eager = (self.middle(modes[mode]) for mode in ("lazy", "eager"))
+        words, is_good = compared(lazy, eager, self.better)
+        if is_good is None or max(lazy / eager, eager / lazy) - 1 <= self.spread(modes):
+            return words, None
+        return words, is_good
 
     def spread(self, modes: Mapping[Mode, Rounds[M]]) -> float:
         """The largest of all modes."""
@@ -112,7 +117,7 @@ def cpu_seconds(value: float) -> str:
 
 
 def microseconds(value: float) -> str:
-    return f"{value * 1e6:.2f} us"
+    return f"{value * 1e6:.3g} us"
 
 
 def share(value: float) -> str:

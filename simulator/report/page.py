@@ -10,7 +10,7 @@ from downconvert.report.style import CSS
 from simulator.modes import Mode
 from simulator.rounds import Rounds
 
-from .costs import Cost, repeatability, verdict
+from .costs import LATER, Cost, verdict
 from .figures import Figure, M, is_compared, share
 from .plots import COLOURS
 
@@ -58,22 +58,21 @@ def costs_section(costs: Sequence[Cost], rounds: int) -> Iterator[str]:
     """What lazy costs beside eager, and the verdict; nothing where not both were run."""
     if not costs:
         return
-    words, is_met = verdict(costs)
-    noise, is_quiet = repeatability(costs, rounds)
+    words, is_met = verdict(costs, rounds)
     yield "<h3>What lazy costs beside eager</h3>"
     yield '<table class="costs"><thead><tr><th></th><th>lazy</th><th>eager</th><th>ratio</th>'
     yield "<th>wanted</th><th></th><th>spread</th></tr></thead><tbody>"
     for cost in costs:
-        css = tone(cost.is_met)
+        css = tone(cost.is_met if rounds > 1 else None)
         yield (
             f"<tr><td>{cost.label}</td><td>{cost.lazy}</td><td>{cost.eager}</td>"
             f'<td class="{css}">{cost.ratio_text}</td><td>{cost.wanted}</td>'
-            f'<td class="{css}">{cost.is_met_text}</td>'
+            f'<td class="{css}">{cost.is_met_text if rounds > 1 else ""}</td>'
             f'<td class="same">{share(cost.spread) if rounds > 1 else ""}</td></tr>'
         )
     yield "</tbody></table>"
     yield f'<p class="verdict {tone(is_met)}">{escape(words)}</p>'
-    yield f'<p class="noise {tone(None if is_quiet else False)}">{escape(noise)}</p>'
+    yield f'<p class="noise same">{LATER}</p>'
 
 
 def figures_table(figures: Iterable[Figure[M]], modes: Mapping[Mode, Rounds[M]]) -> Iterator[str]:

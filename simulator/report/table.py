@@ -12,7 +12,7 @@ from rich.text import Text
 from simulator.modes import Mode
 from simulator.rounds import Rounds
 
-from .costs import Cost, repeatability, verdict
+from .costs import LATER, Cost, verdict
 from .figures import Figure, M, is_compared, share
 
 STYLES: Final = {True: "bold green", False: "yellow", None: "dim"}
@@ -48,19 +48,13 @@ def costs_table(costs: Sequence[Cost], rounds: int) -> RenderableType:
             f"  {cost.label}",
             cost.lazy,
             cost.eager,
-            Text(cost.ratio_text, style=STYLES[cost.is_met]),
+            Text(cost.ratio_text, style=STYLES[cost.is_met if rounds > 1 else None]),
             cost.wanted,
-            Text(cost.is_met_text, style=STYLES[cost.is_met]),
+            Text(cost.is_met_text if rounds > 1 else "", style=STYLES[cost.is_met]),
             *(Text(share(cost.spread), style="dim") for _ in spread),
         )
-    words, is_met = verdict(costs)
-    noise, is_quiet = repeatability(costs, rounds)
-    return Group(
-        grid,
-        Text(),
-        Text(words, style=STYLES[is_met]),
-        Text(noise, style=STYLES[None if is_quiet else False]),
-    )
+    words, is_met = verdict(costs, rounds)
+    return Group(grid, Text(), Text(words, style=STYLES[is_met]), Text(LATER, style="dim"))
 
 
 def verdict_text(failures: Sequence[str], success: str) -> Text:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from records.units import MiB
-from simulator.measure import Cpu, Memory, Resident, mean, percentile, thinned
+from simulator.measure import Cpu, Memory, Resident, percentile, thinned
 
 
 def test_memory_grows_by_what_is_held_and_keeps_its_peak() -> None:
@@ -54,8 +54,3 @@ def test_a_thinned_line_is_short_in_order_and_keeps_its_peak(
     assert len(thin) <= buckets or thin == line
     assert [seconds for seconds, _ in thin] == sorted(seconds for seconds, _ in thin)
     assert max(size for _, size in thin) == max(size for _, size in line)
-
-
-def test_the_mean_of_nothing_is_0() -> None:
-    assert mean([]) == 0
-    assert mean([1.0, 2.0, 6.0]) == 3

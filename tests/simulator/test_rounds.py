@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.rounds import Rounds, merged, paired, turns
+from simulator.rounds import Rounds, merged, turns
 
 
 def test_the_median_counts_and_the_spread_is_beside_it() -> None:
@@ -23,9 +23,9 @@ def test_each_round_begins_with_another() -> None:
     assert rounds[1] == ["eager", "zero-copy", "lazy"]
 
 
-def test_noise_that_lasts_a_round_cancels_out_of_a_ratio() -> None:
-    assert paired(Rounds([1.0, 10.0, 2.0]), Rounds([2.0, 20.0, 4.0]), float) == 0.5
-    assert paired(Rounds([1.0]), Rounds([0.0]), float) is None
+def test_of_two_in_the_middle_one_is_taken_that_was_measured() -> None:
+    assert Rounds([1.0, 4.0]).middle(float) == 1.0
+    assert Rounds([1.0, 4.0]).middle(float, higher=True) == 4.0
 
 
 def test_documents_of_rounds_become_one() -> None:

@@ -46,7 +46,7 @@ def result() -> Result:
 
 
 def printed(result: Result, width: int) -> str:
-    console = Console(file=StringIO(), width=width, soft_wrap=True)
+    console = Console(file=StringIO(), width=width)
     console.print(headline(result), table(result), verdict(result), sep="\n")
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
@@ -77,7 +77,7 @@ def test_each_check_that_fails_is_named_with_its_mode(result: Result) -> None:
         ("peak above idle", ("20x less", True)),
         ("first byte, p50", ("same", None)),
         ("bytes sent", ("", None)),
-        ("buffers of one send", ("", None)),
+        ("own buffers, one send", ("", None)),
     ],
 )
 def test_lazy_beside_eager_is_said_in_words(
@@ -132,7 +132,6 @@ def test_json_holds_every_figure(result: Result) -> None:
     assert lazy["peak_bytes"] == 2 * MiB
     assert lazy["first_byte_seconds"] == {"p50": 0.001, "p90": 0.004, "p99": 0.004, "p100": 0.004}
     assert lazy["memory_over_time"] == [[0.0, 0], [0.5, 2 * MiB], [1.0, MiB]]
-    assert result.modes["lazy"].each[0].last_byte_mean == pytest.approx(0.015)
     assert (lazy["bytes_per_second"], lazy["records_per_second"]) == (2_000_000, 10_000)
 
 
@@ -146,16 +145,17 @@ def test_rounds_are_shown_with_their_spread(result: Result, tmp_path: Path) -> N
     }
     found = replace(result, modes=modes, options=Options())
     text = printed(found, 80)
-    assert "misses CPU a record 1.20x (wanted: at most 1.05x)" in text
-    assert "3 rounds differ by up to 67 % (CPU a record), more than 10 %" in text
-    assert max(map(len, text[: text.index("misses")].splitlines())) <= 80
+    busy = "inconclusive: the machine was busy (CPU a record: rounds differ by 67 %"
+    assert busy in " ".join(text.split())
+    assert "1.20x" in text
+    assert max(map(len, text.splitlines())) <= 80
     write_report(tmp_path / "report.html", [found], Options(), "downconvert simulate")
     page = (tmp_path / "report.html").read_text()
     assert "<th>spread</th>" in page
-    assert "3 rounds differ by up to 67 %" in page
+    assert busy in page
     document = found.to_json()
     assert document["modes"]["lazy"]["cpu_seconds"] == 0.6
     assert [one["cpu_seconds"] for one in document["modes"]["lazy"]["rounds"]] == [0.5, 0.9, 0.6]
     cpu = document["lazy_beside_eager"][0]
-    assert (cpu["figure"], cpu["is_met"]) == ("CPU a record", False)
+    assert (cpu["figure"], cpu["is_met"]) == ("CPU a record", None)
     assert cpu["ratio"] == pytest.approx(1.2)

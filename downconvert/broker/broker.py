@@ -20,9 +20,8 @@ from downconvert.broker.wire.requests import Request, RequestHeader, parse_body,
 from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 
-from .access import permissions
-from .access.guard import is_limited, newest_offered
-from .access.names import READING
+from .access import permissions, replica_ids
+from .access.guard import is_checked, newest_offered
 from .access.permissions import Permission
 from .access.rights import Access
 from .config import BrokerConfig
@@ -139,10 +138,12 @@ class Broker(BrokerState):
     def _permits(self, exchange: Exchange, access: Access) -> bool:
         """Whether a handler is to see a request, of which what is not allowed is taken out; else
         it has been answered. BadRequestError: it is not offered to this client."""
-        if not is_limited(access):
-            return True
         api, version, body = exchange.request.api, exchange.request.version, exchange.request.body
-        if api in sasl.BEFORE or (api in READING and not access.has_lists):
+        replica_id = replica_ids.of_body(api, version, body)
+        if replica_id not in replica_ids.CONSUMERS and replica_id not in access.follower_ids:
+            exchange.reply(replica_ids.refusal(api, body))
+            return False
+        if api in sasl.BEFORE or not is_checked(access, api):
             return True
         if version > newest_offered(access, api, version):
             raise BadRequestError(f"{api.name} v{version} is not offered to this client")

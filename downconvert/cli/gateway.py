@@ -76,6 +76,9 @@ FLAGS: Final = ("listen", "advertise", "advertise_without_name", "tls_cert", "tl
 @click.option("--networks", metavar="CIDR,…", help="Only clients from these networks.")
 @click.option("--read-only", is_flag=True, help="Refuse whatever would change something.")
 @click.option(
+    "--deny-by-default", is_flag=True, help="Deny what no list names, also where there is no list."
+)
+@click.option(
     "--observe",
     is_flag=True,
     help="Pass everything through; only count which clients use old versions.",
@@ -264,7 +267,8 @@ def _settings(flags: dict[str, Any]) -> dict[str, Any]:
     }
     if "spool_dir" in given:
         settings["spool_dir"] = given["spool_dir"]
-    settings |= {name: True for name in ("read_only", "observe", "share_ports") if name in given}
+    switches = ("read_only", "deny_by_default", "observe", "share_ports")
+    settings |= {name: True for name in switches if name in given}
     if "node_ports" in given:
         pairs = (pair.partition("=") for pair in given["node_ports"])
         settings["node_ports"] = {node: port for node, _, port in pairs}

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from downconvert import ConversionPolicy
+from downconvert.broker.access.guard import is_limited
 from downconvert.broker.access.rights import Access, ConfigError
 from downconvert.broker.conversions import DEFAULT_RULES, RecodeRule
 
@@ -78,7 +79,7 @@ class GatewayConfig:
                 "--observe passes everything through, logins too: leave out users, client_ca and "
                 "[[clients]], or --observe"
             )
-        if self.is_observing and (self.access.has_lists or self.access.is_read_only):
+        if self.is_observing and is_limited(self.access):
             raise ConfigError(
                 "--observe passes everything through: it keeps nobody from a topic, a group or "
                 "writing; leave out the lists and --read-only, or --observe"

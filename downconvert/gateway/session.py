@@ -8,7 +8,8 @@ from collections.abc import Generator
 from functools import partial
 from typing import Any, Final
 
-from downconvert.broker.access import permissions
+from downconvert.broker.access import permissions, replica_ids
+from downconvert.broker.access.guard import is_checked
 from downconvert.broker.access.permissions import Permission
 from downconvert.broker.access.rights import Access
 from downconvert.broker.credentials import Proved
@@ -18,7 +19,7 @@ from downconvert.broker.software import is_valid, software_of
 from downconvert.broker.wire.decoder import decode
 from downconvert.broker.wire.error_codes import error_codes
 from downconvert.broker.wire.responses import ResponseSend, response, throttled
-from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
+from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible, schema
 from records.logged import log_of
 
 from . import headers, producing, sent
@@ -114,6 +115,10 @@ class Session:
         self._see(header, now, passes)
         if header.api is ApiKey.ApiVersions:
             return self._api_versions(header, frame)
+        if header.api in replica_ids.SINCE:
+            refused = yield from self._followers_refused(header, frame, size)
+            if refused is not None:
+                return refused
         if self.shared.config.is_observing:
             return Forward(header, self._expects_response(header, frame))
         offered = self._versions.offered.get(header.key)
@@ -121,9 +126,9 @@ class Session:
             return (yield from self._refuse(header, frame, size))
         if header.api is ApiKey.SaslHandshake and header.version == 0:
             return (yield from self._relay.handshake(header, frame))
-        if self.access.has_lists:
+        if is_checked(self.access, header.key):
             return (yield from self._permitted(header, frame, size, now))
-        if not passes or self._is_changed(header):
+        if not passes or self._translator.may_be_recoded(header, self._names(header)):
             body = yield from self._body(header, frame, size)
             return self._answered(
                 header, (yield from self._translator.ask(header, body, now, self._names(header)))
@@ -215,7 +220,7 @@ class Session:
         return Versions.of(
             answer,
             is_read_only=self.access.is_read_only,
-            has_lists=self.access.has_lists,
+            has_lists=self.access.is_closed,
             hides_sasl=self._login is not None or self.credentials is not None,
             logs_in=self._login is not None,
         )
@@ -280,11 +285,6 @@ class Session:
             or producing.acks(frame, header.size, header.version) != 0
         )
 
-    def _is_changed(self, header: Header) -> bool:
-        """Whether a request that the cluster takes is not forwarded as it is."""
-        creates_topics = header.api is ApiKey.Metadata and self.access.is_read_only
-        return creates_topics or self._translator.may_be_recoded(header, self._names(header))
-
     def _says_how_long_at_its_end(self, header: Header) -> bool:
         """Whether the answer is one to a produce whose client may have to wait: it is made here,
         since where it says so depends on all that it says before."""
@@ -337,6 +337,25 @@ class Session:
             body = yield from self._body(header, frame, size)
             return self._refused(header, body, permissions.refused_writes(body))
         return HangUp(f"{header.name} is not served here")
+
+    def _followers_refused(
+        self, header: Header, frame: memoryview, size: int
+    ) -> Generator[Ask | Whole, Any, Reply | None]:
+        """Refuses who claims to be a broker: the cluster would take its fetches for copies that a
+        follower has. None: it is a consumer."""
+        api, version = header.api, header.version
+        if api is None or version > schema(f"{api.name}Request").newest:
+            return None  # which is refused for that
+        if len(frame) < min(size, header.size + replica_ids.REPLICA_ID.size) or (
+            len(frame) < size and replica_ids.is_last(api, version)
+        ):
+            frame = yield Whole()
+        if replica_ids.of_frame(api, version, frame[header.size :]) in replica_ids.CONSUMERS:
+            return None
+        body = yield from self._body(header, frame, size)
+        if not body.topics and api is not ApiKey.Fetch:
+            return None  # it asks about nothing; a fetch may go on with a session
+        return self._answered(header, replica_ids.refusal(api, body))
 
     def _permitted(self, header: Header, frame: memoryview, size: int, now: float) -> Steps:
         """Asks the cluster for what the client may name, and returns what it may see."""

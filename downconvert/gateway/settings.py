@@ -58,6 +58,7 @@ TOP: Final = frozenset(
         "groups",
         "transactional_ids",
         "networks",
+        "deny_by_default",
         "read_only",
         "written_topics",
         "producer_byte_rate",

@@ -81,7 +81,8 @@ class Translator:
     def _metadata(self, version: int, body: Message) -> Asking:
         """Asks in a version that can name no topics at all, and forbid creating topics."""
         served = self._versions.cluster[ApiKey.Metadata]
-        if self._access.is_read_only or self._access.written_topics:
+        names = [one.name for one in body.topics or () if one.name is not None]
+        if not all(map(self._access.allows_writing, names)):
             body.allow_auto_topic_creation = False
         oldest = max(served.start, min(METADATA_SAYS_WHAT_TO_MAKE, served.stop - 1))
         return (yield Ask(ApiKey.Metadata, max(version, oldest), body))

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
 
-from downconvert.broker.access.names import NEWEST, READING, RULES
+from downconvert.broker.access.guard import is_for_readers, newest_offered
+from downconvert.broker.access.rights import Access
 from downconvert.broker.fetch_versions import AS_ON_DISK_SINCE, LEADERS_TOLD_SINCE, served_to
 from downconvert.broker.wire.schemas import ApiKey, Message, schema
 
@@ -47,6 +48,9 @@ PASSED: Final = {
     89: 0,  # StreamsGroupDescribe
 }
 
+# The newest version that is for clients, where later ones are for brokers among themselves.
+OF_CLIENTS: Final[dict[int, int]] = {ApiKey.AddPartitionsToTxn: 3}
+
 AUTHENTICATION: Final = (ApiKey.SaslHandshake, ApiKey.SaslAuthenticate)
 # Those of a gateway that clients log in to.
 LOGIN: Final[dict[int, range]] = {ApiKey.SaslHandshake: range(2), ApiKey.SaslAuthenticate: range(3)}
@@ -58,7 +62,7 @@ class Versions:
 
     cluster: Mapping[int, range]
     is_read_only: bool = False
-    has_lists: bool = False  # of names: only APIs in names.RULES are offered
+    has_lists: bool = False  # of names, or what is not named is denied
     hides_sasl: bool = False  # the gateway authenticates itself, clients need not
     logs_in: bool = False  # clients authenticate with the gateway
 
@@ -85,8 +89,7 @@ class Versions:
             key: offered
             for key, served in sorted(self.cluster.items())
             if known(key) is not None or key in PASSED
-            if key in RULES or not self.has_lists
-            if key in READING or not self.is_read_only
+            if is_for_readers(key) or not self.is_read_only
             if not (self.hides_sasl and key in AUTHENTICATION)
             if (offered := range(self._lowest(key, served), self._highest(key, served) + 1))
         }
@@ -120,10 +123,11 @@ class Versions:
     def _highest(self, key: int, served: range) -> int:
         api = known(key)
         if api is None:
-            return min(served.stop - 1, PASSED[key])
-        highest = min(served.stop - 1, schema(f"{api.name}Request").newest)
-        if self.has_lists:
-            highest = min(highest, NEWEST.get(api, highest))
+            highest = min(served.stop - 1, PASSED[key])
+        else:
+            highest = min(served.stop - 1, schema(f"{api.name}Request").newest)
+        limits = Access(is_read_only=self.is_read_only, denies_unnamed=self.has_lists)
+        highest = min(newest_offered(limits, key, highest), OF_CLIENTS.get(key, highest))
         # Later ones would name brokers by their own addresses in the midst of records that stream
         # through here.
         return min(highest, LEADERS_TOLD_SINCE - 1) if api is ApiKey.Fetch else highest

@@ -16,7 +16,7 @@ CONSUMERS: Final = "consumer"  # the protocol type of groups whose bytes are und
 
 def hide(group: Message, access: Access) -> None:
     """Empties metadata and assignments that name a topic the client may not see."""
-    for member in getattr(group, "members", ()) if access.topics else ():
+    for member in getattr(group, "members", ()) if access.is_closed else ():
         metadata, assignment = member.member_metadata, member.member_assignment
         is_known = group.protocol_type == CONSUMERS
         if not (is_known and _may_be_seen(access, _subscribed, metadata)):

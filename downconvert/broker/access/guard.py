@@ -4,20 +4,31 @@ Not here: logging in (handlers/sasl.py), which parts of a request may be done (p
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from downconvert.broker.wire.schemas import ApiKey
 
+from . import operations
 from .identity import Identified, Identities
-from .names import NEWEST, READING, RULES
-from .permissions import CHANGING, WRITING
+from .names import NEWEST, READING, RULES, TELLING_RIGHTS, Rule
+from .operations import Kind
 from .rights import Access
-from .settings import TOP, access_of, check_known, identities_of, load
+from .settings import FOLLOWERS, TOP, access_of, check_known, identities_of, load
 
 EVERYTHING: Final = Access()
 Offered = Mapping[ApiKey, range]
+
+
+def _is_given(rule: Rule, given: Mapping[Kind, int]) -> bool:
+    return all(operation & ~given[kind] == 0 for kind, operation in rule.needs)
+
+
+# What a client may do that may only read, and has no list; the APIs that take no more than that.
+READS_ALL: Final = {kind: Access(is_read_only=True).operations(kind, "") for kind in Kind}
+OPEN_TO_READERS: Final = frozenset(
+    api for api, rule in RULES.items() if api not in TELLING_RIGHTS and _is_given(rule, READS_ALL)
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +46,8 @@ class Guard:
         settings = load(path)
         check_known("a setting", settings, TOP)
         access = access_of(settings, EVERYTHING)
-        return cls(access=access, identities=identities_of(settings, access, lambda _: None))
+        more = frozenset({FOLLOWERS})
+        return cls(access=access, identities=identities_of(settings, access, lambda _: None, more))
 
     def find(
         self,
@@ -51,20 +63,30 @@ class Guard:
 
 
 def is_limited(access: Access) -> bool:
-    """Whether there is anything that a client may not do."""
-    return access.has_lists or access.is_read_only
+    """Whether there is anything that a client may not do, beside following."""
+    return access.is_closed or access.is_read_only
 
 
-@lru_cache(maxsize=1024)
-def newest_offered(access: Access, api: ApiKey, newest: int) -> int:
-    """The newest version of an API that a client of these rights may ask; below 0: none. Where
-    there are lists, versions whose requests do not say by name what they are about are not
-    offered."""
-    if access.is_read_only and api not in READING | WRITING | CHANGING.keys():
+def is_checked(access: Access, api: int) -> bool:
+    """Whether requests of an API, or their answers, may have parts that are not for a client."""
+    if access.is_closed:
+        return True
+    return access.is_read_only and api in RULES and api not in OPEN_TO_READERS
+
+
+def is_for_readers(api: int) -> bool:
+    """Whether a client may have a use for an API that may only read."""
+    rule = RULES.get(api)
+    return api in READING if rule is None else _is_given(rule, operations.OF_READERS)
+
+
+def newest_offered(access: Access, api: int, newest: int) -> int:
+    """The newest version of an API that a client of these rights may ask; below 0: none. Versions
+    are not offered whose requests have to be looked into and do not say by name what they are
+    about."""
+    if api not in RULES and (access.is_closed or (access.is_read_only and api not in READING)):
         return -1
-    if not access.has_lists and api not in WRITING:
-        return newest
-    return min(newest, NEWEST.get(api, newest)) if api in RULES else -1
+    return min(newest, NEWEST.get(api, newest)) if is_checked(access, api) else newest
 
 
 def offered(access: Access, versions: Offered) -> Offered:

@@ -5,23 +5,24 @@ not in RULES is not served by such a listener.
 
 Not here: what is removed from requests and responses (permissions.py)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from downconvert.broker.errors import ErrorCode
 from downconvert.broker.wire.schemas import ApiKey, Message
 
-
-class Kind(Enum):
-    """What a name stands for, and the error for a client that may not use it."""
-
-    TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED
-    TRANSACTIONAL_ID = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    OTHER = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-
+from .operations import (
+    ALTER,
+    ALTER_CONFIGS,
+    CREATE,
+    DELETE,
+    DESCRIBE,
+    DESCRIBE_CONFIGS,
+    NOTHING,
+    READ,
+    WRITE,
+    Kind,
+)
 
 # The numbers of kinds in requests about configurations and for coordinators.
 RESOURCES: Final = {2: Kind.TOPIC, 32: Kind.GROUP}
@@ -60,13 +61,14 @@ class Names:
     name: str = "name"  # empty: the elements are the names
     told_name: str = "name"
     kind: Kind = Kind.TOPIC
+    operation: int = DESCRIBE  # of Kafka's, on each that is named
     type: str = ""  # the field of an element that says what its name is of
     parts: Parts | None = None
 
     def kind_of(self, element: Any) -> Kind:
         if not self.type:
             return self.kind
-        return RESOURCES.get(getattr(element, self.type), Kind.OTHER)
+        return RESOURCES.get(getattr(element, self.type), Kind.CLUSTER)
 
     def name_of(self, element: Any) -> str | None:
         name: str | None = getattr(element, self.name) if self.name else element
@@ -83,19 +85,38 @@ class Names:
         return answer
 
 
+class About(NamedTuple):
+    """A field that names what a whole request is about."""
+
+    name: str
+    kind: Kind
+    operation: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Where requests and answers of an API have names."""
+    """Where requests and answers of an API have names, and which operations they are."""
 
     names: Names | None = None
-    about: tuple[tuple[str, Kind], ...] = ()  # fields that name what the whole request is about
+    about: tuple[About, ...] = ()  # what the whole request is about
+    cluster: int = NOTHING  # operations on the cluster that it needs
     is_all_or_nothing: bool = False
     is_always_asked: bool = False  # also when nothing is left to be asked for
 
+    @property
+    def needs(self) -> Iterator[tuple[Kind, int]]:
+        """The operations that it may take, and on what."""
+        names = self.names
+        if names is not None:
+            kinds = (*RESOURCES.values(), Kind.CLUSTER) if names.type else (names.kind,)
+            yield from ((kind, names.operation) for kind in kinds)
+        yield from ((one.kind, one.operation) for one in self.about)
+        yield Kind.CLUSTER, self.cluster
 
-GROUP: Final = ("group_id", Kind.GROUP)
-TRANSACTION: Final = ("transactional_id", Kind.TRANSACTIONAL_ID)
-OLD_TRANSACTION: Final = ("v3_and_below_transactional_id", Kind.TRANSACTIONAL_ID)
+
+GROUP: Final = About("group_id", Kind.GROUP, READ)
+TRANSACTION: Final = About("transactional_id", Kind.TRANSACTIONAL_ID, WRITE)
+OLD_TRANSACTION: Final = TRANSACTION._replace(name="v3_and_below_transactional_id")
 NO_OFFSET: Final = {"committed_offset": -1, "metadata": ""}
 OFFSETS: Final = Names(
     told="topics", parts=Parts(asked="partition_indexes", index="", nothing=NO_OFFSET)
@@ -106,6 +127,7 @@ RULES: Final[dict[int, Rule]] = {
         names=Names(
             asked="topic_data",
             told="responses",
+            operation=WRITE,
             parts=Parts(
                 asked="partition_data",
                 index="index",
@@ -118,6 +140,7 @@ RULES: Final[dict[int, Rule]] = {
     ),
     ApiKey.Fetch: Rule(
         names=Names(
+            operation=READ,
             name="topic",
             told="responses",
             told_name="topic",
@@ -127,9 +150,11 @@ RULES: Final[dict[int, Rule]] = {
     ApiKey.ListOffsets: Rule(names=Names(told="topics", parts=Parts())),
     # A client that gets no brokers asks again for ever, and reports no error.
     ApiKey.Metadata: Rule(names=Names(told="topics"), is_always_asked=True),
-    ApiKey.OffsetCommit: Rule(names=Names(told="topics", parts=Parts()), about=(GROUP,)),
-    ApiKey.OffsetFetch: Rule(names=OFFSETS, about=(GROUP,)),
-    ApiKey.FindCoordinator: Rule(),
+    ApiKey.OffsetCommit: Rule(
+        names=Names(told="topics", operation=READ, parts=Parts()), about=(GROUP,)
+    ),
+    ApiKey.OffsetFetch: Rule(names=OFFSETS, about=(GROUP._replace(operation=DESCRIBE),)),
+    ApiKey.FindCoordinator: Rule(),  # its keys are of a kind that it says
     ApiKey.JoinGroup: Rule(about=(GROUP,)),
     ApiKey.Heartbeat: Rule(about=(GROUP,)),
     ApiKey.LeaveGroup: Rule(about=(GROUP,)),
@@ -142,12 +167,14 @@ RULES: Final[dict[int, Rule]] = {
     ),
     ApiKey.SaslHandshake: Rule(),
     ApiKey.ApiVersions: Rule(),
-    ApiKey.CreateTopics: Rule(names=Names(told="topics")),
-    ApiKey.DeleteTopics: Rule(names=Names(asked="topic_names", name="", told="responses")),
-    ApiKey.DeleteRecords: Rule(
-        names=Names(told="topics", parts=Parts(nothing={"low_watermark": -1}))
+    ApiKey.CreateTopics: Rule(names=Names(told="topics", operation=CREATE)),
+    ApiKey.DeleteTopics: Rule(
+        names=Names(asked="topic_names", name="", told="responses", operation=DELETE)
     ),
-    ApiKey.InitProducerId: Rule(about=(TRANSACTION,)),
+    ApiKey.DeleteRecords: Rule(
+        names=Names(told="topics", operation=DELETE, parts=Parts(nothing={"low_watermark": -1}))
+    ),
+    ApiKey.InitProducerId: Rule(about=(TRANSACTION,)),  # without one, it is to write somewhere
     ApiKey.OffsetForLeaderEpoch: Rule(
         names=Names(
             name="topic",
@@ -160,6 +187,7 @@ RULES: Final[dict[int, Rule]] = {
         names=Names(
             asked="v3_and_below_topics",
             told="results_by_topic_v3_and_below",
+            operation=WRITE,
             parts=Parts(index="", told="results_by_partition", code="partition_error_code"),
         ),
         about=(OLD_TRANSACTION,),
@@ -168,7 +196,7 @@ RULES: Final[dict[int, Rule]] = {
     ApiKey.AddOffsetsToTxn: Rule(about=(TRANSACTION, GROUP)),
     ApiKey.EndTxn: Rule(about=(TRANSACTION,)),
     ApiKey.TxnOffsetCommit: Rule(
-        names=Names(told="topics", parts=Parts()), about=(TRANSACTION, GROUP)
+        names=Names(told="topics", operation=READ, parts=Parts()), about=(TRANSACTION, GROUP)
     ),
     ApiKey.DescribeConfigs: Rule(
         names=Names(
@@ -176,6 +204,7 @@ RULES: Final[dict[int, Rule]] = {
             name="resource_name",
             told="results",
             told_name="resource_name",
+            operation=DESCRIBE_CONFIGS,
             type="resource_type",
         )
     ),
@@ -187,22 +216,31 @@ RULES: Final[dict[int, Rule]] = {
                 name="resource_name",
                 told="responses",
                 told_name="resource_name",
+                operation=ALTER_CONFIGS,
                 type="resource_type",
             )
         ),
     ),
-    ApiKey.DescribeLogDirs: Rule(names=Names(name="topic", told="")),
+    ApiKey.DescribeLogDirs: Rule(cluster=DESCRIBE),
     ApiKey.SaslAuthenticate: Rule(),
-    ApiKey.CreatePartitions: Rule(names=Names(told="results")),
+    ApiKey.CreatePartitions: Rule(names=Names(told="results", operation=ALTER)),
     ApiKey.DeleteGroups: Rule(
         names=Names(
-            asked="groups_names", name="", told="results", told_name="group_id", kind=Kind.GROUP
+            asked="groups_names",
+            name="",
+            told="results",
+            told_name="group_id",
+            kind=Kind.GROUP,
+            operation=DELETE,
         )
     ),
-    ApiKey.OffsetDelete: Rule(names=Names(told="topics", parts=Parts()), about=(GROUP,)),
+    ApiKey.OffsetDelete: Rule(
+        names=Names(told="topics", operation=READ, parts=Parts()),
+        about=(GROUP._replace(operation=DELETE),),
+    ),
     ApiKey.DescribeCluster: Rule(),
     ApiKey.DescribeProducers: Rule(
-        names=Names(told="topics", parts=Parts(asked="partition_indexes", index=""))
+        names=Names(told="topics", operation=READ, parts=Parts(asked="partition_indexes", index=""))
     ),
     ApiKey.DescribeTransactions: Rule(
         names=Names(
@@ -224,9 +262,19 @@ RULES: Final[dict[int, Rule]] = {
     ApiKey.DescribeTopicPartitions: Rule(names=Names(told="topics")),
 }
 
+# Those whose answers tell which operations a client may do, if it wants to know.
+TELLING_RIGHTS: Final = frozenset(
+    {
+        ApiKey.Metadata,
+        ApiKey.DescribeGroups,
+        ApiKey.DescribeCluster,
+        ApiKey.DescribeTopicPartitions,
+    }
+)
+
 # The newest versions whose requests say by name what they are about, where later ones do not, or
 # are for brokers among themselves.
-NEWEST: Final = {
+NEWEST: Final[dict[int, int]] = {
     ApiKey.Produce: 12,
     ApiKey.Fetch: 12,
     ApiKey.OffsetCommit: 9,
@@ -235,35 +283,12 @@ NEWEST: Final = {
     ApiKey.ListTransactions: 1,  # later ones name ids by a pattern
 }
 
-# What a read-only client may ask: it changes nothing but its own group's offsets.
+# APIs whose fields are not known here, and which change nothing. Who may read everything may ask
+# them. Not among them: ConsumerGroupHeartbeat, by which a client joins any group.
 READING: Final = frozenset(
     {
-        ApiKey.Fetch,
-        ApiKey.ListOffsets,
-        ApiKey.Metadata,
-        ApiKey.OffsetCommit,
-        ApiKey.OffsetFetch,
-        ApiKey.FindCoordinator,
-        ApiKey.JoinGroup,
-        ApiKey.Heartbeat,
-        ApiKey.LeaveGroup,
-        ApiKey.SyncGroup,
-        ApiKey.DescribeGroups,
-        ApiKey.ListGroups,
-        ApiKey.SaslHandshake,
-        ApiKey.ApiVersions,
-        ApiKey.OffsetForLeaderEpoch,
-        ApiKey.DescribeConfigs,
-        ApiKey.SaslAuthenticate,
-        ApiKey.DescribeCluster,
-        ApiKey.DescribeLogDirs,
-        ApiKey.DescribeProducers,
-        ApiKey.DescribeTopicPartitions,
         46,  # ListPartitionReassignments
         55,  # DescribeQuorum
-        ApiKey.DescribeTransactions,
-        ApiKey.ListTransactions,
-        68,  # ConsumerGroupHeartbeat
         69,  # ConsumerGroupDescribe
         71,  # GetTelemetrySubscriptions
         72,  # PushTelemetry

@@ -17,7 +17,8 @@ from downconvert.broker.errors import ErrorCode
 from downconvert.broker.wire.schemas import ApiKey, Message
 
 from . import group_members
-from .names import COORDINATED, OFFSETS, RULES, Kind, Names
+from .names import COORDINATED, OFFSETS, RULES, Names
+from .operations import DELETE, DESCRIBE, NOT_ASKED, Kind
 from .rights import Access
 
 NO_ID: Final = bytes(16)
@@ -29,42 +30,17 @@ FINDS_KEYS: Final = 4
 
 METADATA_BY_NAME, METADATA_BY_ID = 4, 12  # versions in which the gateway asks for topics itself
 
-
-# Those that change the topics that they name.
-WRITING: Final = frozenset(
-    {
-        ApiKey.Produce,
-        ApiKey.CreateTopics,
-        ApiKey.DeleteTopics,
-        ApiKey.DeleteRecords,
-        ApiKey.CreatePartitions,
-        ApiKey.AlterConfigs,
-        ApiKey.IncrementalAlterConfigs,
-        ApiKey.AddPartitionsToTxn,
-    }
-)
-
-
-# Those that change something else, and name no topic that they write to.
-CHANGING: Final[dict[int, ErrorCode]] = {
-    ApiKey.InitProducerId: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-    ApiKey.DeleteGroups: ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    ApiKey.OffsetDelete: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+# The fields of answers that tell which operations a client may do.
+AUTHORIZED: Final = {
+    Kind.TOPIC: "topic_authorized_operations",
+    Kind.GROUP: "authorized_operations",
+    Kind.CLUSTER: "cluster_authorized_operations",
 }
 
 
-def allows(access: Access, kind: Kind, name: str | None, *, writes: bool = False) -> bool:
-    """Whether a name may be used; always for None, which is no name."""
-    if name is None:
-        return True
-    match kind:
-        case Kind.TOPIC:
-            return access.allows_writing(name) if writes else access.allows(name)
-        case Kind.GROUP:
-            return access.allows_group(name)
-        case Kind.TRANSACTIONAL_ID:
-            return access.allows_transactional_id(name)
-    return False
+def allows(access: Access, kind: Kind, name: str | None, operation: int = DESCRIBE) -> bool:
+    """Whether an operation is allowed on what has this name; always for None, which is no name."""
+    return name is None or access.operations(kind, name) & operation == operation
 
 
 def question(api: ApiKey, version: int, body: Message) -> tuple[int, Message] | None:
@@ -117,8 +93,8 @@ class Permission:
         self._refused: list[Message] = []  # elements of the answer
         self._refused_of_group: dict[str, list[Message]] = {}
         self._asked_ids: set[bytes] = set()
-        if access.is_read_only and api in CHANGING:
-            self.refusal = self._refusal_of_all(body, CHANGING[api])
+        if not allows(access, Kind.CLUSTER, "", self._rule.cluster):
+            self.refusal = self._refusal_of_all(body, Kind.CLUSTER.value)
             return
         match api:
             case ApiKey.FindCoordinator:
@@ -140,10 +116,14 @@ class Permission:
     # --- of the request
 
     def _check(self, body: Message) -> None:
-        for name, kind in self._rule.about:
-            if not allows(self._access, kind, getattr(body, name)):
+        for name, kind, operation in self._rule.about:
+            if not allows(self._access, kind, getattr(body, name), operation):
                 self.refusal = self._refusal_of_all(body, kind.value)
                 return
+        if self._api is ApiKey.InitProducerId and body.transactional_id is None:
+            if not self._access.writes_somewhere:
+                self.refusal = self._refusal_of_all(body, Kind.CLUSTER.value)
+            return
         if self._api is ApiKey.Metadata and self._version >= METADATA_BY_ID:
             self._asked_ids = {one.topic_id for one in body.topics or () if one.name is None}
         if self._names is not None and self._names.asked:
@@ -152,8 +132,7 @@ class Permission:
     def _code(self, names: Names, element: Any) -> int:
         """The error that an element of the request gets, or 0."""
         kind = names.kind_of(element)
-        writes = self._api in WRITING
-        is_allowed = allows(self._access, kind, names.name_of(element), writes=writes)
+        is_allowed = allows(self._access, kind, names.name_of(element), names.operation)
         return ErrorCode.NONE if is_allowed else kind.value
 
     def _take_out(self, body: Message, names: Names, code_of: Callable[[Names, Any], int]) -> None:
@@ -184,7 +163,7 @@ class Permission:
         return answer
 
     def _check_coordinators(self, body: Message) -> None:
-        kind = COORDINATED.get(body.key_type, Kind.OTHER)
+        kind = COORDINATED.get(body.key_type, Kind.CLUSTER)
         nowhere = {"node_id": -1, "host": "", "port": -1}
         if self._version < FINDS_KEYS:
             if not allows(self._access, kind, body.key):
@@ -219,16 +198,16 @@ class Permission:
 
     def _check_deletions(self, body: Message, names: dict[bytes, str | None]) -> None:
         """Topics by name, or by an id whose name is looked up. One with both is refused."""
-        self._names = Names(told="responses")
+        self._names = Names(told="responses", operation=DELETE)
         kept = []
         for topic in body.topics:
             if not _has_id(topic):
                 code = self._code(self._names, topic)
             else:
                 found = names.get(topic.topic_id)
-                is_allowed = topic.name is None and found is not None
-                is_allowed = is_allowed and self._access.allows_writing(found or "")
-                code = ErrorCode.NONE if is_allowed else ErrorCode.UNKNOWN_TOPIC_ID
+                code = ErrorCode.UNKNOWN_TOPIC_ID
+                if topic.name is None and found is not None and self._access.allows(found):
+                    code = self._code(self._names, Message(name=found))
             if code:
                 told = Message(name=topic.name, topic_id=topic.topic_id, error_code=code)
                 self._refused.append(told)
@@ -265,30 +244,40 @@ class Permission:
             case ApiKey.OffsetFetch if self._version >= FETCHES_OF_GROUPS:
                 self._complete_offsets(answer)
                 return
-            case ApiKey.DescribeLogDirs:
-                for one in answer.results:
-                    one.topics = [it for it in one.topics if self._access.allows(it.name)]
-                return
             case ApiKey.Metadata:
+                self._limit(answer, Kind.CLUSTER)
                 for topic in answer.topics:
                     self._hide_name(topic)
+                    self._limit(topic, Kind.TOPIC, topic.name or "")
             case ApiKey.DescribeTransactions:
                 for one in answer.transaction_states:
                     one.topics = [it for it in one.topics if self._access.allows(it.topic)]
             case ApiKey.DescribeGroups:
                 for group in answer.groups:
                     group_members.hide(group, self._access)
-            case ApiKey.DescribeTopicPartitions if answer.next_cursor is not None:
-                if not self._access.allows(answer.next_cursor.topic_name):
+                    self._limit(group, Kind.GROUP, getattr(group, "group_id", ""))
+            case ApiKey.DescribeCluster:
+                self._limit(answer, Kind.CLUSTER)
+            case ApiKey.DescribeTopicPartitions:
+                for topic in answer.topics:
+                    self._limit(topic, Kind.TOPIC, topic.name or "")
+                cursor = answer.next_cursor
+                if cursor is not None and not self._access.allows(cursor.topic_name):
                     answer.next_cursor = None
         names = self._names
         if names is not None:
             told = [one for one in getattr(answer, names.told, ()) if self._may_see(names, one)]
             setattr(answer, names.told, [*told, *self._refused])
 
+    def _limit(self, element: Message, kind: Kind, name: str = "") -> None:
+        """Of the operations that the cluster allows, the client is told those that it may do."""
+        told = getattr(element, AUTHORIZED[kind], NOT_ASKED)
+        if told != NOT_ASKED:
+            setattr(element, AUTHORIZED[kind], told & self._access.operations(kind, name))
+
     def _may_see(self, names: Names, element: Message) -> bool:
         if not hasattr(element, names.told_name):  # told by an id, as of another's fetch session
-            return not self._access.has_lists
+            return not self._access.is_closed
         return allows(self._access, names.kind_of(element), getattr(element, names.told_name))
 
     def _complete_offsets(self, answer: Message) -> None:

@@ -7,6 +7,9 @@ from fnmatch import fnmatchcase
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import TypeAlias
 
+from . import operations
+from .operations import Kind
+
 Network: TypeAlias = IPv4Network | IPv6Network
 
 
@@ -16,14 +19,20 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What clients may do."""
+    """What clients may do.
+
+    Lists are shell patterns. Without any list a client may do everything, or read everything if it
+    `is_read_only`. With one it `is_closed`: it may do what a list names, and nothing else, but that
+    `is_read_only` without `topics` reads all topics."""
 
     networks: tuple[Network, ...] = ()  # empty: all
-    topics: tuple[str, ...] = ()  # shell patterns; empty: all
-    written_topics: tuple[str, ...] = ()  # likewise: of those, the ones that may be changed
-    groups: tuple[str, ...] = ()  # likewise
+    topics: tuple[str, ...] = ()  # may be read, and written to if `written_topics` is empty
+    written_topics: tuple[str, ...] = ()  # of `topics`, where there are any
+    groups: tuple[str, ...] = ()  # its own
     transactional_ids: tuple[str, ...] = ()  # likewise
     is_read_only: bool = False
+    denies_unnamed: bool = False  # it is closed, also without a list
+    follower_ids: frozenset[int] = frozenset()  # the brokers as which it may fetch
     producer_byte_rate: float | None = None  # bytes a second of each client's produces
     consumer_byte_rate: float | None = None  # and of the answers to its fetches
 
@@ -31,28 +40,86 @@ class Access:
         """Whether a client at this address may connect."""
         return is_in(address, self.networks)
 
+    def operations(self, kind: Kind, name: str) -> int:
+        """Kafka's operations that it may do there, as bits. The name of a cluster says nothing."""
+        match kind:
+            case Kind.TOPIC:
+                reads = operations.READING if self._reads(name) else operations.NOTHING
+                return reads | (operations.CHANGING if self._changes(name) else operations.NOTHING)
+            case Kind.GROUP:
+                return self._of_group(name)
+            case Kind.TRANSACTIONAL_ID:
+                return self._of_transactional_id(name)
+        if self.is_closed:
+            return operations.NOTHING
+        return operations.LOOKING if self.is_read_only else operations.ALL[Kind.CLUSTER]
+
     def allows(self, topic: str) -> bool:
-        """Whether a topic may be named."""
-        return _matches(topic, self.topics)
+        """Whether a topic may be named, and its existence be known."""
+        return self._reads(topic) or self._changes(topic)
 
     def allows_writing(self, topic: str) -> bool:
         """Whether a topic may be written to, made, changed or deleted."""
-        if self.is_read_only:
-            return False
-        return self.allows(topic) and _matches(topic, self.written_topics)
+        return self._changes(topic)
 
     def allows_group(self, group: str) -> bool:
         """Whether a group may be named."""
-        return _matches(group, self.groups)
+        return bool(self._of_group(group))
 
     def allows_transactional_id(self, name: str) -> bool:
         """Whether a transactional id may be named."""
-        return _matches(name, self.transactional_ids)
+        return bool(self._of_transactional_id(name))
 
     @property
     def has_lists(self) -> bool:
-        """Whether the client may use only some names."""
+        """Whether there is a list of names."""
         return bool(self.topics or self.written_topics or self.groups or self.transactional_ids)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether what is not named is denied."""
+        return self.denies_unnamed or self.has_lists
+
+    @property
+    def writes_somewhere(self) -> bool:
+        """Whether there may be a topic that it writes to: then it may be an idempotent producer
+        [KIP-679]."""
+        if self.is_read_only:
+            return False
+        return bool(self.topics or self.written_topics) or not self.is_closed
+
+    def _reads(self, topic: str) -> bool:
+        if self.topics:
+            return _matches(topic, self.topics)
+        return self.is_read_only or not self.is_closed
+
+    def _changes(self, topic: str) -> bool:
+        if self.is_read_only:
+            return False
+        if self.written_topics and not _matches(topic, self.written_topics):
+            return False
+        if self.topics:
+            return _matches(topic, self.topics)
+        return bool(self.written_topics) or not self.is_closed
+
+    def _of_group(self, group: str) -> int:
+        """A client that may only read has groups of its own where there is a list. Any other group
+        it may only look at: a member that joins, leaves or commits changes it for all members."""
+        if self.groups:
+            if not _matches(group, self.groups):
+                return operations.NOTHING
+            return operations.READING if self.is_read_only else operations.ALL[Kind.GROUP]
+        if self.is_closed:
+            return operations.NOTHING
+        return operations.LOOKING if self.is_read_only else operations.ALL[Kind.GROUP]
+
+    def _of_transactional_id(self, name: str) -> int:
+        is_listed = _matches(name, self.transactional_ids)
+        if not is_listed and (self.transactional_ids or self.is_closed):
+            return operations.NOTHING
+        if self.is_read_only:
+            return operations.DESCRIBE
+        return operations.ALL[Kind.TRANSACTIONAL_ID]
 
 
 def is_in(address: str, networks: tuple[Network, ...]) -> bool:
@@ -65,7 +132,7 @@ def is_in(address: str, networks: tuple[Network, ...]) -> bool:
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
-    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def parse_network(text: str) -> Network:

@@ -25,8 +25,12 @@ from .tokens import Tokens, TokenSettings
 
 RULE: Final = frozenset({"user", "group", "certificate", "networks"})  # which clients a rule is for
 RATES: Final = frozenset({"producer_byte_rate", "consumer_byte_rate"})
-RIGHTS: Final = RATES | {"topics", "written_topics", "groups", "transactional_ids", "read_only"}
-TOP: Final = RIGHTS | {"networks", "users_file", "client_ca", "oauth", "clients"}
+LISTS: Final = ("topics", "written_topics", "groups", "transactional_ids")
+RIGHTS: Final = RATES | {*LISTS, "read_only"}
+SUPER_USER: Final = "super_user"
+FOLLOWERS: Final = "follower_ids"  # of a broker's file; no gateway has followers
+DENIES: Final = "deny_by_default"
+TOP: Final = RIGHTS | {"networks", "users_file", "client_ca", "oauth", "clients", DENIES}
 OAUTH: Final = frozenset(field.name for field in fields(TokenSettings))
 
 
@@ -45,14 +49,22 @@ def load(path: Path) -> dict[str, Any]:
 def access_of(settings: Mapping[str, Any], default: Access) -> Access:
     """Access rights; those that are not set are the default's. ConfigError."""
     named: dict[str, Any] = {
-        name: tuple(texts_of(settings, name))
-        for name in ("topics", "written_topics", "groups", "transactional_ids")
-        if name in settings
+        name: tuple(texts_of(settings, name)) for name in LISTS if name in settings
     }
     named |= {name: float(number_of(settings, name)) for name in RATES if name in settings}
     networks = tuple(parse_network(text) for text in texts_of(settings, "networks"))
-    is_read_only = value_of(bool, settings, "read_only", default.is_read_only)
-    return replace(default, networks=networks, is_read_only=is_read_only, **named)
+    named["is_read_only"] = value_of(bool, settings, "read_only", default.is_read_only)
+    named["denies_unnamed"] = value_of(bool, settings, DENIES, default.denies_unnamed)
+    if FOLLOWERS in settings:
+        named["follower_ids"] = _follower_ids(settings)
+    return replace(default, networks=networks, **named)
+
+
+def _follower_ids(settings: Mapping[str, Any]) -> frozenset[int]:
+    found = value_of(list, settings, FOLLOWERS, [])
+    if not found or any(type(one) is not int or one < 0 for one in found):
+        raise ConfigError(f"{FOLLOWERS} is a list of brokers' ids: write for example [2, 3]")
+    return frozenset(found)
 
 
 def identities_of(
@@ -119,7 +131,7 @@ def _rule(
 ) -> ClientRule[C]:
     if not isinstance(table, dict):
         raise ConfigError("clients are tables: write [[clients]] before each")
-    check_known("a setting of [[clients]]", table, RULE | RIGHTS | more_names)
+    check_known("a setting of [[clients]]", table, RULE | RIGHTS | {SUPER_USER} | more_names)
     if not RULE & table.keys():
         raise ConfigError("a rule of [[clients]] is for a user, a group, a certificate or networks")
     user, group, certificate = (
@@ -131,6 +143,12 @@ def _rule(
         raise ConfigError(f"a rule for group {group!r} needs groups_claim under [oauth]")
     if certificate is not None and "client_ca" not in settings:
         raise ConfigError(f"a rule for certificate {certificate!r} needs client_ca")
+    if value_of(bool, table, SUPER_USER, False):
+        limits = sorted(table.keys() & {*LISTS, "read_only"})
+        if limits:
+            raise ConfigError(f"a rule with {SUPER_USER} allows everything: leave out {limits[0]}")
+        rates = {name: getattr(default, name) for name in RATES}
+        default = Access(**rates)
     access = access_of(table, default)
     return ClientRule(
         access=replace(access, networks=()),

@@ -2,10 +2,13 @@
 
 from typing import Final
 
+from downconvert.broker.access.operations import Kind
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
+
+from .authorized import operations
 
 BROKERS: Final = 1  # what a client may ask for; 2: controllers
 
@@ -29,5 +32,8 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
             cluster_id=config.cluster_id,
             controller_id=config.node_id,
             brokers=[node],
+            cluster_authorized_operations=operations(
+                exchange, Kind.CLUSTER, is_asked=body.include_cluster_authorized_operations
+            ),
         )
     )

@@ -2,12 +2,15 @@
 
 from typing import Final
 
+from downconvert.broker.access.operations import Kind
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.groups.group import Group
 from downconvert.broker.groups.rebalance import State
 from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
+
+from .authorized import operations
 
 WITH_NOT_FOUND: Final = 6  # the first version in which a group that is not there is an error
 
@@ -19,6 +22,11 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         _absent(group_id, version) if group is None else group
         for group_id, group in zip(body.groups, found, strict=True)
     ]
+    for group in groups:
+        if group.__dict__.get("error_code", ErrorCode.NONE) == ErrorCode.NONE:
+            group.authorized_operations = operations(
+                exchange, Kind.GROUP, group.group_id, is_asked=body.include_authorized_operations
+            )
     exchange.reply(Message(groups=groups))
 
 

@@ -8,6 +8,7 @@ want that, as consumers do [KIP-361]."""
 
 from typing import Final
 
+from downconvert.broker.access.operations import Kind
 from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.partition import Partition
@@ -18,10 +19,10 @@ from downconvert.storage import StorageError
 from records.logged import log_of
 
 from .admin import is_name
+from .authorized import operations
 from .new_topics import make
 
 LOG: Final = log_of(__name__)
-NOT_ASKED: Final = -(2**31)  # authorized operations
 NO_LEADER: Final = -1
 MADE_MAX: Final = 20  # topics for one request: making one takes milliseconds
 MAY_REFUSE_SINCE: Final = 4  # earlier versions ask for topics to be made, always
@@ -43,6 +44,11 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
             may_make = left > 0 and is_new and _may_write(exchange, one.name)
             topics.append(_asked(broker, one, now if may_make else None))
             left -= may_make
+    for one in topics:
+        is_asked = body.include_topic_authorized_operations and one.name is not None
+        one.topic_authorized_operations = operations(
+            exchange, Kind.TOPIC, one.name or "", is_asked=is_asked
+        )
     client = exchange.client
     exchange.reply(
         Message(
@@ -50,7 +56,9 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
             cluster_id=broker.config.cluster_id,
             controller_id=broker.config.node_id,
             topics=topics,
-            cluster_authorized_operations=NOT_ASKED,
+            cluster_authorized_operations=operations(
+                exchange, Kind.CLUSTER, is_asked=body.include_cluster_authorized_operations
+            ),
         )
     )
 
@@ -70,7 +78,6 @@ def _asked(broker: BrokerState, asked: Message, create_at: float | None) -> Mess
             error_code=ErrorCode.UNKNOWN_TOPIC_ID,
             name=None,
             topic_id=asked.topic_id,
-            topic_authorized_operations=NOT_ASKED,
         )
     topic = broker.topics.get(asked.name)
     if topic is not None:
@@ -83,12 +90,7 @@ def _asked(broker: BrokerState, asked: Message, create_at: float | None) -> Mess
         if isinstance(made, Topic):
             return _topic(made)
         code = made
-    return Message(
-        error_code=code,
-        name=asked.name,
-        is_internal=asked.name in INTERNAL_TOPICS,
-        topic_authorized_operations=NOT_ASKED,
-    )
+    return Message(error_code=code, name=asked.name, is_internal=asked.name in INTERNAL_TOPICS)
 
 
 def _made(broker: BrokerState, name: str, now: float) -> Topic | ErrorCode:
@@ -116,7 +118,6 @@ def _topic(topic: Topic) -> Message:
         topic_id=topic.id,
         is_internal=topic.is_internal,
         partitions=[_partition(*item) for item in sorted(topic.partitions.items())],
-        topic_authorized_operations=NOT_ASKED,
     )
 
 

@@ -6,6 +6,7 @@ bytes of the followers to their leaders, and proposals of ISRs to the controller
 Not here: one partition (partition.py, replica.py), one leader that is followed (follower.py)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topic_configs import AppendConfig
@@ -40,6 +41,7 @@ class Replication:
 
         OSError: an epoch could not be written; it may be called again with the same."""
         config = self.broker.config
+        self._admit({id_ for one in leaderships.values() for id_ in one.replicas})
         for name, leadership in leaderships.items():
             topic = self.broker.topics.get(name.topic)
             partition = None if topic is None else topic.partitions.get(name.partition)
@@ -58,6 +60,14 @@ class Replication:
             self.followers[leader] = Follower(self.broker, leader, broker_epoch=self.broker_epoch)
         for gone in self.followers.keys() - leaders:
             del self.followers[gone]
+
+    def _admit(self, ids: set[int]) -> None:
+        """Later connections may be those of followers with these ids, too: the controller has said
+        that there are such brokers."""
+        access = self.broker.guard.access
+        if not ids <= access.follower_ids:
+            access = replace(access, follower_ids=access.follower_ids | ids)
+            self.broker.guard = replace(self.broker.guard, access=access)
 
     def isr_changes(self, now: float) -> dict[TopicPartition, IsrChange]:
         """What the controller is to be asked for, which was not asked before. To be called when

@@ -147,7 +147,7 @@ def filled(
                 one.type, 0
             )
             value = kind if one.name in ("key_type", "resource_type") else value
-            value = 1 if one.name == "acks" else value
+            value = {"acks": 1, "replica_id": -1}.get(one.name, value)
         setattr(message, one.name, [value] if one.is_array else value)
     return message
 

@@ -84,7 +84,15 @@ def test_a_cluster_that_only_claims_to_take_old_produces_gets_none() -> None:
 def test_who_may_only_read_is_offered_nothing_else() -> None:
     offered = versions(is_read_only=True).offered
     assert ApiKey.Produce not in offered
-    assert {ApiKey.Fetch, ApiKey.OffsetCommit, 68} <= offered.keys()
+    assert {ApiKey.Fetch, ApiKey.OffsetCommit, 55} <= offered.keys()
+
+
+def test_who_may_only_read_joins_no_group_by_requests_whose_fields_are_not_known() -> None:
+    assert 68 not in versions(is_read_only=True).offered
+
+
+def test_what_brokers_ask_each_other_is_offered_to_nobody() -> None:
+    assert versions({24: (0, 5)}).offered[ApiKey.AddPartitionsToTxn] == range(4)
 
 
 def test_where_there_are_lists_what_names_something_elsewhere_is_not_offered() -> None:

@@ -160,16 +160,21 @@ def test_who_may_write_to_a_topic_makes_configures_and_deletes_it(broker: Broker
         assert told.error_code == code
 
 
-def test_who_may_read_a_topic_sees_its_settings_and_its_size(broker: Broker) -> None:
+def test_who_may_read_a_topic_sees_its_settings(broker: Broker) -> None:
     client = client_of(broker, Access(is_read_only=True, topics=("mine-*",)))
     asked = [Message(resource_type=2, resource_name=name) for name in (MINE, OTHER)]
     body = Message(resources=asked)
     found = ask(broker, ApiKey.DescribeConfigs, 0, body, client=client).results
     assert {one.resource_name: bool(one.configs) for one in found} == {MINE: True, OTHER: False}
-    (directory,) = ask(
-        broker, ApiKey.DescribeLogDirs, 0, Message(topics=None), client=client
-    ).results
-    assert [topic.name for topic in directory.topics] == [MINE]
+
+
+def test_what_is_the_clusters_is_not_told_where_there_is_a_list(broker: Broker) -> None:
+    client = client_of(broker, LISTS)
+    told = ask(broker, ApiKey.DescribeLogDirs, 4, Message(topics=None), client=client)
+    assert (told.error_code, told.results) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, [])
+    asked = Message(resources=[Message(resource_type=4, resource_name="0")])
+    (told,) = ask(broker, ApiKey.DescribeConfigs, 0, asked, client=client).results
+    assert told.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 def test_the_leader_of_a_group_is_told_what_all_its_members_subscribe_to(broker: Broker) -> None:
@@ -255,11 +260,43 @@ def test_rules_are_read_from_a_file(tmp_path: Path) -> None:
     assert guard.find("127.0.0.1", "other") is None
 
 
+RIGHTS = """
+deny_by_default = true
+groups = ["team-*"]
+
+[[clients]]
+networks = ["127.0.0.1"]
+super_user = true
+
+[[clients]]
+networks = ["127.0.0.2"]
+follower_ids = [2, 3]
+
+[[clients]]
+networks = ["127.0.0.3"]
+"""
+
+
+def test_a_rule_opens_everything_where_deny_is_the_default(tmp_path: Path) -> None:
+    file = tmp_path / "access.toml"
+    file.write_text(RIGHTS)
+    guard = Guard.load(file)
+    assert guard.find("127.0.0.1") == Access()
+    follower, other = guard.find("127.0.0.2"), guard.find("127.0.0.3")
+    assert other == guard.access == Access(denies_unnamed=True, groups=("team-*",))
+    assert follower is not None
+    assert follower.follower_ids == {2, 3}
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("topcis = []", "'topcis' is not a setting"),
         ("topics = []", "empty list"),
+        ("deny_by_default = 1", "of type bool"),
+        ('follower_ids = ["2"]', "'follower_ids' is not a setting"),
+        ('[[clients]]\nnetworks = "::1"\nfollower_ids = ["2"]', "a list of brokers' ids"),
+        ('[[clients]]\nnetworks = "::1"\nsuper_user = true\ntopics = "a"', "leave out topics"),
         ("[[clients]]\nread_only = true", "is for a user, a group, a certificate or networks"),
         ("[[clients]]\nuser = 'x'", "needs users_file"),
         ("[[clients]]\nuser = 'x'\nsasl = 'PLAIN'", "'sasl' is not"),

@@ -1,0 +1,62 @@
+"""Kafka's ACL operations, and the kinds of resources that they are on.
+
+An operation is a bit, and several are a field of bits, as in answers that tell which of them a
+client may do (`authorized_operations`).
+
+Not here: who may do them (rights.py), which of them a request needs (names.py)."""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+from downconvert.broker.errors import ErrorCode
+
+# 1 << AclOperation.code()
+READ: Final = 1 << 3
+WRITE: Final = 1 << 4
+CREATE: Final = 1 << 5
+DELETE: Final = 1 << 6
+ALTER: Final = 1 << 7
+DESCRIBE: Final = 1 << 8
+CLUSTER_ACTION: Final = 1 << 9
+DESCRIBE_CONFIGS: Final = 1 << 10
+ALTER_CONFIGS: Final = 1 << 11
+IDEMPOTENT_WRITE: Final = 1 << 12
+TWO_PHASE_COMMIT: Final = 1 << 15
+NOTHING: Final = 0
+NOT_ASKED: Final = -(1 << 31)  # in an answer: the client did not want to know
+
+
+class Kind(Enum):
+    """What a name stands for, and the error for a client that may not use it. What is of no other
+    kind counts as the cluster's: brokers, their settings, and types that are not known here."""
+
+    TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    TRANSACTIONAL_ID = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    CLUSTER = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+# What a rule gives together. In Kafka, too, whoever may read, write, delete or alter may describe.
+LOOKING: Final = DESCRIBE | DESCRIBE_CONFIGS
+READING: Final = READ | LOOKING
+CHANGING: Final = WRITE | CREATE | DELETE | ALTER | ALTER_CONFIGS | LOOKING
+
+# All operations that there are on a resource of each kind; on a group settings are since Kafka 4.0.
+ALL: Final[Mapping[Kind, int]] = {
+    Kind.TOPIC: READING | CHANGING,
+    Kind.GROUP: READING | DELETE | ALTER_CONFIGS,
+    Kind.TRANSACTIONAL_ID: DESCRIBE | WRITE | TWO_PHASE_COMMIT,
+    Kind.CLUSTER: CREATE | ALTER | ALTER_CONFIGS | LOOKING | CLUSTER_ACTION | IDEMPOTENT_WRITE,
+}
+
+# Those that a broker of 3.9 tells of.
+TOLD: Final = {**ALL, Kind.GROUP: READ | DESCRIBE | DELETE}
+
+# The most that a client can have that may only read.
+OF_READERS: Final[Mapping[Kind, int]] = {
+    Kind.TOPIC: READING,
+    Kind.GROUP: READING,  # it commits offsets of its own groups
+    Kind.TRANSACTIONAL_ID: DESCRIBE,
+    Kind.CLUSTER: LOOKING,
+}

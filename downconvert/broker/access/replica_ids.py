@@ -1,0 +1,96 @@
+"""As whom a request says that it asks: three APIs have a replica id.
+
+A consumer's is negative. Any other one is a broker's, which has everything below the offset that it
+fetches from: a leader counts on that when it acknowledges records. So it is believed only of a
+client that is known to be that broker.
+
+Not here: what a follower gets (fetch_reader.py)."""
+
+from struct import Struct
+from typing import Final
+
+from downconvert.broker.errors import BadRequestError
+from downconvert.broker.fetch_versions import REPLICA_STATE_SINCE
+from downconvert.broker.wire.decoder import Cursor, decode
+from downconvert.broker.wire.schemas import ApiKey, Message
+
+from .names import RULES
+from .operations import Kind
+
+CONSUMER: Final = -1
+DEBUG_CONSUMER: Final = -2  # of tools; in OffsetForLeaderEpoch it stands for "not told"
+CONSUMERS: Final = frozenset({CONSUMER, DEBUG_CONSUMER})
+# The first versions that have one.
+SINCE: Final = {ApiKey.Fetch: 0, ApiKey.ListOffsets: 0, ApiKey.OffsetForLeaderEpoch: 3}
+
+REPLICA_ID: Final = Struct(">i")  # the first field of a body, but in later fetches
+# Of a fetch since REPLICA_STATE_SINCE, where it is the last one, and tagged:
+FETCH_START: Final = Struct(">iiibii")  # two limits and a time, isolation level, session
+PARTITION_SIZE: Final = 33  # bytes of a fetched partition, with no tagged field
+TOPIC_ID_SIZE: Final = 16
+INDEX_SIZE: Final = 4  # of a forgotten partition
+
+
+def is_last(api: ApiKey, version: int) -> bool:
+    """Whether it stands at the end of a request, and not at its beginning."""
+    return api is ApiKey.Fetch and version >= REPLICA_STATE_SINCE
+
+
+def of_body(api: ApiKey, version: int, body: Message) -> int:
+    """The replica id of a request; a consumer's where it has none."""
+    if version < SINCE.get(api, version + 1):
+        return CONSUMER
+    if is_last(api, version):
+        return int(body.replica_state.replica_id)
+    return int(body.replica_id)
+
+
+def of_frame(api: ApiKey, version: int, body: memoryview) -> int:
+    """As `of_body`, of bytes that have not been read, without reading more than that takes.
+
+    BadRequestError: they are no request, or not all of one."""
+    if version < SINCE.get(api, version + 1):
+        return CONSUMER
+    if not is_last(api, version):
+        (replica_id,) = REPLICA_ID.unpack_from(body, Cursor(body).take(REPLICA_ID.size))
+        return int(replica_id)
+    if not _has_tags(Cursor(body)):
+        return CONSUMER
+    return of_body(api, version, decode(f"{api.name}Request", version, body))
+
+
+def refusal(api: ApiKey, body: Message) -> Message:
+    """The answer to who is not the broker that it says: Kafka's, partition by partition."""
+    names = RULES[api].names
+    assert names is not None
+    told = [names.refusal(one, Kind.TOPIC.value) for one in getattr(body, names.asked)]
+    return Message(error_code=Kind.CLUSTER.value, **{names.told: told})
+
+
+def _has_tags(cursor: Cursor) -> bool:
+    """Whether a fetch has a tagged field anywhere; most have none, and then no replica id."""
+    data = cursor.data
+    cursor.take(FETCH_START.size)
+    for _ in range(_count(cursor)):
+        cursor.take(TOPIC_ID_SIZE)
+        size = PARTITION_SIZE * _count(cursor)
+        start = cursor.take(size)
+        if any(data[start + PARTITION_SIZE - 1 : start + size : PARTITION_SIZE]):
+            return True
+        if cursor.uvarint():
+            return True
+    for _ in range(_count(cursor)):  # what a session is to forget
+        cursor.take(TOPIC_ID_SIZE)
+        cursor.take(INDEX_SIZE * _count(cursor))
+        if cursor.uvarint():
+            return True
+    cursor.take(_count(cursor))  # the rack's name
+    return bool(cursor.uvarint())
+
+
+def _count(cursor: Cursor) -> int:
+    """A compact length of what cannot be null."""
+    count = cursor.uvarint() - 1
+    if count < 0:
+        raise BadRequestError(f"a length of {count} before {cursor.position}")
+    return count

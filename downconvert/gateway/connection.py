@@ -33,11 +33,12 @@ from .exchanges import (
     Whole,
 )
 from .figures import Counters, End
-from .pieces import pieces, send_converted
+from .pieces import SOON, pieces, send_converted, send_small
 from .sent import converts
 from .session import Session
+from .spool import MEMORY_MAX
 from .steps import advance, advance_in_turns, nothing, same
-from .streams import CLIENT, Stream
+from .streams import CLIENT, PIECE_SIZE, Stream
 from .upstream import INLINE_MAX, UnreachableError, Upstream
 from .waiting import Waits
 
@@ -57,7 +58,8 @@ class Connection:
 
     __slots__ = (  # thousands of them wait
         *("_before_answer", "_broker_ended", "_client", "_client_gone", "_clock", "_counters"),
-        *("_is_idle", "_is_last", "_is_over", "_is_waiting", "_mute", "_muted_until", "_pool"),
+        *("_is_idle", "_is_last", "_is_over", "_is_small", "_is_waiting"),
+        *("_mute", "_muted_until", "_pool"),
         *("_pause", "_reach", "_session", "_upstream", "_waits", "is_evicted", "place", "requests"),
     )
 
@@ -90,6 +92,7 @@ class Connection:
         self._is_over = False  # the client has gone, or is to go
         self._mute: Future[None] | None = None  # set when it is, while no request is read
         self._muted_until = 0.0  # by perf_counter: it is over its rate
+        self._is_small = True  # the cluster's answers to the request: they are in memory
         self._is_waiting = False  # for the cluster's answer
         self._is_last = False
         self._pause: Future[None] | None = None  # set when it is, while a login has to wait
@@ -254,10 +257,12 @@ class Connection:
 
     async def _handle(self, request: ClientRequest, size: int) -> Reply:
         """What becomes of a request, once the cluster has been asked what the session wants to
-        know."""
+        know. To hand work to a thread costs more than to convert a small answer. So that is done
+        here, for as long as it takes little."""
         steps = self._session.exchange(request.prefix, size, self._clock())
         said: Callable[[], Any] = nothing
         takes_time = False  # what the session does next
+        self._is_small, until = True, 0.0
         while True:
             if takes_time:
                 step = await self._pool.run(partial(advance_in_turns, steps, said, self._pool))
@@ -265,7 +270,7 @@ class Connection:
                 step = advance(steps, said)
             match step:
                 case Turn():
-                    said, takes_time = nothing, True
+                    said, takes_time = nothing, perf_counter() >= until
                 case Pause(seconds):
                     await self._wait(seconds)
                     said, takes_time = nothing, False
@@ -275,7 +280,9 @@ class Connection:
                 case Ask():
                     upstream = await self._reached()
                     said = await self._ask(upstream, step, request)
-                    takes_time = upstream.answer_size > INLINE_MAX
+                    self._is_small &= upstream.answer_size <= MEMORY_MAX
+                    takes_time = not self._is_small
+                    until = perf_counter() + SOON if self._is_small else 0.0
                 case _:
                     return step
 
@@ -363,7 +370,10 @@ class Connection:
         self._client.deadline.close()  # it may take long, and costs as little as it can
         try:
             if converts(send):
-                await send_converted(send, self._client, self._pool)
+                if self._is_small and send.size <= PIECE_SIZE:
+                    await send_small(send, self._client)
+                if not send.completed:
+                    await send_converted(send, self._client, self._pool)
             else:
                 for piece in pieces(send):
                     self._client.send(piece)

@@ -28,7 +28,7 @@ from downconvert.broker.wire.schemas import ApiKey, Message
 from records import FileRecords, MemoryRecords, RecordsError
 from records.sends import Send
 
-from .exchanges import TURN, Ask, Asking, Turn
+from .exchanges import Ask, Asking, Turn
 from .turns import COMMITTED, Converted, Parts
 
 WITH_NAMES: Final = TOPIC_IDS_SINCE - 1  # the newest version that names topics, and not their ids
@@ -80,7 +80,6 @@ class Found:
             return
         converted = Converted(is_first=not self.sends)
         try:
-            yield TURN
             parts = Parts(records, self.offset)
             asked, magic = self.request.fetch_offset, magic_of(self.version)
             is_hard = self.version < FIRST_BATCH_WHOLE_SINCE

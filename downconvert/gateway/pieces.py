@@ -5,7 +5,8 @@ TLS connection in pieces, so that one call sends what many writes made."""
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from time import perf_counter
+from typing import Any, Final
 
 from downconvert.broker.wire.responses import ResponseSend
 
@@ -13,6 +14,19 @@ from .conversion_pool import ConversionPool
 from .ended import ConnectionEndedError
 from .exchanges import TURN_SIZE
 from .streams import PIECE_SIZE, Stream
+
+SOON: Final = 0.001  # seconds that the event loop may convert for one client at a time
+
+
+async def send_small(send: ResponseSend, client: Stream) -> None:
+    """Sends a response of at most PIECE_SIZE bytes whose records are in memory, or as much of it as
+    is converted SOON. The event loop does so itself. ConnectionEndedError, TimeoutError: of the
+    client. RecordsError: as from the send."""
+    channel, until = _Piece(), perf_counter() + SOON
+    while not send.completed and perf_counter() < until:
+        send.write_to(channel)
+    client.send(channel.take())
+    await client.drain()
 
 
 async def send_converted(send: ResponseSend, client: Stream, pool: ConversionPool) -> None:

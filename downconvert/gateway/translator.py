@@ -4,6 +4,7 @@ Not here: what is done for one API (translation.py, fetching.py, recoding.py, pr
 requests are parsed (session.py)."""
 
 from collections.abc import Callable, Generator
+from functools import cache
 from typing import Final
 
 from downconvert import ConversionPolicy
@@ -101,4 +102,4 @@ class Translator:
     def _policies(self, names: tuple[str, ...]) -> Callable[[str], ConversionPolicy]:
         """How records are converted for this client, by topic."""
         config = self._shared.config
-        return lambda topic: policy_for(config.policy, config.recode_rules, topic, names)
+        return cache(lambda topic: policy_for(config.policy, config.recode_rules, topic, names))

@@ -5,6 +5,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,10 +14,12 @@ from downconvert import LazyDownConvertRecords, LazyDownConvertSend
 from downconvert.broker import Broker
 from downconvert.broker.wire.schemas import ApiKey
 from downconvert.conversion.recode import LazyRecodedRecords, LazyRecodedSend
-from downconvert.gateway import producing, sent, turns
+from downconvert.gateway import connection, pieces, producing, sent, turns
 from downconvert.gateway.conversion_pool import NAME, TURNS_MAX, ConversionPool
 from downconvert.gateway.exchanges import Ask, Turn
-from records import Codec
+from records import Codec, Record, TimestampType
+from records.builder import build
+from records.formats import V2
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.storage.logs import batch
 
@@ -26,6 +29,14 @@ from .talk import fetch_body, message_set, produce_body, values_of
 from .test_server import append
 
 LARGE = 60_000  # bytes of a record
+BOMB = 30_000_000  # bytes of a record that take little room in a batch
+EVENT_LOOP = ""  # what the name of its thread begins with
+
+
+def dense(offset: int, codec: Codec, size: int = LARGE) -> bytes:
+    """A batch that no codec makes smaller."""
+    value = Random(offset).randbytes(size)
+    return build([Record(offset, 0, TimestampType.CREATE, None, value)], magic=V2, codec=codec)
 
 
 class Threads:
@@ -51,12 +62,12 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> Threads:
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
-@pytest.mark.parametrize("count", [1, 20])
+@pytest.mark.parametrize("count", [2, 20])
 def test_fetches_are_measured_kept_and_converted_in_the_pool(
     tmp_path: Path, threads: Threads, codec: Codec, count: int
 ) -> None:
     with cluster(tmp_path, "t") as (broker, port), gateway(port) as running:
-        append(broker, *(batch(n, codec=codec, size=LARGE) for n in range(count)))
+        append(broker, *(dense(n, codec) for n in range(count)))
         threads.watch(turns, "to_send")
         threads.watch(LazyDownConvertSend, "write_to")
         with Wire(running.address) as client:
@@ -65,14 +76,43 @@ def test_fetches_are_measured_kept_and_converted_in_the_pool(
     assert set(threads.calls) == {NAME}
 
 
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_a_small_fetch_is_converted_by_the_event_loop(
+    tmp_path: Path, threads: Threads, monkeypatch: pytest.MonkeyPatch, codec: Codec
+) -> None:
+    monkeypatch.setattr(connection, "SOON", 60.0)  # however busy the machine is
+    monkeypatch.setattr(pieces, "SOON", 60.0)
+    with cluster(tmp_path, "t") as (broker, port), gateway(port) as running:
+        append(broker, dense(0, codec, 10_000))
+        threads.watch(turns, "to_send")
+        threads.watch(LazyDownConvertSend, "write_to")
+        with Wire(running.address) as client:
+            answer = client.ask(ApiKey.Fetch, 1, fetch_body(0))
+    assert len(values_of(answer.responses[0].partitions[0])) == 1
+    assert set(threads.calls) == {EVENT_LOOP}
+
+
+def test_a_small_fetch_that_takes_long_goes_on_in_the_pool(
+    tmp_path: Path, threads: Threads
+) -> None:
+    with cluster(tmp_path, "t") as (broker, port), gateway(port) as running:
+        append(broker, batch(0, codec=Codec.GZIP, size=BOMB))
+        threads.watch(LazyDownConvertSend, "write_to")
+        with Wire(running.address) as client:
+            answer = client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
+    assert [len(value) for value in values_of(answer.responses[0].partitions[0])] == [BOMB]
+    assert threads.calls[EVENT_LOOP] <= 1
+    assert threads.calls[NAME]
+
+
 def test_another_codec_is_made_in_the_pool(tmp_path: Path, threads: Threads) -> None:
     with cluster(tmp_path, "t") as (broker, port), gateway(port) as running:
-        append(broker, batch(0, codec=Codec.ZSTD, size=LARGE))
+        append(broker, dense(0, Codec.ZSTD), dense(1, Codec.ZSTD))
         threads.watch(LazyRecodedRecords, "_add")
         threads.watch(LazyRecodedSend, "write_to")
         with Wire(running.address) as client:
-            answer = client.ask(ApiKey.Fetch, 4, fetch_body(0))
-    assert len(values_of(answer.responses[0].partitions[0])) == 1
+            answer = client.ask(ApiKey.Fetch, 4, fetch_body(0, max_bytes=1 << 22))
+    assert len(values_of(answer.responses[0].partitions[0])) == 2
     assert set(threads.calls) == {NAME}
 
 
@@ -135,7 +175,7 @@ def test_where_nobody_else_waits_an_answer_is_read_and_measured_in_one_go(
         return await run(self, turn)
 
     with cluster(tmp_path, "t") as (broker, port), gateway(port) as running:
-        append(broker, *(batch(n, codec=codec, size=LARGE) for n in range(20)))
+        append(broker, *(dense(n, codec) for n in range(20)))
         with Wire(running.address, SO_RCVBUF=1 << 22) as client:
             client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
             monkeypatch.setattr(ConversionPool, "run", counted)

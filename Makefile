@@ -7,7 +7,7 @@ CARGO ?= $(shell command -v cargo || ls $(HOME)/.cargo/bin/cargo 2>/dev/null)
 VENV := .venv
 BIN := $(VENV)/bin
 KERNEL := $(if $(CARGO),native,reference)
-EXTRAS_demo = report,spark
+EXTRAS_demo = broker,report,spark
 EXTRAS_dev = dev
 EXTRAS_dist = dist
 EXTRAS_docs = docs
@@ -20,19 +20,22 @@ DEMO_WORKLOADS = --generate record=100,size=$(1),seed=1 \
 NATIVE_DEMO = $(call DEMO_WORKLOADS,48MiB,16MiB,12MiB) --max-bytes 4MiB --consumers 12 --slow 4
 REFERENCE_DEMO = $(call DEMO_WORKLOADS,1MiB,1MiB,1MiB) --max-bytes 512KiB --consumers 4
 
-.PHONY: help demo demo-audit test test-all build lint bench-smoke old-clients judges dist docs clean
+.PHONY: help demo demo-audit demo-old-client test test-all build lint bench-smoke old-clients judges dist docs clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-demo: $(VENV)/demo.$(KERNEL) ## generate segments, convert them lazily and eagerly, audit them on Spark: tables, demo/report.html, demo/audit.html
+demo: $(VENV)/demo.$(KERNEL) ## convert segments lazily and eagerly, audit them on Spark, and let an old client read from Kafka 4: demo/*.html
 	@mkdir -p demo
 	@if [ "$$($(BIN)/python -c 'from records.backend import NAME; print(NAME)')" = native ]; \
 	then $(BIN)/downconvert simulate $(NATIVE_DEMO) --report demo/report.html; \
 	else $(BIN)/downconvert simulate $(REFERENCE_DEMO) --report demo/report.html; fi
-	@if command -v java >/dev/null; then $(MAKE) --no-print-directory demo-audit; \
-	else echo "no Java, so no audit on Spark: that needs Java 17"; fi
+	@if command -v java >/dev/null; then $(MAKE) --no-print-directory demo-audit demo-old-client; \
+	else echo "no Java, so no audit on Spark and no old client before Kafka 4: they need Java 17"; fi
+
+demo-old-client: $(VENV)/demo.$(KERNEL) ## an old client before a real Kafka 4.4.0, without the gateway and through it (Java, Maven)
+	$(BIN)/python -m bench.demo
 
 demo-audit: $(VENV)/demo.$(KERNEL) demo/logs
 	$(BIN)/downconvert spark audit demo/logs --report demo/audit.html
@@ -111,6 +114,7 @@ $(addprefix $(VENV)/,$(addsuffix .$(KERNEL),demo dev dist docs)): $(VENV)/%.$(KE
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed (make PYTHON=/path/to/python3.12 ...)"; exit 1; }
 	@test -n "$(CARGO)" || echo "no cargo: running on the Python reference, slowly. The kernel needs Rust: https://rustup.rs"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(if $(CARGO),PATH="$(dir $(CARGO)):$$PATH" )$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS_$*)]'
+	@echo "installing into $(VENV): minutes, the first time"
+	$(if $(CARGO),PATH="$(dir $(CARGO)):$$PATH" )$(BIN)/python -m pip install --disable-pip-version-check -e '.[$(EXTRAS_$*)]'
 	@test -z "$(CARGO)" || $(BIN)/python -c 'import records._kernel' || echo "cargo is there, but the kernel was not built; this shows why: $(BIN)/python -m pip install -v -e ."
 	@touch $@

@@ -50,12 +50,13 @@ class KafkaTools:
             chosen = {test: what for test, what in chosen.items() if re.fullmatch(_QUICK, test)}
         chosen = {test: what for test, what in chosen.items() if asked.wants(test)}
         for version in dict.fromkeys(version for version, _ in chosen.values()):
-            self._fetch(version)
+            self.fetch(version)
         data.write(asked.bootstrap)
         for test, (version, tool) in chosen.items():
             yield self._ended(test, version, tool, asked)
 
-    def _fetch(self, version: str) -> None:
+    def fetch(self, version: str) -> Path:
+        """The folder with a version's jars. InstallError: Maven does not bring them."""
         with once(self._home / version) as new:
             if new:
                 tools = "kafka-tools" if _numbers(version) >= (0, 9) else "kafka-clients"
@@ -68,6 +69,7 @@ class KafkaTools:
                 copied = ("dependency:copy-dependencies", f"-DoutputDirectory={new}")
                 maven = ("mvn", "-q", "-B", "-f", str(_POM))
                 installed(*maven, *chosen, *copied, environment=MAVEN_OPTIONS)
+        return self._home / version
 
     def _ended(self, test: str, version: str, tool: Tool, asked: Asked) -> Outcome:
         name = re.sub(r"[^\w.]+", "-", test)

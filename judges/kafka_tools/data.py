@@ -20,11 +20,7 @@ READ: Final = 400  # by the group
 def write(bootstrap: str) -> None:
     """RECORDS records in the topic's one partition, and the group's offset."""
     make(bootstrap, TOPIC)
-    producer = KafkaProducer(bootstrap_servers=bootstrap)
-    for number in range(RECORDS):
-        producer.send(TOPIC, b"record-%d" % number)
-    producer.flush()
-    producer.close()
+    produce(bootstrap)
     # As a member: tools before 2.0 do not list a group that only has offsets.
     consumer = KafkaConsumer(
         TOPIC,
@@ -37,6 +33,15 @@ def write(bootstrap: str) -> None:
         consumer.poll(1000)
     consumer.commit({TopicPartition(TOPIC, 0): OffsetAndMetadata(READ, "", -1)})
     consumer.close()
+
+
+def produce(bootstrap: str) -> None:
+    """RECORDS records, to the topic that is there."""
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+    for number in range(RECORDS):
+        producer.send(TOPIC, b"record-%d" % number)
+    producer.flush()
+    producer.close()
 
 
 def make(bootstrap: str, topic: str) -> None:

@@ -1,0 +1,28 @@
+"""What `make demo` shows of an old client before Kafka 4."""
+
+import pytest
+
+from bench.demo import OLD, Line, compared, memory
+from tests import kafka_server
+
+
+def test_a_line_says_who_reads_what_from_where() -> None:
+    line = str(Line(f"console consumer {OLD}", "Kafka 4.4.0", 0, 15.0))
+    assert line.split() == [
+        *("console", "consumer", OLD, "Kafka", "4.4.0", "fails"),
+        *("0", "of", "1,000", "records", "in", "15.0", "s"),
+    ]
+
+
+def test_memory_is_shown_of_both_modes() -> None:
+    lazy, eager = memory("record=100,size=1MiB,seed=1")
+    assert lazy.startswith("lazy conversion ")
+    assert eager.startswith("eager conversion ")
+
+
+@pytest.mark.others
+@pytest.mark.skipif(bool(kafka_server.missing()), reason="Java or Maven is missing")
+def test_an_old_client_fails_at_kafka_4_and_reads_through_the_gateway() -> None:
+    today, alone, through = compared()
+    assert today.records == through.records == 1000
+    assert alone.records == 0

@@ -1,7 +1,10 @@
 """The documents do what they say: their examples run, their bytes are the bytes."""
 
+import os
 import re
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -117,3 +120,29 @@ def test_the_links_of_a_document_lead_to_files_that_are_there(path: Path) -> Non
     for link in links(path.read_text()):
         if "://" not in link and not link.startswith("#"):
             assert (path.parent / link.partition("#")[0]).exists(), link
+
+
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_first_example_of_the_readme_runs_as_it_stands_and_prints_what_is_said(tmp_path):
+    example, printed = re.search(
+        r"^```python\n(.*?)^```\n\nIt prints:\n\n```\n(.*?)^```$", README, re.MULTILINE | re.DOTALL
+    ).groups()
+    script = tmp_path / "first.py"
+    script.write_text(example)
+    ran = subprocess.run(
+        [sys.executable, script],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    assert (ran.stdout, ran.stderr) == (printed, "")
+
+
+def test_the_readme_says_in_one_place_how_to_get_the_package() -> None:
+    """Until it is on an index; then this place changes."""
+    assert README.count("git clone") == 1
+    assert "pip install lazy-downconvert" not in README
+    assert README.index("git clone") < README.index("```python")

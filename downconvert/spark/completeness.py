@@ -11,24 +11,26 @@ where the segment's indexes lead beyond its end. What cannot be told is missing.
 
 Not here: which copies there are (trees.py, replicas.py), reading them (rows.py, batches.py)."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from downconvert.storage.checkpoint import read_offsets
+from downconvert.storage.checkpoint import EpochEntry, read_offsets
 from downconvert.storage.errors import CorruptFileError, StorageError
 from downconvert.storage.names import CLEANER_POINTS, OFFSET_MAX, Kind, TopicPartition, file_name
-from records import BatchHeader, Codec, CorruptRecordsError, Records
+from records import BatchHeader, Codec, CorruptRecordsError, Records, RecordsError
 from records.batch import NONE
 from records.checksum import verify_checksum
 from records.formats import ENTRY_HEAD_SIZE, V2
 
 from .opening import opened
-from .segment_files import SegmentFile
+from .segment_files import PartitionLog, SegmentFile
 from .splits import Split
 
 # A broker compacts these, whatever else it is told.
@@ -51,8 +53,8 @@ class State(StrEnum):
 
 
 class Stretch(NamedTuple):
-    """The offsets from `start` up to `end`, in the leader epoch of the last of them (-1: not
-    known); and where in a segment's log they are, in bytes."""
+    """The offsets from `start` up to `end`, in one leader epoch (-1: not known); and where in a
+    segment's log they are, in bytes."""
 
     start: int
     end: int
@@ -88,6 +90,21 @@ def is_last(file: SegmentFile) -> bool:
     """Whether nothing is known to follow a segment. Then a batch that is not whole is the end of
     the log, and so are zeros up to the end of the file."""
     return file.next_offset == OFFSET_MAX
+
+
+def lent(log: PartitionLog, file: SegmentFile) -> tuple[SegmentFile, ...]:
+    """The segments that may have what one of a log's segments lacks: of other copies, and the one
+    before, into which a cleaner may have merged it."""
+    found = [
+        one
+        for other in log.others
+        for one in other.segments
+        if one.base_offset < file.next_offset and file.base_offset < one.next_offset
+    ]
+    at = bisect_left(log.segments, file.base_offset, key=lambda one: one.base_offset)
+    if at and not log.segments[at - 1].is_clipped:
+        found.append(replace(log.segments[at - 1], next_offset=file.next_offset))
+    return tuple(found)
 
 
 def is_cleaned(file: SegmentFile, end: int, cleaned: int, headers: Iterable[BatchHeader]) -> bool:
@@ -173,22 +190,26 @@ def scan(file: SegmentFile, start: int, end: int) -> Iterator[Stretch]:
     whole = Split("", 0, file, 0, file.size, start, end)
     found = opened(whole)
     try:
-        yield from _scanned(file, found.records, start, min(end, file.next_offset))
+        position = found.boundaries().before_offset(start)
+        yield from _scanned(file, found.records, position, start, min(end, file.next_offset))
     finally:
         found.close()
 
 
-def _scanned(file: SegmentFile, records: Records, start: int, end: int) -> Iterator[Stretch]:
-    at, first, last, epoch = start, 0, 0, NONE  # what was found so far, and not yielded
+def _scanned(
+    file: SegmentFile, records: Records, position: int, start: int, end: int
+) -> Iterator[Stretch]:
+    at, epoch = max(start, file.base_offset), NONE  # what was found so far, and not yielded,
+    first, last = position, position  # is between these bytes
     after = file.base_offset
-    position = 0
     while position < records.size and after < end:
         try:
             header = next(records.slice(position, records.size - position).batches(), None)
             if header is None:
                 break
             header = header._replace(position=position)
-            verify_checksum(records, header)
+            if header.last_offset >= at:
+                verify_checksum(records, header)
             if header.last_offset + 1 <= after:
                 raise CorruptRecordsError("offsets do not rise", position)
         except CorruptRecordsError:
@@ -206,6 +227,9 @@ def _scanned(file: SegmentFile, records: Records, start: int, end: int) -> Itera
             continue
         if header.last_offset < at:
             first = position + header.size
+        elif at < after and header.leader_epoch != epoch:
+            yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last)
+            at, first = max(at, after), position
         epoch, last = header.leader_epoch, position + header.size
         after = header.last_offset + 1
         position += header.size
@@ -226,15 +250,21 @@ def _after(records: Records, position: int, after: int) -> BatchHeader | None:
     return None if found is None or found.base_offset < after else found._replace(position=at)
 
 
-def mended(copies: Sequence[SegmentFile], start: int, end: int) -> list[Stretch]:
-    """The offsets from `start` up to `end` as other copies have them, in order: stretches of their
-    segments, and what none has."""
+def mended(split: Split, start: int, end: int) -> list[Stretch]:
+    """The offsets from `start` up to `end` as other copies of a split's log have them, in order:
+    stretches of their segments, and what none has."""
     found: list[Stretch] = []
-    _mend(copies, start, end, found)
+    _mend(split.copies, split.epochs, start, end, found)
     return found
 
 
-def _mend(copies: Sequence[SegmentFile], start: int, end: int, found: list[Stretch]) -> None:
+def _mend(
+    copies: Sequence[SegmentFile],
+    epochs: Sequence[EpochEntry],
+    start: int,
+    end: int,
+    found: list[Stretch],
+) -> None:
     at = start
     for index, file in enumerate(copies):
         if at >= end:
@@ -242,13 +272,26 @@ def _mend(copies: Sequence[SegmentFile], start: int, end: int, found: list[Stret
         if not file.base_offset < end or not at < file.next_offset:
             continue
         try:
-            pieces = [one for one in scan(file, at, end) if one.state is State.WHOLE]
-        except (OSError, StorageError):
+            pieces = [one for one in scan(file, at, end) if _is_of(one, epochs)]
+        except (OSError, RecordsError):
             continue
         for piece in pieces:
             if piece.start > at:
-                _mend(copies[index + 1 :], at, piece.start, found)
+                _mend(copies[index + 1 :], epochs, at, piece.start, found)
             found.append(piece)
             at = piece.end
     if at < end:
         found.append(Stretch(at, end, State.MISSING))
+
+
+def _is_of(piece: Stretch, epochs: Sequence[EpochEntry]) -> bool:
+    """Whether records are those of the log with these leader epochs, as far as is known."""
+    if piece.state is not State.WHOLE:
+        return False
+    known = [entry for entry in epochs if entry.start_offset <= piece.start]
+    if piece.epoch == NONE or not known:
+        return True
+    following = epochs[len(known) : len(known) + 1]
+    return known[-1].epoch == piece.epoch and all(
+        piece.end <= entry.start_offset for entry in following
+    )

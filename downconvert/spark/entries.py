@@ -166,7 +166,7 @@ class Entries:
     def _mended(self, start: int, end: int) -> Generator[Any, None, list[tuple[int, int]]]:
         """Yields what other copies have of some offsets; returns which offsets none has."""
         absent: list[tuple[int, int]] = []
-        for piece in mended(self.split.copies, start, end):
+        for piece in mended(self.split, start, end):
             if piece.state is State.WHOLE:
                 yield from self._read(_split_of(piece, self.split))
             else:
@@ -184,6 +184,9 @@ class Entries:
         end: int | None = self.split.segment.next_offset
         if following is not None and following < self.size:
             end = self._base_offset(following)
+        elif following is not None and is_last(self.split.segment):
+            damaged = self.header(entry)  # whose size leads to the end
+            end = None if damaged is None else damaged.last_offset + 1
         if start is None or end is None:
             return None
         start = max(start, self.split.first_offset)

@@ -89,6 +89,7 @@ class LogFollower:
         self._logs = logs
         self._current: dict[TopicPartition, FollowedLog] = {}
         self._ends: Offsets | None = None
+        self._stuck: list[str] = []  # what a stream that ends now cannot go beyond
         self._turn = 0  # rotates which partition is read first where a limit allows not all
 
     def close(self) -> None:
@@ -135,19 +136,26 @@ class LogFollower:
         *,
         offsets_max: int | None = None,
         bytes_max: int | None = None,
+        is_final: bool = False,
     ) -> Places:
         """Up to where to read from `start`: to `ends`, or less where there is a limit, or something
-        may still be copied.
+        may still be copied. `is_final`: the stream ends when there is nothing more, and does not
+        wait: what may still be copied is missing then. DataLossError.
 
         A first batch that is larger than the limit is read all the same."""
         try:
-            return self._again(partial(self._latest, start, ends, offsets_max, bytes_max))
+            return self._again(partial(self._latest, start, ends, offsets_max, bytes_max, is_final))
         except GONE as error:
             self._lost(_gone(error))
             return start
 
     def _latest(
-        self, start: Places, ends: Offsets, offsets_max: int | None, bytes_max: int | None
+        self,
+        start: Places,
+        ends: Offsets,
+        offsets_max: int | None,
+        bytes_max: int | None,
+        is_final: bool,
     ) -> Places:
         there = self._ends or {}
         ends = {name: min(end, there[name]) for name, end in ends.items() if name in there}
@@ -169,10 +177,14 @@ class LogFollower:
         self._turn += 1
         waits = {name: place.wait for name, place in start.items() if reached[name] == place.offset}
         moved = [name for name in ends if reached[name] > starts[name]]
+        self._stuck.clear()
         with ThreadPoolExecutor(THREADS) as threads:
-            ask = partial(self._until_gap, start, starts, reached)
+            before_gap = self._before_gap if is_final else self._until_gap
+            ask = partial(before_gap, start, starts, reached)
             for name, (offset, wait) in zip(moved, threads.map(ask, moved), strict=True):
                 reached[name], waits[name] = offset, wait
+        if self._stuck and all(reached[name] <= starts[name] for name in moved):
+            raise DataLossError(self._stuck[0])
         placed = self.placed(reached, start)
         return {name: place._replace(wait=waits.get(name)) for name, place in placed.items()}
 
@@ -230,6 +242,25 @@ class LogFollower:
             )
             return max(first, changed)
         return offset
+
+    def _before_gap(
+        self, _: Places, starts: Offsets, ends: Offsets, name: TopicPartition
+    ) -> tuple[int, None]:
+        """Up to where one of these partitions is read by a stream that does not wait."""
+        first, log = starts[name], self._current[name]
+        since = 1_000_000 * (now() - self._options.gap_timeout_ms)
+        while (gap := log.gap(first, ends[name], since)) is not None:
+            what = (
+                f"{name} has no records from offset {gap.start} up to {gap.end}, and a segment "
+                "beside them is new: if they are still being copied, run the query again"
+            )
+            if self._options.fail_on_data_loss:
+                if gap.start <= starts[name]:
+                    self._stuck.append(what)
+                return max(gap.start, starts[name]), None
+            _warn(what)
+            first = gap.end
+        return ends[name], None
 
     def _until_gap(
         self, start: Places, starts: Offsets, ends: Offsets, name: TopicPartition

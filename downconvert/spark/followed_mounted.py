@@ -5,6 +5,7 @@ Logs are kept open from one look to the next; their files are not.
 Not here: how much of them is read (follow.py)."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,14 +17,17 @@ from records.batch import NONE
 
 from .completeness import CleanerPoints
 from .follow import FollowedLog
-from .gaps import Gap, end_of, first_gap
+from .followed_stored import StoredLog
+from .gaps import Gap, end_of, first_gap, is_missing
 from .isolation import committed
+from .kept import Kept
 from .options import Options
 from .places import Place, changed_from, epoch_of
 from .planner import cleaned_of, starting_offset, stretches
-from .replicas import best_of, look
+from .replicas import look
 from .splits import Split
 from .trees import find_directories, read_partition
+from .union import union_of
 from .watermarks import HighWatermarks
 
 # A stream of ten thousand partitions would otherwise keep a file of each open.
@@ -81,8 +85,10 @@ class MountedLog:
         return offset, taken
 
     def gap(self, start: int, end: int, since: int) -> Gap | None:
-        segments = read_partition(self._name, self.directory).segments
-        return first_gap(segments, start, end, since, end_of)
+        log = read_partition(self._name, self.directory)
+        cleaned = cleaned_of(log, self._options, CleanerPoints())
+        missing = partial(is_missing, log, cleaned)
+        return first_gap(log.segments, start, end, since, end_of, missing)
 
     def splits(self, start: int, end: int) -> Iterator[Split]:
         transactions = committed(self.directory) if self._options.committed else None
@@ -126,12 +132,30 @@ class MountedLogs:
         current: dict[TopicPartition, tuple[FollowedLog, int]] = {}
         for name, directories in found.items():
             try:
-                log = self._chosen(name, directories)
-                end = self._end(name, log, watermarks)
+                current[name] = self._current(name, directories, watermarks)
             except FileNotFoundError:
                 continue
-            current[name] = MountedLog(name, log, self._options), end
         return current
+
+    def _current(
+        self, name: TopicPartition, directories: Sequence[str], watermarks: HighWatermarks | None
+    ) -> tuple[FollowedLog, int]:
+        """The log of a partition, which is that of one directory, or of several copies; and up to
+        where it can be read now."""
+        if len(directories) == 1:
+            log = self._logs[directories[0]]
+            return MountedLog(name, log, self._options), self._end(name, log, watermarks)
+        copies = []
+        for directory in directories:
+            opened = self._logs[directory]
+            start = opened.start_offset  # brings it up to date
+            copy = look(directory, start, list(opened.segments))
+            copies.append((read_partition(name, directory), copy))
+        joined = StoredLog(union_of(name, copies), self._options, Kept())
+        end = joined.stable_offset
+        if watermarks is not None:
+            end = min(end, max(watermarks.of(name, directory) for directory in directories))
+        return joined, max(joined.start_offset, end)
 
     def _opened(self, directory: str) -> Log:
         """The log in a directory, brought up to date.
@@ -148,17 +172,6 @@ class MountedLogs:
         log = Log.open(Path(directory), open_files=self._open_files)
         self._epochs[directory] = epoch_of(log, log.end_offset)
         return log
-
-    def _chosen(self, name: TopicPartition, directories: Sequence[str]) -> Log:
-        """The log that is read of a partition."""
-        if len(directories) == 1:
-            return self._logs[directories[0]]
-        copies = []
-        for directory in directories:
-            log = self._logs[directory]
-            start = log.start_offset  # brings it up to date
-            copies.append(look(directory, start, list(log.segments)))
-        return self._logs[best_of(name, copies).directory]
 
     def _end(self, name: TopicPartition, log: Log, watermarks: HighWatermarks | None) -> int:
         end = log.last_stable_offset if self._options.committed else log.end_offset

@@ -21,7 +21,7 @@ from records.batch import NONE
 from .boundaries import StoredBoundaries
 from .completeness import CleanerPoints
 from .follow import GONE, FollowedLog
-from .gaps import Gap, end_of, first_gap
+from .gaps import Gap, end_of, first_gap, is_missing
 from .isolation import Committed, committed_of
 from .kept import Kept
 from .options import Options
@@ -123,7 +123,9 @@ class StoredLog:
         def end_once(file: SegmentFile) -> int:
             return self._once([file], ("end", file), partial(end_of, file))
 
-        return first_gap(self._log.segments, start, end, since, end_once)
+        cleaned = cleaned_of(self._log, self._options, CleanerPoints())
+        missing = partial(is_missing, self._log, cleaned)
+        return first_gap(self._log.segments, start, end, since, end_once, missing)
 
     def splits(self, start: int, end: int) -> Iterator[Split]:
         transactions = self._committed() if self._options.committed else None
@@ -141,6 +143,8 @@ class StoredLog:
             if header is not None:
                 after = header.last_offset + 1
                 self._kept.put(_key(file, after), header)
+                if segments[-1].next_offset != OFFSET_MAX:  # another copy goes on
+                    return Tail(segments[-1].next_offset)
                 return Tail(max(end, after), header.leader_epoch)
         return Tail(end)
 
@@ -200,7 +204,11 @@ class StoredLogs:
         self._kept.next_round()
         try:
             found = find_partitions(
-                options.stored_paths, options.cluster_id, options.data_keys, self._kept
+                options.stored_paths,
+                options.cluster_id,
+                options.data_keys,
+                self._kept,
+                lambda name: options.takes(*name),
             )
         except FileNotFoundError:
             if not self._were_found:
@@ -208,7 +216,7 @@ class StoredLogs:
             found = []
         self._were_found = True
         self._forget(found)
-        return [log for log in found if options.takes(*log.topic_partition)]
+        return found
 
     def _opened(
         self, found: Sequence[PartitionLog]

@@ -2,9 +2,9 @@
 
 Who copies a log (`aws s3 sync`, say) brings a new, small segment before the rest of the one that it
 follows, or before one between them. In a log as a broker has it a segment mostly begins where the
-one before ends. Not always: a cleaner takes the last records of a segment away, too. So a gap says
-nothing by itself. One between segments of which neither is new is how the log is; at another one a
-stream waits, and after a while goes on (follow.py).
+one before ends. Not always: a cleaner takes the last records of a segment away, too, and another
+copy of the log may have them (completeness.py). A gap between segments of which neither is new is
+reported by the task that reads there; at another one a stream waits for a while (follow.py).
 
 When a segment came here is the time of its object, or of this machine the time at which its file
 was changed, which no program sets: not that of its content, which copies keep.
@@ -16,8 +16,10 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from .segment_files import SegmentFile
-from .stored_headers import last_header
+from .completeness import State, is_cleaned, lent, mended
+from .segment_files import PartitionLog, SegmentFile
+from .splits import Split
+from .stored_headers import headers_near, last_header
 
 
 class Gap(NamedTuple):
@@ -33,11 +35,13 @@ def first_gap(
     end: int,
     since: int,
     end_of: Callable[[SegmentFile], int],
+    is_missing: Callable[[SegmentFile, Gap], bool] = lambda _, __: True,
 ) -> Gap | None:
     """The first gap in the offsets from `start` up to `end`, of those beside which a segment has
     come or changed since a time, in nanoseconds since the epoch; None: there is none.
 
-    `end_of`: the offset after the last whole batch of a segment, which is asked of those alone.
+    `end_of`: the offset after the last whole batch of a segment, which is asked of those alone;
+    `is_missing`: whether nothing explains a gap after a segment.
     FileNotFoundError: one is gone. StoreError."""
     for before, file in pairwise(segments):
         if file.base_offset <= start:
@@ -47,7 +51,7 @@ def first_gap(
         if max(_changed(before), _changed(file)) <= since:
             continue
         gap = Gap(max(start, end_of(before)), file.base_offset)
-        if gap.start < min(end, gap.end):
+        if gap.start < min(end, gap.end) and is_missing(before, gap):
             return gap
     return None
 
@@ -56,6 +60,17 @@ def end_of(file: SegmentFile) -> int:
     """The offset after the last whole batch of a segment. FileNotFoundError, StoreError."""
     header = last_header(file) if file.size else None
     return file.base_offset if header is None else max(file.base_offset, header.last_offset + 1)
+
+
+def is_missing(log: PartitionLog, cleaned: int, file: SegmentFile, gap: Gap) -> bool:
+    """Whether offsets after a segment of a log are in no copy of it, and no cleaner has removed
+    them. `cleaned`: how far one has been. FileNotFoundError, StoreError."""
+    copies = lent(log, file)
+    whole = Split(*log.topic_partition, file, 0, file.size, *gap, copies=copies, epochs=log.epochs)
+    if copies and all(found.state is State.WHOLE for found in mended(whole, *gap)):
+        return False
+    with headers_near(file, file.base_offset) as headers:
+        return not is_cleaned(file, end_of(file), cleaned, headers)
 
 
 def _changed(file: SegmentFile) -> int:

@@ -6,7 +6,7 @@ say the same, at the price of reading all headers of the partition.
 Not here: leaving batches out (rows.py, batches.py)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from downconvert.storage import Log
@@ -45,7 +45,21 @@ class Committed:
 
 
 def committed_of(log: PartitionLog) -> Committed:
-    """What is committed in a partition's log.
+    """What is committed in a partition's log. What was aborted is also so in what other copies
+    have instead."""
+    found = _committed_of(log)
+    for other in log.others:
+        end = other.segments[-1].next_offset
+        aborted = [one for one in _committed_of(other).aborted if one.last_offset < end]
+        known = {*found.aborted, *aborted}
+        if len(known) > len(found.aborted):
+            ranked = sorted(known, key=lambda one: (one.first_offset, one.last_offset))
+            found = replace(found, aborted=tuple(ranked))
+    return found
+
+
+def _committed_of(log: PartitionLog) -> Committed:
+    """The same of one copy.
 
     Of one that is not mounted the last segment is copied here, and all of them where there is no
     snapshot of the producers from which to go on."""

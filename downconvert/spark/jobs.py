@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from downconvert.storage.names import TopicPartition
 from records import RecordsError
 
 from .errors import (
@@ -60,21 +61,24 @@ class JobError(Exception):
 def chosen(paths: Sequence[str], topics: Sequence[str]) -> list[PartitionLog]:
     """The partitions below the paths, of topics with these names or patterns (`orders-*`); all if
     there are none. JobError: there is nothing to do."""
+    there: set[str] = set()
+
+    def takes(name: TopicPartition) -> bool:
+        there.add(name.topic)
+        return not topics or _is_named(name.topic, topics)
+
     try:
-        found = find_partitions(paths)
+        found = find_partitions(paths, takes=takes)
     except ValueError as error:  # a path that is none, or a key that is not given
         raise JobError(str(error)) from error
-    if not found:
+    if not there:
         raise JobError(
             f"{' '.join(paths)}: no partitions there; name a broker's log directory, a partition's "
             "(topic-0), or a directory above them"
         )
-    if topics:
-        named = [log for log in found if _is_named(log.topic_partition.topic, topics)]
-        if not named:
-            there = sorted({log.topic_partition.topic for log in found})
-            raise JobError(f"no topic is called {' or '.join(topics)}; there is {', '.join(there)}")
-        found = named
+    if not found:
+        names = ", ".join(sorted(there))
+        raise JobError(f"no topic is called {' or '.join(topics)}; there is {names}")
     return found
 
 

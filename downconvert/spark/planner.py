@@ -19,7 +19,7 @@ from downconvert.storage.transaction_index import AbortedTransaction
 
 from .boundaries import boundaries_of
 from .bounds import INT64_MIN, Bounds
-from .completeness import CleanerPoints, is_last
+from .completeness import CleanerPoints, is_last, lent
 from .gather import MICROSECONDS
 from .isolation import Committed, committed_of
 from .options import Options
@@ -87,14 +87,25 @@ def partitions(options: Options) -> list[PartitionLog]:
     """The partitions that the options ask for.
 
     ValueError: there is none at all below the paths, or one that the options name is not there."""
-    found = find_partitions(options.stored_paths, options.cluster_id, options.data_keys)
-    if not found:
+    names: set[TopicPartition] = set()
+
+    def takes(name: TopicPartition) -> bool:
+        names.add(name)
+        return options.takes(*name)
+
+    found = find_partitions(
+        options.stored_paths,
+        options.cluster_id,
+        options.data_keys,
+        takes=takes,
+    )
+    if not names:
         raise ValueError(
             f"no partition below {', '.join(options.paths)}: "
             "directories such as orders-0 with files such as 00000000000000000000.log"
         )
-    _check_named([log.topic_partition for log in found], options)
-    return [log for log in found if options.takes(*log.topic_partition)]
+    _check_named(sorted(names), options)
+    return found
 
 
 def _check_named(there: Sequence[TopicPartition], options: Options) -> None:
@@ -239,13 +250,8 @@ def stretches(
         if transactions is not None:
             aborted = transactions.between(max(start, file.base_offset), file.next_offset)
         first, last = _positions(file, start, end)
-        until = min(end, file.next_offset) if file.is_clipped else end
-        lent = tuple(
-            one
-            for other in log.others
-            for one in other.segments
-            if one.base_offset < file.next_offset and file.base_offset < one.next_offset
-        )
+        until = min(end, file.next_offset)
+        copies = lent(log, file)
         yield Split(
             *log.topic_partition,
             file,
@@ -254,7 +260,8 @@ def stretches(
             start,
             until,
             aborted,
-            copies=lent,
+            copies=copies,
+            epochs=log.epochs if copies else (),
             cleaned=cleaned,
         )
 

@@ -5,6 +5,7 @@ Not here: finding them (trees.py, stored_trees.py), reading them (opening.py, st
 from dataclasses import dataclass
 from pathlib import Path
 
+from downconvert.storage.checkpoint import EpochEntry
 from downconvert.storage.names import Kind, State, TopicPartition
 from downconvert.storage.open_files import OpenFiles
 from downconvert.storage.segment import Segment
@@ -72,6 +73,7 @@ class PartitionLog:
     sides: tuple[tuple[str, Blob], ...] = ()
     topic_id: str | None = None
     others: tuple["PartitionLog", ...] = ()
+    epochs: tuple[EpochEntry, ...] = ()
 
     @property
     def is_mounted(self) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from downconvert.storage.checkpoint import EpochEntry
 from downconvert.storage.transaction_index import AbortedTransaction
 from records.units import MiB
 
@@ -35,8 +36,9 @@ class Split:
     """A stretch of a segment: the batches that begin from `start` up to `end`.
 
     Wanted are the records with offsets from `first_offset` up to `end_offset` that are not of an
-    aborted transaction. `copies`: segments of other copies of the log, for what this one lacks;
-    `cleaned`: how far a cleaner has been in it."""
+    aborted transaction. `copies`: segments of other copies of the log, for what this one lacks,
+    and `epochs`: of their records those that are of these leader epochs; `cleaned`: how far a
+    cleaner has been in it."""
 
     topic: str
     partition: int
@@ -48,6 +50,7 @@ class Split:
     aborted: tuple[AbortedTransaction, ...] = ()
     is_cut: bool = False  # `start` is where another stretch ends
     copies: tuple[SegmentFile, ...] = ()
+    epochs: tuple[EpochEntry, ...] = ()
     cleaned: int = 0
 
     @property

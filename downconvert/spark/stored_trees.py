@@ -9,7 +9,7 @@ Not here: mounted directories, and which copy is read (trees.py), stores (stores
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import replace
@@ -125,8 +125,11 @@ def unpacked(items: Iterable[Item]) -> Iterator[Item]:
             yield item
 
 
-def found_among(items: Iterable[Item], keys: DataKeys, kept: Kept) -> Found:
-    """The partitions among items. `kept`: what was read of them before.
+def found_among(
+    items: Iterable[Item], keys: DataKeys, kept: Kept, takes: Callable[[TopicPartition], bool]
+) -> Found:
+    """The partitions among items. `kept`: what was read of them before; `takes`: of which tiers
+    manifests are read.
 
     CorruptFileError, FileNotFoundError, StoreError."""
     folders: dict[Folder, dict[str, Blob]] = {}
@@ -138,7 +141,8 @@ def found_among(items: Iterable[Item], keys: DataKeys, kept: Kept) -> Found:
         files = folders[folder]
         tier = tier_of(folder)
         if tier is not None and any(map(is_of_tier, files)):
-            tiers.append((tier, "/".join(folder), files))
+            if takes(tier.topic_partition):
+                tiers.append((tier, "/".join(folder), files))
             continue
         name = parse_partition(folder[-1]) if folder else None
         if name is None or not any(map(_is_log, files)):

@@ -72,6 +72,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 ends,
                 offsets_max=getattr(limit, "max_rows", None),
                 bytes_max=getattr(limit, "max_bytes", None),
+                is_final=self._target is not None,
             )
         self._latest = to_json(places)
         return self._latest

@@ -12,7 +12,8 @@ read of it (planner.py)."""
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,15 @@ from downconvert.storage.checkpoint import read_offsets
 from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.layout import Layout, read_layout, replaced
 from downconvert.storage.metadata import read_meta_properties, topic_id_text
-from downconvert.storage.names import LOG_STARTS, OFFSET_MAX, State, TopicPartition, parse_partition
+from downconvert.storage.names import (
+    LOG_STARTS,
+    OFFSET_MAX,
+    Kind,
+    State,
+    TopicPartition,
+    parse_file_name,
+    parse_partition,
+)
 from downconvert.storage.open_files import OpenFiles
 from downconvert.storage.segment import Segment
 from downconvert.storage.tail import next_offset_of
@@ -33,13 +42,14 @@ from .data_keys import DataKeys
 from .errors import MixedClustersError
 from .kept import Kept
 from .patterns import expanded
-from .replicas import Copy, best_of, look, topic_id_of
+from .replicas import Copy, look, topic_id_of
 from .segment_files import PartitionLog, SegmentFile
 from .staging import last_with_records, staged
-from .stored_trees import OF_BROKER, Item, found_among, items_of, tiered
+from .stored_trees import OF_BROKER, THREADS, Item, found_among, items_of, tiered
 from .stores import is_stored, pinned
 from .tars import COMPRESSED, TAR
 from .tiers import Tier
+from .union import union_of
 
 # Levels of folders. A backup has one for each day, broker and disk.
 DEPTH_MAX: Final = 12
@@ -58,11 +68,13 @@ def find_partitions(
     cluster_id: str | None = None,
     keys: DataKeys | None = None,
     kept: Kept | None = None,
+    takes: Callable[[TopicPartition], bool] = lambda _: True,
 ) -> list[PartitionLog]:
     """The partitions below the paths, by topic and number, of a cluster if one is named.
 
     `keys`: of encrypted tiered storage; None: those of the environment. `kept`: what was read when
-    they were looked for before. OSError: a path is no
+    they were looked for before. `takes`: which of them are wanted, by their names; of others
+    nothing is read. OSError: a path is no
     directory, tar or URI of a store. MixedClustersError: there are several clusters below them.
     CorruptFileError: a tar or a manifest."""
     kept = kept or Kept()
@@ -71,19 +83,22 @@ def find_partitions(
     items: list[Item] = []
     mounted = [path for path in paths if not is_elsewhere(path)]
     for name, directory in _directories(mounted, clusters, items):
-        found.setdefault(name, []).append(read_partition(name, directory))
+        if takes(name):
+            found.setdefault(name, []).append(read_partition(name, directory))
     for path in paths:
         if is_stored(path):
             items += items_of(pinned(path))
         elif is_elsewhere(path):
             items.append(_item(os.path.abspath(path)))  # noqa: PTH100
     if not items:
-        return [_chosen(name, found[name], kept) for name in sorted(found)]
-    others = found_among(items, keys or DataKeys(), kept)
+        return [_chosen(found[name], kept) for name in sorted(found)]
+    others = found_among(items, keys or DataKeys(), kept, takes)
     for log in others.logs:
-        if clusters.take(log.directory, log.noted):
+        if clusters.take(log.directory, log.noted) and takes(log.topic_partition):
             found.setdefault(log.topic_partition, []).append(log)
-    logs = {name: _chosen(name, copies, kept) for name, copies in found.items()}
+    with ThreadPoolExecutor(THREADS) as threads:
+        chosen = threads.map(lambda copies: _chosen(copies, kept), found.values())
+        logs = dict(zip(found, chosen, strict=True))
     for tier, segments in others.tiers.items():
         local = logs.get(tier.topic_partition)
         _check_same_topic(tier, local)
@@ -118,23 +133,23 @@ def _item(path: str) -> Item:
     return Item(tuple(folder), name, Blob(path, status.st_size, 0, status.st_mtime_ns))
 
 
-def _chosen(name: TopicPartition, logs: list[PartitionLog], kept: Kept) -> PartitionLog:
-    """The copy to be read of a partition."""
-    if len(logs) == 1:
-        return logs[0]
-    by_directory, copies = {}, []
-    for found in logs:
-        log = found
-        for attempt in range(ATTEMPTS if found.is_mounted else 1):
-            try:
-                copies.append(_look(log) if log.is_mounted else kept.of(log, partial(_look, log)))
-                break
-            except FileNotFoundError:  # deleted or cleaned since it was found
-                if attempt == ATTEMPTS - 1 or not found.is_mounted:
-                    raise
-                log = read_partition(name, log.directory)
-        by_directory[log.directory] = log
-    return by_directory[best_of(name, copies).directory]
+def _chosen(found: Sequence[PartitionLog], kept: Kept) -> PartitionLog:
+    """The log that the copies of a partition make up."""
+    if len(found) == 1:
+        return found[0]
+    return union_of(found[0].topic_partition, [_looked_at(log, kept) for log in found])
+
+
+def _looked_at(log: PartitionLog, kept: Kept) -> tuple[PartitionLog, Copy]:
+    """A copy as it is now, and how far it goes."""
+    if not log.is_mounted:
+        return log, kept.of(log, partial(_look, log))
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return log, _look(log)
+        except FileNotFoundError:  # deleted or cleaned since it was found
+            log = read_partition(log.topic_partition, log.directory)
+    return log, _look(log)
 
 
 def _look(log: PartitionLog) -> Copy:
@@ -271,7 +286,7 @@ def _below(
             elif entry.is_file():
                 files.append(entry.name)
     name = parse_partition(os.path.basename(path))  # noqa: PTH119
-    has_logs = any(file.endswith((".log", ".log.swap")) for file in files)
+    has_logs = any(map(_is_log, files))
     if any(PACKED.fullmatch(file) for file in files):
         items += (_item(os.path.join(path, file)) for file in files)  # noqa: PTH118
         if name is None or any(file.endswith(".log.gz") for file in files):
@@ -282,6 +297,12 @@ def _below(
     elif depth:
         for folder in folders:
             yield from _below(folder, depth - 1, seen, items)
+
+
+def _is_log(file: str) -> bool:
+    """Whether a file is a segment's log, that counts or is about to."""
+    found = parse_file_name(file)
+    return found is not None and found.kind is Kind.LOG and found.state in (State.LIVE, State.SWAP)
 
 
 def _beside(path: str) -> Iterator[Item]:

@@ -4,13 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
+from downconvert.spark.errors import CorruptSegmentError, DataLossError, MissingOffsetsError
+from downconvert.spark.places import Json
 from downconvert.storage.names import Kind, file_name
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
 from .reading import rows
+from .test_follow import read, stream
 
-BATCHES = [batch(*range(base, base + 10)) for base in range(0, 300, 10)]
+BATCHES = [batch(*range(base, base + 10), leader_epoch=0) for base in range(0, 300, 10)]
 LEVELS = ["record", "batch"]
 
 
@@ -118,3 +120,38 @@ def test_an_index_that_leads_beyond_the_end_shows_that_a_cleaned_segment_is_not_
     log.write_bytes(b"".join(cleaned[:2]))
     with pytest.raises(MissingOffsetsError, match="offsets 6 up to 10"):
         rows(tmp_path)
+
+
+# --- of a stream that ends when it has read all that is there
+
+
+def available_now(path: Path, **options: object) -> list[str]:
+    source = stream(path, **options)
+    source.prepareForTriggerAvailableNow()
+    start: Json = {"a": {"0": 0}}
+    found: list[str] = []
+    while (end := source.latestOffset(start)) != start:
+        found += read(source, start, end)
+        start = end
+    return found
+
+
+def test_available_now_reads_all_of_a_compacted_topic_that_was_copied_just_now(
+    tmp_path: Path,
+) -> None:
+    for base in range(0, 100, 20):
+        segment(tmp_path / "a-0", base, batch(base, base + 3), batch(base + 7))
+    expected = [f"a-0:{base + at}" for base in range(0, 100, 20) for at in (0, 3, 7)]
+    assert available_now(tmp_path) == expected
+
+
+def test_available_now_fails_where_offsets_are_missing(tmp_path: Path) -> None:
+    segment(tmp_path / "a-0", 0, *BATCHES[:3])
+    segment(tmp_path / "a-0", 50, *BATCHES[5:7])
+    with pytest.raises(DataLossError, match="a-0 has no records from offset 30 up to 50"):
+        available_now(tmp_path)
+    with pytest.raises(MissingOffsetsError, match="offsets 30 up to 50 are missing"):
+        available_now(tmp_path, gapTimeoutMs=0)
+    with pytest.warns(RuntimeWarning, match="30 up to 50"):
+        found = available_now(tmp_path, failOnDataLoss=False)
+    assert found == [f"a-0:{offset}" for offset in [*range(30), *range(50, 70)]]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.spark.errors import MixedClustersError
+from downconvert.spark.jobs import chosen
 from downconvert.spark.options import Options
 from downconvert.spark.planner import partitions
 from downconvert.spark.trees import find_partitions
@@ -129,3 +130,23 @@ def test_a_path_that_is_not_there_or_without_partitions_is_an_error(tmp_path: Pa
         names(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="no partition below"):
         partitions(Options(paths=(str(tmp_path),)))
+
+
+def test_a_file_that_is_only_called_like_a_log_makes_no_partition(tmp_path: Path) -> None:
+    partition(tmp_path / "broker-1", batch(0), "orders-0")
+    for name in ("rsync.log", "00000000000000000000.log.deleted", "1.log"):
+        (tmp_path / "broker-1" / name).write_bytes(b"?")
+        (tmp_path / "broker-1" / "orders-0" / name).write_bytes(b"?")
+    assert names(tmp_path) == ["orders-0"]
+    assert [row["offset"] for row in rows(tmp_path)] == [0]
+
+
+def test_a_topic_that_was_not_asked_for_may_have_two_ids(tmp_path: Path) -> None:
+    for name, topic_id in (("b1", "AAAAAAAAAAAAAAAAAAAAAQ"), ("b2", "AAAAAAAAAAAAAAAAAAAAAg")):
+        directory = partition(tmp_path / name, batch(0), "anew-0")
+        (directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}")
+        partition(tmp_path / name, batch(0), "orders-0")
+    assert [row["offset"] for row in rows(tmp_path, topics="orders")] == [0]
+    assert len(chosen([str(tmp_path)], ["orders"])) == 1
+    with pytest.raises(MixedClustersError):
+        rows(tmp_path)

@@ -1,0 +1,94 @@
+"""Several copies of a partition as one log: what one lacks another may have.
+
+The log is that of the copy that Kafka would make leader. It begins where the copy begins that goes
+back furthest, unless records before that were deleted by a request: brokers note a log start that
+is not where a segment begins. It goes on to where another copy goes of the same epochs. What the
+leader's copy lacks in between is asked of the others as it is read.
+
+Not here: which copy is the leader's (replicas.py), asking the others (completeness.py)."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from downconvert.storage.metadata import topic_id_text
+from downconvert.storage.names import LEADER_EPOCHS, OFFSET_MAX, PARTITION_METADATA, TopicPartition
+
+from .blobs import Blob
+from .replicas import Copy, best_of
+from .segment_files import PartitionLog, SegmentFile
+
+
+def union_of(name: TopicPartition, found: Sequence[tuple[PartitionLog, Copy]]) -> PartitionLog:
+    """The log that copies make up. Warns where they differ.
+
+    MixedClustersError: they are not copies of one topic."""
+    leader = best_of(name, [copy for _, copy in found])
+    log = next(log for log, copy in found if copy is leader)
+    ranked = sorted(found, key=lambda one: (one[1].epoch, one[1].end_offset), reverse=True)
+    others = [
+        (_up_to(other, min(copy.end_offset, leader.end_of_epoch(copy.epoch))), copy)
+        for other, copy in ranked
+        if copy is not leader
+    ]
+    others = [(other, copy) for other, copy in others if other.segments]
+    end = max((other.segments[-1].next_offset for other, _ in others), default=0)
+    if log.segments and end > leader.end_offset:
+        log = replace(log, segments=(*log.segments[:-1], _with_end(log.segments[-1], end)))
+    log = _from_the_beginning(log, leader, [other for other, _ in others])
+    return replace(log, others=tuple(other for other, _ in others), epochs=leader.epochs)
+
+
+def _up_to(log: PartitionLog, end: int) -> PartitionLog:
+    """What of a copy is below an offset."""
+    segments = [file for file in log.segments if file.base_offset < end]
+    if segments:
+        segments[-1] = replace(_with_end(segments[-1], end), is_clipped=True)
+    return replace(log, segments=tuple(segments))
+
+
+def _with_end(file: SegmentFile, end: int) -> SegmentFile:
+    return replace(file, next_offset=min(end, file.next_offset))
+
+
+def _from_the_beginning(
+    log: PartitionLog, leader: Copy, others: Sequence[PartitionLog]
+) -> PartitionLog:
+    """A log with the segments in front of it that only other copies still have."""
+    deleted = max(map(_deleted_up_to, [log, *others]))
+    base = log.segments[0].base_offset if log.segments else OFFSET_MAX
+    earliest = min(others, key=lambda other: other.segments[0].base_offset, default=log)
+    first = earliest.segments[0].base_offset if earliest.segments else base
+    if first >= base or deleted >= base:
+        return replace(log, start_offset=max(deleted, min(first, base)) if log.segments else first)
+    before = [file for file in earliest.segments if file.base_offset < base]
+    before[-1] = replace(before[-1], next_offset=base, is_clipped=before[-1].next_offset > base)
+    sides = log.sides
+    if log.is_mounted:
+        sides = tuple(_sides(Path(log.directory)))
+    text = None if leader.topic_id is None else topic_id_text(leader.topic_id)
+    return replace(
+        log,
+        start_offset=max(deleted, first),
+        segments=(*before, *log.segments),
+        broker=log.broker or str(Path(log.directory).parent),
+        sides=sides,
+        topic_id=log.topic_id or text,
+    )
+
+
+def _deleted_up_to(log: PartitionLog) -> int:
+    """The log start that a request has moved into a segment, or behind all; 0: none has."""
+    base = log.segments[0].base_offset if log.segments else 0
+    return log.start_offset if log.start_offset > base else 0
+
+
+def _sides(directory: Path) -> list[tuple[str, Blob]]:
+    found = []
+    for name in (LEADER_EPOCHS, PARTITION_METADATA):
+        with suppress(OSError):
+            status = (directory / name).stat()
+            path = str(directory / name)
+            found.append((name, Blob(path, status.st_size, 0, status.st_mtime_ns)))
+    return found

@@ -1,0 +1,121 @@
+"""All copies of a partition are one log: what one lacks is taken from another."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
+from downconvert.storage.names import Kind, file_name
+from tests.downconvert.storage.logs import batch, indexed_segment, segment
+
+from .reading import rows
+from .test_completeness import BATCHES, LEVELS, offsets, reasons, rolled
+from .test_follow import read, stream
+
+ALL = list(range(300))
+
+
+def whole(path: Path, *, bases: tuple[int, ...] = (0, 100, 200)) -> Path:
+    """The log that `rolled` has a part of, in segments that are rolled elsewhere."""
+    path.mkdir(exist_ok=True)
+    for base, after in zip(bases, (*bases[1:], 300), strict=True):
+        indexed_segment(path / "a-0", base, *BATCHES[base // 10 : after // 10])
+    return path / "a-0"
+
+
+def streamed(path: Path) -> list[str]:
+    source = stream(path)
+    end = source.latestOffset({"a": {"0": 0}})
+    return read(source, {"a": {"0": 0}}, end)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("bases", [(0, 100, 200), (0, 50, 90, 250)])
+def test_what_the_best_copy_lacks_at_its_beginning_is_read_of_another(
+    tmp_path: Path, level: str, bases: tuple[int, ...]
+) -> None:
+    (tmp_path / "b1").mkdir()
+    segment(tmp_path / "b1" / "a-0", 200, *BATCHES[20:], batch(300, leader_epoch=0))
+    whole(tmp_path / "b2", bases=bases)
+    if level == "record":
+        assert offsets(tmp_path) == [*ALL, 300]
+        assert streamed(tmp_path) == [f"a-0:{offset}" for offset in [*ALL, 300]]
+    else:
+        assert len(rows(tmp_path, level=level)) == 31
+
+
+@pytest.mark.parametrize("keep", [0, 1000, 5000])
+@pytest.mark.parametrize("bases", [(0, 100, 200), (0, 50, 90, 250)])
+def test_what_the_best_copy_lacks_in_its_middle_is_read_of_another(
+    tmp_path: Path, keep: int, bases: tuple[int, ...]
+) -> None:
+    (tmp_path / "b1").mkdir()
+    directory = rolled(tmp_path / "b1", keep, is_indexed=True)
+    segment(directory, 300, batch(300, leader_epoch=0))
+    whole(tmp_path / "b2", bases=bases)
+    assert offsets(tmp_path) == [*ALL, 300]
+    assert streamed(tmp_path) == [f"a-0:{offset}" for offset in [*ALL, 300]]
+    (directory / file_name(100, Kind.LOG)).unlink()
+    assert offsets(tmp_path) == [*ALL, 300]
+    shutil.rmtree(tmp_path / "b2")
+    with pytest.raises((MissingOffsetsError, CorruptSegmentError)):
+        offsets(tmp_path)
+
+
+@pytest.mark.parametrize("is_indexed", [False, True])
+@pytest.mark.parametrize("at", [0, 40, 99, 205, 299])
+def test_damage_in_the_best_copy_loses_nothing_that_another_has(
+    tmp_path: Path, at: int, is_indexed: bool
+) -> None:
+    (tmp_path / "b1").mkdir()
+    directory = rolled(tmp_path / "b1", 1_000_000, is_indexed=is_indexed)
+    log = directory / file_name(at // 100 * 100, Kind.LOG)
+    data = bytearray(log.read_bytes())
+    position = sum(map(len, BATCHES[at // 100 * 10 : at // 10]))
+    data[position + 70] ^= 1  # in a record
+    log.write_bytes(data)
+    assert len(reasons(tmp_path)) == 1
+    whole(tmp_path / "b2")
+    (tmp_path / "b1" / "a-0" / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    assert sorted(offsets(tmp_path, mode="PERMISSIVE")) == ALL
+    assert reasons(tmp_path) == []
+    data[position : position + 61] = bytes(61)  # now also its header
+    log.write_bytes(data)
+    assert offsets(tmp_path) == ALL
+
+
+def test_a_short_copy_of_the_latest_epoch_goes_on_in_one_of_an_earlier_epoch(
+    tmp_path: Path,
+) -> None:
+    """Its checkpoint says that the later epoch begins only where the other copy ends."""
+    (tmp_path / "b1").mkdir()
+    segment(tmp_path / "b1" / "a-0", 0, *BATCHES[:10])
+    (tmp_path / "b1" / "a-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 300\n")
+    whole(tmp_path / "b2")
+    assert offsets(tmp_path) == ALL
+    assert streamed(tmp_path) == [f"a-0:{offset}" for offset in ALL]
+
+
+def test_what_a_later_leader_has_truncated_is_no_substitute(tmp_path: Path) -> None:
+    (tmp_path / "b1").mkdir()
+    left, leader = tmp_path / "b1" / "a-0", tmp_path / "b2" / "a-0"
+    segment(left, 0, batch(0, leader_epoch=0), batch(1, 2, leader_epoch=0))
+    (tmp_path / "b2").mkdir()
+    log = [batch(0, leader_epoch=0), batch(1, size=20, leader_epoch=1), batch(2, leader_epoch=1)]
+    damaged = bytearray(log[1])
+    damaged[-1] ^= 1
+    segment(leader, 0, log[0], bytes(damaged), log[2])
+    (leader / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 1\n")
+    with pytest.warns(RuntimeWarning, match="differ"), pytest.raises(CorruptSegmentError):
+        offsets(tmp_path)
+    with pytest.warns(RuntimeWarning, match="differ"):
+        assert offsets(tmp_path, mode="PERMISSIVE") == [0, 2]
+
+
+def test_records_that_a_request_has_deleted_stay_deleted(tmp_path: Path) -> None:
+    whole(tmp_path / "b1")
+    (tmp_path / "b2").mkdir()
+    segment(tmp_path / "b2" / "a-0", 200, *BATCHES[20:], batch(300, leader_epoch=0))
+    (tmp_path / "b1" / "log-start-offset-checkpoint").write_text("0\n1\na 0 50\n")
+    assert offsets(tmp_path) == [*ALL[50:], 300]
